@@ -1,0 +1,37 @@
+# Two commands: `make demo` and `make test`. Both make the environment first; Python ≥ 3.11 is all they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test test-all environment lint clean
+
+help:
+	@echo "make demo      run two learners through the embedded stream and write the report"
+	@echo "make test      run the tests"
+	@echo "make test-all  run the slow tests too"
+	@echo "make lint      ruff"
+	@echo "make clean     remove the environment and the demo's runs"
+
+environment: $(VENV)/ready
+
+$(VENV)/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: environment
+	$(BIN)/python -m launch.demo
+
+test: environment
+	$(BIN)/python -m pytest
+
+test-all: environment
+	$(BIN)/python -m pytest -m ''
+
+lint: environment
+	$(BIN)/ruff check .
+
+clean:
+	rm -rf $(VENV) runs/demo

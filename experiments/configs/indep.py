@@ -1,0 +1,11 @@
+"""Indep: every task from random parameters.
+
+python -m launch.run --config=experiments/configs/indep.py --config.stream=pico --config.budget=tiny --run_dir=runs/indep-tiny
+"""
+
+from experiments import run_config
+
+
+def get_config():
+    """Returns the config."""
+    return run_config.default("indep")

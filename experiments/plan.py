@@ -1,0 +1,53 @@
+"""The plan of a run: tasks, trials, steps and estimated FLOPs, computed from shapes without training."""
+
+import ml_collections
+from rich.console import Console
+from rich.table import Table
+
+from experiments import run_config
+from nevis_stream.stream import Stream
+
+
+def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:
+    """Returns one row a task: year, task_id, sizes and, where the learner can estimate them, trials, steps and FLOPs."""
+    learner = run_config.build(config)
+    rows = []
+    for event in stream.events(config.protocol):
+        if event.kind == "train":
+            continue
+        task, splits = event.task, stream.splits(event.task)
+        row = {"year": task.year, "task_id": task.task_id, "kind": task.kind, "classes": task.num_classes}
+        row |= {"n_train": len(splits["train"]), "n_dev": len(splits["dev"]), "n_predict": len(splits[event.split])}
+        if hasattr(learner, "estimate"):
+            row |= learner.estimate(
+                task.kind, task.num_classes, row["n_train"], row["n_dev"], row["n_predict"]
+            )
+        rows.append(row)
+    return rows
+
+
+def print_plan(config: ml_collections.ConfigDict, stream: Stream, seeds: int = 1) -> None:
+    """Prints the plan as a table with totals."""
+    rows = plan(config, stream)
+    console = Console(width=None if Console().is_terminal else 120)
+    table = Table(title=f"{config.learner}, budget {config.budget}, stream {stream.name} ({stream.digest})")
+    phases = ("train", "validate", "predict")
+    for name in ("year", "task", "classes", "train", "dev", "predict", "trials", "steps", "batch"):
+        table.add_column(name, justify="left" if name == "task" else "right")
+    for phase in phases:
+        table.add_column(f"FLOPs {phase}", justify="right")
+    for row in rows:
+        flops = row.get("flops", {})
+        cells = [row[k] for k in ("year", "task_id", "classes", "n_train", "n_dev", "n_predict")]
+        cells += [row.get(k, "-") for k in ("trials", "steps", "batch")]
+        table.add_row(*map(str, cells), *(f"{flops[p]:.3g}" if p in flops else "-" for p in phases))
+    console.print(table)
+    if not all("flops" in row for row in rows):
+        console.print(f"{config.learner} gives no estimate of its FLOPs; the run counts them.")
+        return
+    totals = {phase: sum(row["flops"][phase] for row in rows) for phase in phases}
+    console.print(
+        f"{len(rows)} tasks, {sum(r['trials'] for r in rows)} trials, {sum(r['trials'] * r['steps'] for r in rows)} steps"
+        f"{f', each for {seeds} seeds' if seeds > 1 else ''}. Estimated FLOPs of one seed: "
+        f"{totals['train']:.4g} training (the paper's total), {sum(totals.values()):.4g} in all. Nothing was run."
+    )

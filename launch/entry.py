@@ -1,0 +1,69 @@
+"""What the entry points share: flags that teach, errors without tracebacks, a compilation cache."""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from absl import app, flags
+
+from nevis_stream.errors import NevisStreamError
+
+USAGE_ERROR = 2
+
+
+def start(main: Callable[[Sequence[str]], None]) -> None:
+    """Parses flags and calls `main(positional arguments)`; a user's mistake prints its message and exits with 2.
+
+    Interrupted with Ctrl-C or SIGTERM, it says how to go on and exits with 130 or 143.
+    """
+    warnings.showwarning = _show_warning
+    app.run(lambda argv: _guarded(lambda: main(argv[1:])), flags_parser=_parse)
+
+
+def _parse(argv: Sequence[str]) -> list[str]:
+    try:
+        return app.parse_flags_with_usage(list(argv)) if _asks_for_help(argv) else flags.FLAGS(list(argv))
+    except (flags.Error, NevisStreamError, KeyError, AttributeError, TypeError, ValueError, OSError) as error:
+        text = error.args[0] if isinstance(error, KeyError) and error.args else error
+        fail(f"{text}\nSee: python -m {_module()} --help")
+
+
+def _asks_for_help(argv: Sequence[str]) -> bool:
+    return any(word.lstrip("-") in ("help", "helpfull", "helpshort") or word == "-?" for word in argv[1:])
+
+
+def _guarded(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except NevisStreamError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        print("\ninterrupted: start the same command again to go on from here", file=sys.stderr)
+        sys.exit(130)
+
+
+def fail(message: str) -> None:
+    """Prints an error and exits with status 2."""
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(USAGE_ERROR)
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
+    print(f"warning: {message}", file=sys.stderr)
+
+
+def _module() -> str:
+    spec = sys.modules["__main__"].__spec__
+    return spec.name if spec else Path(sys.argv[0]).stem
+
+
+def use_compilation_cache() -> None:
+    """Keeps compiled programs in NEVIS_STREAM_CACHE, else the user's cache folder, so that later processes skip compiling."""
+    import jax
+
+    base = os.environ.get("NEVIS_STREAM_CACHE")
+    home = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nevis_stream"
+    jax.config.update("jax_compilation_cache_dir", str(home / "xla"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

@@ -1,0 +1,29 @@
+"""Runs one resolved config with a progress display."""
+
+from pathlib import Path
+
+import ml_collections
+
+from experiments import run_config
+from launch.progress import TerminalProgress
+from nevis_stream.ledger import Ledger
+from nevis_stream.runner import run
+from nevis_stream.stream import Stream
+
+
+def run_config_once(
+    config: ml_collections.ConfigDict, stream: Stream, run_dir: Path, checkpoint_seconds: float = 30.0
+) -> Ledger:
+    """Runs (or goes on with) one config in one directory; returns the complete ledger."""
+    with TerminalProgress(f"{config.learner} {config.budget} seed {config.seed}") as progress:
+        return run(
+            run_config.build(config),
+            stream,
+            run_dir,
+            protocol=config.protocol,
+            seed=config.seed,
+            config=run_config.to_json(config),
+            keep=config.keep,
+            checkpoint_seconds=checkpoint_seconds,
+            progress=progress,
+        )

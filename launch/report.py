@@ -1,0 +1,29 @@
+"""Writes report.html and its tables (csv) from run directories.
+
+  python -m launch.report runs/a runs/b --out=report
+  python -m launch.report runs/* --out=report
+
+The page is one file that opens without network. Runs that are incomplete, damaged or of another stream are named in it with
+the reason for which they were left out.
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from launch import entry
+
+_OUT = flags.DEFINE_string("out", "report", "Directory for report.html and the csv tables.")
+
+
+def main(argv):
+    """Writes the report and prints its path."""
+    if not argv:
+        entry.fail("name at least one run directory: python -m launch.report runs/a runs/b --out=report")
+    from nevis_stream.report.build import write_report
+
+    print(write_report([Path(name) for name in argv], Path(_OUT.value)))
+
+
+if __name__ == "__main__":
+    entry.start(main)

@@ -1,0 +1,90 @@
+"""Runs one learner over one stream into a run directory; the same command goes on with an interrupted run.
+
+  python -m launch.run --config=experiments/configs/ft_prev.py --run_dir=runs/a
+  python -m launch.run --config=experiments/configs/ft_prev.py --config.budget=small --config.train.steps=400 --run_dir=runs/b
+  python -m launch.run --config=experiments/configs/indep.py --config.stream=my_stream.csv --run_dir=runs/c
+  python -m launch.run --config=experiments/configs/indep.py --config.budget=paper --dry_run
+
+Any value of a config can be overridden with --config.NAME=VALUE; a value that is given is never changed by the budget.
+Afterwards: python -m launch.report runs/a runs/b --out=report
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from absl import flags
+from ml_collections import config_flags
+
+from launch import entry
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "Config file of a learner, below experiments/configs/.")
+_RUN_DIR = flags.DEFINE_string("run_dir", None, "Directory of the run; made if missing, gone on with if it is there.")
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print tasks, trials, steps and estimated FLOPs; run nothing.")
+_SEEDS = flags.DEFINE_integer("seeds", 1, "Runs so many seeds, from config.seed on, in RUN_DIR/seed-N.", lower_bound=1)
+_CHECKPOINT = flags.DEFINE_float(
+    "checkpoint_seconds", 30.0, "Least time between two saved positions inside a trial.", lower_bound=0.0
+)
+
+
+def main(argv):
+    """Runs, or prints the plan."""
+    if argv:
+        entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
+    if _CONFIG.value is None:
+        entry.fail(f"--config is missing; one of: {', '.join(_configs())}.")
+    from experiments import run_config
+    from nevis_stream.stream import load_stream
+
+    config = run_config.resolve(_CONFIG.value)
+    stream = load_stream(config.stream)
+    if _DRY_RUN.value:
+        from experiments.plan import print_plan
+
+        print_plan(config, stream, seeds=_SEEDS.value)
+        return
+    if not _RUN_DIR.value:
+        entry.fail("--run_dir is missing: the directory in which the run is kept, runs/my-run say.")
+    from launch.one_run import run_config_once
+
+    entry.use_compilation_cache()
+    signal.signal(signal.SIGTERM, _stop)
+    first = config.seed
+    for seed in range(first, first + _SEEDS.value):
+        directory = Path(_RUN_DIR.value) / (f"seed-{seed}" if _SEEDS.value > 1 else "")
+        config.seed = seed
+        run_config_once(config, stream, directory, _CHECKPOINT.value)
+        print(f"done: {directory}")
+    print(f"next: python -m launch.report {_RUN_DIR.value}{'/*' if _SEEDS.value > 1 else ''} --out=report")
+
+
+def _stop(signum, frame):
+    print("\nstopped by SIGTERM: start the same command again to go on from here", file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(143)
+
+
+def _configs() -> list[str]:
+    directory = Path(__file__).resolve().parents[1] / "experiments" / "configs"
+    return sorted(f"experiments/configs/{path.name}" for path in directory.glob("[!_]*.py"))
+
+
+def _teach() -> str:
+    """The part of --help that changes with the package: configs, budgets, streams, and every key of a config."""
+    from experiments import run_config
+    from nevis_stream import catalogue
+
+    keys = "\n".join(f"  --config.{key}={value}" for key, value in run_config.flat(run_config.default("NAME")))
+    return (
+        f"\nConfigs: {', '.join(_configs())}\n"
+        f"Budgets: {', '.join(run_config.BUDGETS)} (cheap and paper are too long for a CPU: plan them with --dry_run)\n"
+        f"Streams: {', '.join(catalogue.stream_names())}, or the path of a csv (docs/adding-a-task.md)\n"
+        f"Keys and defaults (None: as the budget says):\n{keys}\n"
+    )
+
+
+if __name__ == "__main__":
+    if any(word.lstrip("-").startswith("help") for word in sys.argv[1:]):
+        __doc__ += _teach()
+    entry.start(main)

@@ -1,0 +1,52 @@
+"""Nearest class mean on pixels: the smallest useful learner, and an example of the interface.
+
+It keeps nothing between tasks, has no trials, and tells the meter what it computes with `ctx.charge`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nevis_stream.learner import Predictor
+from nevis_stream.task import SINGLE_LABEL
+
+
+@dataclass(frozen=True)
+class NearestClassMean:
+    """Answers with a softmax over negative distances to the mean picture of each class.
+
+    Attributes:
+      resolution: side in pixels to which pictures are reduced.
+    """
+
+    resolution: int = 8
+
+    def init(self, ctx):
+        return {}
+
+    def train(self, task, state, ctx):
+        pixels = self._pixels(task.train.images)
+        members = task.train.labels
+        if task.kind == SINGLE_LABEL:
+            members = np.eye(task.num_classes, dtype=np.float32)[members]
+        sides = [members.T] if task.kind == SINGLE_LABEL else [members.T, 1 - members.T]
+        means = np.stack([m @ pixels / np.maximum(m.sum(1, keepdims=True), 1) for m in sides]).astype(np.float32)
+        ctx.charge(2 * means.shape[0] * means.shape[1] * pixels.size)
+        return state, [Predictor({"means": means, "kind": task.kind})]
+
+    def predict(self, predictor, images, ctx):
+        pixels, means = self._pixels(images), predictor["means"]
+        distances = np.stack([((pixels[:, None] - side) ** 2).mean(-1) for side in means])
+        ctx.charge(3 * len(pixels) * means.size)
+        if predictor["kind"] == SINGLE_LABEL:
+            scores = np.exp(-20 * (distances[0] - distances[0].min(1, keepdims=True)))
+            return scores / scores.sum(1, keepdims=True)
+        return 1 / (1 + np.exp(20 * (distances[0] - distances[1])))
+
+    def _pixels(self, images):
+        return images.center_cropped(self.resolution).reshape(len(images), -1).astype(np.float32) / 255
+
+
+def build(config) -> NearestClassMean:
+    """Builds the learner; no value of the config concerns it."""
+    return NearestClassMean()

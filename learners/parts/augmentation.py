@@ -1,0 +1,111 @@
+"""Training views on the device: random-resized crop and horizontal flip of fixed-size stored pictures.
+
+A picture is stored squeezed to a square (`Images.resized`) with its original height and width beside it. Crops are drawn in
+the original geometry, so area and aspect ratio are distributed as if the original had been cropped; only the resolution of
+the source is limited by the stored size.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """What is drawn for a training view (NEVIS'22, section 4).
+
+    Attributes:
+      crop: whether to draw a random-resized crop.
+      min_area: least share of the picture's area in a crop; the greatest is 1.
+      max_aspect: a crop's width over height lies in [1/max_aspect, max_aspect].
+      flip: whether to mirror half of the views.
+    """
+
+    crop: bool = True
+    min_area: float = 0.08
+    max_aspect: float = 4 / 3
+    flip: bool = True
+
+
+def to_unit_range(images: jax.Array) -> jax.Array:
+    """uint8 0..255 → float32 -1..1."""
+    return images.astype(jnp.float32) * (2 / 255) - 1
+
+
+def random_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax.Array:
+    """Draws one crop box a picture.
+
+    Args:
+      key: JAX key.
+      sizes: int32[b, 2], height and width of the original pictures, pixels.
+      options: least area and greatest aspect ratio.
+
+    Returns:
+      float32[b, 4]: top, left, height, width as shares of the picture. The first of ten draws that fits; the whole picture
+      where none does.
+    """
+    batch = sizes.shape[0]
+    area_key, aspect_key, place_key = jax.random.split(key, 3)
+    shape = (batch, _ATTEMPTS)
+    area = jax.random.uniform(area_key, shape, minval=options.min_area, maxval=1.0)
+    limit = jnp.log(options.max_aspect)
+    aspect = jnp.exp(jax.random.uniform(aspect_key, shape, minval=-limit, maxval=limit))
+    picture_aspect = (sizes[:, 1] / sizes[:, 0]).astype(jnp.float32)[:, None]
+    height = jnp.sqrt(area * picture_aspect / aspect)
+    width = jnp.sqrt(area * aspect / picture_aspect)
+    fits = (height <= 1) & (width <= 1)
+    first = jnp.argmax(fits, axis=1)
+    rows = jnp.arange(batch)
+    found = fits[rows, first]
+    height = jnp.where(found, height[rows, first], 1.0)
+    width = jnp.where(found, width[rows, first], 1.0)
+    place = jax.random.uniform(place_key, (batch, 2))
+    return jnp.stack([place[:, 0] * (1 - height), place[:, 1] * (1 - width), height, width], axis=1)
+
+
+def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array:
+    """Cuts one box from each picture and resizes it (bilinear, one axis after the other).
+
+    Args:
+      images: float32[b, s, s, c].
+      boxes: float32[b, 4], top, left, height, width as shares of the picture.
+      size: side of the result in pixels.
+
+    Returns:
+      float32[b, size, size, c].
+    """
+
+    def along(image, start, extent):  # resamples the first axis
+        source = image.shape[0]
+        centres = (start + (jnp.arange(size) + 0.5) / size * extent) * source - 0.5
+        centres = jnp.clip(centres, 0, source - 1)
+        low = jnp.floor(centres).astype(jnp.int32)
+        weight = (centres - low)[:, None, None]
+        high = jnp.minimum(low + 1, source - 1)
+        return image[low] * (1 - weight) + image[high] * weight
+
+    def one(image, box):
+        rows = along(image, box[0], box[2])
+        return along(rows.swapaxes(0, 1), box[1], box[3]).swapaxes(0, 1)
+
+    return jax.vmap(one)(images, boxes)
+
+
+def training_view(
+    key: jax.Array, images: jax.Array, sizes: jax.Array, size: int, options: Augmentation
+) -> jax.Array:
+    """Returns float32[b, size, size, 3] in [-1, 1]: augmented views of uint8[b, s, s, 3] stored pictures."""
+    crop_key, flip_key = jax.random.split(key)
+    views = to_unit_range(images)
+    if options.crop:
+        boxes = random_boxes(crop_key, sizes, options)
+    else:
+        boxes = jnp.tile(jnp.asarray([0.0, 0.0, 1.0, 1.0]), (images.shape[0], 1))
+    views = crop_and_resize(views, boxes, size)
+    if options.flip:
+        mirrored = jax.random.bernoulli(flip_key, 0.5, (images.shape[0], 1, 1, 1))
+        views = jnp.where(mirrored, views[:, :, ::-1], views)
+    return views

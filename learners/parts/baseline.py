@@ -1,0 +1,160 @@
+"""The paper's family of learners: an initialisation × a search × a training recipe, each chosen freely."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from learners.parts.fit import Recipe, fit
+from learners.parts.initialisation import FromPrevious, FromRandom, Initialisation
+from learners.parts.model import (
+    EVALUATION_BATCH,
+    Network,
+    begin,
+    head_size,
+    initialise_program,
+    predict_probabilities,
+    probabilities_program,
+)
+from learners.parts.augmentation import Augmentation
+from learners.parts.schedule import batch_size
+from learners.parts.search import GridSearch, RandomSearch
+from nevis_stream.checkpoint import Tree
+from nevis_stream.counted import counted
+from nevis_stream.datasets.images import Images
+from nevis_stream.learner import Context, Predictor, State
+from nevis_stream.task import MULTI_LABEL, TaskView
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A learner that trains several trials a task and keeps the one with the lowest dev error.
+
+    Attributes:
+      initialisation: where the trials start.
+      search: what hyper-parameters they get.
+      recipe: how each is trained.
+    """
+
+    initialisation: Initialisation
+    search: RandomSearch | GridSearch
+    recipe: Recipe
+
+    def init(self, ctx: Context) -> State:
+        """Returns the empty state: what is known of the past stands in the predictors' checkpoints."""
+        return {}
+
+    def train(self, task: TaskView, state: State, ctx: Context) -> tuple[State, Sequence[Predictor]]:
+        """Runs the trials; the predictors come back by rising dev error."""
+        with ctx.phase("select"):
+            source = self.initialisation.choose(task, ctx)
+        backbone = None if source is None else ctx.predictor(source)["variables"]
+        trial = functools.partial(_trial, task=task, backbone=backbone, recipe=self.recipe)
+        results = ctx.map(trial, self.search.draw(ctx.seed))
+        predictors = [
+            Predictor(
+                tree={"variables": result["variables"], "kind": task.kind, "classes": task.num_classes},
+                trial=number,
+                step=result["step"],
+                info=result["info"] | {"initialised_from": source or "random"},
+            )
+            for number, result in enumerate(results)
+        ]
+        worst = float("inf")
+        order = sorted(
+            predictors, key=lambda p: (worst if p.info["dev_error"] is None else p.info["dev_error"], p.trial)
+        )
+        return state, order
+
+    def predict(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
+        """Returns float32[n, classes] probabilities."""
+        return predict_probabilities(
+            ctx, self.recipe.network, predictor["variables"], images, predictor["kind"], predictor["classes"]
+        )
+
+    def estimate(self, kind: str, classes: int, n_train: int, n_dev: int, n_predict: int) -> dict[str, Any]:
+        """Returns what a task will cost, from its sizes alone: trials, steps and FLOPs by phase; trains nothing.
+
+        No trial is taken to diverge; the initialisation's own cost is not included.
+        """
+        network, outputs, recipe = self.recipe.network, head_size(classes), self.recipe
+        variables = jax.eval_shape(initialise_program(network, outputs), jax.random.key(0))
+        carry = jax.eval_shape(lambda v: begin(v, recipe.momentum, recipe.weight_decay), variables)
+        batch = batch_size(n_train, recipe.largest_batch)
+        side = recipe.stored_size
+        label = jax.ShapeDtypeStruct((batch, outputs), jnp.uint8)
+        scalar = np.float32(0)
+        step = counted(recipe.step(kind, classes), donate_argnums=0).flops(
+            carry,
+            jax.ShapeDtypeStruct((batch, side, side, 3), jnp.uint8),
+            jax.ShapeDtypeStruct((batch, 2), jnp.int32),
+            label if kind == MULTI_LABEL else jax.ShapeDtypeStruct((batch,), jnp.int32),
+            jax.random.key(0),
+            np.int32(0),
+            scalar,
+            scalar,
+            scalar,
+        )
+        look = counted(probabilities_program(network, outputs, kind)).flops(
+            variables,
+            jax.ShapeDtypeStruct((EVALUATION_BATCH, network.resolution, network.resolution, 3), jnp.uint8),
+            scalar,
+        )
+        looks = 1 + -(-recipe.steps // recipe.validate_every)
+        trials = self.search.trials
+        return {
+            "trials": trials,
+            "steps": recipe.steps,
+            "batch": batch,
+            "flops": {
+                "train": trials * recipe.steps * step,
+                "validate": trials * looks * -(-n_dev // EVALUATION_BATCH) * look,
+                "predict": -(-n_predict // EVALUATION_BATCH) * look,
+            },
+        }
+
+
+def _trial(
+    ctx: Context, hyper: Mapping[str, float], *, task: TaskView, backbone: Tree | None, recipe: Recipe
+) -> Tree:
+    """Makes the initial parameters of one trial and fits them."""
+    fresh = ctx.jit(initialise_program(recipe.network, head_size(task.num_classes)))(
+        jax.random.fold_in(ctx.key, recipe.steps)
+    )
+    if backbone is not None:
+        fresh = {
+            "params": {"backbone": backbone["params"]["backbone"], "head": fresh["params"]["head"]},
+            "batch_stats": backbone["batch_stats"],
+        }
+    return fit(ctx, task, fresh, hyper, recipe)
+
+
+def from_config(config: Any, initialisation: FromRandom | FromPrevious) -> Baseline:
+    """Builds a baseline from a resolved config (see experiments/run_config.py)."""
+    spaces = {name: tuple(config.search[name]) for name in ("learning_rate", "label_smoothing")}
+    search = GridSearch(spaces) if config.search.method == "grid" else RandomSearch(config.search.trials, spaces)
+    options = {name: config.network[name] for name in ("stage_sizes", "width", "stem", "hidden")}
+    options = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items() if v is not None}
+    network = Network(config.network.name, tuple(sorted(options.items())), config.network.resolution)
+    network.backbone()
+    return Baseline(
+        initialisation,
+        search,
+        Recipe(
+            network=network,
+            steps=config.train.steps,
+            validate_every=config.train.validate_every,
+            augmentation=Augmentation(
+                crop=config.augmentation.crop,
+                min_area=config.augmentation.min_area,
+                flip=config.augmentation.flip,
+            ),
+            largest_batch=config.train.largest_batch,
+            warmup_share=config.train.warmup_share,
+            weight_decay=config.train.weight_decay,
+        ),
+    )

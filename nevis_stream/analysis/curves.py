@@ -1,0 +1,37 @@
+"""Learning curves: dev error of the chosen trial against training steps."""
+
+import math
+from typing import Any
+
+from nevis_stream.ledger import Ledger
+
+
+def learning_curves(ledger: Ledger) -> dict[str, list[tuple[float, float]]]:
+    """Returns, for every trained task, the (step, dev error) pairs of its chosen trial.
+
+    Points whose dev error is not a finite number are left out; a trial that tells no curve gives an
+    empty list. What a trial tells (`info`) is the learner's own, so nothing in it is relied upon.
+    """
+    return {
+        train["task_id"]: _pairs(_chosen_info(train).get("curve"))
+        for train in ledger.of_kind("train")
+    }
+
+
+def _chosen_info(train: dict[str, Any]) -> dict[str, Any]:
+    for trial in train["trials"]:
+        if isinstance(trial, dict) and trial.get("trial") == train.get("chosen"):
+            info = trial.get("info")
+            return info if isinstance(info, dict) else {}
+    return {}
+
+
+def _pairs(curve: Any) -> list[tuple[float, float]]:
+    points = curve if isinstance(curve, list) else []
+    triples = [p for p in points if isinstance(p, list) and len(p) == 3]
+    return [(step, dev) for step, _, dev in triples if _is_finite(step) and _is_finite(dev)]
+
+
+def _is_finite(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value)

@@ -1,0 +1,120 @@
+"""Whether a ledger holds together: no event lost, doubled or malformed, so that sums are right."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.ledger import Ledger
+
+PROTOCOLS = ("meta_test", "meta_train")
+META_SPLITS = ("train", "test")
+SPLITS = ("test", "dev_test")
+
+_TEXT = {
+    "run": ("learner", "stream", "stream_digest", "protocol", "config_hash"),
+    "train": ("task_id", "dataset_id", "domain", "task_kind", "meta_split"),
+    "predict": ("task_id", "split", "metric"),
+}
+_WHOLE = {
+    "run": ("seed", "tasks", "events"),
+    "train": ("event", "order"),
+    "predict": ("event", "order", "n"),
+}
+_CHOICES = {"protocol": PROTOCOLS, "meta_split": META_SPLITS, "split": SPLITS}
+
+
+def check(ledger: Ledger) -> None:
+    """Checks that every record has what the analysis reads and that no event is missing or doubled.
+
+    Args:
+      ledger: a run's ledger, complete or not.
+
+    Raises:
+      BadInput: what is wrong, in which record of which file.
+    """
+    for position, record in enumerate(ledger.records):
+        try:
+            _check_record(record)
+            _check_place(position, record, len(ledger.records))
+        except ValueError as error:
+            raise BadInput(f"{ledger.path}, record {position + 1}: {error}") from None
+    _check_tasks(ledger)
+    if ledger.complete:
+        _check_counts(ledger)
+
+
+def _check_record(record: Mapping[str, Any]) -> None:
+    kind = record["kind"]
+    for name in _TEXT.get(kind, ()):
+        if not isinstance(record.get(name), str):
+            raise ValueError(f"{name} of a {kind} record is {record.get(name)!r}, not a text.")
+        if name in _CHOICES and record[name] not in _CHOICES[name]:
+            raise ValueError(unknown(name, record[name], _CHOICES[name]))
+    if kind == "run" and not isinstance(record.get("budget"), str | None):
+        raise ValueError(f"budget of a run record is {record['budget']!r}, not a text or null.")
+    for name in _WHOLE.get(kind, ()):
+        if not _is_count(record.get(name)):
+            raise ValueError(f"{name} of a {kind} record is {record.get(name)!r}, not a count.")
+    if kind != "end":
+        _check_flops(record.get("flops"))
+    if kind == "predict":
+        _check_error(record)
+    if kind == "train" and not isinstance(record.get("trials"), list):
+        raise ValueError("trials of a train record is not a list.")
+
+
+def _check_flops(flops: Any) -> None:
+    phases = flops.values() if isinstance(flops, dict) else (None,)
+    if not all(
+        isinstance(trials, dict) and all(map(_is_count, trials.values())) for trials in phases
+    ):
+        raise ValueError(f"flops is {flops!r}, not whole numbers by phase and trial.")
+
+
+def _check_error(record: Mapping[str, Any]) -> None:
+    error = record.get("error", "missing")
+    number = isinstance(error, int | float) and not isinstance(error, bool)
+    if error is not None and not (number and math.isfinite(error)):
+        raise ValueError(f"error is {error!r}, neither a finite number nor null.")
+
+
+def _check_place(position: int, record: Mapping[str, Any], length: int) -> None:
+    kind = record["kind"]
+    if (kind == "run") != (position == 0):
+        raise ValueError(f"a {kind} record in this place; there is one run record, the first.")
+    if kind == "end" and position != length - 1:
+        raise ValueError("an end record before the last line.")
+    if kind in ("train", "predict") and record["event"] != position - 1:
+        raise ValueError(f"event {record['event']} where event {position - 1} is due.")
+
+
+def _check_tasks(ledger: Ledger) -> None:
+    trained: set[str] = set()
+    predicted: set[tuple[str, str]] = set()
+    for record in ledger.records:
+        task = record.get("task_id")
+        if record["kind"] == "train":
+            if task in trained:
+                raise BadInput(f"{ledger.path}: task {task!r} is trained twice.")
+            trained.add(task)
+        elif record["kind"] == "predict":
+            if task not in trained:
+                raise BadInput(f"{ledger.path}: task {task!r} is predicted but never trained.")
+            if (task, record["split"]) in predicted:
+                raise BadInput(f"{ledger.path}: {task!r}, {record['split']} is predicted twice.")
+            predicted.add((task, record["split"]))
+
+
+def _check_counts(ledger: Ledger) -> None:
+    found = {"tasks": len(ledger.of_kind("train")), "events": len(ledger.records) - 2}
+    for name, count in found.items():
+        if count != ledger.header[name]:
+            raise BadInput(
+                f"{ledger.path}: ends after {count} {name}, but its run record announces "
+                f"{ledger.header[name]}."
+            )
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -1,0 +1,53 @@
+"""Which results a protocol judges: each task's error on the protocol's split, in stream order."""
+
+import math
+from dataclasses import dataclass
+
+from nevis_stream.ledger import Ledger
+
+# protocol: (meta split whose tasks are judged, split that every task is scored on)
+JUDGED = {"meta_test": ("test", "test"), "meta_train": ("train", "dev_test")}
+
+
+@dataclass(frozen=True)
+class TaskError:
+    """One task's error in one run.
+
+    Attributes:
+      order: place in the stream.
+      task_id: the task.
+      judged: whether the protocol judges this task.
+      n: samples that were predicted; 0 where the task was not predicted.
+      error: lower is better (the error rate, or 1 - mAP); NaN where undefined.
+      reason: why the error is NaN; empty otherwise.
+    """
+
+    order: int
+    task_id: str
+    judged: bool
+    n: int
+    error: float
+    reason: str
+
+
+def task_errors(ledger: Ledger) -> list[TaskError]:
+    """Returns the error of every task that was trained, on the protocol's split, in stream order.
+
+    Source: NEVIS'22, eq. 1; judged part: Algorithm 1 (meta-training: validation, here `dev_test`,
+    of the meta-train tasks; meta-testing: test of the meta-test tasks).
+    """
+    meta_split, split = JUDGED[ledger.header["protocol"]]
+    results = {r["task_id"]: r for r in ledger.of_kind("predict") if r["split"] == split}
+    found = []
+    for train in ledger.of_kind("train"):
+        result = results.get(train["task_id"])
+        n, error, reason = 0, math.nan, f"not predicted on {split}"
+        if result is not None:
+            n, reason = result["n"], ""
+            if result["error"] is None:
+                reason = str(result.get("reason") or "undefined, no reason recorded")
+            else:
+                error = float(result["error"])
+        judged = train["meta_split"] == meta_split
+        found.append(TaskError(train["order"], train["task_id"], judged, n, error, reason))
+    return found

@@ -1,0 +1,76 @@
+"""A run's result: the point (E, cFLOP)."""
+
+import math
+from dataclasses import dataclass
+
+from nevis_stream.analysis.judged import task_errors
+from nevis_stream.ledger import Ledger
+
+PHASES = ("pretrain", "train", "select", "validate", "predict")
+
+
+@dataclass(frozen=True)
+class Point:
+    """The result of one run; lower is better in every number.
+
+    Attributes:
+      error: E, the mean error over the judged tasks; NaN where undefined.
+      paper_total: FLOPs of the `train` phase over all trials of all tasks; NaN if unfinished.
+      full_total: FLOPs of all phases, `init` included; NaN if unfinished.
+      judged: number of judged tasks.
+      reason: why a number is NaN; empty where all are defined.
+    """
+
+    error: float
+    paper_total: int | float
+    full_total: int | float
+    judged: int
+    reason: str
+
+
+def point(ledger: Ledger) -> Point:
+    """Returns the point of one run.
+
+    An unfinished run has no point: a mean over some tasks or the cost of a part of the stream would
+    be the number of another experiment.
+
+    Source: NEVIS'22, section 3: eq. 2 (E, the mean error) and eq. 3 (cFLOP, every trial included).
+    """
+    judged = [result for result in task_errors(ledger) if result.judged]
+    if not ledger.complete:
+        return Point(math.nan, math.nan, math.nan, len(judged), unfinished(ledger))
+    costs = phase_flops(ledger)
+    totals = costs.get("train", 0), sum(costs.values())
+    if not judged:
+        return Point(math.nan, *totals, 0, "the stream has no task that this protocol judges")
+    undefined = [f"{r.task_id}: {r.reason}" for r in judged if math.isnan(r.error)]
+    if undefined:
+        more = f" and {len(undefined) - 3} more" if len(undefined) > 3 else ""
+        reason = f"error undefined for {'; '.join(undefined[:3])}{more}"
+        return Point(math.nan, *totals, len(judged), reason)
+    error = math.fsum(result.error for result in judged) / len(judged)
+    return Point(error, *totals, len(judged), "")
+
+
+def phase_flops(ledger: Ledger) -> dict[str, int]:
+    """Returns the FLOPs of each phase over all records and trials, as exact integers.
+
+    The kept trials' predictions (`others`) are left out: they serve the evaluation cache, not the
+    learner.
+    """
+    totals = dict.fromkeys(PHASES, 0)
+    for record in ledger.records:
+        for phase, by_trial in record.get("flops", {}).items():
+            totals[phase] = totals.get(phase, 0) + sum(by_trial.values())
+    return totals
+
+
+def unfinished(ledger: Ledger) -> str:
+    """Returns how far an incomplete run has come, in words."""
+    trained = len(ledger.of_kind("train"))
+    events = len(ledger.of_kind("predict")) + trained
+    header = ledger.header
+    return (
+        f"unfinished: {trained} of {header['tasks']} tasks trained, "
+        f"{events} of {header['events']} events done"
+    )

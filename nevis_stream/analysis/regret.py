@@ -1,0 +1,105 @@
+"""Regret: how a method's error adds up along the stream, relative to learning each task alone."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from nevis_stream.analysis.judged import task_errors
+from nevis_stream.analysis.points import unfinished
+from nevis_stream.analysis.runs import Run
+from nevis_stream.ledger import Ledger
+
+REFERENCE = "indep"
+
+
+@dataclass(frozen=True)
+class Regret:
+    """The regret curve of one run; below zero is better than the reference.
+
+    Attributes:
+      orders: place in the stream of each task.
+      task_ids: the tasks, in stream order.
+      differences: e_j(method) - e_j(reference) of each task; NaN where one of them is undefined.
+      values: cumulative sum of the differences, NaN from the first undefined one on.
+      reason: why there is no curve, or why it ends early; empty otherwise.
+    """
+
+    orders: tuple[int, ...]
+    task_ids: tuple[str, ...]
+    differences: tuple[float, ...]
+    values: tuple[float, ...]
+    reason: str
+
+
+def regret(method: Ledger, reference: Ledger, judged_only: bool) -> Regret:
+    """Returns sum_{j <= i} (e_j(method) - e_j(reference)) for every task i, in stream order.
+
+    Args:
+      method: a complete run.
+      reference: a complete run over the same stream under the same protocol, as a rule Indep.
+      judged_only: sum over the judged tasks only, else over the whole stream (every task on the
+        protocol's split).
+
+    Source: NEVIS'22, section 3 (regret curve, over S_Ts and over the full stream).
+    """
+    reason = _mismatch(method, reference)
+    if reason:
+        return Regret((), (), (), (), reason)
+    pairs = [
+        (ours, theirs)
+        for ours, theirs in zip(task_errors(method), task_errors(reference), strict=True)
+        if ours.judged or not judged_only
+    ]
+    differences = tuple(ours.error - theirs.error for ours, theirs in pairs)
+    undefined = [ours.task_id for (ours, _), d in zip(pairs, differences, strict=True) if d != d]
+    return Regret(
+        orders=tuple(ours.order for ours, _ in pairs),
+        task_ids=tuple(ours.task_id for ours, _ in pairs),
+        differences=differences,
+        values=tuple(accumulate(differences)),
+        reason=f"ends before {undefined[0]}, whose error is undefined" if undefined else "",
+    )
+
+
+def reference_of(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
+    """Returns the complete Indep run of the same stream, protocol, budget and seed, or why none."""
+    budget, seed = run.header["budget"], run.header["seed"]
+    same = [other for other in runs if _comparable(other) == _comparable(run)]
+    indep = [other for other in same if other.header["learner"].casefold() == REFERENCE]
+    what = f"Indep run with {f'budget {budget}' if budget else 'no budget'} and seed {seed}"
+    if not indep:
+        return None, f"no {what}"
+    complete = [other for other in indep if other.ledger.complete]
+    if not complete:
+        return None, f"the {what} is {unfinished(indep[0].ledger)}"
+    if len(complete) > 1:
+        names = ", ".join(other.name for other in complete)
+        return None, f"more than one {what}: {names}"
+    return complete[0], ""
+
+
+def final(curve: Regret) -> float:
+    """Returns the regret after the last task; NaN where there is none."""
+    return curve.values[-1] if curve.values else math.nan
+
+
+def _comparable(run: Run) -> tuple:
+    return tuple(run.header[k] for k in ("stream_digest", "protocol", "budget", "seed"))
+
+
+def _mismatch(method: Ledger, reference: Ledger) -> str:
+    for ledger, whose in ((method, "the run"), (reference, "its reference")):
+        if not ledger.complete:
+            return f"{whose} is {unfinished(ledger)}"
+    for name in ("stream_digest", "protocol"):
+        ours, theirs = method.header[name], reference.header[name]
+        if ours != theirs:
+            return f"different {name}: {ours} and {theirs}"
+    ours, theirs = task_errors(method), task_errors(reference)
+    if [(e.order, e.task_id) for e in ours] != [(e.order, e.task_id) for e in theirs]:
+        return "the two runs do not hold the same tasks in the same order"
+    for a, b in zip(ours, theirs, strict=True):
+        if a.n != b.n and a.n and b.n:
+            return f"{a.task_id} was scored on {a.n} and on {b.n} samples"
+    return ""

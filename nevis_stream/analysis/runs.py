@@ -1,0 +1,129 @@
+"""Reading run directories: those that can be used, and those that are left out with the reason."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nevis_stream.analysis.integrity import check
+from nevis_stream.errors import BadInput
+from nevis_stream.ledger import FILE_NAME, Ledger
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run directory whose ledger can be trusted.
+
+    Attributes:
+      path: the directory.
+      name: what it is called in tables: the directory's name, longer where two share it.
+      ledger: its records.
+      settings: the config's values by dotted name, less the seed; None if config.json is missing.
+    """
+
+    path: Path
+    name: str
+    ledger: Ledger = field(repr=False, compare=False)
+    settings: Mapping[str, str] | None = field(repr=False, compare=False)
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """The ledger's `run` record."""
+        return self.ledger.header
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A path that is not used, and why."""
+
+    path: Path
+    reason: str
+
+
+def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]:
+    """Reads run directories; what cannot be used is returned with its reason instead of raised.
+
+    A run with the config hash (and so the seed) of another is a repetition of it, not one more
+    sample: the first complete one is kept.
+
+    Args:
+      run_dirs: paths of run directories, in the order in which they should be listed.
+
+    Returns:
+      The usable runs (unfinished ones too) and the others.
+    """
+    paths = list(dict.fromkeys(Path(run_dir) for run_dir in run_dirs))
+    names = _names(paths)
+    runs: list[Run] = []
+    left_out: list[LeftOut] = []
+    for path in paths:
+        try:
+            ledger = _read_ledger(path)
+            runs.append(Run(path, names[path], ledger, _settings(path)))
+        except (BadInput, OSError) as error:
+            left_out.append(LeftOut(path, str(error)))
+    return _without_repetitions(runs, left_out)
+
+
+def group_by_stream(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
+    """Returns the runs that may be compared with each other, by (stream digest, protocol)."""
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        key = (run.header["stream_digest"], run.header["protocol"])
+        groups.setdefault(key, []).append(run)
+    return groups
+
+
+def _read_ledger(path: Path) -> Ledger:
+    if not path.is_dir():
+        raise BadInput("not a directory" if path.exists() else "no such directory")
+    if not (path / FILE_NAME).is_file():
+        raise BadInput(f"not a run directory: it has no {FILE_NAME}")
+    ledger = Ledger(path)
+    if not ledger.records:
+        raise BadInput(f"{FILE_NAME} holds no complete record: the run has not begun")
+    check(ledger)
+    return ledger
+
+
+def _settings(path: Path) -> dict[str, str] | None:
+    try:
+        values = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(values, dict):
+        return None
+    named = _flatten(values)
+    return {name: value for name, value in named.items() if not _names_the_run(name)}
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in sorted(values.items()):
+        if isinstance(value, dict) and value:
+            flat |= _flatten(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = json.dumps(value, sort_keys=True)
+    return flat
+
+
+def _names_the_run(name: str) -> bool:
+    return name == "config_hash" or name.rpartition(".")[2] == "seed"
+
+
+def _names(paths: list[Path]) -> dict[Path, str]:
+    short = [path.name for path in paths]
+    return {path: path.name if short.count(path.name) == 1 else str(path) for path in paths}
+
+
+def _without_repetitions(
+    runs: list[Run], left_out: list[LeftOut]
+) -> tuple[list[Run], list[LeftOut]]:
+    kept: dict[str, Run] = {}
+    for run in sorted(runs, key=lambda run: not run.ledger.complete):
+        first = kept.setdefault(run.header["config_hash"], run)
+        if first is not run:
+            reason = f"the same config (hash {run.header['config_hash']}) as {first.path}"
+            left_out.append(LeftOut(run.path, f"{reason}; a repetition is counted once"))
+    return [run for run in runs if kept[run.header["config_hash"]] is run], left_out

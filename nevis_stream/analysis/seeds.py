@@ -1,0 +1,113 @@
+"""Runs that differ only in their seed, and the mean and spread over them."""
+
+import math
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nevis_stream.analysis.points import point
+from nevis_stream.analysis.runs import Run
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean, sample standard deviation (n - 1 in the denominator; NaN for n < 2) and n."""
+
+    mean: float
+    std: float
+    n: int
+
+
+@dataclass(frozen=True)
+class SeedGroup:
+    """Runs that differ only in their seed.
+
+    Attributes:
+      runs: by rising seed.
+      apart: what sets it apart where another group has the same learner and budget; else empty.
+    """
+
+    runs: tuple[Run, ...]
+    apart: str = ""
+
+    @property
+    def learner(self) -> str:
+        """The learner's name."""
+        return self.runs[0].header["learner"]
+
+    @property
+    def budget(self) -> str:
+        """The budget preset's name; empty where the learner has none."""
+        return self.runs[0].header["budget"] or ""
+
+    @property
+    def label(self) -> str:
+        """Learner, budget and what sets it apart: unique among groups made together."""
+        return " · ".join(filter(None, (self.learner, self.budget, self.apart)))
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Returns mean and sample standard deviation of the defined values.
+
+    One value is returned as it is (an integer stays exact); none gives NaN.
+
+    >>> spread([0.2, 0.3])
+    Spread(mean=0.25, std=0.07071067811865475, n=2)
+    """
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return Spread(math.nan, math.nan, 0)
+    if len(known) == 1:
+        return Spread(known[0], math.nan, 1)
+    floats = [float(value) for value in known]
+    return Spread(statistics.fmean(floats), statistics.stdev(floats), len(known))
+
+
+def by_seed(runs: Sequence[Run]) -> list[SeedGroup]:
+    """Groups runs that differ only in their seed, ordered by learner, cost and budget.
+
+    Runs differ only in their seed where config.json without the seed is equal; a run without a
+    readable config.json stands alone.
+    """
+    groups: dict[tuple, list[Run]] = {}
+    for run in runs:
+        head = (run.header["learner"], run.header["budget"])
+        rest = run.path if run.settings is None else tuple(run.settings.items())
+        groups.setdefault((*head, rest), []).append(run)
+    members = [sorted(group, key=lambda run: run.header["seed"]) for group in groups.values()]
+    members.sort(key=_place)
+    firsts = [group[0] for group in members]
+    return [SeedGroup(tuple(group), _apart(group[0], firsts)) for group in members]
+
+
+def _learner_budget(run: Run) -> tuple[str, str]:
+    return run.header["learner"], run.header["budget"] or ""
+
+
+def _place(group: list[Run]) -> tuple:
+    learner, budget = map(_natural, _learner_budget(group[0]))
+    cost = spread([point(run.ledger).paper_total for run in group]).mean
+    return learner, math.inf if math.isnan(cost) else cost, budget
+
+
+def _natural(text: str) -> list[tuple[int, int | str]]:
+    parts = re.split(r"([0-9]+)", text.casefold())
+    return [(1, int(part)) if part.isdecimal() else (0, part) for part in parts]
+
+
+def _apart(run: Run, firsts: list[Run]) -> str:
+    same = [other for other in firsts if _learner_budget(other) == _learner_budget(run)]
+    return _difference(run, same) if len(same) > 1 else ""
+
+
+def _difference(run: Run, same: list[Run]) -> str:
+    if any(other.settings is None for other in same):
+        return run.name
+    names = sorted({name for other in same for name in other.settings})
+    differing = [n for n in names if len({other.settings.get(n) for other in same}) > 1]
+    if len(differing) > 2:
+        return f"config {run.header['config_hash'][:8]}"
+    short = [name.removeprefix("learner.") for name in differing]
+    values = [run.settings.get(name, "unset") for name in differing]
+    return ", ".join(f"{name}={value}" for name, value in zip(short, values, strict=True))

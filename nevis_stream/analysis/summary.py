@@ -1,0 +1,110 @@
+"""Methods compared: points and regret over seeds, and the Pareto front of the methods."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nevis_stream.analysis.pareto import pareto_front
+from nevis_stream.analysis.points import Point, point
+from nevis_stream.analysis.regret import reference_of, regret
+from nevis_stream.analysis.runs import Run
+from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
+
+
+@dataclass(frozen=True)
+class MethodPoint:
+    """The point of a method: mean and spread over its seeds.
+
+    Attributes:
+      group: the runs.
+      points: each run's point, in the order of the group's runs.
+      error, paper_total, full_total: over the runs whose E is defined (where none is: over the runs
+        whose cost is).
+      on_paper_front, on_full_front: whether it is on the Pareto front by that total.
+      reasons: what is missing, one text a run.
+    """
+
+    group: SeedGroup
+    points: tuple[Point, ...]
+    error: Spread
+    paper_total: Spread
+    full_total: Spread
+    on_paper_front: bool
+    on_full_front: bool
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MethodRegret:
+    """The regret curve of a method: mean and sample standard deviation over its seeds, by task.
+
+    Attributes:
+      task_ids, orders: the tasks in stream order.
+      curve: the spread after each task; NaN from an undefined error on.
+      n: number of seeds.
+      reasons: why a run has no curve, or a shorter one.
+    """
+
+    group: SeedGroup
+    task_ids: tuple[str, ...]
+    orders: tuple[int, ...]
+    curve: tuple[Spread, ...]
+    n: int
+    reasons: tuple[str, ...]
+
+
+def method_points(groups: Sequence[SeedGroup]) -> list[MethodPoint]:
+    """Returns the point of each group of one stream and protocol, and whether it is on the front.
+
+    Source: NEVIS'22, section 3: eq. 2 and 3, compared by the Pareto front.
+    """
+    rows = []
+    for group in groups:
+        points = tuple(point(run.ledger) for run in group.runs)
+        used = [p for p in points if p.error == p.error] or points
+        spreads = [spread([getattr(p, n) for p in used]) for n in ("error", *_TOTALS)]
+        reasons = [
+            f"{run.name}: {p.reason}" for run, p in zip(group.runs, points, strict=True) if p.reason
+        ]
+        rows.append((group, points, spreads, tuple(reasons)))
+    fronts = [set(pareto_front([(r[2][0].mean, r[2][k].mean) for r in rows])) for k in (1, 2)]
+    return [
+        MethodPoint(group, points, *spreads, *(i in front for front in fronts), reasons)
+        for i, (group, points, spreads, reasons) in enumerate(rows)
+    ]
+
+
+def method_regret(group: SeedGroup, runs: Sequence[Run], judged_only: bool) -> MethodRegret:
+    """Returns the mean regret of a group, each run against the Indep run of its budget and seed.
+
+    Args:
+      group: the method's runs.
+      runs: where references are looked for.
+      judged_only: over the judged tasks, else over the whole stream.
+
+    Source: NEVIS'22, section 3 (regret curve).
+    """
+    curves, reasons = [], []
+    for run in group.runs:
+        reference, reason = reference_of(run, runs)
+        if reference is not None:
+            curve = regret(run.ledger, reference.ledger, judged_only)
+            reason = curve.reason
+            if curve.values:
+                curves.append(curve)
+        if reason:
+            reasons.append(f"{run.name}: {reason}")
+    if not curves:
+        return MethodRegret(group, (), (), (), 0, tuple(reasons))
+    by_task = zip(*(curve.values for curve in curves), strict=True)
+    spreads = tuple(_spread_of_all(values) for values in by_task)
+    first = curves[0]
+    return MethodRegret(group, first.task_ids, first.orders, spreads, len(curves), tuple(reasons))
+
+
+_TOTALS = ("paper_total", "full_total")
+
+
+def _spread_of_all(values: Sequence[float]) -> Spread:
+    # A mean over fewer seeds than before would show as a jump that no method made.
+    defined = all(value == value for value in values)
+    return spread(values if defined else [])

@@ -1,0 +1,149 @@
+"""Tables of runs as data frames: points, every task's errors, regret, the cost of every phase."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from nevis_stream.analysis.judged import JUDGED
+from nevis_stream.analysis.points import phase_flops, unfinished
+from nevis_stream.analysis.regret import reference_of, regret
+from nevis_stream.analysis.runs import Run
+from nevis_stream.analysis.summary import MethodPoint
+
+_RUN = ("learner", "budget", "seed")
+_TASK = ("order", "task_id", "dataset_id", "year", "domain", "task_kind", "meta_split")
+_RESULT = ("split", "n", "metric", "value", "error", "trial")
+_TOTALS = ("paper_total", "full_total")
+_SPREADS = ("error", *_TOTALS)
+PER_TASK = (*_TASK, "judged", *_RESULT, *_RUN, "run", "status", "reason")
+
+
+def points(methods: Sequence[MethodPoint]) -> pd.DataFrame:
+    """Returns one row for every method (`row` is "method") and for every run of it ("run").
+
+    Columns: label, learner, budget, seed (a method: its seeds), run (a method: empty), `n` (seeds
+    in the mean), judged_tasks, error, paper_total and full_total in FLOP, each followed by its
+    sample standard deviation over seeds (NaN for n < 2), the two fronts (methods only) and the
+    reason of a NaN.
+    """
+    rows: list[dict[str, Any]] = []
+    for method in methods:
+        group = method.group
+        head = {"label": group.label, "learner": group.learner, "budget": group.budget}
+        seeds = " ".join(str(run.header["seed"]) for run in group.runs)
+        row = {"row": "method"} | head | {"seed": seeds, "run": "", "n": method.error.n}
+        row |= {"judged_tasks": max(point.judged for point in method.points)}
+        for name in _SPREADS:
+            row |= {name: getattr(method, name).mean, f"{name}_std": getattr(method, name).std}
+        fronts = method.on_paper_front, method.on_full_front
+        row |= dict(zip(("on_paper_front", "on_full_front"), fronts, strict=True))
+        rows.append(row | {"reason": "; ".join(method.reasons)})
+        for run, point in zip(group.runs, method.points, strict=True):
+            row = {"row": "run"} | head | {"seed": run.header["seed"], "run": run.name}
+            row |= {"n": int(point.error == point.error), "judged_tasks": point.judged}
+            row |= {name: getattr(point, name) for name in _SPREADS} | {"reason": point.reason}
+            rows.append(row)
+    columns = list(rows[0]) if rows else []
+    frame = pd.DataFrame(rows, columns=columns, dtype=object)
+    return frame.astype({f"{name}_std": float for name in _SPREADS} | {"error": float})
+
+
+def regrets(runs: Sequence[Run]) -> pd.DataFrame:
+    """Returns every run's regret curve: one row a task and part ("judged" tasks, "whole" stream).
+
+    Columns: the run's, `reference` (the Indep run's name), part, position (from 1), order, task_id,
+    difference and regret (cumulative). A run without a curve has one row with the reason.
+    """
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        head = {name: run.header[name] for name in _RUN} | {"run": run.name}
+        reference, why = reference_of(run, runs)
+        head["reference"] = reference.name if reference else ""
+        for part in ("judged", "whole"):
+            curve = regret(run.ledger, reference.ledger, part == "judged") if reference else None
+            if curve is None or not curve.values:
+                rows.append(head | {"part": part, "reason": curve.reason if curve else why})
+                continue
+            for i, task_id in enumerate(curve.task_ids):
+                row = {"part": part, "position": i + 1, "order": curve.orders[i]}
+                row |= {"task_id": task_id, "difference": curve.differences[i]}
+                undefined = curve.values[i] != curve.values[i]
+                row |= {"regret": curve.values[i], "reason": curve.reason if undefined else ""}
+                rows.append(head | row)
+    columns = [*_RUN, "run", "reference", "part", "position", "order", "task_id"]
+    frame = pd.DataFrame(rows, columns=[*columns, "difference", "regret", "reason"])
+    return frame.astype({"position": "Int64", "order": "Int64"})
+
+
+def per_task(runs: Sequence[Run]) -> pd.DataFrame:
+    """Returns one row for every run, task and predicted split, also for tasks that a run lacks.
+
+    Columns: the task's (order to meta_split), `judged` (whether the protocol judges this task on
+    this split), the result's (n in samples; value of the metric; error, lower is better), the run's
+    and `status`: `ok`, `undefined` (predicted, but the metric has no value), `missing` (the run
+    finished without it) or `partial` (an unfinished run has not come to it); `reason` says why a
+    number is NaN.
+
+    Args:
+      runs: runs of one stream and protocol.
+    """
+    tasks = _tasks(runs)
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        results: dict[str, list[dict]] = {}
+        for result in run.ledger.of_kind("predict"):
+            results.setdefault(result["task_id"], []).append(result)
+        judged_part, split = JUDGED[run.header["protocol"]]
+        for task_id, task in tasks.items():
+            found = results.get(task_id, [])
+            if split not in {result["split"] for result in found}:
+                found = [*found, _absent(run, split)]
+            judged = task["meta_split"] == judged_part
+            rows += [_row(run, task, judged and r["split"] == split, r) for r in found]
+    return pd.DataFrame(rows, columns=list(PER_TASK))
+
+
+def phases(runs: Sequence[Run]) -> pd.DataFrame:
+    """Returns one row for every run and phase: `flops` (an exact integer) and `share` of the total.
+
+    An unfinished run has its cost so far and says so in `status` (`ok` or `partial`).
+    """
+    rows = []
+    for run in runs:
+        costs = phase_flops(run.ledger)
+        total = sum(costs.values())
+        head = {name: run.header[name] for name in _RUN} | {"run": run.name}
+        status = "ok" if run.ledger.complete else "partial"
+        for phase, flops in costs.items():
+            share = flops / total if total else math.nan
+            rows.append(head | {"phase": phase, "flops": flops, "share": share, "status": status})
+    columns = [*_RUN, "run", "phase", "flops", "share", "status"]
+    return pd.DataFrame(rows, columns=columns).astype({"flops": object})
+
+
+def _tasks(runs: Sequence[Run]) -> dict[str, dict]:
+    tasks: dict[str, dict] = {}
+    for run in runs:
+        for train in run.ledger.of_kind("train"):
+            tasks.setdefault(train["task_id"], train)
+    return dict(sorted(tasks.items(), key=lambda item: (item[1]["order"], item[0])))
+
+
+def _absent(run: Run, split: str) -> dict[str, Any]:
+    status, reason = "missing", f"not predicted on {split}"
+    if not run.ledger.complete:
+        status, reason = "partial", unfinished(run.ledger)
+    return {"split": split, "n": 0, "status": status, "reason": reason}
+
+
+def _row(run: Run, task: dict, judged: bool, result: dict) -> dict[str, Any]:
+    row = {name: task.get(name) for name in _TASK} | {"judged": judged}
+    row |= {name: result.get(name) for name in _RESULT}
+    row |= {name: run.header[name] for name in _RUN} | {"run": run.name}
+    row["status"] = result.get("status", "undefined" if row["error"] is None else "ok")
+    row["reason"] = "" if row["status"] == "ok" else result.get("reason") or "no reason recorded"
+    for name in ("value", "error"):
+        row[name] = math.nan if row[name] is None else row[name]
+    return row

@@ -1,0 +1,131 @@
+"""A data set in memory: its parts as they come from the source, before any split is made."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nevis_stream.datasets.images import Images
+from nevis_stream.errors import BadInput
+
+SINGLE_LABEL = "single_label"
+MULTI_LABEL = "multi_label"
+KINDS = (SINGLE_LABEL, MULTI_LABEL)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Pictures with their labels and, for the runner only, their ids.
+
+    Attributes:
+      images: n pictures.
+      labels: int32[n] class ids (single label) or uint8[n, classes] with 0 or 1 (multi label).
+      ids: n sample ids, `dataset_id/source_part/index`.
+    """
+
+    images: Images
+    labels: np.ndarray
+    ids: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def take(self, indices: np.ndarray) -> "Samples":
+        """Returns the samples at `indices`, in that order."""
+        return Samples(self.images.take(indices), self.labels[indices], [self.ids[i] for i in indices])
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """All samples of one data set by the part of the source that they came from.
+
+    Attributes:
+      dataset_id: name that starts every sample id.
+      kind: "single_label" or "multi_label".
+      num_classes: number of class ids, some of which may have no sample.
+      parts: samples by source part: {"all"}, {"train", "test"}, or any further of {"dev", "dev_test"}.
+    """
+
+    dataset_id: str
+    kind: str
+    num_classes: int
+    parts: Mapping[str, Samples]
+
+    def fingerprint(self) -> str:
+        """Returns 64 hex digits that change when any pixel, label, id or part changes."""
+        total = hashlib.sha256(f"{self.dataset_id}/{self.kind}/{self.num_classes}".encode())
+        for name in sorted(self.parts):
+            part = self.parts[name]
+            total.update(f"/{name}/{len(part)}/".encode())
+            total.update(b"".join(part.images.content_hashes()))
+            total.update(np.ascontiguousarray(part.labels).tobytes())
+            total.update("\n".join(part.ids).encode())
+        return total.hexdigest()
+
+
+def make_dataset(
+    dataset_id: str,
+    kind: str,
+    parts: Mapping[str, tuple[Images, np.ndarray]],
+    num_classes: int | None = None,
+    origin: str | None = None,
+) -> DataSet:
+    """Checks images and labels and joins them into a `DataSet`.
+
+    Args:
+      dataset_id: name of the data set.
+      kind: "single_label" or "multi_label".
+      parts: images and labels by source part; labels integer[n] or, for multi label, 0/1 [n, classes].
+      num_classes: number of classes; None takes one more than the largest class id found.
+      origin: file or builder named in error messages.
+
+    Raises:
+      BadInput: counts differ, a label is out of range or not an integer, or a part is empty.
+    """
+    origin = origin or dataset_id
+    if kind not in KINDS:
+        raise BadInput(f"{origin}: kind is {kind!r}; valid: {', '.join(KINDS)}.")
+    checked = {}
+    for name, (images, labels) in parts.items():
+        labels = np.asarray(labels)
+        if len(images) != len(labels):
+            raise BadInput(f"{origin}: part {name!r} has {len(images)} images but {len(labels)} labels.")
+        if len(images) == 0:
+            raise BadInput(f"{origin}: part {name!r} is empty; every part needs at least one sample.")
+        if labels.dtype.kind not in "iub":
+            raise BadInput(f"{origin}: labels of part {name!r} are {labels.dtype}; they must be integers.")
+        checked[name] = images, labels
+    if kind == SINGLE_LABEL:
+        for name, (_, labels) in checked.items():
+            if labels.ndim != 1:
+                raise BadInput(f"{origin}: labels of part {name!r} have shape {labels.shape}, not [n].")
+        classes = num_classes or 1 + max(int(labels.max()) for _, labels in checked.values())
+        for name, (_, labels) in checked.items():
+            wrong = np.flatnonzero((labels < 0) | (labels >= classes))
+            if len(wrong):
+                raise BadInput(
+                    f"{origin}: label {int(labels[wrong[0]])} of sample {int(wrong[0])} in part {name!r} is out of "
+                    f"range; valid: 0..{classes - 1}."
+                )
+        dtype = np.int32
+    else:
+        widths = {labels.shape[1:] for _, labels in checked.values()}
+        if len(widths) != 1 or len(next(iter(widths))) != 1:
+            raise BadInput(f"{origin}: multi-label labels must have shape [n, classes] in every part, not {widths}.")
+        classes = next(iter(widths))[0]
+        if num_classes not in (None, classes):
+            raise BadInput(f"{origin}: labels have {classes} columns but the row says {num_classes} classes.")
+        for name, (_, labels) in checked.items():
+            if not np.isin(labels, (0, 1)).all():
+                raise BadInput(f"{origin}: multi-label labels of part {name!r} must be 0 or 1.")
+        dtype = np.uint8
+    return DataSet(
+        dataset_id,
+        kind,
+        classes,
+        {
+            name: Samples(images, labels.astype(dtype), [f"{dataset_id}/{name}/{i}" for i in range(len(images))])
+            for name, (images, labels) in checked.items()
+        },
+    )

@@ -1,0 +1,32 @@
+"""Data sets made only from pictures that installed packages carry: nothing is ever downloaded.
+
+Every module here whose name starts with `pico_` is one data set: a `build()` that returns it, and a `VERSION` that
+is raised when its samples change. The other modules are helpers: `sources` finds the pictures, `patches` cuts them,
+`drawing` renders and encodes. A new data set is one new module and its rows in the catalogue.
+"""
+
+import importlib
+import pkgutil
+
+from nevis_stream.datasets.dataset import DataSet
+from nevis_stream.errors import BadInput, unknown
+
+PREFIX = "pico_"
+NAMES = tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name.startswith(PREFIX)))
+
+
+def build(name: str) -> DataSet:
+    """Builds one embedded data set; only its own module is imported.
+
+    Args:
+      name: one of `NAMES`, as in the catalogue's `embedded:NAME`.
+
+    Returns:
+      The data set, the same at every call.
+
+    Raises:
+      BadInput: the name is not known, or a package does not carry a picture that is needed.
+    """
+    if name not in NAMES:
+        raise BadInput(unknown("embedded data set", name, NAMES))
+    return importlib.import_module(f"{__name__}.{name}").build()

@@ -1,0 +1,186 @@
+"""Images: a read-only sequence of pictures of one or of many sizes.
+
+Two kinds carry the pixels: `ArrayImages` (one uint8 array) and `EncodedImages` (files' bytes, decoded when needed).
+A learner reads them through three methods, all uint8 RGB:
+
+* `images[i]`: one picture, `[height, width, 3]`;
+* `images.resized(size)`: all pictures squeezed to `[n, size, size, 3]`, ignoring their aspect ratio; together with
+  `images.sizes` this is enough to draw crops in each picture's own geometry;
+* `images.center_cropped(size)`: the central square of side min(height, width), resized (the paper's evaluation view).
+"""
+
+import hashlib
+import io
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image
+
+from nevis_stream.errors import BadInput
+
+
+class Images(Sequence):
+    """Base of the image containers; `len`, index with an integer, `take` with an array of integers."""
+
+    def __init__(self):
+        self._derived: dict[tuple[str, int], np.ndarray] = {}
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """int32[n, 2]: height and width of every picture, in pixels."""
+        raise NotImplementedError
+
+    def take(self, indices: np.ndarray) -> "Images":
+        """Returns the pictures at `indices`, in that order."""
+        raise NotImplementedError
+
+    def content_hashes(self) -> list[bytes]:
+        """Returns one 32-byte sha256 for each picture's stored content."""
+        raise NotImplementedError
+
+    def _picture(self, index: int) -> Image.Image:
+        return Image.fromarray(self[index])
+
+    def resized(self, size: int) -> np.ndarray:
+        """uint8[n, size, size, 3]: every whole picture resized (bilinear, antialiased) to a square."""
+        return self._derive("resized", size)
+
+    def center_cropped(self, size: int) -> np.ndarray:
+        """uint8[n, size, size, 3]: the central square of every picture, resized (bilinear, antialiased)."""
+        return self._derive("center_cropped", size)
+
+    def _derive(self, view: str, size: int) -> np.ndarray:
+        """Computes a fixed-size view once and keeps it for as long as the container lives."""
+        if (view, size) not in self._derived:
+            out = np.empty((len(self), size, size, 3), np.uint8)
+            for i in range(len(self)):
+                picture = self._picture(i)
+                box = None
+                if view == "center_cropped":
+                    width, height = picture.size
+                    side = min(width, height)
+                    left, top = (width - side) // 2, (height - side) // 2
+                    box = (left, top, left + side, top + side)
+                if picture.size == (size, size):
+                    out[i] = np.asarray(picture)
+                else:
+                    out[i] = np.asarray(picture.resize((size, size), Image.Resampling.BILINEAR, box=box))
+            out.setflags(write=False)
+            self._derived[view, size] = out
+        return self._derived[view, size]
+
+
+class ArrayImages(Images):
+    """Pictures of one size held in one array.
+
+    Args:
+      array: uint8[n, height, width, channels] or uint8[n, height, width]; channels 1 (grey), 3 (RGB) or 4 (RGBA).
+      origin: name of the file that an error message should show.
+
+    Raises:
+      BadInput: wrong dtype, rank or number of channels.
+    """
+
+    def __init__(self, array: np.ndarray, origin: str = "array"):
+        super().__init__()
+        if array.dtype != np.uint8:
+            raise BadInput(f"{origin}: images must be uint8 (0..255), not {array.dtype}.")
+        if array.ndim == 3:
+            array = array[..., None]
+        if array.ndim != 4:
+            raise BadInput(f"{origin}: images must have shape [n, height, width, channels], not {array.shape}.")
+        if array.shape[3] not in (1, 3, 4):
+            raise BadInput(
+                f"{origin}: images have {array.shape[3]} channels; valid: 1 (grey), 3 (RGB), 4 (RGBA)."
+            )
+        if 0 in array.shape[1:3]:
+            raise BadInput(f"{origin}: images of {array.shape[1]}×{array.shape[2]} pixels hold nothing.")
+        self._array = array
+        self._origin = origin
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        image = self._array[index]
+        return np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image[..., :3]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.tile(np.asarray(self._array.shape[1:3], np.int32), (len(self), 1))
+
+    def take(self, indices: np.ndarray) -> "ArrayImages":
+        return ArrayImages(self._array[indices], self._origin)
+
+    def content_hashes(self) -> list[bytes]:
+        shape = repr(self._array.shape[1:]).encode()
+        return [hashlib.sha256(shape + row.tobytes()).digest() for row in self._array]
+
+
+class EncodedImages(Images):
+    """Pictures kept as the bytes of their files (PNG, JPEG, GIF, …) and decoded on access.
+
+    Args:
+      files: the bytes of each picture's file.
+      names: the name of each picture, for error messages.
+      sizes: int32[n, 2] height and width, or None to decode every file once, which finds the corrupt ones.
+
+    Raises:
+      BadInput: a file that cannot be decoded, or has a mode that is not a picture's; the message names the file.
+    """
+
+    def __init__(self, files: Sequence[bytes], names: Sequence[str], sizes: np.ndarray | None = None):
+        super().__init__()
+        self._files = list(files)
+        self._names = list(names)
+        self._sizes = self._read_sizes() if sizes is None else sizes
+
+    def _open(self, index: int) -> Image.Image:
+        try:
+            return Image.open(io.BytesIO(self._files[index]))
+        except Exception as error:
+            raise self._corrupt(index, error) from error
+
+    def _corrupt(self, index: int, error: Exception) -> BadInput:
+        return BadInput(
+            f"{self._names[index]}: cannot be read as an image ({error}). "
+            "Replace the file, or remove it and its row."
+        )
+
+    def _read_sizes(self) -> np.ndarray:
+        sizes = np.empty((len(self._files), 2), np.int32)
+        for i in range(len(self._files)):
+            picture = self._open(i)
+            if len(picture.getbands()) == 2:
+                raise BadInput(f"{self._names[i]}: has 2 channels; valid: grey, RGB, RGBA or palette images.")
+            try:
+                picture.load()
+            except Exception as error:
+                raise self._corrupt(i, error) from error
+            sizes[i] = picture.height, picture.width
+        return sizes
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def _picture(self, index: int) -> Image.Image:
+        picture = self._open(index)
+        try:
+            return picture.convert("RGB")
+        except Exception as error:
+            raise self._corrupt(index, error) from error
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return np.asarray(self._picture(index))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return self._sizes
+
+    def take(self, indices: np.ndarray) -> "EncodedImages":
+        return EncodedImages(
+            [self._files[i] for i in indices], [self._names[i] for i in indices], self._sizes[indices]
+        )
+
+    def content_hashes(self) -> list[bytes]:
+        return [hashlib.sha256(data).digest() for data in self._files]

@@ -1,0 +1,40 @@
+"""Arrays in one .npz: `images_PART` and `labels_PART`, or `images` and `labels` where no part is given."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, DataSet, make_dataset
+from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.errors import BadInput
+
+DESCRIPTION = "an .npz with images_train, labels_train, images_test, labels_test (or images, labels)"
+
+
+def accepts(path: Path) -> bool:
+    """Whether `path` is an .npz file."""
+    return path.is_file() and path.suffix == ".npz"
+
+
+def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None) -> DataSet:
+    """Reads images uint8[n, height, width(, channels)] and labels int[n], or 0/1 [n, labels] for multi label."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise BadInput(f"{path}: cannot be read as an .npz of plain arrays ({error}).") from None
+    parts = {}
+    for name, images in arrays.items():
+        if name != "images" and not name.startswith("images_"):
+            continue
+        part = name.removeprefix("images").removeprefix("_") or "all"
+        labels = arrays.get(name.replace("images", "labels", 1))
+        if labels is None:
+            raise BadInput(f"{path}: has {name!r} but no {name.replace('images', 'labels', 1)!r}.")
+        parts[part] = ArrayImages(images, f"{path}[{name}]"), labels
+    if not parts:
+        raise BadInput(f"{path}: holds {', '.join(arrays) or 'nothing'}; expected {DESCRIPTION}.")
+    if kind is None:
+        kind = MULTI_LABEL if next(iter(parts.values()))[1].ndim == 2 else SINGLE_LABEL
+    return make_dataset(dataset_id, kind, parts, num_classes, origin=str(path))

@@ -1,0 +1,50 @@
+"""What a process ran on: versions, devices and cores, so that a difference between runs can be explained."""
+
+import importlib.metadata
+import os
+import platform
+import sys
+from pathlib import Path
+
+from nevis_stream.ledger import encode
+from nevis_stream.storage import append_line
+
+_PACKAGES = ("nevis_stream", "jax", "jaxlib", "flax", "optax", "numpy", "scikit-learn", "scikit-image", "pillow")
+
+
+def describe_environment() -> dict:
+    """Returns JSON facts: python, machine, cores, package versions and, where JAX is loaded, its devices."""
+    facts = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "packages": {},
+    }
+    for package in _PACKAGES:
+        try:
+            facts["packages"][package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    if "jax" in sys.modules:
+        import jax
+
+        facts["devices"] = [device.device_kind for device in jax.devices()]
+        facts["backend"] = jax.default_backend()
+    return facts
+
+
+def append_environment(path: Path) -> None:
+    """Adds one line to environment.jsonl."""
+    append_line(path, encode(describe_environment()))
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor()

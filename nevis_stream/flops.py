@@ -1,0 +1,256 @@
+"""FLOPs of one call of a JAX program: a function of its jaxpr, the same on every device.
+
+The count is the sum over the program's equations, dead ones removed, of what XLA's cost analysis
+says of each equation lowered alone for the CPU, times the number of times that it runs. That is
+XLA's count of the whole program, mended where XLA's cannot be used: XLA counts the body of a loop
+once, counts -1 for what it hands to a library (LAPACK, a callback), and adds up in float32.
+
+* A multiply-add is 2; other arithmetic, comparisons and integers included, is 1 per element; exp,
+  log, tanh and the like are 0 (to XLA they are "transcendentals"), and so is moving data. A
+  convolution counts no padding.
+* `scan` (and `fori_loop`, `map`) is its length times its body; `while` likewise if it is
+  recognised as a loop over a constant range; `cond` is its most expensive branch, as in XLA.
+* What is rematerialised counts each time that it runs. Shardings change nothing: the count is that
+  of the global program.
+* Sorting n elements is n ⌈log₂ n⌉; the k largest of n are n ⌈log₂ k⌉, at least n; a cumulative sum
+  is n; dense linear algebra follows the formulas of `_FORMULAS`.
+* What hides its work (callbacks, foreign calls, Pallas kernels, `shard_map`, loops of unknown
+  length) raises `CostUnknown`.
+
+An equation's count is rounded as XLA's float32 is: exact below 2**24, within 6e-8 above.
+"""
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+
+import jax
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+from jax.interpreters import partial_eval
+
+from nevis_stream.errors import CostUnknown
+
+# Equations that run a program once, and the parameter that holds it.
+_CALLS = {
+    "call": "call_jaxpr",
+    "checkpoint": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "composite": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vmap_call": "call",
+    "jit": "jaxpr",
+    "linear_call": "callee",
+    "pjit": "jaxpr",
+    "remat2": "jaxpr",
+    "remat_opt": "fwd_jaxpr",
+}
+
+# Moves, names, places or prints data.
+_FREE = frozenset(
+    str.split(
+        "broadcast_in_dim concatenate copy debug_print device_put dynamic_slice iota"
+        " dynamic_update_slice layout_constraint lu_pivots_to_permutation name pad"
+        " optimization_barrier platform_index random_clone random_unwrap random_wrap reshape"
+        " reshard rev sharding_constraint slice split squeeze stop_gradient transpose"
+    )
+)
+
+# Does to every element what it does to one: XLA prices one, which is quick and exact.
+_ELEMENTWISE = frozenset(
+    str.split(
+        "abs add add_any and cbrt ceil clamp convert_element_type cos div eq erf erf_inv erfc exp"
+        " exp2 expm1 floor ge gt integer_pow is_finite le log log1p logistic lt max min mul ne neg"
+        " not or pow rem round rsqrt select_n shift_left shift_right_arithmetic sign sin sqrt sub"
+        " shift_right_logical square tan tanh xor"
+    )
+)
+
+# One pass over the data; XLA would count a window as long as the data for each element.
+_CUMULATIVE = {"cumlogsumexp": 8, "cummax": 1, "cummin": 1, "cumprod": 1, "cumsum": 1}
+
+_OPAQUE = ("stablehlo.while", "custom_call", "chlo.top_k")  # where XLA's count is wrong or -1
+
+
+def count(fn: Callable, *args, **kwargs) -> int:
+    """Returns the FLOPs of one call `fn(*args, **kwargs)`, which is not run.
+
+    Args:
+      fn: function of arrays, or one already jitted, with its static and donated arguments.
+      *args: arrays or `jax.ShapeDtypeStruct`s, of which only shapes and dtypes matter.
+      **kwargs: as `args`.
+
+    Raises:
+      CostUnknown: part of the program cannot be counted; the message names it.
+
+    >>> count(jax.numpy.dot, jax.numpy.ones((2, 3)), jax.numpy.ones((3, 5)))
+    60
+    """
+    jitted = fn if isinstance(fn, jax.stages.Wrapped) else jax.jit(fn)
+    return count_jaxpr(jitted.trace(*args, **kwargs).jaxpr)
+
+
+def count_jaxpr(closed_jaxpr: ClosedJaxpr) -> int:
+    """Returns the FLOPs of one run of a traced program, such as `jax.jit(fn).trace(*args).jaxpr`.
+
+    Raises:
+      CostUnknown: part of the program cannot be counted; the message names it.
+    """
+    return _program(closed_jaxpr, closed_jaxpr.jaxpr.debug_info.func_src_info)
+
+
+def _program(jaxpr, where: str) -> int:
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    live, _ = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    return sum(_equation(eqn, where) for eqn in live.eqns)
+
+
+def _equation(eqn: JaxprEqn, where: str) -> int:
+    name, params = eqn.primitive.name, eqn.params
+    try:
+        if name in _FREE:
+            return 0
+        if name in _CALLS:
+            return _program(params[_CALLS[name]], where)
+        if name == "scan":
+            return _repeat(params["length"], params["jaxpr"], where)
+        if name == "while":
+            trips = _trips(eqn)
+            condition = _repeat(trips + 1, params["cond_jaxpr"], where)
+            return condition + _repeat(trips, params["body_jaxpr"], where)
+        if name == "cond":
+            return max(_program(branch, where) for branch in _branches(params))
+        if name == "shard_map":
+            raise ValueError("it is the program of one device: give `jax.jit` shardings instead")
+        if name == "custom_linear_solve":
+            return _program(params["jaxprs"].solve, where)
+        if name in _CUMULATIVE:
+            return _CUMULATIVE[name] * math.prod(eqn.invars[0].aval.shape)
+        if name in ("sort", "top_k", "approx_top_k"):
+            return _sorting(eqn)
+        if name in _FORMULAS:
+            return _by_formula(eqn)
+        return _by_xla(eqn)
+    except CostUnknown:
+        raise
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise CostUnknown(
+            f"{where}: the FLOPs of `{name}` cannot be counted ({reason}). Give loops a fixed "
+            "length (`lax.scan`, `lax.fori_loop`), or run this part with plain `jax.jit` and "
+            "charge its cost with `ctx.charge`."
+        ) from error
+
+
+def _repeat(times: int, jaxpr, where: str) -> int:
+    return times * _program(jaxpr, where) if times else 0
+
+
+def _branches(params) -> Sequence[ClosedJaxpr]:
+    """All branches, but of `lax.platform_dependent` the CPU's, else the default, which is last."""
+    branches, platforms = params["branches"], params.get("branches_platforms")
+    if platforms is None:
+        return branches
+    return [b for b, p in zip(branches, platforms, strict=True) if p is None or "cpu" in p][:1]
+
+
+def _trips(eqn: JaxprEqn) -> int:
+    """Trips of a `while` over a constant range (what `fori_loop` makes); ValueError for others."""
+    condition, body = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr
+    n_condition, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    outer = [*eqn.invars[:n_condition], *eqn.invars[n_condition + n_body :]]  # as the condition's
+    fixed = [None] * n_condition + body.invars[n_body:]
+    after = [None] * n_condition + body.outvars
+
+    def constant(var) -> int:
+        if not isinstance(var, Literal):
+            at = condition.invars.index(var)
+            if after[at] is not fixed[at]:
+                raise ValueError
+            var = outer[at]
+        return operator.index(var.val)
+
+    try:
+        (test,) = condition.eqns
+        counter, stop = test.invars
+        at = condition.invars.index(counter)
+        (update,) = (e for e in body.eqns if after[at] is e.outvars[0])
+        (step,) = (v for v in update.invars if v is not fixed[at])
+        step = operator.index(step.val)
+        if (test.primitive.name, update.primitive.name) != ("lt", "add") or step < 1:
+            raise ValueError
+        trips = -((operator.index(outer[at].val) - constant(stop)) // step)
+    except (ValueError, TypeError, AttributeError):
+        raise ValueError("its number of trips is not a constant of the program") from None
+    return max(trips, 0)
+
+
+def _by_xla(eqn: JaxprEqn) -> int:
+    shapes, size = [v.aval.shape for v in eqn.invars], 1
+    if eqn.primitive.name in _ELEMENTWISE:
+        shapes, size = [()] * len(shapes), math.prod(eqn.outvars[0].aval.shape)
+    dtypes = [v.aval.dtype for v in eqn.invars]
+    operands = tuple(map(jax.ShapeDtypeStruct, shapes, dtypes))
+    params = ((k, None if k.endswith("sharding") else v) for k, v in eqn.params.items())
+    return size * _lowered_flops(eqn.primitive, tuple(params), operands)
+
+
+@functools.lru_cache(maxsize=4096)
+def _lowered_flops(primitive, params: tuple, operands: tuple) -> int:
+    # The analysis runs on the backend that the lowering is bound to, and a GPU's has none: hence
+    # the CPU, as default device and as mesh. The CPU form of threefry is a loop; the TPU's is not.
+    cpu = jax.local_devices(backend="cpu")[:1]
+    platform = "tpu" if primitive.name.startswith(("random_", "threefry")) else "cpu"
+    with jax.default_device(cpu[0]), jax.set_mesh(jax.sharding.Mesh(cpu, ("cpu",))):
+        jitted = jax.jit(lambda *xs: primitive.bind(*xs, **dict(params)))
+        lowered = jitted.trace(*operands).lower(lowering_platforms=(platform,))
+        flops = lowered.cost_analysis().get("flops", 0)
+    if flops < 0 or any(mark in lowered.as_text() for mark in _OPAQUE):
+        raise ValueError("XLA does not see what it computes")
+    return round(flops)
+
+
+def _by_formula(eqn: JaxprEqn) -> int:
+    *batch, m, n = eqn.invars[0].aval.shape
+    real = 4 if eqn.invars[0].aval.dtype.kind == "c" else 1
+    return math.prod(batch) * real * round(_FORMULAS[eqn.primitive.name](eqn, m, n))
+
+
+def _sorting(eqn: JaxprEqn) -> int:
+    shape = eqn.invars[0].aval.shape
+    among = eqn.params["k"] if "k" in eqn.params else shape[eqn.params["dimension"]]
+    return math.prod(shape) * max(1, (among - 1).bit_length())
+
+
+def _reflections(m: int, n: int, k: int) -> float:
+    return 4 * m * n * k - 2 * (m + n) * k**2 + 4 * k**3 / 3
+
+
+def _svd(eqn: JaxprEqn, m: int, n: int) -> float:
+    m, n = max(m, n), min(m, n)
+    if not eqn.params["compute_uv"]:
+        return 4 * m * n**2 - 4 * n**3 / 3
+    if eqn.params["full_matrices"]:
+        return 4 * m**2 * n + 8 * m * n**2 + 9 * n**3
+    return 14 * m * n**2 + 8 * n**3
+
+
+# Of one m×n matrix; a complex FLOP is 4 real ones. Sources: LAPACK Working Note 41, appendix C
+# (Cholesky, LU, QR, triangular solve, reductions); Golub and Van Loan, Matrix Computations, 4th
+# edition, sections 7.5 (eig, Schur), 8.3 (eigh), 8.6 (SVD of Golub and Reinsch).
+_FORMULAS: dict[str, Callable[[JaxprEqn, int, int], float]] = {
+    "cholesky": lambda eqn, m, n: n**3 / 3,
+    "eig": lambda eqn, m, n: (25 if len(eqn.outvars) > 1 else 10) * n**3,
+    "eigh": lambda eqn, m, n: 9 * n**3,
+    "hessenberg": lambda eqn, m, n: 10 * n**3 / 3,
+    "householder_product": lambda eqn, m, n: _reflections(m, n, eqn.invars[1].aval.shape[-1]),
+    "lu": lambda eqn, m, n: _reflections(m, n, min(m, n)) / 2,
+    "qr": lambda eqn, m, n: (
+        _reflections(m, n, min(m, n)) + _reflections(m, eqn.outvars[0].aval.shape[-1], min(m, n))
+    ),
+    "schur": lambda eqn, m, n: (25 if len(eqn.outvars) > 1 else 10) * n**3,
+    "svd": _svd,
+    "triangular_solve": lambda eqn, m, n: math.prod(eqn.invars[1].aval.shape[-2:]) * n,
+    "tridiagonal": lambda eqn, m, n: 4 * n**3 / 3,
+}

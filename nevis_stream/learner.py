@@ -1,0 +1,229 @@
+"""The contract between the benchmark and a learner: three methods, and the context that they are given.
+
+A *learner* holds only its configuration. What it knows of the past is the *state* that it returns; what answers a task is a
+*predictor*. Both are trees of arrays and JSON scalars, saved by the runner. FLOPs are observed by the context: a function
+compiled with `ctx.jit` is charged at every call, anything else is charged with `ctx.charge`.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from nevis_stream.checkpoint import Tree, to_host
+from nevis_stream.datasets.images import Images
+from nevis_stream.errors import LeakError, unknown
+from nevis_stream.meter import Meter
+from nevis_stream.task import TaskView
+
+State = Tree
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A trained model for one task.
+
+    Attributes:
+      tree: what `predict` needs: arrays and JSON scalars.
+      trial: which trial of the search it comes from.
+      step: after how many training steps it was taken.
+      info: JSON facts for the ledger; docs/run-directory.md names the usual ones.
+    """
+
+    tree: Tree
+    trial: int = 0
+    step: int = 0
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Learner(Protocol):
+    """A method for learning a stream of tasks.
+
+    A learner's attributes are its configuration and never change: everything learned goes through `State` and `Predictor`,
+    so that a killed run goes on exactly where it was.
+    """
+
+    def init(self, ctx: "Context") -> State:
+        """Returns the state before the first task; pre-training belongs here and is charged to `pretrain`."""
+        ...
+
+    def train(self, task: TaskView, state: State, ctx: "Context") -> tuple[State, Sequence[Predictor]]:
+        """Learns a task from its train and dev splits; returns the new state and the predictors, the chosen one first."""
+        ...
+
+    def predict(self, predictor: Tree, images: Images, ctx: "Context") -> np.ndarray:
+        """Returns float32[n, classes]: class probabilities (single label) or a probability for each label."""
+        ...
+
+
+class Progress(Protocol):
+    """Receives what is going on; every method may do nothing."""
+
+    def event(self, index: int, events: int, description: str) -> None: ...
+    def trial(self, trial: int, trials: int) -> None: ...
+    def step(self, step: int, steps: int) -> None: ...
+    def result(self, text: str) -> None: ...
+
+
+class Silent:
+    """A `Progress` that shows nothing."""
+
+    def event(self, index: int, events: int, description: str) -> None:
+        pass
+
+    def trial(self, trial: int, trials: int) -> None:
+        pass
+
+    def step(self, step: int, steps: int) -> None:
+        pass
+
+    def result(self, text: str) -> None:
+        pass
+
+
+class Workspace(Protocol):
+    """Where an unfinished event keeps its finished trials and positions inside trials; see nevis_stream.workspace."""
+
+    def finished(self, trial: int) -> tuple[Tree, dict] | None: ...
+    def finish(self, trial: int, result: Tree, counts: dict) -> None: ...
+    def due(self) -> bool: ...
+    def save(self, trial: int | None, step: int, tree: Tree, counts: dict) -> None: ...
+    def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None: ...
+
+
+class Context:
+    """What a learner may use while it works.
+
+    Attributes:
+      trial: the current trial inside `map`, else None.
+      seed: an integer in [0, 2**63) that belongs to this run, this task and this trial.
+      meter: the FLOPs charged so far in this event (in this trial, inside `map`).
+    """
+
+    def __init__(
+        self,
+        *,
+        path: tuple[str, ...],
+        phase: str,
+        trial: int | None = None,
+        past: Mapping[str, Callable[[], Tree]] | None = None,
+        workspace: Workspace | None = None,
+        progress: Progress | None = None,
+    ):
+        self._path = path
+        self._phase = phase
+        self._past = past or {}
+        self._workspace = workspace
+        self._progress = progress or Silent()
+        self.trial = trial
+        self.meter = Meter()
+        self.seed = int.from_bytes(hashlib.sha256("/".join(path).encode()).digest()[:8]) >> 1
+
+    @property
+    def key(self):
+        """A JAX key made from `seed`; split or fold it, never use one twice."""
+        import jax
+
+        words = np.asarray([self.seed >> 32, self.seed & 0xFFFFFFFF], np.uint32)
+        return jax.random.wrap_key_data(words, impl="threefry2x32")
+
+    def jit(self, function: Callable, **options: Any) -> Callable:
+        """Returns `function` compiled by `jax.jit(function, **options)`; every call charges its FLOPs to the meter.
+
+        A function object is compiled once in a process for each signature, whichever context asks. Take it from module
+        level or from a cached factory, and pass hyper-parameters as arguments.
+
+        Raises (when called):
+          CostUnknown: the program's FLOPs cannot be counted.
+        """
+        from nevis_stream.counted import counted
+
+        program = counted(function, **options)
+
+        def call(*args):
+            flops = program.flops(*args)
+            result = program(*args)
+            self.charge(flops)
+            return result
+
+        return call
+
+    def charge(self, flops: int) -> None:
+        """Adds FLOPs that `jit` does not see to the current phase and trial."""
+        self.meter.charge(flops, self._phase, self.trial)
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Charges what runs inside the block to another phase: `select` or `validate`, say."""
+        before, self._phase = self._phase, name
+        try:
+            yield
+        finally:
+            self._phase = before
+
+    def map(self, function: Callable[["Context", Any], Tree], items: Sequence[Any]) -> list[Tree]:
+        """Runs `function(ctx, item)` as one trial for each item and returns the results in order.
+
+        Each trial has a context with its own trial number, seed and meter; its result is a tree of arrays and JSON scalars.
+        A trial that was finished before a kill is read back, with its cost, instead of being run again.
+        """
+        results = []
+        for trial, item in enumerate(items):
+            self._progress.trial(trial, len(items))
+            done = self._workspace.finished(trial) if self._workspace else None
+            if done is None:
+                ctx = Context(
+                    path=(*self._path, f"trial {trial}"),
+                    phase=self._phase,
+                    trial=trial,
+                    past=self._past,
+                    workspace=self._workspace,
+                    progress=self._progress,
+                )
+                done = to_host(function(ctx, item)), ctx.meter.counts()
+                if self._workspace:
+                    self._workspace.finish(trial, *done)
+            result, counts = done
+            self.meter.add(counts)
+            results.append(result)
+        return results
+
+    def checkpoint(self, step: int, tree: Callable[[], Tree]) -> None:
+        """Offers a position inside the current trial for saving; `tree()` is called only when a save is due."""
+        if self._workspace and self._workspace.due():
+            self._workspace.save(self.trial, step, tree(), self.meter.counts())
+
+    def restore(self) -> tuple[int, Tree] | None:
+        """Returns the step and tree last saved by `checkpoint` in this trial before a kill, or None.
+
+        The meter is set back to what had been charged then. Call it first, before anything is charged.
+        """
+        saved = self._workspace.restore(self.trial) if self._workspace else None
+        if saved is None:
+            return None
+        step, tree, counts = saved
+        self.meter = Meter()
+        self.meter.add(counts)
+        return step, tree
+
+    @property
+    def past_tasks(self) -> tuple[str, ...]:
+        """Ids of the tasks met so far, in order, the current one not included."""
+        return tuple(self._past)
+
+    def predictor(self, task_id: str) -> Tree:
+        """Returns the tree of the predictor chosen for an earlier task, read from its checkpoint.
+
+        Raises:
+          LeakError: the task has not been met.
+        """
+        if task_id not in self._past:
+            raise LeakError(f"no predictor of this task is known now: {unknown('past task', task_id, self._past)}")
+        return self._past[task_id]()
+
+    def progress(self, step: int, steps: int) -> None:
+        """Tells the person who waits how far the current trial is."""
+        self._progress.step(step, steps)

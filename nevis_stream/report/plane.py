@@ -1,0 +1,167 @@
+"""The figure of error against cumulative FLOPs, with the Pareto front."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.transforms import Bbox
+
+from nevis_stream.analysis.summary import MethodPoint
+from nevis_stream.report import svg
+from nevis_stream.report.notation import engineering
+from nevis_stream.report.styles import Style
+
+_FADED = 0.4
+# Where a label may stand: horizontal and vertical offset in points, and the alignments.
+_PLACES = (
+    (8, 0, "left", "center"),
+    (-8, 0, "right", "center"),
+    (0, 9, "center", "bottom"),
+    (0, -9, "center", "top"),
+    (7, 8, "left", "bottom"),
+    (7, -8, "left", "top"),
+    (-7, 8, "right", "bottom"),
+    (-7, -8, "right", "top"),
+    (0, 20, "center", "bottom"),
+    (0, -20, "center", "top"),
+    (8, 18, "left", "bottom"),
+    (8, -18, "left", "top"),
+)
+
+
+def drawable(method: MethodPoint) -> bool:
+    """Whether a method has a place in the plane: E is defined, and the cost has a logarithm."""
+    return not math.isnan(method.error.mean) and method.paper_total.mean > 0
+
+
+def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: bool) -> Figure:
+    """Draws error against the paper's cFLOP (log axis); dominated methods are faded.
+
+    Args:
+      methods: points of one stream and protocol; those that are not `drawable` are skipped.
+      styles: by label.
+      wide: proportions for a screen, else for a phone.
+    """
+    figure = svg.new_figure(8.4, 4.3) if wide else svg.new_figure(4.2, 4.4)
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    svg.style_axes(axes)
+    axes.set_xlabel("cFLOP: FLOPs of the train phase, all trials (log scale)")
+    axes.set_ylabel("E: mean error over the judged tasks")
+    shown = [method for method in methods if drawable(method)]
+    for method in shown:
+        style = styles[method.group.label]
+        axes.errorbar(
+            method.paper_total.mean,
+            method.error.mean,
+            xerr=_bar(method.paper_total.std),
+            yerr=_bar(method.error.std),
+            marker=style.marker,
+            markersize=7,
+            color=svg.series(style.colour),
+            elinewidth=1.3,
+            linestyle="none",
+            alpha=1.0 if method.on_paper_front else _FADED,
+            zorder=3,
+        )
+    _frame(axes, shown)
+    _label(figure, axes, shown, _draw_front(axes, shown))
+    return figure
+
+
+def _bar(std: float) -> float | None:
+    return None if math.isnan(std) or std == 0 else std
+
+
+def _frame(axes, shown: Sequence[MethodPoint]) -> None:
+    costs = [method.paper_total.mean for method in shown]
+    spreads = [0.0 if math.isnan(m.error.std) else m.error.std for m in shown]
+    low = min(m.error.mean - s for m, s in zip(shown, spreads, strict=True))
+    high = max(m.error.mean + s for m, s in zip(shown, spreads, strict=True))
+    decades = math.log10(max(costs) / min(costs))
+    margin = 10 ** max(0.25, 0.15 * decades)
+    axes.set_xlim(min(costs) / margin, max(costs) * margin)
+    room = max(0.15 * (high - low), 0.01)
+    axes.set_ylim(low - room, high + room)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1,) if decades > 2 else (1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _tick(value: float) -> str:
+    mantissa, _, power = engineering(value).partition("e")
+    digits = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return f"{digits}e{power}" if power else digits
+
+
+def _draw_front(axes, shown: Sequence[MethodPoint]) -> list[tuple[float, float]]:
+    """Draws the boundary of what is reached, from the top down and to the right; returns its corners."""
+    front = sorted((m.paper_total.mean, m.error.mean) for m in shown if m.on_paper_front)
+    corners: list[tuple[float, float]] = []
+    height = axes.get_ylim()[1]
+    for cost, error in front:
+        corners += [(cost, height), (cost, error)]
+        height = error
+    if corners:
+        corners.append((axes.get_xlim()[1], height))
+        axes.plot(
+            *zip(*corners, strict=True), color=svg.MUTED, linewidth=1.2, zorder=2, gid="front"
+        )
+    return corners
+
+
+def _along(corners) -> list[Bbox]:
+    """Boxes that cover a line of horizontal and vertical pieces, in pixels."""
+    pieces = zip(corners[:-1], corners[1:], strict=True)
+    boxes = [Bbox([np.minimum(a, b), np.maximum(a, b)]) for a, b in pieces]
+    return [box.padded(2) for box in boxes]
+
+
+def _label(
+    figure: Figure, axes, shown: Sequence[MethodPoint], front: list[tuple[float, float]]
+) -> None:
+    """Names each point, where possible where no other label or point is."""
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()
+    centres = [axes.transData.transform((m.paper_total.mean, m.error.mean)) for m in shown]
+    taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in centres]
+    taken += _along(axes.transData.transform(front)) if len(front) else []
+    inside = axes.get_window_extent(renderer)
+    for method in sorted(shown, key=lambda m: (not m.on_paper_front, m.paper_total.mean)):
+        at = (method.paper_total.mean, method.error.mean)
+        text = axes.annotate(
+            " ".join(method.group.label.split()),
+            at,
+            xytext=(0, 0),
+            textcoords="offset points",
+            size=8.5,
+            color=svg.INK if method.on_paper_front else svg.MUTED,
+            parse_math=False,
+            in_layout=False,
+            zorder=4,
+        )
+        best = min(_PLACES, key=lambda place: _clash(text, place, taken, inside, renderer))
+        _put(text, best)
+        taken.append(text.get_window_extent(renderer))
+
+
+def _put(text, place: tuple) -> None:
+    across, up, horizontal, vertical = place
+    text.set_position((across, up))
+    text.set_ha(horizontal)
+    text.set_va(vertical)
+
+
+def _clash(text, place: tuple, taken: list[Bbox], inside: Bbox, renderer) -> float:
+    _put(text, place)
+    box = text.get_window_extent(renderer)
+    overlap = sum(_shared(box, other) for other in taken)
+    outside = box.width * box.height - _shared(box, inside)
+    return overlap + 2 * outside
+
+
+def _shared(one: Bbox, other: Bbox) -> float:
+    both = Bbox.intersection(one, other)
+    return both.width * both.height if both is not None else 0.0

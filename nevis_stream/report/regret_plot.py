@@ -1,0 +1,56 @@
+"""The figure of regret along the stream."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from nevis_stream.analysis.summary import MethodRegret
+from nevis_stream.report import svg
+from nevis_stream.report.styles import Style
+
+
+def regret_plot(
+    panels: Mapping[str, Sequence[MethodRegret]], styles: Mapping[str, Style], wide: bool
+) -> Figure:
+    """Draws one panel for each part of the stream: regret after each task, one line a method.
+
+    Args:
+      panels: the curves by panel title; a band of ± 1 std is drawn for two seeds or more.
+      styles: by label.
+      wide: panels side by side for a screen, else below each other for a phone.
+    """
+    count = len(panels)
+    size = (8.4, 3.6) if wide else (4.2, 3.2 * count)
+    figure = svg.new_figure(*size)
+    grid = figure.subplots(1 if wide else count, count if wide else 1, squeeze=False)
+    for axes, (title, curves) in zip(grid.flat, panels.items(), strict=True):
+        svg.style_axes(axes)
+        axes.set_title(title, loc="left", color=svg.INK, size=10)
+        axes.set_xlabel("tasks seen, in stream order")
+        axes.axhline(0, color=svg.INK, linewidth=1)
+        for curve in curves:
+            _draw(axes, curve, styles[curve.group.label])
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        axes.set_xlim(left=0)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("regret: summed error − Indep's")
+    return figure
+
+
+def _draw(axes, curve: MethodRegret, style: Style) -> None:
+    # A learner that has seen no task has no regret: every curve begins at (0, 0).
+    places = range(len(curve.curve) + 1)
+    means = [0.0, *(value.mean for value in curve.curve)]
+    colour = svg.series(style.colour)
+    marker = "o" if len(means) == 2 else None
+    line = axes.plot(places, means, color=colour, linewidth=1.8, marker=marker, markersize=4)[0]
+    if style.dash:
+        line.set_dashes(style.dash)
+    if curve.n > 1:
+        stds = [0.0, *(value.std for value in curve.curve)]
+        defined = [s if not math.isnan(s) else 0.0 for s in stds]
+        low = [mean - std for mean, std in zip(means, defined, strict=True)]
+        high = [mean + std for mean, std in zip(means, defined, strict=True)]
+        axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)

@@ -1,0 +1,82 @@
+"""What a report reads of a run directory besides the ledger: environment and thumbnails."""
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from nevis_stream.analysis.runs import Run
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_LARGEST_THUMBNAIL = 512 * 1024  # bytes; a strip of 12 images of 48 pixels has about 30,000
+
+
+def environment(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Returns (fact, value) of environment.jsonl over all runs; differing values with their counts.
+
+    A run without the file, or without a readable line, is counted under the fact "not recorded".
+    """
+    facts: dict[str, Counter[str]] = {}
+    silent = 0
+    for run in runs:
+        found = _facts(run)
+        silent += not found
+        for name, values in found.items():
+            facts.setdefault(name, Counter()).update(values)
+    rows = [(name, _told(counts, len(runs))) for name, counts in sorted(facts.items())]
+    return rows + ([("not recorded", f"{silent} of {len(runs)} runs")] if silent else [])
+
+
+def thumbnail(task_id: str, runs: Sequence[Run]) -> str | None:
+    """Returns a task's row of images as a `data:` address, from the first run that has one."""
+    if not task_id or set(task_id) & set("/\\\0") or task_id in (".", ".."):
+        return None
+    for run in runs:
+        path = run.path / "thumbnails" / f"{task_id}.png"
+        try:
+            if path.stat().st_size > _LARGEST_THUMBNAIL:
+                continue
+            data = path.read_bytes()
+        except OSError:
+            continue
+        if data.startswith(_PNG):
+            return "data:image/png;base64," + base64.b64encode(data).decode()
+    return None
+
+
+def _facts(run: Run) -> dict[str, set[str]]:
+    """The distinct values of each fact over the processes of one run."""
+    try:
+        text = (run.path / "environment.jsonl").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return {}
+    facts: dict[str, set[str]] = {}
+    for line in text.splitlines():
+        for name, value in _flat_record(line).items():
+            facts.setdefault(name, set()).add(_text(value))
+    return facts
+
+
+def _flat_record(line: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except ValueError:  # a line that was cut by a crash
+        return {}
+    if not isinstance(record, dict):
+        return {}
+    packages = record.pop("packages", {})
+    return record | (packages if isinstance(packages, dict) else {})
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        counts = Counter(map(str, value))
+        return ", ".join(f"{count} × {name}" for name, count in counts.items()) or "none"
+    return str(value)
+
+
+def _told(counts: Counter[str], runs: int) -> str:
+    if len(counts) == 1 and counts.total() == runs:
+        return next(iter(counts))
+    return "; ".join(f"{value} ({count} of {runs} runs)" for value, count in sorted(counts.items()))

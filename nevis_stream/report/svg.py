@@ -1,0 +1,75 @@
+"""Matplotlib figures as SVG inside the page: its fonts, its colours, no outside reference."""
+
+import io
+import re
+import warnings
+
+import matplotlib
+from markupsafe import Markup
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+# Matplotlib knows colours, not CSS variables: these stand for variables until the SVG is written.
+INK, MUTED, GRID = "#010101", "#010102", "#010103"
+_VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--line)"}
+_SERIES = "#0101{:02d}"
+_FIRST_SERIES = 10
+
+
+def series(colour: int) -> str:
+    """Returns the stand-in for the page's colour `--s1`, `--s2`, …"""
+    return _SERIES.format(_FIRST_SERIES + colour)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Returns an empty figure of a size in inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)  # measures texts; pyplot and its global state are not needed
+    return figure
+
+
+def style_axes(axes) -> None:
+    """Gives axes the page's look: light grid, no frame, ink for text."""
+    axes.grid(True, color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(which="both", colors=MUTED, length=0, labelsize=9)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.xaxis.label.set(color=INK, size=9.5)
+    axes.yaxis.label.set(color=INK, size=9.5)
+    axes.set_title("", loc="left", color=INK, size=10)
+
+
+def inline(figure: Figure, name: str, title: str) -> Markup:
+    """Returns the figure as an `<svg>` element for HTML.
+
+    Args:
+      figure: drawn with `INK`, `MUTED`, `GRID` and `series` as its colours.
+      name: unique in the page; every id in the SVG begins with it.
+      title: what a screen reader says.
+    """
+    buffer = io.StringIO()
+    context = {"svg.fonttype": "none", "svg.hashsalt": name}
+    with matplotlib.rc_context(context), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.S)
+    opening = re.search(r"<svg[^>]*>", text)
+    view = re.search(r'viewBox="[^"]*"', opening[0])[0]
+    body = text[opening.end() : text.rindex("</svg>")]
+    body = re.sub(r"<[^>]*>", lambda tag: _adapt(tag[0], name), body)
+    body = re.sub(r"\s+", " ", body)
+    head = Markup('<svg class="plot" role="img" aria-label="{}" ').format(title)
+    return Markup(f"{head}{view}>{body}</svg>")
+
+
+def _adapt(tag: str, name: str) -> str:
+    """Rewrites one tag: ids become the page's, fonts are inherited, stand-ins become variables."""
+    tag = re.sub(r'\bid="', f'id="{name}-', tag)
+    tag = tag.replace("xlink:href=", "href=").replace('href="#', f'href="#{name}-')
+    tag = tag.replace("url(#", f"url(#{name}-")
+    tag = re.sub(r"font-family: [^;\"]*;?", "", tag)
+    for stand_in, variable in _VARIABLES.items():
+        tag = tag.replace(stand_in, variable)
+    return re.sub(r"#0101(\d\d)", lambda match: f"var(--s{int(match[1]) - _FIRST_SERIES})", tag)

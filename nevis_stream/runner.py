@@ -1,0 +1,359 @@
+"""The runner: takes a learner through a stream, event by event, into a run directory; start it again to go on.
+
+The runner owns labels, sample ids and time. A train event ends with a checkpoint that holds the ledger's record, then the
+record is appended; so a kill at any instant leaves either the event done or its finished trials ready to be used.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nevis_stream import checkpoint, outcomes
+from nevis_stream.checkpoint import Checkpoint, Tree
+from nevis_stream.environment import append_environment
+from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning, unknown
+from nevis_stream.learner import Context, Learner, Predictor, Progress, Silent, State
+from nevis_stream.ledger import SCHEMA, Ledger, encode
+from nevis_stream.stream import Event, Stream, load_stream
+from nevis_stream.storage import append_line, exclusive, remove_leftovers, write_file
+from nevis_stream.task import LabelledImages, TaskView
+from nevis_stream.thumbnails import write_thumbnails
+from nevis_stream.workspace import EventWorkspace
+
+KEEP = ("chosen", "all")
+
+
+def run(
+    learner: Learner,
+    stream: Stream | str,
+    run_dir: str | Path,
+    *,
+    protocol: str = "meta_test",
+    seed: int = 0,
+    config: Mapping[str, Any] | None = None,
+    keep: str = "chosen",
+    checkpoint_seconds: float = 30.0,
+    progress: Progress | None = None,
+) -> Ledger:
+    """Runs a learner over a stream, or goes on with a run that was interrupted.
+
+    Args:
+      learner: has `init`, `train` and `predict`.
+      stream: a stream, or the name or csv of one.
+      run_dir: directory of the run; made if missing.
+      protocol: "meta_test" (test errors, judged on S_Ts) or "meta_train" (dev_test errors on S_Tr).
+      seed: root of every random number.
+      config: JSON values that, with stream, protocol, seed and keep, fully describe the run; its "learner" names the
+        learner. None describes the learner's attributes.
+      keep: which predictors are kept and answer the predicted split: "chosen", or "all" trials'.
+      checkpoint_seconds: least time between saved positions inside a trial.
+      progress: told what is going on.
+
+    Returns:
+      The complete ledger.
+
+    Raises:
+      NevisStreamError: of a kind that says what to do: bad input, a locked directory, a full disk, a faulty learner.
+    """
+    if keep not in KEEP:
+        raise BadInput(unknown("keep", keep, KEEP))
+    stream = load_stream(stream) if isinstance(stream, str) else stream
+    events = stream.events(protocol)
+    path = Path(run_dir)
+    resolved = (_describe(learner) if config is None else dict(config)) | {
+        "stream": stream.name,
+        "stream_digest": stream.digest,
+        "protocol": protocol,
+        "seed": seed,
+        "keep": keep,
+    }
+    with exclusive(path / "lock"):
+        return _Run(learner, stream, events, path, resolved, checkpoint_seconds, progress or Silent()).go()
+
+
+def _describe(learner: Learner) -> dict[str, Any]:
+    """Returns a JSON description of a learner that was given without a config."""
+    values = dataclasses.asdict(learner) if dataclasses.is_dataclass(learner) else dict(vars(learner))
+    return {"learner": type(learner).__name__, "options": json.loads(json.dumps(values, default=repr))}
+
+
+class _Run:
+    def __init__(
+        self,
+        learner: Learner,
+        stream: Stream,
+        events: tuple[Event, ...],
+        path: Path,
+        config: dict[str, Any],
+        checkpoint_seconds: float,
+        progress: Progress,
+    ):
+        self.learner = learner
+        self.stream = stream
+        self.events = events
+        self.path = path
+        self.config = config
+        self.config_hash = hashlib.sha256(encode(config).encode()).hexdigest()[:16]
+        self.checkpoint_seconds = checkpoint_seconds
+        self.progress = progress
+        for directory in (path, path / "checkpoints", path / "outcomes", path / "thumbnails"):
+            directory.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(directory)
+        self._write_once("config.json", json.dumps(config | {"config_hash": self.config_hash}, indent=1, sort_keys=True))
+        self._write_once("stream.csv", stream.csv)
+        self.ledger = Ledger(path)
+
+    def go(self) -> Ledger:
+        """Does every event that the ledger does not have yet."""
+        for event in self.events:
+            if self.ledger.event(event.index) is not None:
+                self._workspace(event).remove()  # a kill may have come just before that
+        if self.ledger.complete:
+            return self.ledger
+        append_environment(self.path / "environment.jsonl")
+        if not self.ledger.records:
+            self.ledger.append(self._initialise())
+        for event in self.events:
+            if self.ledger.event(event.index) is not None:
+                continue
+            verb = "train on" if event.kind == "train" else f"predict {event.split} of"
+            self.progress.event(event.index, len(self.events), f"{verb} {event.task.task_id}")
+            wall, cpu = time.perf_counter(), time.process_time()
+            record = self._recorded(event) if event.kind == "train" else self._predict(event)
+            self.ledger.append(record)
+            self._workspace(event).remove()
+            self._time(event, time.perf_counter() - wall, time.process_time() - cpu)
+            if event.kind == "predict":
+                self.progress.result(f"{event.task.year} {event.task.task_id}: {_summary(record)}")
+        self.ledger.append({"kind": "end", "events": len(self.events)})
+        return self.ledger
+
+    # -- init -----------------------------------------------------------------------------------------------------------
+
+    def _initialise(self) -> dict[str, Any]:
+        """Calls `init` and saves its state, unless that was done before a kill; returns the `run` record."""
+        path = self.path / "checkpoints" / "init"
+        try:
+            return Checkpoint(path).record
+        except DamagedCheckpoint:
+            pass
+        self.progress.event(-1, len(self.events), "initialise")
+        ctx = self._context("init", phase="pretrain")
+        state = self.learner.init(ctx)
+        record = {
+            "kind": "run",
+            "schema": SCHEMA,
+            "learner": self.config["learner"],
+            "budget": self.config.get("budget"),
+            "stream": self.stream.name,
+            "stream_digest": self.config["stream_digest"],
+            "protocol": self.config["protocol"],
+            "seed": self.config["seed"],
+            "config_hash": self.config_hash,
+            "tasks": len({event.task.task_id for event in self.events}),
+            "events": len(self.events),
+            "flops": ctx.meter.counts(),
+        }
+        checkpoint.write(path, {"state": state}, record)
+        return record
+
+    # -- train ----------------------------------------------------------------------------------------------------------
+
+    def _recorded(self, event: Event) -> dict[str, Any]:
+        """Returns a train event's record, from its checkpoint where a kill came between checkpoint and ledger."""
+        try:
+            return Checkpoint(self._checkpoint(event)).record
+        except DamagedCheckpoint as error:
+            if self._checkpoint(event).exists():
+                warnings.warn(f"{error} The state before it is used and the event is done again.", RunWarning, stacklevel=2)
+        return self._train(event)
+
+    def _train(self, event: Event) -> dict[str, Any]:
+        """Trains on the event's task from the state before it, saves the checkpoint and returns the record."""
+        task = event.task
+        splits = self.stream.splits(task)
+        view = TaskView(
+            task.task_id,
+            task.year,
+            task.kind,
+            task.domain,
+            task.num_classes,
+            **{name: LabelledImages(splits[name].images, splits[name].labels) for name in ("train", "dev")},
+        )
+        write_thumbnails(self.path / "thumbnails" / f"{task.task_id}.png", splits["train"].images)
+        ctx = self._context(task.task_id, phase="train", event=event)
+        state, predictors = self.learner.train(view, self._state_before(event), ctx)
+        if not predictors or not all(isinstance(predictor, Predictor) for predictor in predictors):
+            raise self._fault(task.task_id, "train must return (state, predictors), the chosen Predictor first")
+        if len({predictor.trial for predictor in predictors}) != len(predictors):
+            raise self._fault(task.task_id, "two predictors name the same trial")
+        chosen = predictors[0].trial
+        record = {
+            "kind": "train",
+            "event": event.index,
+            **{name: getattr(task, name) for name in ("order", "task_id", "dataset_id", "year", "domain", "meta_split")},
+            "task_kind": task.kind,
+            "num_classes": task.num_classes,
+            "n_train": len(splits["train"]),
+            "n_dev": len(splits["dev"]),
+            "flops": ctx.meter.counts(),
+            "chosen": chosen,
+            "trials": [
+                {
+                    "trial": predictor.trial,
+                    "predictor_id": self._predictor_id(task.task_id, predictor.trial, predictor.step),
+                    "step": predictor.step,
+                    "info": dict(predictor.info),
+                }
+                for predictor in sorted(predictors, key=lambda predictor: predictor.trial)
+            ],
+        }
+        try:
+            record = json.loads(encode(record))
+        except (TypeError, ValueError) as error:
+            raise self._fault(task.task_id, f"a predictor's info is not JSON ({error})") from None
+        kept = predictors if self.config["keep"] == "all" else predictors[:1]
+        trees = {"state": state} | {_tree_name(predictor.trial): predictor.tree for predictor in kept}
+        checkpoint.write(self._checkpoint(event), trees, record)
+        return record
+
+    def _state_before(self, event: Event) -> State:
+        """Returns the state that the learner had when this event came."""
+        before = [e for e in self.events[: event.index] if e.kind == "train"]
+        if before:
+            return self._load(before[-1], "state")
+        try:
+            return Checkpoint(self.path / "checkpoints" / "init").load("state")
+        except DamagedCheckpoint as error:
+            warnings.warn(f"{error} It is made again.", RunWarning, stacklevel=2)
+        state = checkpoint.to_host(self.learner.init(self._context("init", phase="pretrain")))
+        checkpoint.write(self.path / "checkpoints" / "init", {"state": state}, self.ledger.header)
+        return state
+
+    def _load(self, event: Event, name: str) -> Tree:
+        """Loads a tree of a done train event; a damaged checkpoint is made again from the state before it."""
+        try:
+            return Checkpoint(self._checkpoint(event)).load(name)
+        except DamagedCheckpoint as error:
+            warnings.warn(
+                f"{error} The state before it is used: task {event.task.task_id!r} is trained again.",
+                RunWarning,
+                stacklevel=2,
+            )
+        record = self._train(event)
+        self._workspace(event).remove()
+        if encode(record) != encode(self.ledger.event(event.index) or record):
+            warnings.warn(
+                f"task {event.task.task_id!r}: training again gave another record than the ledger has; the ledger stays "
+                "as it is. Is this another kind of machine, or another version of a library?",
+                RunWarning,
+                stacklevel=2,
+            )
+        return Checkpoint(self._checkpoint(event)).load(name)
+
+    # -- predict --------------------------------------------------------------------------------------------------------
+
+    def _predict(self, event: Event) -> dict[str, Any]:
+        """Answers one split with every kept predictor; returns the record."""
+        task, samples = event.task, self.stream.splits(event.task)[event.split]
+        trained = self.ledger.event(event.index - 1)
+        ids = {trial["trial"]: trial["predictor_id"] for trial in trained["trials"]}
+        others = [trial for trial in ids if trial != trained["chosen"]] if self.config["keep"] == "all" else []
+        answers = []
+        for trial in [trained["chosen"], *others]:
+            ctx = self._context(task.task_id, phase="predict", trial=trial)
+            tree = self._load(self.events[event.index - 1], _tree_name(trial))
+            probabilities = self.learner.predict(tree, samples.images, ctx)
+            complaint = outcomes.complaint(probabilities, len(samples), task.kind, task.num_classes)
+            if complaint:
+                raise self._fault(task.task_id, f"predict {complaint}")
+            file = f"outcomes/{event.index:04d}-{task.task_id}-{event.split}-trial-{trial:03d}.npz"
+            scores = outcomes.write(self.path / file, samples, task.kind, np.asarray(probabilities, np.float32))
+            answer = {"trial": trial, "predictor_id": ids[trial], "outcomes": file, "flops": ctx.meter.counts()}
+            answers.append(answer | scores)
+        return {
+            "kind": "predict",
+            "event": event.index,
+            "order": task.order,
+            "task_id": task.task_id,
+            "split": event.split,
+            "n": len(samples),
+            "others": answers[1:],
+        } | answers[0]
+
+    # -- small parts ----------------------------------------------------------------------------------------------------
+
+    def _context(self, scope: str, phase: str, trial: int | None = None, event: Event | None = None) -> Context:
+        past = {} if event is None else self._past(event)
+        return Context(
+            path=(f"seed {self.config['seed']}", scope, *(() if phase != "predict" else ("predict", f"trial {trial}"))),
+            phase=phase,
+            trial=trial,
+            past=past,
+            workspace=None if event is None else self._workspace(event),
+            progress=self.progress,
+        )
+
+    def _past(self, event: Event) -> dict[str, Any]:
+        """Returns, by task id, a loader of the predictor chosen for each task before `event`."""
+
+        def loader(earlier: Event):
+            return lambda: self._load(earlier, _tree_name(self.ledger.event(earlier.index)["chosen"]))
+
+        return {e.task.task_id: loader(e) for e in self.events[: event.index] if e.kind == "train"}
+
+    def _workspace(self, event: Event) -> EventWorkspace:
+        path = self._checkpoint(event)
+        return EventWorkspace(path.with_name(path.name + ".progress"), self.checkpoint_seconds)
+
+    def _checkpoint(self, event: Event) -> Path:
+        return self.path / "checkpoints" / f"{event.index:04d}-{event.task.task_id}"
+
+    def _predictor_id(self, task_id: str, trial: int, step: int) -> str:
+        return hashlib.sha256(f"{self.config_hash}/{task_id}/{trial}/{step}".encode()).hexdigest()[:16]
+
+    def _fault(self, task_id: str, what: str) -> LearnerFault:
+        return LearnerFault(f"learner {type(self.learner).__name__}, task {task_id!r}: {what}.")
+
+    def _time(self, event: Event, wall: float, cpu: float) -> None:
+        row = {"event": event.index, "kind": event.kind, "task_id": event.task.task_id, "pid": os.getpid()}
+        append_line(
+            self.path / "timing.jsonl", encode(row | {"seconds": round(wall, 4), "cpu_seconds": round(cpu, 4)})
+        )
+
+    def _write_once(self, name: str, text: str) -> None:
+        """Writes a file of the run's identity, or refuses a directory that holds another run."""
+        file = self.path / name
+        if not file.exists():
+            write_file(file, text.encode())
+        elif file.read_bytes() != text.encode():
+            raise BadInput(
+                f"{file}: this directory holds another run ({_difference(file.read_text(), text)}). "
+                "Choose another run_dir, or give the config it was begun with."
+            )
+
+
+def _difference(old: str, new: str) -> str:
+    """Names the first line in which two texts differ."""
+    for before, after in zip(old.splitlines(), new.splitlines(), strict=False):
+        if before != after:
+            return f"there: {before.strip().rstrip(',')}; now: {after.strip().rstrip(',')}"
+    return "one has more lines than the other"
+
+
+def _tree_name(trial: int) -> str:
+    return f"predictor-{trial:03d}"
+
+
+def _summary(record: Mapping[str, Any]) -> str:
+    if record["error"] is None:
+        return f"error undefined ({record['reason']})"
+    return f"error {record['error']:.4f} (n = {record['n']})"

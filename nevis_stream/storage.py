@@ -1,0 +1,144 @@
+"""Writing files so that a kill at any instant leaves either the old content or the new, and a full disk stops clearly."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from nevis_stream.errors import RunLocked, StorageFull
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+TEMPORARY_PREFIX = ".tmp-"
+
+
+@contextlib.contextmanager
+def clear_when_full(path: Path) -> Iterator[None]:
+    """Turns a refused write below `path` into `StorageFull`, which says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise StorageFull(
+            f"{path}: the write was refused ({os.strerror(error.errno)}). Nothing already written is lost: "
+            "free some space and start the same command again, it goes on from here."
+        ) from error
+
+
+def sync_directory(path: Path) -> None:
+    """Makes renames and new names in the directory `path` durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Writes a whole file: temporary name, sync, rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(TEMPORARY_PREFIX + path.name)
+    with clear_when_full(path):
+        try:
+            _write_synced(temporary, data)
+            os.replace(temporary, path)
+            sync_directory(path.parent)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def write_directory(path: Path, files: dict[str, bytes]) -> None:
+    """Writes a directory with these files in one step, replacing what stood there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(TEMPORARY_PREFIX + path.name)
+    with clear_when_full(path):
+        try:
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+            for name, data in files.items():
+                _write_synced(temporary / name, data)
+            sync_directory(temporary)
+            shutil.rmtree(path, ignore_errors=True)
+            os.rename(temporary, path)
+            sync_directory(path.parent)
+        except OSError:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+
+def append_line(path: Path, line: str) -> None:
+    """Appends one line and syncs it; what a crash left behind the last newline is cut first.
+
+    Raises:
+      StorageFull: the line could not be written; the file is as before.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with clear_when_full(path), open(path, "ab+", buffering=0) as file:
+        end = _end_of_last_line(file)
+        file.truncate(end)
+        left = memoryview(line.encode() + b"\n")
+        try:
+            while left:
+                left = left[file.write(left) :]
+            os.fsync(file.fileno())
+        except OSError:
+            with contextlib.suppress(OSError):
+                file.truncate(end)
+            raise
+
+
+def _end_of_last_line(file) -> int:
+    """Returns the offset behind the last newline, reading backwards in blocks."""
+    position = file.seek(0, os.SEEK_END)
+    while position > 0:
+        start = max(0, position - 65536)
+        file.seek(start)
+        newline = file.read(position - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        position = start
+    return 0
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Deletes temporary files and directories that a killed process left directly inside `directory`."""
+    for path in directory.glob(TEMPORARY_PREFIX + "*"):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Holds the lock file `path` while the block runs; the system drops it when the process dies.
+
+    Raises:
+      RunLocked: another process holds it; the message says which.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with clear_when_full(path), open(path, "a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise RunLocked(
+                f"{path.parent}: another process (pid {holder}) is working in this run directory. "
+                "Wait for it or stop it, or choose another --run_dir."
+            ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield

@@ -1,0 +1,72 @@
+"""Tasks: the row that says what is to be learned, and the view of it that a learner gets."""
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL
+from nevis_stream.datasets.images import Images
+from nevis_stream.errors import LeakError
+
+__all__ = ["MULTI_LABEL", "SINGLE_LABEL", "SPLITS", "LabelledImages", "Task", "TaskView"]
+
+SPLITS = ("train", "dev", "dev_test", "test")
+"""train: gradient steps; dev: choices inside the task; dev_test: developing the meta-learner; test: final numbers."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One row of a stream.
+
+    Attributes:
+      order: position in the stream, from 1.
+      year: when research met the task.
+      task_id: unique in the stream; a repeat of a data set has its own.
+      dataset_id: the data set, shared by repeats.
+      meta_split: "train" (S_Tr) or "test" (S_Ts).
+      kind: "single_label" or "multi_label".
+      domain: object, scene, texture, ocr, face, medical, …
+      num_classes: number of classes or labels.
+    """
+
+    order: int
+    year: int
+    task_id: str
+    dataset_id: str
+    meta_split: str
+    kind: str
+    domain: str
+    num_classes: int
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """n pictures and their labels: int32[n] class ids, or uint8[n, labels] with 0 or 1."""
+
+    images: Images
+    labels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+@dataclass(frozen=True)
+class TaskView:
+    """What a learner may know of the current task: its train and dev splits and these facts, nothing else."""
+
+    task_id: str
+    year: int
+    kind: str
+    domain: str
+    num_classes: int
+    train: LabelledImages
+    dev: LabelledImages
+
+    def __getattr__(self, name: str) -> NoReturn:
+        known = ", ".join(self.__dataclass_fields__)
+        if name in SPLITS:
+            raise LeakError(
+                f"task {self.task_id!r}: the {name} split belongs to the runner; in training a learner has: {known}."
+            )
+        raise LeakError(f"a task has no {name!r}; a learner may know: {known}.")

@@ -1,0 +1,35 @@
+"""One row of a task's training images, for people who look at a run."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from nevis_stream.datasets.images import Images
+from nevis_stream.storage import write_file
+
+COUNT = 12
+SIDE = 48
+_GAP = 2
+
+
+def write_thumbnails(path: Path, images: Images) -> None:
+    """Writes a PNG of up to 12 images, 48 pixels high each, spread evenly over `images`; an existing file stays."""
+    if path.exists():
+        return
+    picked = np.unique(np.linspace(0, len(images) - 1, min(COUNT, len(images))).astype(int))
+    strip = Image.new("RGB", (len(picked) * (SIDE + _GAP) - _GAP, SIDE), "white")
+    for position, index in enumerate(picked):
+        picture = Image.fromarray(images[index])
+        picture = picture.resize(_fitted(picture.size), Image.Resampling.BICUBIC)
+        left = position * (SIDE + _GAP) + (SIDE - picture.width) // 2
+        strip.paste(picture, (left, (SIDE - picture.height) // 2))
+    with io.BytesIO() as buffer:
+        strip.save(buffer, "PNG", optimize=True)
+        write_file(path, buffer.getvalue())
+
+
+def _fitted(size: tuple[int, int]) -> tuple[int, int]:
+    scale = SIDE / max(size)
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))

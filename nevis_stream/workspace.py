@@ -1,0 +1,87 @@
+"""What an unfinished train event keeps on disk: its finished trials, and positions inside the running one."""
+
+import re
+import shutil
+import time
+import warnings
+from pathlib import Path
+
+from nevis_stream import checkpoint
+from nevis_stream.checkpoint import Checkpoint, Tree
+from nevis_stream.errors import DamagedCheckpoint, RunWarning
+from nevis_stream.storage import remove_leftovers
+
+_KEPT_POSITIONS = 2
+
+
+class EventWorkspace:
+    """Saved trials and positions of one event, in a directory that is removed when the event is recorded.
+
+    Args:
+      path: the directory; made when something is saved.
+      seconds: least time between two saved positions (0 saves every one that is offered).
+    """
+
+    def __init__(self, path: Path, seconds: float):
+        self._path = path
+        self._seconds = seconds
+        self._last = time.monotonic()
+        if path.exists():
+            remove_leftovers(path)
+
+    def finished(self, trial: int) -> tuple[Tree, dict] | None:
+        """Returns a finished trial's result and FLOPs, or None where it must be run."""
+        path = self._path / f"trial-{trial:03d}"
+        return self._read(path, "it is run again") if path.exists() else None
+
+    def finish(self, trial: int, result: Tree, counts: dict) -> None:
+        """Saves a finished trial's result and FLOPs and drops its positions."""
+        checkpoint.write(self._path / f"trial-{trial:03d}", {"result": result}, {"flops": counts})
+        for _, path in self._positions(trial):
+            shutil.rmtree(path)
+
+    def due(self) -> bool:
+        """Whether a position is worth saving now; time decides only what is saved, never what is computed."""
+        return time.monotonic() - self._last >= self._seconds
+
+    def save(self, trial: int | None, step: int, tree: Tree, counts: dict) -> None:
+        """Saves a position, keeping the one before it."""
+        path = self._path / f"{_position_prefix(trial)}{step:09d}"
+        checkpoint.write(path, {"result": tree}, {"flops": counts})
+        for _, old in self._positions(trial)[:-_KEPT_POSITIONS]:
+            shutil.rmtree(old)
+        self._last = time.monotonic()
+
+    def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None:
+        """Returns step, tree and FLOPs of the last sound position of a trial, or None."""
+        for step, path in reversed(self._positions(trial)):
+            read = self._read(path, "the position before it is used")
+            if read is not None:
+                return step, *read
+            shutil.rmtree(path)
+        return None
+
+    def remove(self) -> None:
+        """Deletes the whole directory."""
+        shutil.rmtree(self._path, ignore_errors=True)
+
+    def _read(self, path: Path, consequence: str) -> tuple[Tree, dict] | None:
+        try:
+            saved = Checkpoint(path)
+            return saved.load("result"), saved.record["flops"]
+        except DamagedCheckpoint as error:
+            warnings.warn(f"{error} {consequence[0].upper()}{consequence[1:]}.", RunWarning, stacklevel=2)
+            return None
+
+    def _positions(self, trial: int | None) -> list[tuple[int, Path]]:
+        prefix = _position_prefix(trial)
+        found = []
+        for path in self._path.glob(f"{prefix}*"):
+            match = re.fullmatch(rf"{re.escape(prefix)}(\d+)", path.name)
+            if match:
+                found.append((int(match[1]), path))
+        return sorted(found)
+
+
+def _position_prefix(trial: int | None) -> str:
+    return "event.step-" if trial is None else f"trial-{trial:03d}.step-"

@@ -1,0 +1,85 @@
+"""Files that survive a kill and a full disk."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from nevis_stream.errors import RunLocked, StorageFull
+from nevis_stream.storage import append_line, exclusive, remove_leftovers, write_directory, write_file
+
+
+def test_append_cuts_what_a_crash_left(tmp_path):
+    path = tmp_path / "log"
+    append_line(path, "one")
+    with open(path, "ab") as file:
+        file.write(b"x" * 200_000)  # longer than one block of the backward search
+    append_line(path, "two")
+    assert path.read_bytes() == b"one\ntwo\n"
+
+
+def test_write_directory_replaces_in_one_step(tmp_path):
+    write_directory(tmp_path / "a", {"x": b"1", "y": b"2"})
+    write_directory(tmp_path / "a", {"x": b"3"})
+    assert {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()} == {"x": b"3"}
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_leftovers_are_removed(tmp_path):
+    (tmp_path / ".tmp-a").write_bytes(b"")
+    (tmp_path / ".tmp-b").mkdir()
+    (tmp_path / "kept").write_bytes(b"")
+    remove_leftovers(tmp_path)
+    assert os.listdir(tmp_path) == ["kept"]
+
+
+@pytest.fixture
+def small_files():
+    """The operating system refuses to let any file grow beyond 4096 bytes: what a full disk does to a write."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_refused_write_leaves_the_old_content(tmp_path, small_files):
+    write_file(tmp_path / "file", b"old")
+    with pytest.raises(StorageFull, match=r"file: the write was refused .*same command again"):
+        write_file(tmp_path / "file", b"n" * 5000)
+    append_line(tmp_path / "log", "old")
+    with pytest.raises(StorageFull, match="log: the write was refused"):
+        append_line(tmp_path / "log", "n" * 5000)
+    write_directory(tmp_path / "dir", {"x": b"old"})
+    with pytest.raises(StorageFull):
+        write_directory(tmp_path / "dir", {"x": b"n" * 5000})
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert (tmp_path / "log").read_bytes() == b"old\n"
+    assert (tmp_path / "dir" / "x").read_bytes() == b"old"
+    assert sorted(os.listdir(tmp_path)) == ["dir", "file", "log"]
+
+
+def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path):
+    program = textwrap.dedent(
+        f"""
+        import sys
+        from pathlib import Path
+        from nevis_stream.storage import exclusive
+        with exclusive(Path({str(tmp_path / "lock")!r})):
+            print("held", flush=True)
+            sys.stdin.read()
+        """
+    )
+    holder = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    with pytest.raises(RunLocked, match=rf"pid {holder.pid}\)"), exclusive(tmp_path / "lock"):
+        pass
+    holder.kill()
+    holder.communicate()
+    with exclusive(tmp_path / "lock"):  # the system dropped it with the process
+        pass
