@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from absl import app, flags
+from absl import app, flags, logging
 
 from nevis_stream.errors import NevisStreamError
 
@@ -19,6 +19,7 @@ def start(main: Callable[[Sequence[str]], None]) -> None:
     Interrupted with Ctrl-C or SIGTERM, it says how to go on and exits with 130 or 143.
     """
     warnings.showwarning = _show_warning
+    logging.set_verbosity(logging.WARNING)  # JAX tells of every backend that it doesn't find
     app.run(lambda argv: _guarded(lambda: main(argv[1:])), flags_parser=_parse)
 
 

@@ -22,8 +22,8 @@ from nevis_stream.environment import append_environment
 from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning, unknown
 from nevis_stream.learner import Context, Learner, Predictor, Progress, Silent, State
 from nevis_stream.ledger import SCHEMA, Ledger, encode
-from nevis_stream.stream import Event, Stream, load_stream
 from nevis_stream.storage import append_line, exclusive, remove_leftovers, write_file
+from nevis_stream.stream import Event, Stream, load_stream
 from nevis_stream.task import LabelledImages, TaskView
 from nevis_stream.thumbnails import write_thumbnails
 from nevis_stream.workspace import EventWorkspace

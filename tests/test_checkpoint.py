@@ -11,9 +11,16 @@ from nevis_stream.checkpoint import Checkpoint, to_host
 from nevis_stream.errors import BadInput, DamagedCheckpoint
 
 ARRAYS = hnp.arrays(
-    st.sampled_from([np.float32, np.int32, np.uint8, np.bool_, np.float64]), hnp.array_shapes(min_dims=0, min_side=0)
+    st.sampled_from([np.float32, np.int32, np.uint8, np.bool_, np.float64]),
+    hnp.array_shapes(min_dims=0, min_side=0),
 )
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
 TREES = st.recursive(
     ARRAYS | SCALARS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -23,7 +30,11 @@ TREES = st.recursive(
 
 def same(a, b):
     if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        return (
+            isinstance(b, np.ndarray)
+            and a.dtype == b.dtype
+            and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        )
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
     if isinstance(a, list):
@@ -43,13 +54,17 @@ def test_round_trip(tmp_path_factory, tree):
 def test_jax_arrays_and_tuples(tmp_path):
     import jax.numpy as jnp
 
-    checkpoint.write(tmp_path / "x", {"t": {"a": (jnp.arange(3), jnp.zeros((2,), jnp.bfloat16))}}, {})
+    checkpoint.write(
+        tmp_path / "x", {"t": {"a": (jnp.arange(3), jnp.zeros((2,), jnp.bfloat16))}}, {}
+    )
     loaded = Checkpoint(tmp_path / "x").load("t")
     assert loaded["a"][0].tolist() == [0, 1, 2]
     assert str(loaded["a"][1].dtype) == "bfloat16"
 
 
-@pytest.mark.parametrize("bad", [object(), {"a": {1: 2}}, [{"x": lambda: 0}], np.asarray(["text"]), {"__array__": 1}])
+@pytest.mark.parametrize(
+    "bad", [object(), {"a": {1: 2}}, [{"x": lambda: 0}], np.asarray(["text"]), {"__array__": 1}]
+)
 def test_what_cannot_be_saved_is_named(tmp_path, bad):
     with pytest.raises(BadInput, match="state"):
         checkpoint.write(tmp_path / "x", {"t": bad}, {})

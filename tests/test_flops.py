@@ -131,7 +131,7 @@ LOOPS = {
         7 * PRODUCT,
     ),
     "scan over an axis": (lambda x: lax.scan(lambda c, row: (c + row, c), x[0], x)[0], 16 * 16),
-    "fori_loop": (lambda x: lax.fori_loop(0, 5, lambda i, x: x @ x, x), 5 * (PRODUCT + 1)),
+    "fori_loop": (lambda x: lax.fori_loop(0, 5, lambda i, x: x @ x, x), 5 * PRODUCT),
     "map": (lambda x: lax.map(lambda row: x @ row, x), PRODUCT),
     "nested": (
         lambda x: lax.scan(lambda c, _: (times(3)(c) @ c, None), x, None, length=4)[0],
@@ -149,8 +149,10 @@ LOOPS = {
     "custom_jvp": (jax.nn.relu, 256),
     "cond": (lambda x: lax.cond(x[0, 0] > 0, times(3), lambda x: x @ x, x), 3 * PRODUCT + 2),
     "switch": (
-        lambda x: lax.switch(1, [lambda x: x, times(2)], x)
-        + lax.switch(x[0, 0].astype(int), [lambda x: x, times(5), times(2)], x),
+        lambda x: (
+            lax.switch(1, [lambda x: x, times(2)], x)
+            + lax.switch(x[0, 0].astype(int), [lambda x: x, times(5), times(2)], x)
+        ),
         7 * PRODUCT + 256 + 3,
     ),
     "platform": (
@@ -162,8 +164,11 @@ LOOPS = {
         9 * PRODUCT,
     ),
     "dead code": (lambda x: (x @ x, times(3)(x), x + 1)[2], 256),
-    "dead carry": (lambda x: lax.fori_loop(0, 4, lambda i, s: (s[0] + 1, s[1] @ s[1]), (x, x))[0], 1024),
-}  # fmt: skip
+    "dead carry": (
+        lambda x: lax.fori_loop(0, 4, lambda i, s: (s[0] + 1, s[1] @ s[1]), (x, x))[0],
+        4 * 256,
+    ),
+}
 
 
 @pytest.mark.parametrize(("program", "expected"), LOOPS.values(), ids=LOOPS.keys())
@@ -176,10 +181,10 @@ def test_rematerialised_code_counts_each_time():
     def layer(x):
         return jnp.sin(jnp.sin(x @ x) @ x).sum()
 
-    again = flops.count(jax.grad(jax.checkpoint(layer)), MATRIX)
-    # The second product of the forward pass is needed once more: for the last sine's gradient.
-    assert again - flops.count(jax.grad(layer), MATRIX) == pytest.approx(0, abs=2 * PRODUCT)
-    assert again >= 6 * PRODUCT
+    once = flops.count(jax.value_and_grad(layer), MATRIX)
+    again = flops.count(jax.value_and_grad(jax.checkpoint(layer)), MATRIX)
+    assert once == pytest.approx(6 * PRODUCT, rel=0.05)
+    assert again == once + 2 * PRODUCT
 
 
 def test_cond_is_the_most_expensive_branch_as_in_xla():
@@ -216,13 +221,16 @@ def test_while_of_unknown_length_is_refused(program):
     [
         (lambda x, k: jnp.tanh(x @ k), (shaped(8, 24), shaped(24, 10))),
         (lambda x, k: times(5)(x @ k), (shaped(8, 24), shaped(24, 8))),
-        (lambda x, k: jax.grad(lambda k: jnp.square(x @ k).sum())(k), (shaped(8, 24), shaped(24, 8))),
+        (
+            lambda x, k: jax.grad(lambda k: jnp.square(x @ k).sum())(k),
+            (shaped(8, 24), shaped(24, 8)),
+        ),
         (lambda x, k: jnp.linalg.qr(x @ k)[0], (shaped(8, 24), shaped(24, 10))),
         (lambda x, k: lax.top_k(jnp.sort(x @ k), 3)[0], (shaped(8, 24), shaped(24, 10))),
-        convolution({})[:1] + (convolution({})[1:],),
+        (convolution({})[0], convolution({})[1:]),
     ],
     ids=["dense", "scan", "gradient", "qr", "sort", "convolution"],
-)  # fmt: skip
+)
 def test_vmapped_trials_cost_their_number_times_one(program, args, trials):
     stacked = [shaped(trials, *a.shape) for a in args]
     assert flops.count(jax.vmap(program), *stacked) == trials * flops.count(program, *args)
@@ -234,16 +242,16 @@ TALL = shaped(5, 9, 6)
 SQUARE = shaped(5, 6, 6)
 QR = 2 * 9 * 36 - 2 * 216 / 3
 FORMULAS = {
-    "cholesky": (lax.linalg.cholesky, [SQUARE], 6**3 / 3),
+    "cholesky": (lax.linalg.cholesky_p.bind, [SQUARE], 6**3 / 3),
     "lu": (lax.linalg.lu, [TALL], 9 * 36 - 216 / 3),
-    "qr": (lax.linalg.qr, [TALL], 2 * QR),
+    "qr": (lambda x: lax.linalg.qr(x, full_matrices=False), [TALL], 2 * QR),
     "full qr": (
         lambda x: lax.linalg.qr(x, full_matrices=True),
         [TALL],
         QR + 4 * 9 * 9 * 6 - 2 * 18 * 36 + 4 * 216 / 3,
     ),
     "householder_product": (lax.linalg.householder_product, [TALL, shaped(5, 6)], QR),
-    "eigh": (lax.linalg.eigh, [SQUARE], 9 * 216),
+    "eigh": (lambda x: lax.linalg.eigh(x, symmetrize_input=False), [SQUARE], 9 * 216),
     "eig": (lax.linalg.eig, [SQUARE], 25 * 216),
     "eigvals": (jnp.linalg.eigvals, [SQUARE], 10 * 216),
     "schur": (lax.linalg.schur, [SQUARE], 25 * 216),
@@ -269,9 +277,7 @@ FORMULAS = {
 
 @pytest.mark.parametrize(("fn", "args", "each"), FORMULAS.values(), ids=FORMULAS.keys())
 def test_formulas(fn, args, each):
-    symmetric = fn in (lax.linalg.cholesky, lax.linalg.eigh)  # makes its input so, cheaply
-    extra = 5 * 2 * 36 + (5 * 2 * 36 if fn is lax.linalg.cholesky else 0) if symmetric else 0
-    assert flops.count(fn, *args) == pytest.approx(5 * each + extra, abs=5)
+    assert flops.count(fn, *args) == 5 * round(each)
 
 
 def test_complex_linear_algebra_counts_four_real_flops_for_one():
@@ -335,8 +341,8 @@ def test_random_bits_are_not_hidden_in_a_loop(impl):
     key = jax.eval_shape(lambda: jax.random.key(0, impl=impl))
     once, twice = (flops.count(lambda k, n=n: jax.random.bits(k, (n,)), key) for n in (1000, 2000))
     rounds = 20 * 5 if impl == "threefry2x32" else 0  # add, two shifts, or, xor
-    assert 1000 * rounds <= once <= 1000 * 1.25 * rounds
-    assert twice == pytest.approx(2 * once, rel=0.01)
+    assert 1000 * rounds <= once <= 1000 * 1.25 * rounds + 1
+    assert twice == pytest.approx(2 * once, rel=0.01, abs=1)
 
 
 # Against XLA and an independent counter
@@ -346,7 +352,7 @@ def test_elementwise_and_free_tables_agree_with_xla():
     x, positive = shaped(6, 7), shaped(6, 7, dtype=np.int32)
     renamed = {"and": "bitwise_and", "or": "bitwise_or", "not": "bitwise_not", "xor": "bitwise_xor"}
     special = {
-        "add_any": lambda x: jax.grad(lambda x: (jnp.sin(x) * jnp.cos(x)).sum())(x),
+        "add_any": lambda x: jax.vjp(lambda x: jnp.sin(x) * jnp.cos(x), x)[1](x),
         "clamp": lambda x: lax.clamp(0.0, x, 1.0),
         "convert_element_type": lambda x: x.astype(np.float16),
         "integer_pow": lambda x: x**5,

@@ -46,7 +46,9 @@ def test_killed_at_every_kind_of_file_operation(tmp_path, toy_reference):
     often = tmp_path / "often"
     kills = 0
     while True:
-        done = subprocess.run(command(often, "toy", chance.randint(5, 60)), capture_output=True, check=False)
+        done = subprocess.run(
+            command(often, "toy", chance.randint(5, 60)), capture_output=True, check=False
+        )
         if done.returncode == 0:
             break
         assert done.returncode == RUNNING, done.stderr.decode()
@@ -76,7 +78,9 @@ def test_killed_at_random_times_while_training(tmp_path, monkeypatch):
     seconds = time.monotonic() - began
     chance, kills, run_dir = random.Random(1), 0, tmp_path / "killed"
     while kills < 25:
-        child = subprocess.Popen(command(run_dir, "ft_prev"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        child = subprocess.Popen(
+            command(run_dir, "ft_prev"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         assert child.stdout.readline() == b"ready\n"
         time.sleep(chance.uniform(0, seconds))
         child.send_signal(signal.SIGKILL)

@@ -10,7 +10,13 @@ import textwrap
 import pytest
 
 from nevis_stream.errors import RunLocked, StorageFull
-from nevis_stream.storage import append_line, exclusive, remove_leftovers, write_directory, write_file
+from nevis_stream.storage import (
+    append_line,
+    exclusive,
+    remove_leftovers,
+    write_directory,
+    write_file,
+)
 
 
 def test_append_cuts_what_a_crash_left(tmp_path):
@@ -75,7 +81,9 @@ def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path):
             sys.stdin.read()
         """
     )
-    holder = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert holder.stdout.readline() == "held\n"
     with pytest.raises(RunLocked, match=rf"pid {holder.pid}\)"), exclusive(tmp_path / "lock"):
         pass

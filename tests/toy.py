@@ -16,8 +16,13 @@ def blobs(dataset_id: str, classes: int = 3, n: int = 60, side: int = 8, seed: i
     """Noisy squares, as bright as their class: easy to learn, never without error."""
     random = np.random.RandomState(seed)
     labels = random.randint(classes, size=n)
-    images = random.randint(0, 120, size=(n, side, side, 1)) + (labels * 120 // classes)[:, None, None, None]
-    return make_dataset(dataset_id, SINGLE_LABEL, {"all": (ArrayImages(images.astype(np.uint8)), labels)}, classes)
+    images = (
+        random.randint(0, 120, size=(n, side, side, 1))
+        + (labels * 120 // classes)[:, None, None, None]
+    )
+    return make_dataset(
+        dataset_id, SINGLE_LABEL, {"all": (ArrayImages(images.astype(np.uint8)), labels)}, classes
+    )
 
 
 def striped(dataset_id: str, labels: int = 3, n: int = 60, seed: int = 0) -> DataSet:
@@ -38,8 +43,14 @@ def striped(dataset_id: str, labels: int = 3, n: int = 60, seed: int = 0) -> Dat
 
 def stream() -> Stream:
     """Four tasks: two single-label, one multi-label, one repeat; the last two are the meta-test part."""
-    first, second, third = blobs("alpha", seed=1), blobs("beta", classes=4, seed=2), striped("gamma")
-    return Stream.from_datasets("toy", [first, second, third, first], [1992, 1998, 2005, 2015], meta_test=2)
+    first, second, third = (
+        blobs("alpha", seed=1),
+        blobs("beta", classes=4, seed=2),
+        striped("gamma"),
+    )
+    return Stream.from_datasets(
+        "toy", [first, second, third, first], [1992, 1998, 2005, 2015], meta_test=2
+    )
 
 
 @dataclass(frozen=True)
@@ -63,16 +74,29 @@ class ToyLearner:
             start, total = ctx.restore() or (0, np.zeros(task.num_classes))
             for step in range(start, self.steps):
                 ctx.charge(10 + item)
-                total = total + np.random.RandomState([ctx.seed & 0xFFFFFFFF, step]).uniform(size=task.num_classes) / 50
+                total = (
+                    total
+                    + np.random.RandomState([ctx.seed & 0xFFFFFFFF, step]).uniform(
+                        size=task.num_classes
+                    )
+                    / 50
+                )
                 ctx.progress(step + 1, self.steps)
                 ctx.checkpoint(step + 1, lambda: total)  # noqa: B023 - called at once
-            hits = labels.mean(0) if labels.ndim == 2 else np.bincount(labels, minlength=task.num_classes) / len(labels)
+            hits = (
+                labels.mean(0)
+                if labels.ndim == 2
+                else np.bincount(labels, minlength=task.num_classes) / len(labels)
+            )
             return {"frequencies": hits + total + past / 1000}
 
         results = ctx.map(trial, list(range(self.trials)))
         predictors = [
             Predictor(
-                result | {"kind": task.kind}, trial=i, step=self.steps, info={"dev_error": 0.5, "steps": self.steps}
+                result | {"kind": task.kind},
+                trial=i,
+                step=self.steps,
+                info={"dev_error": 0.5, "steps": self.steps},
             )
             for i, result in enumerate(results)
         ]
@@ -83,4 +107,8 @@ class ToyLearner:
         ctx.charge(len(images))
         scores = np.tile(predictor["frequencies"], (len(images), 1))
         scores = scores + images.center_cropped(2).mean(axis=(1, 2, 3))[:, None] / 1000
-        return np.clip(scores, 0, 1) if predictor["kind"] == MULTI_LABEL else scores / scores.sum(1, keepdims=True)
+        return (
+            np.clip(scores, 0, 1)
+            if predictor["kind"] == MULTI_LABEL
+            else scores / scores.sum(1, keepdims=True)
+        )

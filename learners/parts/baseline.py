@@ -9,25 +9,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from learners.parts.augmentation import Augmentation
 from learners.parts.fit import Recipe, fit
 from learners.parts.initialisation import FromPrevious, FromRandom, Initialisation
 from learners.parts.model import (
     EVALUATION_BATCH,
     Network,
+    TaskShape,
     begin,
     head_size,
     initialise_program,
     predict_probabilities,
     probabilities_program,
 )
-from learners.parts.augmentation import Augmentation
 from learners.parts.schedule import batch_size
 from learners.parts.search import GridSearch, RandomSearch
 from nevis_stream.checkpoint import Tree
 from nevis_stream.counted import counted
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
-from nevis_stream.task import MULTI_LABEL, TaskView
+from nevis_stream.task import TaskView
 
 
 @dataclass(frozen=True)
@@ -82,27 +83,25 @@ class Baseline:
         No trial is taken to diverge; the initialisation's own cost is not included.
         """
         network, outputs, recipe = self.recipe.network, head_size(classes), self.recipe
-        variables = jax.eval_shape(initialise_program(network, outputs), jax.random.key(0))
+        words = jax.ShapeDtypeStruct((4,), jnp.uint32)
+        variables = jax.eval_shape(initialise_program(network, outputs), words)
         carry = jax.eval_shape(lambda v: begin(v, recipe.momentum, recipe.weight_decay), variables)
-        batch = batch_size(n_train, recipe.largest_batch)
-        side = recipe.stored_size
-        label = jax.ShapeDtypeStruct((batch, outputs), jnp.uint8)
-        scalar = np.float32(0)
-        step = counted(recipe.step(kind, classes), donate_argnums=0).flops(
+        batch, scalar, shape = batch_size(n_train, recipe.largest_batch), np.float32(0), TaskShape.of(kind, classes)
+        step = counted(recipe.step(classes), donate_argnums=0).flops(
             carry,
-            jax.ShapeDtypeStruct((batch, side, side, 3), jnp.uint8),
+            jax.ShapeDtypeStruct((batch, recipe.stored_size, recipe.stored_size, 3), jnp.uint8),
             jax.ShapeDtypeStruct((batch, 2), jnp.int32),
-            label if kind == MULTI_LABEL else jax.ShapeDtypeStruct((batch,), jnp.int32),
+            jax.ShapeDtypeStruct((batch, outputs), jnp.uint8),
             jax.random.key(0),
             np.int32(0),
             scalar,
             scalar,
-            scalar,
+            shape,
         )
-        look = counted(probabilities_program(network, outputs, kind)).flops(
+        look = counted(probabilities_program(network, outputs)).flops(
             variables,
             jax.ShapeDtypeStruct((EVALUATION_BATCH, network.resolution, network.resolution, 3), jnp.uint8),
-            scalar,
+            shape,
         )
         looks = 1 + -(-recipe.steps // recipe.validate_every)
         trials = self.search.trials
@@ -122,9 +121,8 @@ def _trial(
     ctx: Context, hyper: Mapping[str, float], *, task: TaskView, backbone: Tree | None, recipe: Recipe
 ) -> Tree:
     """Makes the initial parameters of one trial and fits them."""
-    fresh = ctx.jit(initialise_program(recipe.network, head_size(task.num_classes)))(
-        jax.random.fold_in(ctx.key, recipe.steps)
-    )
+    words = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32]).randint(2**32, size=4, dtype=np.uint32)
+    fresh = ctx.jit(initialise_program(recipe.network, head_size(task.num_classes)))(words)
     if backbone is not None:
         fresh = {
             "params": {"backbone": backbone["params"]["backbone"], "head": fresh["params"]["head"]},

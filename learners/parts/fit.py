@@ -10,12 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from learners.parts.augmentation import Augmentation
-from learners.parts.model import Network, begin, head_size, predict_probabilities, step_program
+from learners.parts.model import (
+    Network,
+    TaskShape,
+    begin,
+    head_size,
+    predict_probabilities,
+    step_program,
+    targets,
+)
 from learners.parts.schedule import batch_size, cosine_rates
 from nevis_stream import metrics
 from nevis_stream.checkpoint import Tree, to_host
 from nevis_stream.learner import Context
-from nevis_stream.task import SINGLE_LABEL, TaskView
+from nevis_stream.task import TaskView
 
 _STORED_SCALE = 1.25  # stored pictures are this much larger than the network's input
 
@@ -49,10 +57,10 @@ class Recipe:
         """Side of the stored training pictures in pixels."""
         return math.ceil(self.network.resolution * _STORED_SCALE)
 
-    def step(self, kind: str, classes: int):
-        """Returns the training-step program for a task."""
+    def step(self, classes: int):
+        """Returns the training-step program for a task with so many classes."""
         return step_program(
-            self.network, head_size(classes), kind, self.augmentation, self.momentum, self.weight_decay
+            self.network, head_size(classes), self.augmentation, self.momentum, self.weight_decay
         )
 
 
@@ -108,11 +116,11 @@ def fit(
       {"variables", "step" (of the best look), "info" (see docs/run-directory.md)}.
     """
     stored, sizes = task.train.images.resized(recipe.stored_size), task.train.images.sizes
-    labels = _padded_labels(task)
+    target = targets(task.train.labels, task.kind, task.num_classes)
     batches = Batches(len(task.train), batch_size(len(task.train), recipe.largest_batch), ctx.seed)
     rates = cosine_rates(hyper["learning_rate"], recipe.steps, recipe.warmup_share)
-    step = ctx.jit(recipe.step(task.kind, task.num_classes), donate_argnums=0)
-    smoothing, classes = np.float32(hyper["label_smoothing"]), np.float32(task.num_classes)
+    step = ctx.jit(recipe.step(task.num_classes), donate_argnums=0)
+    smoothing, shape = np.float32(hyper["label_smoothing"]), TaskShape.of(task.kind, task.num_classes)
     key = ctx.key
 
     def look(carry) -> float:
@@ -135,7 +143,7 @@ def fit(
     for index in range(start, recipe.steps):
         picked = batches(index)
         carry = step(
-            carry, stored[picked], sizes[picked], labels[picked], key, np.int32(index), rates[index], smoothing, classes
+            carry, stored[picked], sizes[picked], target[picked], key, np.int32(index), rates[index], smoothing, shape
         )
         done = index + 1
         if done % recipe.validate_every and done != recipe.steps:
@@ -161,14 +169,6 @@ def fit(
             "curve": curve,
         },
     }
-
-
-def _padded_labels(task: TaskView) -> np.ndarray:
-    """Multi-label labels get the head's width; class ids stay as they are."""
-    if task.kind == SINGLE_LABEL:
-        return task.train.labels
-    missing = head_size(task.num_classes) - task.num_classes
-    return np.pad(task.train.labels, ((0, 0), (0, missing)))
 
 
 def _copy(carry: Mapping[str, Any]) -> Tree:

@@ -10,7 +10,6 @@ from nevis_stream.analysis.judged import JUDGED
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 from nevis_stream.analysis.tables import per_task
 
-
 _KINDS = {"error_rate": "error rate", "mean_average_precision": "1 − mAP"}
 
 
@@ -50,8 +49,8 @@ class ErrorRow:
 def error_rows(groups: Sequence[SeedGroup]) -> list[ErrorRow]:
     """Returns the rows in stream order, on the protocol's split.
 
-    The lowest mean of a row is marked best, ties all; a cell with a gap is never best, as its mean
-    is over fewer seeds than the others'.
+    The lowest mean of a row is marked best, ties all, where two methods or more have one; a cell
+    with a gap is never best, as its mean is over fewer seeds than the others'.
     """
     runs = [run for group in groups for run in group.runs]
     if not runs:
@@ -66,7 +65,7 @@ def _row(task: pd.DataFrame, groups: Sequence[SeedGroup]) -> ErrorRow:
     by_run = {record["run"]: record for record in task.to_dict("records")}
     cells = [_cell([by_run[run.name] for run in group.runs]) for group in groups]
     means = [cell.value.mean for cell in cells if not cell.gap]
-    best = min(means, default=math.nan)
+    best = min(means) if len(means) > 1 else math.nan
     metrics = (_KINDS.get(metric, metric) for metric in task["metric"].dropna().unique())
     return ErrorRow(
         order=int(first["order"]),

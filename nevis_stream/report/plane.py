@@ -14,6 +14,7 @@ from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
 _FADED = 0.4
+_SUBS = ((1, 2, 5), (1, 3))  # labelled multiples of a power of ten, as many as there is room for
 # Where a label may stand: horizontal and vertical offset in points, and the alignments.
 _PLACES = (
     (8, 0, "left", "center"),
@@ -66,7 +67,7 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
             alpha=1.0 if method.on_paper_front else _FADED,
             zorder=3,
         )
-    _frame(axes, shown)
+    _frame(axes, shown, wide)
     _label(figure, axes, shown, _draw_front(axes, shown))
     return figure
 
@@ -75,7 +76,7 @@ def _bar(std: float) -> float | None:
     return None if math.isnan(std) or std == 0 else std
 
 
-def _frame(axes, shown: Sequence[MethodPoint]) -> None:
+def _frame(axes, shown: Sequence[MethodPoint], wide: bool) -> None:
     costs = [method.paper_total.mean for method in shown]
     spreads = [0.0 if math.isnan(m.error.std) else m.error.std for m in shown]
     low = min(m.error.mean - s for m, s in zip(shown, spreads, strict=True))
@@ -85,7 +86,10 @@ def _frame(axes, shown: Sequence[MethodPoint]) -> None:
     axes.set_xlim(min(costs) / margin, max(costs) * margin)
     room = max(0.15 * (high - low), 0.01)
     axes.set_ylim(low - room, high + room)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1,) if decades > 2 else (1, 2, 5)))
+    room = 8 if wide else 5
+    shown_decades = decades + 2 * math.log10(margin)
+    subs = next((s for s in _SUBS if len(s) * shown_decades <= room), (1,))
+    axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=room))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
@@ -97,7 +101,7 @@ def _tick(value: float) -> str:
 
 
 def _draw_front(axes, shown: Sequence[MethodPoint]) -> list[tuple[float, float]]:
-    """Draws the boundary of what is reached, from the top down and to the right; returns its corners."""
+    """Draws the boundary of what is reached, from the left to the right; returns its corners."""
     front = sorted((m.paper_total.mean, m.error.mean) for m in shown if m.on_paper_front)
     corners: list[tuple[float, float]] = []
     height = axes.get_ylim()[1]

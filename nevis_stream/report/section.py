@@ -125,6 +125,12 @@ class Section:
         return error_rows(self.groups)
 
     @property
+    def error_gaps(self) -> list[tuple[str, str]]:
+        """(task id, reason) of the cells that finished runs leave without a value."""
+        cells = [(row.task_id, cell) for row in self.error_rows for cell in row.cells]
+        return [(task, cell.reason) for task, cell in cells if cell.gap not in ("", "partial")]
+
+    @property
     def phase_columns(self) -> list[str]:
         """Names of the phases."""
         return phase_columns(self.runs)

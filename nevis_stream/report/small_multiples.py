@@ -1,5 +1,6 @@
 """Learning curves as one small SVG a task: many and light, so drawn without matplotlib."""
 
+import math
 from collections.abc import Sequence
 
 from markupsafe import Markup
@@ -8,7 +9,7 @@ from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
 WIDTH, HEIGHT = 220, 130
-_LEFT, _RIGHT, _TOP, _BOTTOM = 38, 8, 8, 20
+_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 8, 9, 22
 _MOST_POINTS = 60
 
 Curve = Sequence[tuple[float, float]]
@@ -23,7 +24,7 @@ def small_multiple(title: str, curves: Sequence[tuple[Style, Curve]]) -> Markup:
     """
     drawn = [(style, _thinned(curve)) for style, curve in curves if curve]
     steps = max((step for _, curve in drawn for step, _ in curve), default=0) or 1
-    errors = max((error for _, curve in drawn for _, error in curve), default=0) or 1
+    errors = _ceiling(max((error for _, curve in drawn for _, error in curve), default=0))
     parts = [_axes(steps, errors)]
     parts += [_line(style, curve, steps, errors) for style, curve in drawn]
     head = Markup('<svg class="curve" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
@@ -37,6 +38,14 @@ def _thinned(curve: Curve) -> Curve:
         return curve
     last = len(curve) - 1
     return [curve[round(i * last / (_MOST_POINTS - 1))] for i in range(_MOST_POINTS)]
+
+
+def _ceiling(value: float) -> float:
+    """The next of 1, 2 and 5 times a power of ten, so that half of it is a short number too."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= value * (1 - 1e-9))
 
 
 def _axes(steps: float, errors: float) -> Markup:

@@ -1,0 +1,69 @@
+"""Ledgers that do not hold together are refused with a message that says where."""
+
+import json
+
+import pytest
+
+from nevis_stream.analysis.integrity import check
+from nevis_stream.errors import BadInput
+from nevis_stream.ledger import Ledger
+from tests.report.synthetic import SyntheticRun
+
+
+def damaged(tmp_path, damage, **values):
+    path = SyntheticRun(**values).write(tmp_path / "run") / "ledger.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records = damage(records) or records
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return Ledger(path.parent)
+
+
+def setting(position, **values):
+    return lambda records: records[position].update(values)
+
+
+def without(position):
+    return lambda records: records[:position] + records[position + 1 :]
+
+
+def twice(position):
+    return lambda records: records[: position + 1] + records[position:]
+
+
+def cut_and_ended(records):
+    return [*records[:-3], {"kind": "end", "events": 6}]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (without(3), "event 3 where event 2 is due"),
+        (twice(4), "event 3 where event 4 is due"),
+        (cut_and_ended, "ends after 3 tasks"),
+        (setting(0, protocol="meta"), "unknown protocol 'meta'"),
+        (setting(0, seed="0"), "seed of a run record"),
+        (setting(0, learner=None), "learner of a run record"),
+        (setting(0, flops=None), "flops is None"),
+        (setting(1, flops={"train": {"0": -1}}), "not whole numbers"),
+        (setting(1, flops={"train": {"0": 1.5}}), "not whole numbers"),
+        (setting(1, flops={"train": 12}), "not whole numbers"),
+        (setting(1, meta_split="dev"), "unknown meta_split 'dev'"),
+        (setting(1, trials=None), "trials of a train record"),
+        (setting(2, error="0.2"), "error is '0.2'"),
+        (setting(2, error=float("nan")), "error is nan"),
+        (setting(2, error=True), "error is True"),
+        (setting(2, n=None), "n of a predict record"),
+        (setting(2, task_id="other"), "'other' is predicted but never trained"),
+        (setting(3, task_id="task_001"), "'task_001' is trained twice"),
+        (setting(4, task_id="task_001"), "is predicted twice"),
+    ],
+)
+def test_damage_is_named(tmp_path, damage, message):
+    with pytest.raises(BadInput, match=message) as caught:
+        check(damaged(tmp_path, damage))
+    assert "ledger.jsonl" in str(caught.value)
+
+
+@pytest.mark.parametrize("values", [{}, {"events": 3}, {"budget": None}, {"init_flops": 0}])
+def test_sound_ledgers_pass(tmp_path, values):
+    check(Ledger(SyntheticRun(**values).write(tmp_path / "run")))
