@@ -13,22 +13,23 @@ from nevis_stream.errors import NevisStreamError
 USAGE_ERROR = 2
 
 
-def start(main: Callable[[Sequence[str]], None]) -> None:
+def start(main: Callable[[Sequence[str]], None], explain: Callable[[Exception], str] = str) -> None:
     """Parses flags and calls `main(positional arguments)`; a user's mistake prints its message and exits with 2.
 
-    Interrupted with Ctrl-C or SIGTERM, it says how to go on and exits with 130 or 143.
+    Args:
+      main: the entry point.
+      explain: turns an exception of the flags' parsing into a message.
     """
     warnings.showwarning = _show_warning
     logging.set_verbosity(logging.WARNING)  # JAX tells of every backend that it doesn't find
-    app.run(lambda argv: _guarded(lambda: main(argv[1:])), flags_parser=_parse)
 
+    def parse(argv: Sequence[str]) -> list[str]:
+        try:
+            return app.parse_flags_with_usage(list(argv)) if _asks_for_help(argv) else flags.FLAGS(list(argv))
+        except (flags.Error, NevisStreamError, KeyError, AttributeError, TypeError, ValueError) as error:
+            fail(f"{explain(error)}\nSee: python -m {_module()} --help")
 
-def _parse(argv: Sequence[str]) -> list[str]:
-    try:
-        return app.parse_flags_with_usage(list(argv)) if _asks_for_help(argv) else flags.FLAGS(list(argv))
-    except (flags.Error, NevisStreamError, KeyError, AttributeError, TypeError, ValueError, OSError) as error:
-        text = error.args[0] if isinstance(error, KeyError) and error.args else error
-        fail(f"{text}\nSee: python -m {_module()} --help")
+    app.run(lambda argv: _guarded(lambda: main(argv[1:])), flags_parser=parse)
 
 
 def _asks_for_help(argv: Sequence[str]) -> bool:

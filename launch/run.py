@@ -10,12 +10,13 @@ Afterwards: python -m launch.report runs/a runs/b --out=report
 """
 
 import os
+import runpy
 import signal
 import sys
 from pathlib import Path
 
 from absl import flags
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 
 from launch import entry
 
@@ -32,8 +33,11 @@ def main(argv):
     """Runs, or prints the plan."""
     if argv:
         entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
-    if _CONFIG.value is None:
+    file = flags.FLAGS["config"].config_filename if flags.FLAGS["config"].present else None
+    if not file:
         entry.fail(f"--config is missing; one of: {', '.join(_configs())}.")
+    if not Path(file).is_file():
+        entry.fail(f"--config={file}: no such file; one of: {', '.join(_configs())}, or a file of your own.")
     from experiments import run_config
     from nevis_stream.stream import load_stream
 
@@ -65,6 +69,33 @@ def _stop(signum, frame):
     os._exit(143)
 
 
+def _explain(error: Exception) -> str:
+    """Names the valid keys when a `--config.KEY=VALUE` has no place in the config."""
+    from experiments import run_config
+    from nevis_stream.errors import unknown
+
+    words = [word.lstrip("-").partition("=") for word in sys.argv[1:] if word.startswith("-")]
+    files = [value for name, _, value in words if name == "config"]
+    if not files or not Path(files[-1]).is_file():
+        return str(error)
+    config = runpy.run_path(files[-1])["get_config"]()
+    valid = dict(run_config.flat(config))
+    given = {name.removeprefix("config."): value for name, _, value in words if name.startswith("config.")}
+    for key, value in given.items():
+        if key not in valid:
+            return unknown("config key", key, valid)
+        if f"--config.{key}={value}" in str(error):
+            return f"--config.{key}={value}: the value must be of type {_type_of(config, key)} (here: {valid[key]})."
+    return str(error)
+
+
+def _type_of(config: ConfigDict, key: str) -> str:
+    *sections, name = key.split(".")
+    for section in sections:
+        config = config[section]
+    return config.get_type(name).__name__
+
+
 def _configs() -> list[str]:
     directory = Path(__file__).resolve().parents[1] / "experiments" / "configs"
     return sorted(f"experiments/configs/{path.name}" for path in directory.glob("[!_]*.py"))
@@ -87,4 +118,4 @@ def _teach() -> str:
 if __name__ == "__main__":
     if any(word.lstrip("-").startswith("help") for word in sys.argv[1:]):
         __doc__ += _teach()
-    entry.start(main)
+    entry.start(main, _explain)

@@ -4,7 +4,7 @@ The count is the sum over the program's equations, dead ones removed, of what XL
 says of each equation lowered alone for the CPU, times the number of times that it runs. That is
 XLA's count of the whole program, mended where XLA's cannot be used: XLA counts the body of a loop
 once, counts -1 for what it hands to a library (LAPACK, a callback), and adds up in float32. What it
-saves by folding constants and by fusing is not deducted.
+saves by folding constants is not deducted.
 
 * A multiply-add is 2; other arithmetic, comparisons and integers included, is 1 per element; exp,
   log, tanh and the like are 0 (to XLA they are "transcendentals"), and so is moving data. A

@@ -85,7 +85,7 @@ class Baseline:
         network, outputs, recipe = self.recipe.network, head_size(classes), self.recipe
         words = jax.ShapeDtypeStruct((4,), jnp.uint32)
         variables = jax.eval_shape(initialise_program(network, outputs), words)
-        carry = jax.eval_shape(lambda v: begin(v, recipe.momentum, recipe.weight_decay), variables)
+        carry = begin(variables)
         batch, scalar, shape = batch_size(n_train, recipe.largest_batch), np.float32(0), TaskShape.of(kind, classes)
         step = counted(recipe.step(classes), donate_argnums=0).flops(
             carry,

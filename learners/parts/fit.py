@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from learners.parts.augmentation import Augmentation
@@ -131,11 +130,11 @@ def fit(
     resumed = ctx.restore()
     if resumed:
         start, saved = resumed
-        carry = jax.tree.map(jnp.array, saved["carry"])
+        carry = saved["carry"]
         best, curve = saved["best"], saved["curve"]
     else:
         start = 0
-        carry = begin(variables, recipe.momentum, recipe.weight_decay)
+        carry = begin(variables)
         error = look(carry)
         curve = [[0, None, _rounded(error)]]
         best = {"step": 0, "error": error, "variables": _copy(carry)}
@@ -154,7 +153,7 @@ def fit(
             break
         error = look(carry)
         curve.append([done, _rounded(float(carry["loss_sum"]) / (done - curve[-1][0])), _rounded(error)])
-        carry["loss_sum"] = jnp.zeros(())
+        carry["loss_sum"] = np.float32(0)
         if error <= best["error"]:
             best = {"step": done, "error": error, "variables": _copy(carry)}
         ctx.checkpoint(done, lambda: {"carry": carry, "best": best, "curve": curve})  # noqa: B023 - called at once

@@ -137,11 +137,10 @@ def initialise_program(network: Network, outputs: int):
     return initialise
 
 
-def begin(variables: Mapping[str, Any], momentum: float, weight_decay: float) -> dict[str, Any]:
+def begin(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the carry of `step_program` before the first step."""
-    variables = jax.tree.map(jnp.array, dict(variables))
-    trace = optimiser(momentum, weight_decay).init(variables["params"])[1].trace
-    return variables | {"momentum": trace, "loss_sum": jnp.zeros(()), "finite_steps": jnp.zeros((), jnp.int32)}
+    still = jax.tree.map(lambda p: np.zeros(p.shape, p.dtype), variables["params"])
+    return dict(variables) | {"momentum": still, "loss_sum": np.float32(0), "finite_steps": np.int32(0)}
 
 
 @functools.cache
@@ -206,7 +205,7 @@ def predict_probabilities(
     """Returns float32[n, classes] for the paper's evaluation view: central square, resized."""
     views = images.center_cropped(network.resolution)
     program, shape = ctx.jit(probabilities_program(network, head_size(classes))), TaskShape.of(kind, classes)
-    variables = jax.tree.map(jnp.asarray, {name: variables[name] for name in ("params", "batch_stats")})
+    variables = jax.device_put({name: variables[name] for name in ("params", "batch_stats")})
     answers = []
     for start in range(0, len(views), EVALUATION_BATCH):
         batch = views[start : start + EVALUATION_BATCH]

@@ -1,7 +1,9 @@
 """Batch size and learning-rate schedule of the paper."""
 
+import functools
 import math
 
+import jax
 import numpy as np
 import optax
 
@@ -28,7 +30,15 @@ def cosine_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
       warmup_share: share of the updates spent warming up, in [0, 1).
     """
     warmup = int(warmup_share * steps)
-    schedule = optax.warmup_cosine_decay_schedule(
-        init_value=0.0 if warmup else peak, peak_value=peak, warmup_steps=warmup, decay_steps=steps, end_value=FINAL_RATE
-    )
-    return np.asarray(schedule(np.arange(steps)), np.float32)
+    shape = _shape(steps, warmup)
+    rising = np.arange(steps) < warmup
+    return np.where(rising, peak * shape, FINAL_RATE + (peak - FINAL_RATE) * shape).astype(np.float32)
+
+
+@functools.cache
+def _shape(steps: int, warmup: int) -> np.ndarray:
+    """The schedule with peak 1 and end 0, compiled once for all trials."""
+    if steps == 0:
+        return np.zeros(0)
+    schedule = optax.warmup_cosine_decay_schedule(float(warmup == 0), 1.0, warmup, steps, end_value=0.0)
+    return np.asarray(jax.jit(schedule)(np.arange(steps)), np.float64)

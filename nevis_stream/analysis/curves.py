@@ -12,10 +12,8 @@ def learning_curves(ledger: Ledger) -> dict[str, list[tuple[float, float]]]:
     Points whose dev error is not a finite number are left out; a trial that tells no curve gives an
     empty list. What a trial tells (`info`) is the learner's own, so nothing in it is relied upon.
     """
-    return {
-        train["task_id"]: _pairs(_chosen_info(train).get("curve"))
-        for train in ledger.of_kind("train")
-    }
+    trained = ledger.of_kind("train")
+    return {train["task_id"]: _pairs(_chosen_info(train).get("curve")) for train in trained}
 
 
 def _chosen_info(train: dict[str, Any]) -> dict[str, Any]:

@@ -66,8 +66,8 @@ def _check_record(record: Mapping[str, Any]) -> None:
 
 def _check_flops(flops: Any) -> None:
     phases = flops.values() if isinstance(flops, dict) else (None,)
-    if not all(
-        isinstance(trials, dict) and all(map(_is_count, trials.values())) for trials in phases
+    if not all(isinstance(by_trial, dict) for by_trial in phases) or not all(
+        _is_count(count) for by_trial in phases for count in by_trial.values()
     ):
         raise ValueError(f"flops is {flops!r}, not whole numbers by phase and trial.")
 
@@ -110,10 +110,8 @@ def _check_counts(ledger: Ledger) -> None:
     found = {"tasks": len(ledger.of_kind("train")), "events": len(ledger.records) - 2}
     for name, count in found.items():
         if count != ledger.header[name]:
-            raise BadInput(
-                f"{ledger.path}: ends after {count} {name}, but its run record announces "
-                f"{ledger.header[name]}."
-            )
+            announced = ledger.header[name]
+            raise BadInput(f"{ledger.path}: ends after {count} {name}; announced were {announced}.")
 
 
 def _is_count(value: Any) -> bool:

@@ -70,7 +70,5 @@ def unfinished(ledger: Ledger) -> str:
     trained = len(ledger.of_kind("train"))
     events = len(ledger.of_kind("predict")) + trained
     header = ledger.header
-    return (
-        f"unfinished: {trained} of {header['tasks']} tasks trained, "
-        f"{events} of {header['events']} events done"
-    )
+    tasks = f"{trained} of {header['tasks']} tasks trained"
+    return f"unfinished: {tasks}, {events} of {header['events']} events done"

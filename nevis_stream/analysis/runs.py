@@ -79,7 +79,9 @@ def _read_ledger(path: Path) -> Ledger:
     if not path.is_dir():
         raise BadInput("not a directory" if path.exists() else "no such directory")
     if not (path / FILE_NAME).is_file():
-        raise BadInput(f"not a run directory: it has no {FILE_NAME}")
+        inside = sorted(path.glob(f"*/{FILE_NAME}"))
+        hint = f"; it holds run directories, give {path}/*" if inside else ""
+        raise BadInput(f"not a run directory: it has no {FILE_NAME}{hint}")
     ledger = Ledger(path)
     if not ledger.records:
         raise BadInput(f"{FILE_NAME} holds no complete record: the run has not begun")
@@ -118,7 +120,8 @@ def _names(paths: list[Path]) -> dict[Path, str]:
 
 
 def _without_repetitions(
-    runs: list[Run], left_out: list[LeftOut]
+    runs: list[Run],
+    left_out: list[LeftOut],
 ) -> tuple[list[Run], list[LeftOut]]:
     kept: dict[str, Run] = {}
     for run in sorted(runs, key=lambda run: not run.ledger.complete):

@@ -62,9 +62,8 @@ def method_points(groups: Sequence[SeedGroup]) -> list[MethodPoint]:
         points = tuple(point(run.ledger) for run in group.runs)
         used = [p for p in points if p.error == p.error] or points
         spreads = [spread([getattr(p, n) for p in used]) for n in ("error", *_TOTALS)]
-        reasons = [
-            f"{run.name}: {p.reason}" for run, p in zip(group.runs, points, strict=True) if p.reason
-        ]
+        pairs = zip(group.runs, points, strict=True)
+        reasons = [f"{run.name}: {p.reason}" for run, p in pairs if p.reason]
         rows.append((group, points, spreads, tuple(reasons)))
     fronts = [set(pareto_front([(r[2][0].mean, r[2][k].mean) for r in rows])) for k in (1, 2)]
     return [

@@ -35,9 +35,7 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path) -> Path:
     runs, left_out = read_runs(run_dirs)
     if not runs:
         reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
-        raise BadInput(
-            f"no usable run for a report{':' + reasons if reasons else ': none was given'}"
-        )
+        raise BadInput(f"no usable run for a report:{reasons or ' none was given'}")
     groups = group_by_stream(runs).values()
     sections = [Section(number, group) for number, group in enumerate(groups, start=1)]
     out = Path(out)

@@ -31,7 +31,9 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], name: str
 
 
 def regret(
-    panels: Mapping[str, Sequence[MethodRegret]], styles: Mapping[str, Style], name: str
+    panels: Mapping[str, Sequence[MethodRegret]],
+    styles: Mapping[str, Style],
+    name: str,
 ) -> Markup | None:
     """Returns the regret curves, or None where there is none."""
     if not any(curve.curve for curves in panels.values() for curve in curves):
@@ -54,8 +56,6 @@ def learning_curves(
 
 
 def _both(name: str, title: str, draw) -> Markup:
-    pictures = [
-        Markup('<div class="{}">{}</div>').format(form, inline(draw(wide), f"{name}{form}", title))
-        for form, wide in _FORMS
-    ]
-    return Markup("").join(pictures)
+    pictures = [(form, inline(draw(wide), name + form, title)) for form, wide in _FORMS]
+    frame = Markup('<div class="{}">{}</div>')
+    return Markup("").join(frame.format(form, picture) for form, picture in pictures)

@@ -55,7 +55,7 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
     for method in shown:
         style = styles[method.group.label]
         axes.errorbar(
-            method.paper_total.mean,
+            float(method.paper_total.mean),
             method.error.mean,
             xerr=_bar(method.paper_total.std),
             yerr=_bar(method.error.std),
@@ -68,7 +68,9 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
             zorder=3,
         )
     _frame(axes, shown, wide)
-    _label(figure, axes, shown, _draw_front(axes, shown))
+    front = _draw_front(axes, shown)
+    with svg.any_script():
+        _label(figure, axes, shown, front)
     return figure
 
 
@@ -77,7 +79,7 @@ def _bar(std: float) -> float | None:
 
 
 def _frame(axes, shown: Sequence[MethodPoint], wide: bool) -> None:
-    costs = [method.paper_total.mean for method in shown]
+    costs = [float(method.paper_total.mean) for method in shown]
     spreads = [0.0 if math.isnan(m.error.std) else m.error.std for m in shown]
     low = min(m.error.mean - s for m, s in zip(shown, spreads, strict=True))
     high = max(m.error.mean + s for m, s in zip(shown, spreads, strict=True))
@@ -102,7 +104,7 @@ def _tick(value: float) -> str:
 
 def _draw_front(axes, shown: Sequence[MethodPoint]) -> list[tuple[float, float]]:
     """Draws the boundary of what is reached, from the left to the right; returns its corners."""
-    front = sorted((m.paper_total.mean, m.error.mean) for m in shown if m.on_paper_front)
+    front = sorted((float(m.paper_total.mean), m.error.mean) for m in shown if m.on_paper_front)
     corners: list[tuple[float, float]] = []
     height = axes.get_ylim()[1]
     for cost, error in front:
@@ -110,9 +112,8 @@ def _draw_front(axes, shown: Sequence[MethodPoint]) -> list[tuple[float, float]]
         height = error
     if corners:
         corners.append((axes.get_xlim()[1], height))
-        axes.plot(
-            *zip(*corners, strict=True), color=svg.MUTED, linewidth=1.2, zorder=2, gid="front"
-        )
+        costs, errors = zip(*corners, strict=True)
+        axes.plot(costs, errors, color=svg.MUTED, linewidth=1.2, zorder=2, gid="front")
     return corners
 
 
@@ -124,17 +125,20 @@ def _along(corners) -> list[Bbox]:
 
 
 def _label(
-    figure: Figure, axes, shown: Sequence[MethodPoint], front: list[tuple[float, float]]
+    figure: Figure,
+    axes,
+    shown: Sequence[MethodPoint],
+    front: list[tuple[float, float]],
 ) -> None:
     """Names each point, where possible where no other label or point is."""
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
-    centres = [axes.transData.transform((m.paper_total.mean, m.error.mean)) for m in shown]
+    centres = [axes.transData.transform((float(m.paper_total.mean), m.error.mean)) for m in shown]
     taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in centres]
     taken += _along(axes.transData.transform(front)) if len(front) else []
     inside = axes.get_window_extent(renderer)
     for method in sorted(shown, key=lambda m: (not m.on_paper_front, m.paper_total.mean)):
-        at = (method.paper_total.mean, method.error.mean)
+        at = (float(method.paper_total.mean), method.error.mean)
         text = axes.annotate(
             " ".join(method.group.label.split()),
             at,

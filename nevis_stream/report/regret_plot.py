@@ -12,7 +12,9 @@ from nevis_stream.report.styles import Style
 
 
 def regret_plot(
-    panels: Mapping[str, Sequence[MethodRegret]], styles: Mapping[str, Style], wide: bool
+    panels: Mapping[str, Sequence[MethodRegret]],
+    styles: Mapping[str, Style],
+    wide: bool,
 ) -> Figure:
     """Draws one panel for each part of the stream: regret after each task, one line a method.
 

@@ -152,8 +152,5 @@ class Section:
         return [(row, run_files.thumbnail(row.task_id, self.runs)) for row in self.error_rows]
 
     def _regrets(self, judged_only: bool) -> list[MethodRegret]:
-        return [
-            method_regret(group, self.runs, judged_only)
-            for group in self.groups
-            if not figures.is_reference(group)
-        ]
+        others = [group for group in self.groups if not figures.is_reference(group)]
+        return [method_regret(group, self.runs, judged_only) for group in others]

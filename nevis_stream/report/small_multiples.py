@@ -27,10 +27,8 @@ def small_multiple(title: str, curves: Sequence[tuple[Style, Curve]]) -> Markup:
     errors = _ceiling(max((error for _, curve in drawn for _, error in curve), default=0))
     parts = [_axes(steps, errors)]
     parts += [_line(style, curve, steps, errors) for style, curve in drawn]
-    head = Markup('<svg class="curve" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
-        WIDTH, HEIGHT, title
-    )
-    return head + Markup("").join(parts) + Markup("</svg>")
+    head = Markup('<svg class="curve" viewBox="0 0 {} {}" role="img" aria-label="{}">')
+    return head.format(WIDTH, HEIGHT, title) + Markup("").join(parts) + Markup("</svg>")
 
 
 def _thinned(curve: Curve) -> Curve:
@@ -82,9 +80,8 @@ def _steps(steps: float) -> str:
 
 def _line(style: Style, curve: Curve, steps: float, errors: float) -> Markup:
     across, down = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
-    places = [
-        (_LEFT + step / steps * across, _TOP + (1 - error / errors) * down) for step, error in curve
-    ]
+    scaled = [(step / steps, 1 - error / errors) for step, error in curve]
+    places = [(_LEFT + x * across, _TOP + y * down) for x, y in scaled]
     if len(places) == 1:
         x, y = places[0]
         dot = Markup('<circle cx="{}" cy="{}" r="2.5" style="fill:var(--s{})"/>')

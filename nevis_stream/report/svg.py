@@ -3,6 +3,8 @@
 import io
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import matplotlib
 from markupsafe import Markup
@@ -28,6 +30,14 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+@contextmanager
+def any_script() -> Iterator[None]:
+    """Lets texts hold letters that matplotlib's font lacks: the page uses the reader's fonts."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
 def style_axes(axes) -> None:
     """Gives axes the page's look: light grid, no frame, ink for text."""
     axes.grid(True, color=GRID, linewidth=0.7)
@@ -50,8 +60,7 @@ def inline(figure: Figure, name: str, title: str) -> Markup:
     """
     buffer = io.StringIO()
     context = {"svg.fonttype": "none", "svg.hashsalt": name}
-    with matplotlib.rc_context(context), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    with matplotlib.rc_context(context), any_script():
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
     text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.S)

@@ -93,12 +93,11 @@ def test_an_unfinished_or_an_ambiguous_reference_is_none(tmp_path):
 
 def test_a_method_is_the_mean_over_its_seeds(tmp_path):
     errors = tuple(zip(NAMES, (0.5, 0.4, 0.3, 0.0), strict=True))
-    runs = runs_of(
-        tmp_path, OURS, OURS.but(seed=1, errors=errors), INDEP, INDEP.but(seed=1), OURS.but(seed=2)
-    )
+    ours = [OURS, OURS.but(seed=1, errors=errors), OURS.but(seed=2)]
+    runs = runs_of(tmp_path, *ours, INDEP, INDEP.but(seed=1))
     group = by_seed(runs)[0]
     found = method_regret(group, runs, judged_only=False)
     assert found.n == 2
     assert [value.mean for value in found.curve] == pytest.approx([0.0, -0.1, -0.05, -0.2])
     assert found.curve[2].std == pytest.approx(0.1 / math.sqrt(2))
-    assert found.reasons == ("4: no Indep run with budget small and seed 2",)
+    assert found.reasons == ("2: no Indep run with budget small and seed 2",)

@@ -1,5 +1,7 @@
 """Backbones: parameter counts, shapes, normalisation, names and options."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from nevis_stream.errors import BadInput
 TINY = {"stage_sizes": (1, 1), "width": 4}
 
 
+@functools.cache
 def initialised(module, size=8, n=2):
     images = jax.random.uniform(jax.random.key(1), (n, size, size, 3), minval=-1, maxval=1)
     return module.init(jax.random.key(0), images), images
@@ -43,9 +46,7 @@ def test_parameters_are_as_many_as_published(name, stem, classes, published):
 def test_stem_sets_the_resolution_of_the_first_stage(stem, side):
     module = make_backbone("resnet", stem=stem, **TINY)
     images = jax.ShapeDtypeStruct((1, 64, 64, 3), np.float32)
-    _, state = jax.eval_shape(
-        lambda x: module.init_with_output(jax.random.key(0), x, capture_intermediates=True), images
-    )
+    _, state = jax.eval_shape(lambda x: module.init_with_output(jax.random.key(0), x, capture_intermediates=True), images)
     first, second = (state["intermediates"][f"BasicBlock_{i}"]["__call__"][0] for i in (0, 1))
     assert first.shape == (1, side, side, 4)
     assert second.shape == (1, side // 2, side // 2, 8)
@@ -54,28 +55,30 @@ def test_stem_sets_the_resolution_of_the_first_stage(stem, side):
 @pytest.mark.parametrize("name", names())
 def test_backbones_return_pooled_features(name):
     options = {"hidden": (5, 7)} if name == "mlp" else TINY
-    module = make_backbone(name, **options)
-    variables, images = initialised(module)
-    features = module.apply(variables, images, train=False)
+    module, head = make_backbone(name, **options), Head(3)
+    images = jax.ShapeDtypeStruct((2, 8, 8, 3), np.float32)
+    features, _ = jax.eval_shape(lambda x: module.init_with_output(jax.random.key(0), x), images)
     assert features.shape == (2, 7 if name == "mlp" else 8)
     assert features.dtype == np.float32
-    assert np.isfinite(features).all()
-    head = Head(3)
-    logits, _ = head.init_with_output(jax.random.key(0), features)
+    logits, _ = jax.eval_shape(lambda x: head.init_with_output(jax.random.key(0), x), features)
     assert logits.shape == (2, 3)
 
 
-def test_only_networks_with_normalisation_have_statistics():
-    variables, images = initialised(make_backbone("mlp"))
-    assert set(variables) == {"params"}
-    module = make_backbone("resnet", **TINY)
+def test_mlp_is_dense_layers_with_relu_and_has_no_statistics():
+    module = make_backbone("mlp", hidden=(5, 7))
     variables, images = initialised(module)
-    assert set(variables) == {"params", "batch_stats"}
+    assert set(variables) == {"params"}
+    expected = np.asarray(images).reshape(len(images), -1)
+    for name in ("Dense_0", "Dense_1"):
+        layer = variables["params"][name]
+        expected = np.maximum(expected @ layer["kernel"] + layer["bias"], 0)
+    np.testing.assert_allclose(module.apply(variables, images, train=True), expected, rtol=1e-5)
 
 
 def test_training_moves_the_running_statistics_by_a_tenth_and_evaluation_reads_them():
     module = make_backbone("resnet", **TINY)
-    variables, images = initialised(module, n=4)
+    variables, images = initialised(module)
+    assert set(variables) == {"params", "batch_stats"}
     trained, updated = module.apply(variables, images, train=True, mutable=["batch_stats"])
     stem = {"params": variables["params"]["Conv_0"]}
     before = nn.Conv(4, (3, 3), use_bias=False).apply(stem, images)

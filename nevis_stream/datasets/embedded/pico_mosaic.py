@@ -1,4 +1,4 @@
-"""pico_mosaic: which surfaces occur in a mosaic? Grey, sides of 40 to 64 pixels, 6 labels, multi-label.
+"""pico_mosaic: which surfaces occur in a mosaic? Grey, sides of 44 to 64 pixels, 6 labels, multi-label.
 
 Real: the surfaces, from six of the pictures of pico_textures. Derived: the mosaic of two by two pieces, its grid
 line drawn at random, each piece turned and given a brightness and contrast of its own; one to three surfaces occur.
@@ -18,7 +18,7 @@ from nevis_stream.datasets.images import EncodedImages
 VERSION = 1
 CLASSES = ("brick", "grass", "gravel", "moon", "hubble", "page")
 COUNTS = {"train": 420, "test": 180}
-SMALLEST, LARGEST = 20, 32
+SMALLEST, LARGEST = 22, 32
 
 
 def _pieces(part: str, rng: np.random.RandomState) -> list[patches.Box]:

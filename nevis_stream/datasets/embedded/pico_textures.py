@@ -19,7 +19,7 @@ VERSION = 1
 CLASSES = ("brick", "grass", "gravel", "moon", "hubble", "page", "text", "retina")
 SIZE = 24
 MOST = {"train": 72, "test": 32}
-LEAST_SPREAD = {"moon": 6, "hubble": 12, "page": 18, "text": 12, "retina": 4}
+LEAST_SPREAD = {"brick": 12, "moon": 6, "hubble": 12, "page": 18, "text": 12, "retina": 4}
 
 
 @functools.cache

@@ -1,0 +1,217 @@
+"""The training core: batches, schedule, augmentation, loss, best step, divergence, resuming, compilations."""
+
+import math
+
+import jax
+import numpy as np
+import optax
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from learners.parts import model
+from learners.parts.augmentation import Augmentation, crop_and_resize, random_boxes, training_view
+from learners.parts.baseline import Baseline
+from learners.parts.fit import Batches, Recipe
+from learners.parts.initialisation import FromPrevious, FromRandom
+from learners.parts.model import Network, TaskShape, head_size, loss, targets
+from learners.parts.schedule import batch_size, cosine_rates
+from learners.parts.search import GridSearch, RandomSearch
+from nevis_stream.counted import counted
+from nevis_stream.errors import BadInput
+from nevis_stream.runner import run
+from tests import toy
+
+NETWORK = Network("mlp", (("hidden", (16,)),), resolution=8)
+
+
+def baseline(initialisation=None, rate=(0.02, 0.05), steps=20, trials=2, **recipe):
+    search = RandomSearch(trials, {"learning_rate": rate, "label_smoothing": (0.0, 0.1)})
+    return Baseline(initialisation or FromRandom(), search, Recipe(NETWORK, steps, validate_every=5, **recipe))
+
+
+@pytest.mark.parametrize(
+    ("examples", "expected"),
+    [(1, 16), (12_799, 16), (12_800, 32), (25_600, 64), (60_000, 128), (204_799, 256), (204_800, 512), (10**7, 512)],
+)
+def test_batch_size_is_equation_4(examples, expected):
+    assert batch_size(examples) == expected
+    assert batch_size(examples, largest=128) == min(expected, 128)
+
+
+def test_rates_warm_up_and_fall():
+    rates = cosine_rates(0.1, 100, 0.1)
+    assert rates[0] == 0
+    assert rates[10] == pytest.approx(0.1)
+    assert (np.diff(rates[:11]) > 0).all()
+    assert (np.diff(rates[10:]) < 0).all()
+    assert rates[99] < 1e-4
+    assert cosine_rates(0.1, 1, 0.1).shape == (1,)
+    assert cosine_rates(0.1, 0, 0.1).shape == (0,)
+
+
+@given(st.integers(1, 40), st.integers(1, 50), st.integers(0, 2**63 - 1))
+def test_batches_visit_every_sample_once_an_epoch(examples, size, seed):
+    batches = Batches(examples, size, seed)
+    steps = 3 * examples // math.gcd(examples, size) if size * examples < 500 else 4
+    stream = np.concatenate([batches(step) for step in range(steps)])
+    for epoch in range(len(stream) // examples):
+        assert sorted(stream[epoch * examples : (epoch + 1) * examples]) == list(range(examples))
+    assert (Batches(examples, size, seed)(steps - 1) == stream[-size:]).all()  # without what went before
+
+
+def test_search_draws_from_its_ranges_and_keeps_trials_apart():
+    search = RandomSearch(200, {"learning_rate": (1e-4, 1e-1), "label_smoothing": (0.0, 0.3)})
+    drawn = search.draw(seed=5)
+    rates = np.log10([hyper["learning_rate"] for hyper in drawn])
+    assert -4 <= rates.min() < -3.9 and -1.1 < rates.max() <= -1
+    assert abs(rates.mean() + 2.5) < 0.2  # log-uniform
+    assert drawn[:3] == RandomSearch(3, search.space).draw(seed=5)
+    assert drawn[0] != search.draw(seed=6)[0]
+    grid = GridSearch({"learning_rate": (0.1, 0.2), "label_smoothing": (0.0,)})
+    assert grid.trials == 2
+    assert grid.draw(1)[1] == {"label_smoothing": 0.0, "learning_rate": 0.2}
+    with pytest.raises(BadInput, match="learning_rate: from 0 to 1"):
+        RandomSearch(1, {"learning_rate": (0, 1)})
+
+
+@pytest.mark.parametrize("kind", ["single_label", "multi_label"])
+def test_loss_is_optax_on_the_tasks_own_classes(kind):
+    random = np.random.RandomState(0)
+    logits = random.normal(size=(5, 64)).astype(np.float32)
+    labels = random.randint(3, size=5) if kind == "single_label" else random.randint(2, size=(5, 3))
+    value = loss(logits, targets(labels, kind, 3), 0.2, TaskShape.of(kind, 3))
+    if kind == "single_label":
+        expected = optax.softmax_cross_entropy(logits[:, :3], optax.smooth_labels(np.eye(3)[labels], 0.2)).mean()
+    else:
+        expected = optax.sigmoid_binary_cross_entropy(logits[:, :3], 0.8 * labels + 0.1).mean()
+    assert value == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_head_sizes():
+    assert [head_size(n) for n in (1, 64, 65, 256, 1000, 1025)] == [64, 64, 256, 256, 1024, 4096]
+
+
+def test_boxes_have_the_papers_distribution():
+    """Against the same rule written as a loop over one picture, on a wide one."""
+    options = Augmentation(min_area=0.08)
+    sizes = np.tile([[50, 100]], (4000, 1)).astype(np.int32)
+    boxes = np.asarray(random_boxes(jax.random.key(0), sizes, options))
+    top, left, height, width = boxes.T
+    assert (top >= 0).all() and (left >= 0).all()
+    assert (top + height <= 1 + 1e-5).all() and (left + width <= 1 + 1e-5).all()
+    random = np.random.RandomState(0)
+    expected = []
+    for _ in range(4000):
+        for _ in range(10):
+            area, aspect = random.uniform(0.08, 1), np.exp(random.uniform(-np.log(4 / 3), np.log(4 / 3)))
+            w, h = np.sqrt(area * 5000 * aspect), np.sqrt(area * 5000 / aspect)
+            if w <= 100 and h <= 50:
+                expected.append((h / 50, w / 100))
+                break
+        else:
+            expected.append((1, 1))
+    expected = np.asarray(expected)
+    quantiles = np.linspace(0.05, 0.95, 19)
+    assert np.abs(np.quantile(height, quantiles) - np.quantile(expected[:, 0], quantiles)).max() < 0.03
+    assert np.abs(np.quantile(width, quantiles) - np.quantile(expected[:, 1], quantiles)).max() < 0.03
+
+
+def test_a_whole_box_of_the_same_size_changes_nothing():
+    images = np.random.RandomState(0).uniform(size=(2, 9, 9, 3)).astype(np.float32)
+    whole = np.tile(np.float32([0, 0, 1, 1]), (2, 1))
+    assert np.allclose(crop_and_resize(images, whole, 9), images, atol=1e-5)
+    corner = np.tile(np.float32([0, 0, 1 / 3, 1 / 3]), (2, 1))
+    assert np.allclose(crop_and_resize(images, corner, 3), images[:, :3, :3], atol=1e-5)
+
+
+def test_flips_mirror_half_of_the_views():
+    ramp = np.tile(np.linspace(0, 255, 8).astype(np.uint8)[None, None, :, None], (400, 8, 1, 3))
+    views = training_view(jax.random.key(1), ramp, np.full((400, 2), 8, np.int32), 8, Augmentation(crop=False))
+    rising = (views[:, 0, -1, 0] > views[:, 0, 0, 0]).mean()
+    assert 0.4 < rising < 0.6
+    assert float(views.min()) == -1 and float(views.max()) == pytest.approx(1)
+
+
+@pytest.fixture(scope="module")
+def indep(tmp_path_factory):
+    return run(baseline(), toy.stream(), tmp_path_factory.mktemp("indep"))
+
+
+def test_training_learns_and_returns_the_best_look(indep):
+    for record in indep.of_kind("train"):
+        for trial in record["trials"]:
+            curve = trial["info"]["curve"]
+            assert [point[0] for point in curve] == [0, 5, 10, 15, 20]
+            errors = [point[2] for point in curve]
+            assert trial["info"]["dev_error"] == min(errors)
+            assert trial["step"] == max(p[0] for p in curve if p[2] == min(errors))  # the last of equals
+        chosen = next(t for t in record["trials"] if t["trial"] == record["chosen"])
+        assert chosen["info"]["dev_error"] == min(t["info"]["dev_error"] for t in record["trials"])
+    errors = [record["error"] for record in indep.of_kind("predict")]
+    assert max(errors) < 0.6 and min(errors) < 0.2
+
+
+def test_every_trial_and_look_is_charged(indep):
+    estimate = baseline().estimate("single_label", 3, 34, 7, 12)
+    train, predict = indep.of_kind("train")[0], indep.of_kind("predict")[0]
+    step = counted(baseline().recipe.step(3), donate_argnums=0)
+    assert step.signatures == 1
+    for phase in ("train", "validate"):
+        counts = train["flops"][phase]
+        assert set(counts) == {"0", "1"} and counts["0"] == counts["1"]
+        drawn = 2 * counts["0"] - estimate["flops"][phase]  # what the plan leaves out: drawing the initial parameters
+        assert 0 <= drawn < (0.02 if phase == "train" else 1e-9) * estimate["flops"][phase] + 1
+    assert predict["flops"]["predict"] == {str(train["chosen"]): estimate["flops"]["predict"]}
+
+
+def test_previous_starts_where_the_last_task_ended(tmp_path):
+    ledger = run(baseline(FromPrevious(), steps=0), toy.stream(), tmp_path)
+    sources = [t["trials"][0]["info"]["initialised_from"] for t in ledger.of_kind("train")]
+    assert sources == ["random", "alpha", "beta", "gamma"]
+    from nevis_stream.checkpoint import Checkpoint
+
+    backbones = [
+        Checkpoint(tmp_path / "checkpoints" / name).load(f"predictor-{record['chosen']:03d}")["variables"]["params"]
+        for name, record in zip(("0000-alpha", "0002-beta"), ledger.of_kind("train"), strict=False)
+    ]
+    kernel = [np.asarray(b["backbone"]["Dense_0"]["kernel"]) for b in backbones]
+    assert (kernel[0] == kernel[1]).all()  # nothing was trained, so the backbone is handed on as it is
+    heads = [np.asarray(b["head"]["Dense_0"]["kernel"]) for b in backbones]
+    assert (heads[0] != heads[1]).any()  # the head is new
+
+
+def test_a_loss_that_is_not_finite_ends_the_trial_and_is_told(tmp_path):
+    ledger = run(baseline(rate=(1e18, 1e19)), toy.stream(), tmp_path)
+    assert ledger.complete
+    for record in ledger.of_kind("train"):
+        for trial in record["trials"]:
+            info = trial["info"]
+            assert 1 <= info["diverged"] <= info["steps"] < 20
+            assert trial["step"] < info["diverged"] + 5
+            assert all(point[2] is not None for point in info["curve"][:1])
+        assert set(record["flops"]["train"]) == {"0", "1"}
+
+
+def test_one_compilation_an_architecture_not_one_a_trial_or_task(tmp_path):
+    """Counted by JAX itself: tasks of both kinds, repeats, trials and two learners share their programs."""
+    compiled = []
+    network = Network("mlp", (("hidden", (17,)),), resolution=8)  # no other test has compiled this one
+    search = RandomSearch(3, {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.3)})
+    learners = [Baseline(start, search, Recipe(network, 10, 5)) for start in (FromRandom(), FromPrevious())]
+
+    def listener(event, seconds, **facts):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(facts.get("fun_name"))
+
+    run(baseline(steps=5), toy.stream(), tmp_path / "warm")  # compiles JAX's own small helpers
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    try:
+        for number, learner in enumerate(learners):
+            run(learner, toy.stream(), tmp_path / str(number))
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listener)
+    programs = [model.initialise_program, model.step_program, model.probabilities_program]
+    assert len(compiled) <= len(programs) + 2, compiled  # two more: a copy of the parameters has new shapes
+    assert counted(learners[0].recipe.step(3), donate_argnums=0).signatures == 1
+    assert counted(model.probabilities_program(network, 64)).signatures == 1

@@ -1,0 +1,248 @@
+"""Runs from beginning to end: what is recorded, what is refused, what is mended."""
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from nevis_stream.errors import BadInput, LearnerFault, RunLocked, RunWarning
+from nevis_stream.ledger import Ledger
+from nevis_stream.learner import Predictor
+from nevis_stream.runner import run
+from nevis_stream.storage import exclusive
+from tests import toy
+
+LEARNER = toy.ToyLearner()
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    run_dir = tmp_path_factory.mktemp("reference")
+    return run(LEARNER, toy.stream(), run_dir, keep="all")
+
+
+def test_the_ledger_tells_everything(reference):
+    assert reference.complete
+    header = reference.header
+    assert (header["learner"], header["stream"], header["tasks"], header["events"]) == ("ToyLearner", "toy", 4, 8)
+    assert header["flops"] == {"pretrain": {"-": 7}}
+    train = reference.of_kind("train")
+    assert [t["task_id"] for t in train] == ["alpha", "beta", "gamma", "alpha_2"]
+    assert train[0]["flops"] == {"train": {"0": 40, "1": 44, "2": 48}, "select": {"-": 5}}
+    assert train[2]["chosen"] == 2
+    assert [t["trial"] for t in train[2]["trials"]] == [0, 1, 2]
+    predict = reference.of_kind("predict")
+    assert [p["metric"] for p in predict] == ["error_rate"] * 2 + ["mean_average_precision", "error_rate"]
+    assert all(p["flops"] == {"predict": {"2": p["n"]}} and len(p["others"]) == 2 for p in predict)
+    ids = {trial["predictor_id"] for t in train for trial in t["trials"]}
+    assert len(ids) == 12
+
+
+def test_outcomes_give_the_ledgers_error_again(reference):
+    for record in reference.of_kind("predict"):
+        with np.load(reference.run_dir / record["outcomes"], allow_pickle=False) as outcomes:
+            ids = outcomes["sample_id"]
+            assert len(set(ids)) == len(ids) == record["n"]
+            assert all(name.count("/") == 2 for name in ids)
+            assert outcomes["confidence"].shape == outcomes["correct"].shape
+            if record["metric"] == "error_rate":
+                assert 1 - outcomes["correct"].mean() == pytest.approx(record["error"])
+
+
+def test_a_repeat_shares_its_samples(reference):
+    first, *_, repeat = reference.of_kind("predict")
+    ids = [np.load(reference.run_dir / r["outcomes"])["sample_id"] for r in (first, repeat)]
+    assert (ids[0] == ids[1]).all()
+    assert first["predictor_id"] != repeat["predictor_id"]
+
+
+def test_two_runs_are_identical(reference, tmp_path):
+    again = run(LEARNER, toy.stream(), tmp_path, keep="all")
+    assert again.path.read_bytes() == reference.path.read_bytes()
+
+
+def test_another_seed_is_another_run(reference, tmp_path):
+    other = run(LEARNER, toy.stream(), tmp_path, keep="all", seed=1)
+    assert other.header["config_hash"] != reference.header["config_hash"]
+    assert [p["value"] for p in other.of_kind("predict")] != [p["value"] for p in reference.of_kind("predict")] or (
+        np.load(other.run_dir / other.of_kind("predict")[0]["outcomes"])["confidence"]
+        != np.load(reference.run_dir / reference.of_kind("predict")[0]["outcomes"])["confidence"]
+    ).any()
+
+
+def test_to_pandas(reference):
+    table = reference.to_pandas()
+    assert list(table["task_id"]) == ["alpha", "beta", "gamma", "alpha_2"]
+    assert list(table["train_flops"]) == [132] * 4
+    assert list(table["total_flops"]) == [132 + 5 + 12] * 4
+
+
+def test_keep_chosen_answers_with_the_chosen_only(tmp_path):
+    ledger = run(LEARNER, toy.stream(), tmp_path)
+    assert all(p["others"] == [] for p in ledger.of_kind("predict"))
+    kept = sorted(p.name for p in (tmp_path / "checkpoints" / "0000-alpha").iterdir())
+    assert kept == ["manifest.json", "predictor-002.safetensors", "state.safetensors"]
+
+
+def test_meta_train_protocol_judges_dev_test_of_s_tr(tmp_path):
+    ledger = run(LEARNER, toy.stream(), tmp_path, protocol="meta_train")
+    assert [(p["task_id"], p["split"]) for p in ledger.of_kind("predict")] == [("alpha", "dev_test"), ("beta", "dev_test")]
+
+
+def test_a_complete_run_is_left_alone(reference):
+    before = reference.path.stat().st_mtime_ns
+    run(LEARNER, toy.stream(), reference.run_dir, keep="all")
+    assert reference.path.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": 5}, {"learner": replace(LEARNER, steps=5)}, {"stream": toy.Stream.from_datasets(
+        "toy", [toy.blobs("alpha", seed=9), toy.blobs("beta")], [1992, 1998], meta_test=1)}]
+)
+def test_another_config_in_the_same_directory_is_refused(tmp_path, change):
+    arguments = {"learner": LEARNER, "stream": toy.stream(), "seed": 0}
+    run(**arguments, run_dir=tmp_path)
+    with pytest.raises(BadInput, match=r"holds another run \(there: .*; now: .*\)\. Choose another run_dir"):
+        run(**(arguments | change), run_dir=tmp_path)
+
+
+def test_a_second_process_is_refused(tmp_path):
+    with exclusive(tmp_path / "lock"), pytest.raises(RunLocked, match="choose another --run_dir"):
+        run(LEARNER, toy.stream(), tmp_path)
+
+
+def test_unknown_choices_are_named(tmp_path):
+    with pytest.raises(BadInput, match="unknown keep 'al'. Did you mean 'all'"):
+        run(LEARNER, toy.stream(), tmp_path, keep="al")
+    with pytest.raises(BadInput, match="unknown protocol 'meta'.*meta_test"):
+        run(LEARNER, toy.stream(), tmp_path, protocol="meta")
+
+
+class Interrupted(Exception):
+    pass
+
+
+@dataclass(frozen=True)
+class StopsAt(toy.ToyLearner):
+    """Raises when it is to train on its n-th task."""
+
+    task: int = 3
+
+    def train(self, task, state, ctx):
+        if state["met"] == self.task:
+            raise Interrupted
+        return super().train(task, state, ctx)
+
+
+def interrupted(run_dir, at):
+    with pytest.raises(Interrupted):
+        run(StopsAt(task=at), toy.stream(), run_dir, keep="all", config={"learner": "ToyLearner"})
+
+
+@pytest.mark.parametrize("event", ["0000-alpha", "0002-beta", "0004-gamma"])
+@pytest.mark.parametrize("file", ["manifest.json", "state.safetensors", "predictor-002.safetensors"])
+@pytest.mark.parametrize("damage", ["truncated", "altered"])
+def test_a_damaged_checkpoint_is_named_and_made_again_from_the_one_before(tmp_path, event, file, damage):
+    """Whether the newest checkpoint (the state) or an older one (a predictor that the learner asks for) is hurt."""
+    expected = run(LEARNER, toy.stream(), tmp_path / "whole", keep="all", config={"learner": "ToyLearner"})
+    interrupted(tmp_path / "hurt", at=3)
+    target = tmp_path / "hurt" / "checkpoints" / event / file
+    data = bytearray(target.read_bytes())
+    if damage == "truncated":
+        target.write_bytes(data[:-5])
+    else:
+        data[len(data) // 2] ^= 4
+        target.write_bytes(data)
+    arguments = {"keep": "all", "config": {"learner": "ToyLearner"}}
+    if event == "0004-gamma" or file != "state.safetensors":  # an old state is never read again
+        with pytest.warns(RunWarning, match=rf"{event}/{file}: its content does not match|{event}/{file}: missing or unread"):
+            mended = run(LEARNER, toy.stream(), tmp_path / "hurt", **arguments)
+    else:
+        mended = run(LEARNER, toy.stream(), tmp_path / "hurt", **arguments)
+    assert mended.path.read_bytes() == expected.path.read_bytes()
+
+
+def test_a_chain_of_damaged_checkpoints_is_made_again_from_the_start(tmp_path):
+    expected = run(LEARNER, toy.stream(), tmp_path / "whole", keep="all", config={"learner": "ToyLearner"})
+    interrupted(tmp_path / "hurt", at=3)
+    for file in (tmp_path / "hurt" / "checkpoints").rglob("state.safetensors"):
+        file.write_bytes(b"")
+    with pytest.warns(RunWarning) as warned:
+        mended = run(LEARNER, toy.stream(), tmp_path / "hurt", keep="all", config={"learner": "ToyLearner"})
+    assert len(warned) == 4  # three tasks and init
+    assert mended.path.read_bytes() == expected.path.read_bytes()
+
+
+def answers(function):
+    @dataclass(frozen=True)
+    class Answers(toy.ToyLearner):
+        def predict(self, predictor, images, ctx):
+            return function(super().predict(predictor, images, ctx))
+
+    return Answers()
+
+
+def with_nan(p):
+    p[3, 0] = np.nan
+    return p
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p[:-1], r"predict returned shape \(11, 3\); 12 samples of 3 classes need \(12, 3\)"),
+        (lambda p: np.concatenate([p, p]), r"shape \(24, 3\)"),
+        (with_nan, r"not finite for sample 3 \(1 such samples\)"),
+        (lambda p: p * 2, "add up to 2, not 1|probabilities lie in"),
+        (lambda p: -p, "probabilities lie in"),
+        (lambda p: None, "returned NoneType|shape"),
+        (lambda p: "probably", "returned str, not an array"),
+    ],
+)
+def test_a_wrong_answer_names_learner_and_task(tmp_path, change, message):
+    with pytest.raises(LearnerFault, match=rf"learner Answers, task 'alpha': .*({message})"):
+        run(answers(change), toy.stream(), tmp_path)
+    assert len(Ledger(tmp_path).records) == 2  # what was trained is kept
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ([], "must return .state, predictors."),
+        ([{"frequencies": 1}], "must return .state, predictors."),
+        ([Predictor({}, trial=1), Predictor({}, trial=1)], "two predictors name the same trial"),
+        ([Predictor({}, info={"x": float("nan")})], "info is not JSON"),
+        ([Predictor({}, info={"x": np.float32(1)})], "info is not JSON"),
+    ],
+)
+def test_a_wrong_return_of_train_is_named(tmp_path, returned, message):
+    class Wrong(toy.ToyLearner):
+        def train(self, task, state, ctx):
+            return state, returned
+
+    with pytest.raises(LearnerFault, match=f"learner Wrong, task 'alpha': .*{message}"):
+        run(Wrong(), toy.stream(), tmp_path)
+
+
+def test_a_state_that_cannot_be_saved_is_named(tmp_path):
+    class Wrong(toy.ToyLearner):
+        def init(self, ctx):
+            return {"model": object()}
+
+    with pytest.raises(BadInput, match=r"state\['model'\]: object cannot be saved"):
+        run(Wrong(), toy.stream(), tmp_path)
+
+
+def test_map_without_positions_gives_the_same(reference, tmp_path):
+    """How often positions are saved changes nothing."""
+    ledger = run(LEARNER, toy.stream(), tmp_path, keep="all", checkpoint_seconds=0)
+    assert ledger.path.read_bytes() == reference.path.read_bytes()
+
+
+def test_config_and_stream_files(reference):
+    config = json.loads((reference.run_dir / "config.json").read_text())
+    assert config["options"] == {"steps": 4, "trials": 3}
+    assert config["config_hash"] == reference.header["config_hash"]
+    assert (reference.run_dir / "stream.csv").read_text() == toy.stream().csv
+    assert "seconds" not in reference.path.read_text()
