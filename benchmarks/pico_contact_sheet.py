@@ -1,4 +1,6 @@
-"""The stream pico at a glance: writes docs/pico.png and prints the table of docs/pico.md. About 3 seconds on one core.
+"""The stream pico at a glance: writes docs/pico.png and prints the table of docs/pico.md.
+
+About 3 seconds on one core.
 
 python -m benchmarks.pico_contact_sheet
 """
@@ -18,25 +20,34 @@ from nevis_stream.datasets.splits import divide
 PICTURE = Path(__file__).parent.parent / "docs" / "pico.png"
 COLUMNS = 12  # samples of a task
 SIDE, GAP, MARGIN = 60, 4, 116  # pixels: of a sample, between samples, of the names
-HEADER = "| data set | classes | source parts | train / dev / dev_test / test | sides | nearest | constant |"
+HEADER = (
+    "| data set | classes | source parts | train / dev / dev_test / test | sides "
+    "| nearest | constant |"
+)
 NEIGHBOURS = {"single_label": 1, "multi_label": 15}
 VIEW = 16  # side of the pictures that are compared
 
 
 def dataset_ids() -> list[str]:
     """Returns the data sets of the stream pico in the order in which they first occur."""
-    return list(dict.fromkeys(r["dataset_id"] for r in catalogue.read_csv(catalogue.stream_path("pico"))))
+    return list(
+        dict.fromkeys(r["dataset_id"] for r in catalogue.read_csv(catalogue.stream_path("pico")))
+    )
 
 
 def _targets(samples: Samples, classes: int) -> np.ndarray:
-    return np.eye(classes)[samples.labels] if samples.labels.ndim == 1 else samples.labels.astype(float)
+    return (
+        np.eye(classes)[samples.labels]
+        if samples.labels.ndim == 1
+        else samples.labels.astype(float)
+    )
 
 
 def baselines(dataset: DataSet) -> tuple[float, float]:
-    """Returns the test accuracy (single label) or mAP of nearest neighbours and of a constant answer.
+    """Returns test accuracy (single label) or mAP of nearest neighbours and of a constant answer.
 
-    Neighbours (1, or 15 for multi label) are of the train split, by Euclidean distance of 16x16 pixels; the constant
-    answer is the class frequencies of the train split.
+    Neighbours (1, or 15 for multi label) are of the train split, by Euclidean distance of 16x16
+    pixels; the constant answer is the class frequencies of the train split.
     """
     splits = divide(dataset)
     train, test = splits["train"], splits["test"]
@@ -74,7 +85,9 @@ def _chosen(dataset: DataSet) -> list[np.ndarray]:
     if dataset.kind == SINGLE_LABEL:
         rounds = -(-COLUMNS // dataset.num_classes)
         of_class = [np.flatnonzero(part.labels == label) for label in range(dataset.num_classes)]
-        places = [members[k * len(members) // rounds] for k in range(rounds) for members in of_class]
+        places = [
+            members[k * len(members) // rounds] for k in range(rounds) for members in of_class
+        ]
     else:
         places = np.linspace(0, len(part) - 1, COLUMNS).astype(int)
     return [part.images[i] for i in places[:COLUMNS]]
@@ -83,15 +96,23 @@ def _chosen(dataset: DataSet) -> list[np.ndarray]:
 def sheet(datasets: list[DataSet]) -> Image.Image:
     """Returns the contact sheet: a row of samples of each data set, enlarged by whole factors."""
     step = SIDE + GAP
-    canvas = Image.new("RGB", (MARGIN + COLUMNS * step, len(datasets) * step + GAP), (255, 255, 255))
-    font = ImageFont.truetype(sources.find("matplotlib", f"{sources.FONT_FOLDER}/DejaVuSans.ttf"), 13)
+    canvas = Image.new(
+        "RGB", (MARGIN + COLUMNS * step, len(datasets) * step + GAP), (255, 255, 255)
+    )
+    font = ImageFont.truetype(
+        sources.find("matplotlib", f"{sources.FONT_FOLDER}/DejaVuSans.ttf"), 13
+    )
     for i, dataset in enumerate(datasets):
         top = i * step + GAP
-        ImageDraw.Draw(canvas).text((6, top + SIDE // 2 - 8), dataset.dataset_id, fill=(0, 0, 0), font=font)
+        ImageDraw.Draw(canvas).text(
+            (6, top + SIDE // 2 - 8), dataset.dataset_id, fill=(0, 0, 0), font=font
+        )
         for j, pixels in enumerate(_chosen(dataset)):
             height, width = pixels.shape[:2]
             factor = max(1, SIDE // max(height, width))
-            enlarged = Image.fromarray(pixels).resize((width * factor, height * factor), Image.Resampling.NEAREST)
+            enlarged = Image.fromarray(pixels).resize(
+                (width * factor, height * factor), Image.Resampling.NEAREST
+            )
             enlarged.thumbnail((SIDE, SIDE))
             left = MARGIN + j * step + (SIDE - enlarged.width) // 2
             canvas.paste(enlarged, (left, top + (SIDE - enlarged.height) // 2))

@@ -1,6 +1,6 @@
 """FT-prev: every task from the predictor of the task before it.
 
-python -m launch.run --config=experiments/configs/ft_prev.py --config.stream=pico --config.budget=tiny --run_dir=runs/ft_prev-tiny
+python -m launch.run --config=experiments/configs/ft_prev.py --config.budget=tiny --run_dir=runs/ft_prev-tiny
 """
 
 from experiments import run_config

@@ -1,6 +1,6 @@
 """Indep: every task from random parameters.
 
-python -m launch.run --config=experiments/configs/indep.py --config.stream=pico --config.budget=tiny --run_dir=runs/indep-tiny
+python -m launch.run --config=experiments/configs/indep.py --config.budget=tiny --run_dir=runs/indep-tiny
 """
 
 from experiments import run_config

@@ -63,7 +63,13 @@ def regret(method: Ledger, reference: Ledger, judged_only: bool) -> Regret:
 
 
 def reference_of(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
-    """Returns the complete Indep run of the same stream, protocol, budget and seed, or why none."""
+    """Finds the complete Indep run of the same stream, protocol, budget and seed.
+
+    Of several, the one that agrees with the run in every setting that both have.
+
+    Returns:
+      The run and an empty text, or what it differs in; None and the reason where there is none.
+    """
     budget, seed = run.header["budget"], run.header["seed"]
     same = [other for other in runs if _comparable(other) == _comparable(run)]
     indep = [other for other in same if other.header["learner"].casefold() == REFERENCE]
@@ -73,15 +79,26 @@ def reference_of(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
     complete = [other for other in indep if other.ledger.complete]
     if not complete:
         return None, f"the {what} is {unfinished(indep[0].ledger)}"
+    agreeing = [other for other in complete if not _differing(run, other)]
+    if len(agreeing) == 1:
+        return agreeing[0], ""
     if len(complete) > 1:
         names = ", ".join(other.name for other in complete)
         return None, f"more than one {what}: {names}"
-    return complete[0], ""
+    differing = ", ".join(_differing(run, complete[0]))
+    return complete[0], f"the reference, {complete[0].name}, differs in {differing}"
 
 
 def final(curve: Regret) -> float:
     """Returns the regret after the last task; NaN where there is none."""
     return curve.values[-1] if curve.values else math.nan
+
+
+def _differing(run: Run, other: Run) -> list[str]:
+    """Names of the settings that both runs have, with other values; the learner's name aside."""
+    ours, theirs = run.settings or {}, other.settings or {}
+    shared = ours.keys() & theirs.keys() - {"learner", "learner.name", "learner.learner", "keep"}
+    return sorted(name for name in shared if ours[name] != theirs[name])
 
 
 def _comparable(run: Run) -> tuple:

@@ -52,8 +52,8 @@ def spread(values: Sequence[float]) -> Spread:
 
     One value is returned as it is (an integer stays exact); none gives NaN.
 
-    >>> spread([0.2, 0.3])
-    Spread(mean=0.25, std=0.07071067811865475, n=2)
+    >>> spread([0.25, 0.5, 0.75])
+    Spread(mean=0.5, std=0.25, n=3)
     """
     known = [value for value in values if not math.isnan(value)]
     if not known:

@@ -41,7 +41,7 @@ class MethodRegret:
       task_ids, orders: the tasks in stream order.
       curve: the spread after each task; NaN from an undefined error on.
       n: number of seeds.
-      reasons: why a run has no curve, or a shorter one.
+      reasons: why a run has no curve or a shorter one, or how its reference differs.
     """
 
     group: SeedGroup
@@ -87,7 +87,7 @@ def method_regret(group: SeedGroup, runs: Sequence[Run], judged_only: bool) -> M
         reference, reason = reference_of(run, runs)
         if reference is not None:
             curve = regret(run.ledger, reference.ledger, judged_only)
-            reason = curve.reason
+            reason = "; ".join(filter(None, (reason, curve.reason)))
             if curve.values:
                 curves.append(curve)
         if reason:

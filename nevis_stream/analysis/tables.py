@@ -70,7 +70,7 @@ def regrets(runs: Sequence[Run]) -> pd.DataFrame:
                 row = {"part": part, "position": i + 1, "order": curve.orders[i]}
                 row |= {"task_id": task_id, "difference": curve.differences[i]}
                 undefined = curve.values[i] != curve.values[i]
-                row |= {"regret": curve.values[i], "reason": curve.reason if undefined else ""}
+                row |= {"regret": curve.values[i], "reason": curve.reason if undefined else why}
                 rows.append(head | row)
     columns = [*_RUN, "run", "reference", "part", "position", "order", "task_id"]
     frame = pd.DataFrame(rows, columns=[*columns, "difference", "regret", "reason"])

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from markupsafe import Markup
 
+from nevis_stream.analysis.curves import learning_curves as curves_of
 from nevis_stream.analysis.judged import JUDGED
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.runs import Run
@@ -110,12 +111,13 @@ class Section:
 
     @property
     def run_legend(self) -> list[tuple[Style, str]]:
-        """Style and text of each method with the number of its runs."""
-        return [(self.styles[g.label], f"{g.label} (n = {len(g.runs)})") for g in self.groups]
+        """Style and text of each method that has learning curves, with the number of its runs."""
+        told = [g for g in self.groups if any(any(curves_of(r.ledger).values()) for r in g.runs)]
+        return [(self.styles[g.label], f"{g.label} (n = {len(g.runs)})") for g in told]
 
     @property
     def regret_reasons(self) -> list[str]:
-        """Why curves are missing or end early."""
+        """Why curves are missing or end early, and how references differ."""
         found = [reason for curves in self.regrets.values() for c in curves for reason in c.reasons]
         return list(dict.fromkeys(found))
 

@@ -91,6 +91,17 @@ def test_an_unfinished_or_an_ambiguous_reference_is_none(tmp_path):
     assert "more than one" in reference_of(runs[0], runs)[1]
 
 
+def test_the_reference_with_the_same_settings_is_preferred(tmp_path):
+    settings = ((OURS, 50), (INDEP, 10), (INDEP, 50), (INDEP, 90))
+    runs = runs_of(tmp_path, *(run.but(config=(("steps", steps),)) for run, steps in settings))
+    assert reference_of(runs[0], runs) == (runs[2], "")
+    found, remark = reference_of(runs[0], runs[:2])
+    assert found == runs[1]
+    assert remark == "the reference, 1, differs in learner.steps"
+    method = method_regret(by_seed(runs[:1])[0], runs[:2], judged_only=True)
+    assert (method.n, method.reasons) == (1, (f"0: {remark}",))
+
+
 def test_a_method_is_the_mean_over_its_seeds(tmp_path):
     errors = tuple(zip(NAMES, (0.5, 0.4, 0.3, 0.0), strict=True))
     ours = [OURS, OURS.but(seed=1, errors=errors), OURS.but(seed=2)]
@@ -101,3 +112,13 @@ def test_a_method_is_the_mean_over_its_seeds(tmp_path):
     assert [value.mean for value in found.curve] == pytest.approx([0.0, -0.1, -0.05, -0.2])
     assert found.curve[2].std == pytest.approx(0.1 / math.sqrt(2))
     assert found.reasons == ("2: no Indep run with budget small and seed 2",)
+
+
+def test_a_seed_with_an_undefined_error_ends_the_mean_for_all(tmp_path):
+    undefined = (*OURS.errors[:2], ("task_003", None), OURS.errors[3])
+    ours = [OURS, OURS.but(seed=1, errors=undefined)]
+    runs = runs_of(tmp_path, *ours, INDEP, INDEP.but(seed=1))
+    found = method_regret(by_seed(runs)[0], runs, judged_only=False)
+    assert [value.n for value in found.curve] == [2, 2, 0, 0]
+    assert math.isnan(found.curve[2].mean)
+    assert found.reasons == ("1: ends before task_003, whose error is undefined",)

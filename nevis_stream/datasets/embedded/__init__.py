@@ -1,8 +1,9 @@
 """Data sets made only from pictures that installed packages carry: nothing is ever downloaded.
 
-Every module here whose name starts with `pico_` is one data set: a `build()` that returns it, and a `VERSION` that
-is raised when its samples change. The other modules are helpers: `sources` finds the pictures, `patches` cuts them,
-`drawing` renders and encodes. A new data set is one new module and its rows in the catalogue.
+Every module here whose name starts with `pico_` is one data set: a `build()` that returns it, and a
+`VERSION` that is raised when its samples change. The other modules are helpers: `sources` finds the
+pictures, `patches` cuts them, `drawing` renders and encodes. A new data set is one new module and
+its rows in the catalogue.
 """
 
 import importlib

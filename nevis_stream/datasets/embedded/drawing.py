@@ -1,7 +1,8 @@
 """Rendering and encoding: soft masks of polygons, rotated glyph-like layers, and pictures as bytes.
 
-Everything is drawn `SCALE` times larger and averaged down, which gives soft edges. Rendered pixels may differ between
-versions of Pillow and FreeType; within one installation they are the same at every call.
+Everything is drawn `SCALE` times larger and averaged down, which gives soft edges. Rendered pixels
+may differ between versions of Pillow and FreeType; within one installation they are the same at
+every call.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,8 @@ def polygon_mask(size: int, layers: Sequence[tuple[np.ndarray, bool]]) -> np.nda
 
     Args:
       size: side of the result, in pixels.
-      layers: each a float[corners, 2] array of (x, y) in pixels of the result, and whether it fills or clears.
+      layers: of each, the corners as float[corners, 2] of (x, y) in pixels of the result, and
+        whether it fills or clears.
 
     Returns:
       uint8[size, size], 255 where filled.
@@ -31,7 +33,7 @@ def polygon_mask(size: int, layers: Sequence[tuple[np.ndarray, bool]]) -> np.nda
 
 
 def regular(corners: int, radius: float = 1.0) -> np.ndarray:
-    """Returns float[corners, 2]: the corners of a regular polygon about the origin, the first at the top."""
+    """Returns float[corners, 2]: (x, y) of a regular polygon about the origin, the first on top."""
     angles = 2 * np.pi * np.arange(corners) / corners
     return radius * np.stack([np.sin(angles), -np.cos(angles)], axis=1)
 
@@ -46,15 +48,15 @@ def blend(mask: np.ndarray, ink: np.ndarray | int, paper: np.ndarray | int) -> n
     """Returns uint8 pixels: `ink` where the mask is 255, `paper` where it is 0, a mixture between.
 
     Args:
-      mask: uint8[height, width].
-      ink, paper: grey levels, or integer[height, width] of them.
+      mask: uint8[height, width], or uint8[height, width, 1] for colours.
+      ink, paper: levels, clipped to 0..255: integers of a shape that fits the mask's.
     """
     share = mask.astype(np.int64)
     return ((share * ink + (255 - share) * paper + 127) // 255).clip(0, 255).astype(np.uint8)
 
 
 def encoded(pixels: np.ndarray) -> bytes:
-    """Returns a picture's bytes as a PGM or PPM file, whose bytes depend on no compressor's version.
+    """Returns a picture as the bytes of a PGM or PPM file, which depend on no compressor's version.
 
     Args:
       pixels: uint8[height, width] or uint8[height, width, 3].

@@ -1,8 +1,9 @@
 """Patches from disjoint regions of a picture.
 
-Term: a *box* is a rectangle of one picture. A picture that is shared by train and test is divided once, by `region`,
-in the same way for every data set that uses it: so no test patch of one data set is a train patch of another.
-Patches of one part are laid side by side without overlap, so that a later division of train is honest too.
+Term: a *box* is a rectangle of one picture. A picture that is shared by train and test is divided
+once, by `region`, in the same way for every data set that uses it: so no test patch of one data set
+is a train patch of another. Patches of one part are laid side by side without overlap, so that a
+later division of train is honest too.
 """
 
 from dataclasses import dataclass
@@ -41,7 +42,8 @@ class Box:
 def region(picture: str, shape: tuple[int, ...], part: str) -> Box:
     """Returns the part of a picture that belongs to "train" or to "test".
 
-    Test is the lowest 30 % of a picture, or the rightmost 30 % where it is more than 1.5 times as wide as tall.
+    Test is the lowest 30 % of a picture, or the rightmost 30 % where it is more than 1.5 times as
+    wide as tall.
 
     Args:
       picture: name of the picture.
@@ -61,7 +63,7 @@ def region(picture: str, shape: tuple[int, ...], part: str) -> Box:
 
 
 def grid(box: Box, size: int) -> list[Box]:
-    """Returns the square boxes of side `size` that tile a box, row by row; a remainder is left out."""
+    """Returns the squares of side `size` that tile a box, row by row; a remainder is left out."""
     return [
         Box(box.picture, top, left, size, size)
         for top in range(box.top, box.top + box.height - size + 1, size)
@@ -101,7 +103,7 @@ def turned(patch: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
 
 
 def levelled(patch: np.ndarray, mean: float, deviation: float) -> np.ndarray:
-    """Returns a grey patch with the given mean and standard deviation, so that brightness tells nothing.
+    """Returns a grey patch with a given mean and spread, so that brightness tells nothing.
 
     Args:
       patch: uint8[height, width].

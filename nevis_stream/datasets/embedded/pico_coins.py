@@ -1,9 +1,9 @@
 """pico_coins: how many coins? 48x48 grey, 5 classes (class id = number of coins - 1).
 
-Real: the coins, 24 Greek coins from Pompeii in scikit-image's picture coins. Derived: the scene, in which one to five
-coins, resized and turned at random, lie apart from each other on a rendered ground (a grey slope with noise). The
-coins of the picture's first three rows are in train, the six of its last row in test. The same coin occurs in many
-pictures of its part.
+Real: the coins, 24 Greek coins from Pompeii in scikit-image's picture coins. Derived: the scene, in
+which one to five coins, resized and turned at random, lie apart from each other on a rendered
+ground (a grey slope with noise). The coins of the picture's first three rows are in train, the six
+of its last row in test. The same coin occurs in many pictures of its part.
 """
 
 import numpy as np
@@ -22,10 +22,14 @@ EACH = {"train": 90, "test": 40}  # of every number of coins
 COINS = {
     "train": (
         (44, 54, 21), (100, 56, 19), (156, 51, 23), (216, 51, 23), (276, 53, 20), (334, 44, 29),
-        (46, 124, 20), (103, 126, 18), (154, 127, 18), (206, 124, 19), (271, 119, 24), (336, 125, 19),
-        (44, 197, 18), (102, 196, 21), (155, 198, 19), (213, 193, 23), (274, 194, 21), (347, 187, 31),
+        (46, 124, 20), (103, 126, 18), (154, 127, 18), (206, 124, 19), (271, 119, 24),
+        (336, 125, 19),
+        (44, 197, 18), (102, 196, 21), (155, 198, 19), (213, 193, 23), (274, 194, 21),
+        (347, 187, 31),
     ),
-    "test": ((46, 260, 27), (114, 266, 21), (173, 261, 27), (244, 264, 24), (301, 264, 24), (358, 268, 22)),
+    "test": (
+        (46, 260, 27), (114, 266, 21), (173, 261, 27), (244, 264, 24), (301, 264, 24), (358, 268, 22),
+    ),
 }  # fmt: skip
 
 
@@ -44,7 +48,8 @@ def _places(count: int, rng: np.random.RandomState) -> list[tuple[int, int, int]
         size = int(rng.randint(10, 15))
         top, left = (int(v) for v in rng.randint(1, SIZE - size, 2))
         if all(
-            (2 * top + size - 2 * t - s) ** 2 + (2 * left + size - 2 * x - s) ** 2 > (size + s + 4) ** 2
+            (2 * top + size - 2 * t - s) ** 2 + (2 * left + size - 2 * x - s) ** 2
+            > (size + s + 4) ** 2
             for t, x, s in placed
         ):
             placed.append((top, left, size))
@@ -57,7 +62,9 @@ def _scene(coins: list[Image.Image], count: int, rng: np.random.RandomState) -> 
     ground = rng.randint(35, 65) + (rows * slope[0] + columns * slope[1]) // SIZE
     scene = ground + rng.randint(-8, 9, (SIZE, SIZE))
     for top, left, size in _places(count, rng):
-        coin = coins[rng.randint(len(coins))].rotate(float(rng.uniform(0, 360)), Image.Resampling.BILINEAR)
+        coin = coins[rng.randint(len(coins))].rotate(
+            float(rng.uniform(0, 360)), Image.Resampling.BILINEAR
+        )
         coin = np.asarray(coin.resize((size, size), Image.Resampling.BILINEAR))
         disc = drawing.regular(32, size / 2 - 0.3) + size / 2
         spot = np.s_[top : top + size, left : left + size]

@@ -1,8 +1,9 @@
 """pico_faces: is it a face? 25x25 grey, 2 classes (0 no face, 1 face), 200 pictures.
 
-Real: scikit-image's `lfw_subset`, crops from Labeled Faces in the Wild (Huang et al.); the file's first 100 are
-faces, the other 100 are pieces of background. The first 70 of each half are train, the last 30 test; the file does
-not name the people, so one person may be in both. The faces are of identifiable people.
+Real: scikit-image's `lfw_subset`, crops from Labeled Faces in the Wild (Huang et al.); the file's
+first 100 are faces, the other 100 are pieces of background. The first 70 of each half are train,
+the last 30 test; the file does not name the people, so one person may be in both. The faces are of
+identifiable people.
 """
 
 import numpy as np

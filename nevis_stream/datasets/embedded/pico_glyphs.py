@@ -1,9 +1,9 @@
 """pico_glyphs: which capital letter is it? 28x28 grey, 10 classes (A to J).
 
-Rendered: letters A to J of the TrueType fonts that matplotlib carries, white on black, turned by up to 10 degrees,
-moved and resized at random. Train uses the DejaVu families (sans, mono and serif, in four styles each), test uses
-STIX and Computer Modern: no font, family or maker is in both. A dev split drawn from train has train's fonts, and
-is therefore easier than test.
+Rendered: letters A to J of the TrueType fonts that matplotlib carries, white on black, turned by up
+to 10 degrees, moved and resized at random. Train uses the DejaVu families (sans, mono and serif, in
+four styles each), test uses STIX and Computer Modern: no font, family or maker is in both. A dev
+split drawn from train has train's fonts, and is therefore easier than test.
 """
 
 import numpy as np
@@ -20,7 +20,8 @@ SCALE = 2  # letters are drawn this much larger, then averaged down
 FONTS = {
     "train": (
         "DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique",
-        "DejaVuSansMono", "DejaVuSansMono-Bold", "DejaVuSansMono-Oblique", "DejaVuSansMono-BoldOblique",
+        "DejaVuSansMono", "DejaVuSansMono-Bold", "DejaVuSansMono-Oblique",
+        "DejaVuSansMono-BoldOblique",
         "DejaVuSerif", "DejaVuSerif-Bold", "DejaVuSerif-Italic", "DejaVuSerif-BoldItalic",
     ),
     "test": (

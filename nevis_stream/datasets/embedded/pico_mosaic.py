@@ -1,9 +1,11 @@
-"""pico_mosaic: which surfaces occur in a mosaic? Grey, sides of 44 to 64 pixels, 6 labels, multi-label.
+"""pico_mosaic: which surfaces occur in a mosaic? Grey, sides of 44 to 64 pixels, 6 labels,
+multi-label.
 
-Real: the surfaces, from six of the pictures of pico_textures. Derived: the mosaic of two by two pieces, its grid
-line drawn at random, each piece turned and given a brightness and contrast of its own; one to three surfaces occur.
-Train and test pieces come from the same regions as those of pico_textures, `patches.region`. Pieces of
-one part may overlap each other, so a dev split that is drawn from train is somewhat easier than test.
+Real: the surfaces, from six of the pictures of pico_textures. Derived: the mosaic of two by two
+pieces, its grid line drawn at random, each piece turned and given a brightness and contrast of its
+own; one to three surfaces occur. Train and test pieces come from the same regions as those of
+pico_textures, `patches.region`. Pieces of one part may overlap each other, so a dev split that is
+drawn from train is somewhat easier than test.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Where the pictures come from: files inside installed packages, found by path.
 
-No package is imported and no fetcher is called (scikit-image's fetchers may try the network), so a file that is
-missing is an error that names the package, the file and a version that carries it.
+No package is imported and no fetcher is called (scikit-image's fetchers may try the network), so a
+file that is missing is an error that names the package, the file and a version that carries it.
 """
 
 import importlib.util
@@ -48,7 +48,7 @@ def find(package: str, *files: str) -> Path:
 
     Args:
       package: import name, one of `CARRIERS`.
-      files: paths inside the package's folder; further ones are other versions' names of the same file.
+      files: paths inside the package's folder: the file, then its names in other versions.
 
     Raises:
       BadInput: the package is not installed, or carries none of the files.
@@ -57,13 +57,16 @@ def find(package: str, *files: str) -> Path:
     mend = f"{distribution} {version} carries it: pip install '{distribution}=={version}'."
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise BadInput(f"{distribution} is not installed, but its file {files[0]} is needed. {mend}")
+        raise BadInput(
+            f"{distribution} is not installed, but its file {files[0]} is needed. {mend}"
+        )
     folder = Path(spec.submodule_search_locations[0])
     for file in files:
         if (folder / file).is_file():
             return folder / file
     raise BadInput(
-        f"the installed {distribution} has no file {' or '.join(files)} (looked in {folder}). {mend}"
+        f"the installed {distribution} has no file {' or '.join(files)} (looked in {folder}). "
+        f"{mend}"
     )
 
 

@@ -1,0 +1,92 @@
+"""One suite over every learner in the registry: the contract of init, train and predict."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import learners
+from experiments import run_config
+from nevis_stream.checkpoint import to_host
+from nevis_stream.learner import Context
+from nevis_stream.meter import total
+from nevis_stream.runner import run
+from nevis_stream.task import LabelledImages, TaskView
+from tests import toy
+
+
+def build(name):
+    """The learner with a budget of moments."""
+    config = run_config.default(name)
+    config.network.update(name="mlp", hidden=(8,), resolution=8)
+    config.train.update(steps=4, validate_every=2)
+    return run_config.build(run_config.resolve(config))
+
+
+@pytest.fixture(scope="module", params=learners.names())
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def ledger(name, tmp_path_factory):
+    return run(build(name), toy.stream(), tmp_path_factory.mktemp(name), keep="all")
+
+
+def view(task, splits):
+    parts = {part: LabelledImages(splits[part].images, splits[part].labels) for part in ("train", "dev")}
+    return TaskView(task.task_id, task.year, task.kind, task.domain, task.num_classes, **parts)
+
+
+def test_it_completes_a_stream_of_both_kinds_with_a_repeat(ledger):
+    assert ledger.complete
+    assert [record["error"] is not None for record in ledger.of_kind("predict")] == [True] * 4
+
+
+def test_it_learns_something(ledger):
+    """Better than always answering the same, on tasks made to be easy (the steps are few: on average)."""
+    if ledger.header["learner"] == "Baseline":
+        pytest.skip("four steps teach a network nothing; tests/learners/test_fit.py trains longer")
+    errors = [record["error"] for record in ledger.of_kind("predict")]
+    assert np.mean(errors) < 0.45
+
+
+def test_every_task_costs_something_to_train_and_to_predict(ledger):
+    for train, predict in zip(ledger.of_kind("train"), ledger.of_kind("predict"), strict=True):
+        assert total(train["flops"], "train") > 0
+        assert total(predict["flops"], "predict") > 0
+        assert set(predict["flops"]) == {"predict"}
+
+
+def test_it_gives_the_same_ledger_again(name, ledger, tmp_path):
+    again = run(build(name), toy.stream(), tmp_path, keep="all")
+    assert again.path.read_bytes() == ledger.path.read_bytes()
+
+
+def test_its_configuration_cannot_be_changed(name):
+    learner = build(name)
+    assert dataclasses.is_dataclass(learner)
+    field = dataclasses.fields(learner)[0].name
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(learner, field, None)
+
+
+@pytest.mark.parametrize("position", [0, 2], ids=["single_label", "multi_label"])
+def test_predict_answers_each_image_for_itself(name, position):
+    """In another order, or in two halves, each image gets the same probabilities; nothing is learned from the asking."""
+    learner, stream = build(name), toy.stream()
+    task = stream.tasks[position]
+    splits = stream.splits(task)
+    ctx = Context(path=("test",), phase="train")
+    _, predictors = learner.train(view(task, splits), to_host(learner.init(ctx)), ctx)
+    tree, images = to_host(predictors[0].tree), splits["test"].images
+
+    def ask(some):
+        return np.asarray(learner.predict(tree, some, Context(path=("test",), phase="predict")))
+
+    whole = ask(images)
+    assert whole.shape == (len(images), task.num_classes)
+    order = np.arange(len(images))[::-1]
+    assert np.allclose(ask(images.take(order)), whole[order], atol=1e-5)
+    halves = np.concatenate([ask(images.take(order[:5])), ask(images.take(order[5:]))])
+    assert np.allclose(halves, whole[order], atol=1e-5)

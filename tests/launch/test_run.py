@@ -1,0 +1,141 @@
+"""The entry points as a user meets them: real processes."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from nevis_stream.ledger import Ledger
+
+NCM = "--config=experiments/configs/nearest_class_mean.py"
+FT = "--config=experiments/configs/ft_prev.py"
+
+
+def launch(module, *words, **options):
+    command = [sys.executable, "-m", f"launch.{module}", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def small_stream(tmp_path_factory):
+    """A user's own stream: two small npz files and a csv of rows."""
+    directory = tmp_path_factory.mktemp("own")
+    random = np.random.RandomState(0)
+    for name in ("one", "two"):
+        labels = random.randint(3, size=80)
+        images = (random.randint(0, 90, size=(80, 8, 8)) + 50 * labels[:, None, None]).astype(np.uint8)
+        np.savez(
+            directory / f"{name}.npz",
+            images_train=images[:60],
+            labels_train=labels[:60],
+            images_test=images[60:],
+            labels_test=labels[60:],
+        )
+    rows = [["order", "year", "task_id", "dataset_id", "meta_split", "path"]]
+    rows += [[1, 2001, "one", "one", "train", "one.npz"], [2, 2020, "two", "two", "test", "two.npz"]]
+    with open(directory / "own.csv", "w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return directory / "own.csv"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--config is missing; one of: experiments/configs/ft_prev.py"),
+        (["--config=experiments/configs/ft.py"], "no such file; one of: experiments/configs/ft_prev.py"),
+        ([NCM], "--run_dir is missing"),
+        ([NCM, "extra"], "'extra': this command takes flags only"),
+        ([NCM, "--runs_dir=x"], "Unknown command line flag 'runs_dir'. Did you mean: run_dir"),
+        ([NCM, "--config.budgt=tiny"], "unknown config key 'budgt'. Did you mean 'budget'? Valid: augmentation.crop"),
+        ([NCM, "--config.train.steps=many"], "--config.train.steps=many: the value must be of type int"),
+        ([NCM, "--config.train.steps=-1", "--run_dir=x"], "config.train.steps is -1; it must be 0 or more"),
+        ([NCM, "--config.budget=tny", "--run_dir=x"], "unknown budget 'tny'. Did you mean 'tiny'? Valid: cheap, paper"),
+        ([NCM, "--config.stream=pic", "--run_dir=x"], "unknown stream 'pic'. Did you mean 'pico'?"),
+        ([NCM, "--config.stream=none.csv", "--run_dir=x"], "none.csv: no such file"),
+        ([NCM, "--config.protocol=test", "--run_dir=x"], "unknown protocol 'test'"),
+        ([NCM, "--config.learner=ncm", "--run_dir=x"], "unknown learner 'ncm'"),
+        ([NCM, "--seeds=0"], "seeds"),
+        ([FT, "--config.network.name=resnet43", "--run_dir=x"], "unknown backbone 'resnet43'. Did you mean 'resnet34'"),
+        ([FT, "--config.search.learning_rate=(1,)", "--run_dir=x"], "random search needs (low, high)"),
+    ],
+)
+def test_a_mistake_gets_one_clear_message(words, message):
+    done = launch("run", *words)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: ")
+
+
+def test_help_teaches():
+    done = launch("run", "--help")
+    for word in ("python -m launch.run --config", "Budgets: tiny, small, cheap, paper", "--config.train.steps", "pico"):
+        assert word in done.stdout
+    assert "Writes report.html" in launch("report", "--help").stdout
+
+
+@pytest.mark.parametrize("budget", ["tiny", "cheap", "paper"])
+def test_dry_run_plans_and_runs_nothing(small_stream, tmp_path, budget):
+    words = [FT, f"--config.stream={small_stream}", f"--config.budget={budget}", f"--run_dir={tmp_path / 'r'}"]
+    done = launch("run", *words, "--dry_run")
+    assert done.returncode == 0, done.stderr
+    trials, steps = {"tiny": (2, 150), "cheap": (4, 25_000), "paper": (16, 50_000)}[budget]
+    assert f"2 tasks, {2 * trials} trials, {2 * trials * steps} steps" in " ".join(done.stdout.split())
+    assert "Nothing was run" in done.stdout
+    assert not (tmp_path / "r").exists()
+
+
+def test_seeds_reports_and_resuming(small_stream, tmp_path):
+    words = [NCM, f"--config.stream={small_stream}", f"--run_dir={tmp_path / 'r'}", "--seeds=3"]
+    done = launch("run", *words)
+    assert done.returncode == 0, done.stderr
+    runs = sorted((tmp_path / "r").iterdir())
+    assert [run.name for run in runs] == ["seed-0", "seed-1", "seed-2"]
+    assert [Ledger(run).header["seed"] for run in runs] == [0, 1, 2]
+    assert all(Ledger(run).complete for run in runs)
+    before = [Ledger(run).path.read_bytes() for run in runs]
+    assert launch("run", *words).returncode == 0
+    assert [Ledger(run).path.read_bytes() for run in runs] == before
+    report = launch("report", *runs, f"--out={tmp_path / 'page'}")
+    assert report.returncode == 0, report.stderr
+    page = (tmp_path / "page" / "report.html").read_text()
+    assert "nearest_class_mean" in page
+    nothing = launch("report", tmp_path / "none", f"--out={tmp_path / 'other'}")
+    assert nothing.returncode == 2
+    assert "Traceback" not in nothing.stderr and "none" in nothing.stderr
+
+
+def test_explicit_values_win_over_the_budget(small_stream, tmp_path):
+    words = [FT, f"--config.stream={small_stream}", f"--run_dir={tmp_path / 'r'}", "--config.train.steps=3"]
+    words += ["--config.network.name=mlp", "--config.network.hidden=(8,)", "--config.search.trials=1"]
+    done = launch("run", *words)
+    assert done.returncode == 0, done.stderr
+    config = json.loads((tmp_path / "r" / "config.json").read_text())
+    assert (config["train"]["steps"], config["search"]["trials"], config["network"]["hidden"]) == (3, 1, [8])
+    assert config["network"]["stage_sizes"] is None
+    assert config["train"]["validate_every"] == 25  # the budget's
+    assert "FLOPs" not in done.stderr and "two: error" in done.stderr.replace("2020 ", "")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_and_the_same_command_goes_on(small_stream, tmp_path, sent):
+    words = [FT, f"--config.stream={small_stream}", "--config.network.name=mlp", "--config.network.hidden=(8,)"]
+    words += ["--config.train.steps=30000", "--config.train.validate_every=50", "--checkpoint_seconds=0"]
+    command = [sys.executable, "-m", "launch.run", *words, f"--run_dir={tmp_path / 'r'}"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    progress = tmp_path / "r" / "checkpoints" / "0000-one.progress"
+    until = time.monotonic() + 120
+    while not progress.exists():
+        assert child.poll() is None and time.monotonic() < until, child.stderr.read()
+        time.sleep(0.05)
+    child.send_signal(sent)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode in (143, 130), errors
+    assert "start the same command again to go on" in errors
+    assert "Traceback" not in errors
+    assert progress.exists()
