@@ -16,20 +16,20 @@ from nevis_stream.learner import Learner
 from nevis_stream.runner import KEEP
 from nevis_stream.stream import PROTOCOLS
 
-_CPU_SEARCH = {"method": "random", "learning_rate": (1e-2, 1e-1), "label_smoothing": (0.0, 0.2)}
+_CPU_SEARCH = {"method": "random", "learning_rate": (0.03, 0.3), "label_smoothing": (0.0, 0.2)}
 _CPU_NETWORK = {"name": "resnet", "stage_sizes": (1, 1, 1), "width": 16, "stem": "strided", "resolution": 32}
 
 BUDGETS: dict[str, dict[str, Any]] = {
     # At most 5 and 15 seconds a task of the stream pico on two cores; milder crops, since there are few steps.
     "tiny": {
         "search": _CPU_SEARCH | {"trials": 2},
-        "train": {"steps": 100, "validate_every": 25},
+        "train": {"steps": 120, "validate_every": 30},
         "network": _CPU_NETWORK,
         "augmentation": {"min_area": 0.5},
     },
     "small": {
         "search": _CPU_SEARCH | {"trials": 4},
-        "train": {"steps": 200, "validate_every": 50},
+        "train": {"steps": 240, "validate_every": 60},
         "network": _CPU_NETWORK,
         "augmentation": {"min_area": 0.5},
     },

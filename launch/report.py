@@ -3,8 +3,8 @@
   python -m launch.report runs/a runs/b --out=report
   python -m launch.report runs/* --out=report
 
-The page is one file that opens without network. Runs that are incomplete, damaged or of another stream are named in it with
-the reason for which they were left out.
+The page is one file that opens without network. Incomplete runs have no point, damaged ones are left out, runs of another
+stream get a section of their own: the page says so of each.
 """
 
 from pathlib import Path

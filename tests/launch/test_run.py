@@ -84,7 +84,7 @@ def test_dry_run_plans_and_runs_nothing(small_stream, tmp_path, budget):
     words = [FT, f"--config.stream={small_stream}", f"--config.budget={budget}", f"--run_dir={tmp_path / 'r'}"]
     done = launch("run", *words, "--dry_run")
     assert done.returncode == 0, done.stderr
-    trials, steps = {"tiny": (2, 150), "cheap": (4, 25_000), "paper": (16, 50_000)}[budget]
+    trials, steps = {"tiny": (2, 120), "cheap": (4, 25_000), "paper": (16, 50_000)}[budget]
     assert f"2 tasks, {2 * trials} trials, {2 * trials * steps} steps" in " ".join(done.stdout.split())
     assert "Nothing was run" in done.stdout
     assert not (tmp_path / "r").exists()
@@ -118,7 +118,7 @@ def test_explicit_values_win_over_the_budget(small_stream, tmp_path):
     config = json.loads((tmp_path / "r" / "config.json").read_text())
     assert (config["train"]["steps"], config["search"]["trials"], config["network"]["hidden"]) == (3, 1, [8])
     assert config["network"]["stage_sizes"] is None
-    assert config["train"]["validate_every"] == 25  # the budget's
+    assert config["train"]["validate_every"] == 30  # the budget's
     assert "FLOPs" not in done.stderr and "two: error" in done.stderr.replace("2020 ", "")
 
 

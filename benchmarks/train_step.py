@@ -1,0 +1,116 @@
+"""Throughput of the training core: train step and input path, at batch 16, 64 and 256, beside this machine's matrix product.
+
+  python -m benchmarks.train_step [--repeats=5]
+
+Prints a markdown table. Times are the best of the repeats (in CPU seconds of the process), the spread is worst over best.
+"""
+
+import argparse
+import time
+
+import jax
+import numpy as np
+
+from benchmarks.machine import describe, matrix_product_peak
+from experiments.run_config import BUDGETS
+from learners.parts.augmentation import Augmentation, training_view
+from learners.parts.fit import Batches, Recipe
+from learners.parts.model import Network, TaskShape, begin, initialise_program
+from nevis_stream.counted import counted
+from nevis_stream.datasets.images import ArrayImages
+
+NETWORKS = {
+    "ResNet (1,1,1) width 16, strided stem, 32×32 (budgets tiny, small)": Network(
+        "resnet", (("stage_sizes", (1, 1, 1)), ("stem", "strided"), ("width", 16)), 32
+    ),
+    "ResNet-18, standard stem, 64×64 (budget cheap)": Network("resnet18", (("stem", "standard"),), 64),
+    "ResNet-34, small stem, 64×64 (budget paper)": Network("resnet34", (("stem", "small"),), 64),
+}
+
+
+def measure(work, steps: int, repeats: int) -> tuple[float, float]:
+    """Returns best seconds a call in CPU time over `repeats` rounds of `steps` calls, and worst over best."""
+    work(1)
+    rounds = []
+    for _ in range(repeats):
+        begun = time.process_time()
+        work(steps)
+        rounds.append((time.process_time() - begun) / steps)
+    return min(rounds), max(rounds) / min(rounds)
+
+
+def step_rows(name: str, network: Network, batches: list[int], repeats: int, peak: float) -> None:
+    """Prints a row a batch size for the train step of one network."""
+    recipe = Recipe(network, steps=1000, validate_every=1000)
+    words = np.arange(4, dtype=np.uint32)
+    for batch in batches:
+        program = counted(recipe.step(10), donate_argnums=0)
+        side = recipe.stored_size
+        random = np.random.RandomState(0)
+        stored = random.randint(256, size=(batch, side, side, 3)).astype(np.uint8)
+        sizes = np.full((batch, 2), side, np.int32)
+        target = np.eye(64, dtype=np.uint8)[random.randint(10, size=batch)]
+        rest = (stored, sizes, target, jax.random.key(0), np.int32(0), np.float32(0.01), np.float32(0.1))
+        arguments = (*rest, TaskShape.of("single_label", 10))
+        carry = [begin(jax.jit(initialise_program(network, 64))(words))]
+        flops = program.flops(carry[0], *arguments)
+
+        def work(steps, carry=carry, program=program, arguments=arguments):
+            for _ in range(steps):
+                carry[0] = program(carry[0], *arguments)
+            jax.block_until_ready(carry[0])
+
+        seconds, spread = measure(work, max(1, round(2e10 / flops)), repeats)
+        print(
+            f"| {name} | {batch} | {flops:.4g} | {1 / seconds:.2f} | {batch / seconds:.1f} | {flops / seconds / 1e9:.1f} "
+            f"| {flops / seconds / peak:.0%} | {spread:.2f} |",
+            flush=True,
+        )
+
+
+def input_rows(repeats: int) -> None:
+    """Prints a row a batch size for gathering a batch on the host and for augmenting it on the device."""
+    images = ArrayImages(np.random.RandomState(0).randint(256, size=(2000, 64, 64, 3)).astype(np.uint8))
+    begun = time.process_time()
+    stored = images.resized(80)
+    once = (time.process_time() - begun) / len(images)
+    sizes = images.sizes
+    view = jax.jit(lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation()))
+    for batch in (16, 64, 256):
+        draw, key = Batches(len(stored), batch, 0), jax.random.key(0)
+
+        def gather(steps, draw=draw):
+            for step in range(steps):
+                picked = draw(step)
+                _ = stored[picked], sizes[picked]
+
+        def augment(steps, draw=draw, key=key):
+            for _ in range(steps):
+                out = view(key, stored[: draw._size], sizes[: draw._size])
+            out.block_until_ready()
+
+        for what, work in (("gather on the host", gather), ("crop and flip to 64×64", augment)):
+            seconds, spread = measure(work, max(2, 6400 // batch), repeats)
+            print(f"| {what} | {batch} | {seconds / batch * 1e6:.1f} | {batch / seconds:.0f} | {spread:.2f} |", flush=True)
+    print(f"| store at 80×80, once a data set | - | {once * 1e6:.1f} | {1 / once:.0f} | n = 1 |")
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=5)
+    repeats = parser.parse_args().repeats
+    peak = matrix_product_peak()
+    print(f"{describe()}; best of {repeats}; matrix product 2048³ float32: {peak / 1e9:.0f} GFLOP/CPU-s.\n")
+    print("| train step | batch | FLOPs | steps/CPU-s | images/CPU-s | GFLOP/CPU-s | of peak | spread |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    for name, network in NETWORKS.items():
+        step_rows(name, network, [16, 64, 256] if "32×32" in name else [16, 64], repeats, peak)
+    print("\n| input path, 64×64 RGB | batch | µs of CPU an image | images/CPU-s | spread |")
+    print("|---|---:|---:|---:|---:|")
+    input_rows(repeats)
+    assert set(BUDGETS) == {"tiny", "small", "cheap", "paper"}  # the names in the table above
+
+
+if __name__ == "__main__":
+    main()
