@@ -1,6 +1,6 @@
 """Throughput of the training core: train step and input path, at batch 16, 64 and 256, beside this machine's matrix product.
 
-  python -m benchmarks.train_step [--repeats=5]
+  python -m benchmarks.train_step [--repeats=5] [--all]
 
 Prints a markdown table. Times are the best of the repeats (in CPU seconds of the process), the spread is worst over best.
 """
@@ -99,13 +99,15 @@ def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--all", action="store_true", help="batch 256 of the two large networks too (20 minutes)")
+    arguments = parser.parse_args()
+    repeats = arguments.repeats
     peak = matrix_product_peak()
     print(f"{describe()}; best of {repeats}; matrix product 2048³ float32: {peak / 1e9:.0f} GFLOP/CPU-s.\n")
     print("| train step | batch | FLOPs | steps/CPU-s | images/CPU-s | GFLOP/CPU-s | of peak | spread |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for name, network in NETWORKS.items():
-        step_rows(name, network, [16, 64, 256] if "32×32" in name else [16, 64], repeats, peak)
+        step_rows(name, network, [16, 64, 256] if arguments.all or "32×32" in name else [16, 64], repeats, peak)
     print("\n| input path, 64×64 RGB | batch | µs of CPU an image | images/CPU-s | spread |")
     print("|---|---:|---:|---:|---:|")
     input_rows(repeats)

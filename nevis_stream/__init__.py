@@ -1,1 +1,30 @@
-"""nevis_stream: learners meet vision tasks in the order in which research met them; error against cumulative FLOPs."""
+"""nevis_stream: learners meet vision tasks in the order in which research met them; error against cumulative FLOPs.
+
+    from nevis_stream import Ledger, run
+
+    run(learner, "pico", "runs/mine")
+    Ledger("runs/mine").to_pandas()
+"""
+
+import importlib
+
+_HOMES = {
+    "Ledger": "ledger",
+    "Predictor": "learner",
+    "Stream": "stream",
+    "load_stream": "stream",
+    "run": "runner",
+}
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str):
+    """Imports what is asked for when it is asked for, so that importing the package stays quick."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers: {', '.join(_HOMES)}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Names the lazy attributes too."""
+    return sorted([*globals(), *_HOMES])
