@@ -48,8 +48,8 @@ def blend(mask: np.ndarray, ink: np.ndarray | int, paper: np.ndarray | int) -> n
     """Returns uint8 pixels: `ink` where the mask is 255, `paper` where it is 0, a mixture between.
 
     Args:
-      mask: uint8[height, width], or uint8[height, width, 1] for colours.
-      ink, paper: levels, clipped to 0..255: integers of a shape that fits the mask's.
+      mask: uint8[height, width].
+      ink, paper: grey levels, or integer[height, width] of them.
     """
     share = mask.astype(np.int64)
     return ((share * ink + (255 - share) * paper + 127) // 255).clip(0, 255).astype(np.uint8)

@@ -40,7 +40,7 @@ AREAS = (
     ("test", "petals", "flower", 236, 225, 330, 385),
     ("test", "petals", "flower", 398, 300, 427, 430),
     ("train", "fur", "chelsea", 5, 60, 85, 290),
-    ("train", "fur", "chelsea", 85, 207, 190, 292),
+    ("train", "fur", "chelsea", 85, 207, 157, 292),
     ("train", "fur", "chelsea", 86, 45, 150, 130),
     ("test", "fur", "chelsea", 160, 50, 270, 225),
     ("train", "wood", "coffee", 0, 490, 400, 600),
@@ -62,7 +62,8 @@ AREAS = (
     ("test", "machine", "motorcycle", 260, 515, 440, 670),
     ("train", "floor", "motorcycle", 320, 0, 410, 115),
     ("train", "floor", "motorcycle", 410, 0, 500, 320),
-    ("test", "floor", "motorcycle", 425, 350, 500, 640),
+    ("test", "floor", "motorcycle", 425, 350, 500, 512),
+    ("test", "floor", "motorcycle", 452, 515, 500, 741),
 )
 
 

@@ -1,7 +1,7 @@
-"""pico_shapes: which shape is it? 28x28 colour, 10 classes.
+"""pico_shapes: which shape is it? 28x28 grey, 10 classes.
 
 Rendered, nothing is real: one filled outline on a plain ground, at a random place, size, angle
-(any), stretch and pair of colours (light on dark or dark on light), with a little noise. Train
+(any), stretch and pair of grey levels (light on dark or dark on light), with a little noise. Train
 and test are separate draws.
 """
 
@@ -70,15 +70,14 @@ def _render(name: str, rng: np.random.RandomState) -> np.ndarray:
     matrix = matrix * rng.uniform(7.0, 11.0)
     centre = SIZE / 2 + rng.uniform(-2, 2, 2)
     mask = drawing.polygon_mask(SIZE, [(c @ matrix + centre, fills) for c, fills in SHAPES[name]])
-    dark = rng.randint(0, 90) + rng.randint(-60, 61, 3)
-    light = rng.randint(165, 256) + rng.randint(-60, 61, 3)
+    dark, light = rng.randint(0, 90), rng.randint(165, 256)
     ink, paper = (light, dark) if rng.randint(2) else (dark, light)
-    noise = rng.randint(-12, 13, (SIZE, SIZE, 1))
-    return np.clip(drawing.blend(mask[..., None], ink, paper) + noise, 0, 255).astype(np.uint8)
+    noise = rng.randint(-12, 13, (SIZE, SIZE))
+    return np.clip(drawing.blend(mask, ink, paper) + noise, 0, 255).astype(np.uint8)
 
 
 def build() -> DataSet:
-    """Returns the data set: uint8[500, 28, 28, 3] train, uint8[200, 28, 28, 3] test, 10 classes."""
+    """Returns the data set: uint8[500, 28, 28] train, uint8[200, 28, 28] test, 10 classes."""
     rng = np.random.RandomState(2001)
     parts = {}
     for part, each in EACH.items():
