@@ -170,8 +170,16 @@ def load_stream(name_or_csv: str) -> Stream:
         raise BadInput(f"{path}: lacks the columns {', '.join(missing)}; a stream needs {', '.join(COLUMNS)}.")
     loaders: dict[str, Callable[[], DataSet]] = {}
     described = [_describe(path, line, row) for line, row in enumerate(rows, start=2)]
-    for row, about in zip(rows, described, strict=True):
-        loaders.setdefault(row["dataset_id"], functools.cache(_loader(row["dataset_id"], about)))
+    first: dict[str, tuple[int, str]] = {}
+    for line, (row, about) in enumerate(zip(rows, described, strict=True), start=2):
+        dataset_id, source = row["dataset_id"], about["source"]
+        line_before, source_before = first.setdefault(dataset_id, (line, source))
+        if source != source_before:
+            raise BadInput(
+                f"{path}, line {line}: data set {dataset_id!r} is {source} here but {source_before} in line {line_before}; "
+                "a repeat has the same source, another file another dataset_id."
+            )
+        loaders.setdefault(dataset_id, functools.cache(_loader(dataset_id, about)))
     tasks = []
     for line, (row, about) in enumerate(zip(rows, described, strict=True), start=2):
         kind, classes = about["kind"], about["num_classes"]

@@ -4,17 +4,26 @@ import csv
 import functools
 from pathlib import Path
 
+from nevis_stream.errors import BadInput
+
 _DIRECTORY = Path(__file__).parent
 _DATASETS = "datasets"
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
-    """Returns the rows of a csv file as dicts of stripped strings."""
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        return [
-            {(key or "").strip(): (value or "").strip() for key, value in row.items() if isinstance(value, str | None)}
-            for row in csv.DictReader(file)
-        ]
+    """Returns the rows of a csv file as dicts of stripped strings.
+
+    Raises:
+      BadInput: the file is not a csv in UTF-8.
+    """
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            return [
+                {(key or "").strip(): (value or "").strip() for key, value in row.items() if isinstance(value, str | None)}
+                for row in csv.DictReader(file)
+            ]
+    except (UnicodeDecodeError, csv.Error, OSError) as error:
+        raise BadInput(f"{path}: cannot be read as csv in UTF-8 ({error}).") from None
 
 
 @functools.cache

@@ -55,16 +55,14 @@ class Images(Sequence):
             out = np.empty((len(self), size, size, 3), np.uint8)
             for i in range(len(self)):
                 picture = self._picture(i)
-                box = None
                 if view == "center_cropped":
                     width, height = picture.size
-                    side = min(width, height)
+                    side = min(height, width)
                     left, top = (width - side) // 2, (height - side) // 2
-                    box = (left, top, left + side, top + side)
-                if picture.size == (size, size):
-                    out[i] = np.asarray(picture)
-                else:
-                    out[i] = np.asarray(picture.resize((size, size), Image.Resampling.BILINEAR, box=box))
+                    picture = picture.crop((left, top, left + side, top + side))
+                if picture.size != (size, size):
+                    picture = picture.resize((size, size), Image.Resampling.BILINEAR)
+                out[i] = np.asarray(picture)
             out.setflags(write=False)
             self._derived[view, size] = out
         return self._derived[view, size]

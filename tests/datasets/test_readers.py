@@ -1,0 +1,208 @@
+"""A user's files: what can be read, and the message for what cannot."""
+
+import io
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nevis_stream.datasets.images import ArrayImages, EncodedImages
+from nevis_stream.datasets.readers import read
+from nevis_stream.datasets.splits import divide
+from nevis_stream.errors import BadInput, DataWarning
+
+RANDOM = np.random.RandomState(0)
+
+
+def pixels(*shape):
+    return RANDOM.randint(256, size=shape).astype(np.uint8)
+
+
+def encoded(mode="RGB", size=(7, 5), format="PNG"):
+    with io.BytesIO() as buffer:
+        Image.fromarray(pixels(size[1], size[0], 3)).convert(mode).save(buffer, format)
+        return buffer.getvalue()
+
+
+def npz(path, **arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+def archive(path, labels="path,split,label\na.png,train,0\nb.png,test,1\n", **files):
+    with zipfile.ZipFile(path, "w") as out:
+        if labels is not None:
+            out.writestr("labels.csv", labels)
+        for name, data in ({"a.png": encoded(), "b.png": encoded()} | files).items():
+            out.writestr(name, data)
+    return path
+
+
+def test_npz_keeps_images_labels_and_ids(tmp_path):
+    images, labels = pixels(6, 4, 5), np.asarray([0, 1, 2, 0, 1, 2])
+    path = npz(tmp_path / "x.npz", images_train=images, labels_train=labels, images_test=images[:2], labels_test=labels[:2])
+    dataset = read(path, "x")
+    assert (dataset.kind, dataset.num_classes, set(dataset.parts)) == ("single_label", 3, {"train", "test"})
+    assert (dataset.parts["train"].images[3] == images[3][..., None]).all()
+    assert list(dataset.parts["test"].ids) == ["x/test/0", "x/test/1"]
+    assert dataset.parts["train"].labels.dtype == np.int32
+    multi = read(npz(tmp_path / "m.npz", images=images, labels=np.eye(6, dtype=int)), "m")
+    assert (multi.kind, multi.num_classes, set(multi.parts)) == ("multi_label", 6, {"all"})
+
+
+def test_a_folder_a_class(tmp_path):
+    for part, name, mode, format in (
+        ("train", "b", "RGB", "PNG"),
+        ("train", "a", "L", "JPEG"),
+        ("test", "a", "P", "GIF"),
+        ("test", "c", "RGBA", "PNG"),
+    ):
+        folder = tmp_path / part / name
+        folder.mkdir(parents=True)
+        (folder / f"1.{format.lower()}").write_bytes(encoded(mode, format=format))
+    (tmp_path / "train" / "a" / "notes.txt").write_text("x")
+    (tmp_path / "train" / "a" / ".hidden").write_text("x")
+    with pytest.warns(DataWarning, match=r"notes.txt: not an image file; 1 such left out"):
+        dataset = read(tmp_path, "f")
+    assert dataset.num_classes == 3
+    assert dataset.parts["train"].labels.tolist() == [0, 1] and dataset.parts["test"].labels.tolist() == [0, 2]
+    assert all(part.images[i].shape == (5, 7, 3) for part in dataset.parts.values() for i in range(2))
+
+
+def test_a_zip_with_several_labels_an_image(tmp_path):
+    labels = "path,split,label\na.png,train,0 2\nb.png,test,\n"
+    dataset = read(archive(tmp_path / "z.zip", labels, **{"a.png": encoded(size=(3, 9))}), "z")
+    assert dataset.kind == "multi_label"
+    assert dataset.parts["train"].labels.tolist() == [[1, 0, 1]] and dataset.parts["test"].labels.tolist() == [[0, 0, 0]]
+    assert dataset.parts["train"].images.sizes.tolist() == [[9, 3]]
+    named = archive(tmp_path / "n.zip", **{"classes.txt": b"x\ny\nz\n"})
+    assert read(named, "n").num_classes == 3
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"images": pixels(3, 4, 4), "labels": [0, 1, -1]}, "label -1 of sample 2 in part 'all' is out of range; valid: 0"),
+        ({"images": pixels(3, 4, 4), "labels": [0.0, 1, 2]}, "labels of part 'all' are float64; they must be integers"),
+        ({"images": pixels(3, 4, 4), "labels": [0, 1]}, "part 'all' has 3 images but 2 labels"),
+        ({"images": pixels(0, 4, 4), "labels": np.zeros(0, int)}, "part 'all' is empty"),
+        ({"images": pixels(3, 4, 4, 2), "labels": [0, 1, 2]}, r"images have 2 channels; valid: 1 \(grey\), 3"),
+        ({"images": np.zeros((3, 4, 4)), "labels": [0, 1, 2]}, "images must be uint8"),
+        ({"images": pixels(3, 4), "labels": [0, 1, 2]}, r"images must have shape \[n, height"),
+        ({"images": pixels(3, 4, 4)}, "has 'images' but no 'labels'"),
+        ({"x": pixels(3, 4, 4)}, "holds x; expected an .npz with"),
+        ({"images": pixels(3, 4, 4), "labels": [[0, 2], [1, 0], [0, 0]]}, "must be 0 or 1"),
+        ({"images": np.asarray([{}, {}]), "labels": [0, 1]}, "cannot be read as an .npz of plain arrays"),
+    ],
+)
+def test_a_wrong_npz_is_named(tmp_path, arrays, message):
+    with pytest.raises(BadInput, match=rf"x\.npz.*{message}"):
+        read(npz(tmp_path / "x.npz", **arrays), "x")
+
+
+def test_a_label_beyond_the_rows_classes_is_named(tmp_path):
+    path = npz(tmp_path / "x.npz", images=pixels(3, 4, 4), labels=[0, 1, 5])
+    with pytest.raises(BadInput, match=r"label 5 of sample 2 in part 'all' is out of range; valid: 0\.\.2"):
+        read(path, "x", "single_label", 3)
+
+
+def test_truncated_files_are_named(tmp_path):
+    for path in (npz(tmp_path / "x.npz", images=pixels(3, 9, 9), labels=[0, 1, 2]), archive(tmp_path / "z.zip")):
+        path.write_bytes(path.read_bytes()[:-40])
+        with pytest.raises(BadInput, match=f"{path.name}: cannot be read as"):
+            read(path, "x")
+
+
+@pytest.mark.parametrize(
+    ("labels", "files", "message"),
+    [
+        (None, {}, "has no labels.csv"),
+        ("path,label\na.png,0\n", {}, "labels.csv lacks the columns split"),
+        ("path,split,label\n", {}, "labels.csv has no row"),
+        ("path,split,label\nc.png,train,0\n", {}, "line 2: no file 'c.png' in the archive"),
+        ("path,split,label\na.png,train,dog\n", {}, "line 2: label 'dog' is not a class id"),
+        ("path,split,label\na.png,train\n", {}, "line 2: 0 labels in a single_label task"),
+        ("path,split,label\na.png,train,0\nb.png,train,-1\n", {}, "line 3: label -1 is out of range"),
+        ("path,split,label\na.png,train,7\n", {"classes.txt": b"x\ny\n"}, r"label 7 is out of range; valid: 0\.\.1"),
+    ],
+)
+def test_a_wrong_zip_is_named(tmp_path, labels, files, message):
+    with pytest.raises(BadInput, match=rf"z\.zip.*{message}"):
+        read(archive(tmp_path / "z.zip", labels, **files), "z", "single_label")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"garbage", "cannot be read as an image"),
+        (encoded(size=(60, 60))[:-500], "cannot be read as an image"),
+        (encoded(size=(60, 60), format="JPEG")[:-300], "cannot be read as an image"),
+        (encoded("LA"), "has 2 channels; valid: grey, RGB, RGBA or palette images"),
+    ],
+)
+def test_a_corrupt_image_is_named(tmp_path, data, message):
+    with pytest.raises(BadInput, match=rf"z\.zip:a\.png: {message}"):
+        read(archive(tmp_path / "z.zip", **{"a.png": data}), "z")
+
+
+def test_paths_and_formats_that_are_not_there(tmp_path):
+    with pytest.raises(BadInput, match=r"x\.npz: no such file or directory \(data set 'x'\)"):
+        read(tmp_path / "x.npz", "x")
+    (tmp_path / "x.tar").write_bytes(b"")
+    with pytest.raises(BadInput, match=r"x\.tar: not a format that can be read. Valid: a directory.*; an \.npz .*; a \.zip"):
+        read(tmp_path / "x.tar", "x")
+    (tmp_path / "empty" / "train").mkdir(parents=True)
+    with pytest.raises(BadInput, match="holds no class folder"):
+        read(tmp_path / "empty", "x")
+    (tmp_path / "empty" / "train" / "a").mkdir()
+    with pytest.raises(BadInput, match="part 'train' is empty"):
+        read(tmp_path / "empty", "x")
+
+
+def test_a_class_seen_only_in_test_and_images_of_one_pixel_are_warned_of(tmp_path):
+    images, labels = pixels(40, 1, 1), np.arange(40) % 2
+    path = npz(tmp_path / "x.npz", images_train=images, labels_train=labels, images_test=images, labels_test=labels + 1)
+    with pytest.warns(DataWarning) as warned:
+        splits = divide(read(path, "x"))
+    text = " ".join(str(w.message) for w in warned)
+    assert "1×1" in text and "2" in text and "train" in text
+    assert splits["train"].images.resized(4).shape == (28, 4, 4, 3)
+
+
+def test_a_split_that_would_be_empty_is_named(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        path = npz(tmp_path / "x.npz", images=pixels(3, 4, 4), labels=[0, 1, 1])
+        with pytest.raises(BadInput, match=r"x.*(dev|empty)"):
+            divide(read(path, "x"))
+
+
+@pytest.mark.parametrize("kind", ["array", "encoded"])
+def test_views_are_pillows(kind):
+    shapes = [(6, 9, 3)] * 3 if kind == "array" else [(6, 9, 3), (12, 4, 3), (5, 5, 3)]
+    pictures = [pixels(*shape) for shape in shapes]
+    if kind == "array":
+        images = ArrayImages(np.stack(pictures))
+    else:
+        files = []
+        for picture in pictures:
+            with io.BytesIO() as buffer:
+                Image.fromarray(picture).save(buffer, "PNG")
+                files.append(buffer.getvalue())
+        images = EncodedImages(files, ["a", "b", "c"])
+    assert images.sizes.tolist() == [list(picture.shape[:2]) for picture in pictures]
+    for i, picture in enumerate(pictures):
+        height, width = picture.shape[:2]
+        side = min(height, width)
+        top, left = (height - side) // 2, (width - side) // 2
+        square = Image.fromarray(picture[top : top + side, left : left + side])
+        expected = np.asarray(square.resize((4, 4), Image.Resampling.BILINEAR))
+        assert np.abs(images.center_cropped(4)[i].astype(int) - expected).max() <= 1
+        whole = np.asarray(Image.fromarray(picture).resize((4, 4), Image.Resampling.BILINEAR))
+        assert (images.resized(4)[i] == whole).all()
+    assert images.resized(4) is images.resized(4)
+    assert not images.resized(4).flags.writeable
+    taken = images.take(np.asarray([2, 0]))
+    assert (taken[0] == pictures[2]).all() and (taken.resized(4)[1] == images.resized(4)[0]).all()
