@@ -6,7 +6,9 @@ from typing import Any
 
 import jax
 
-from nevis_stream import flops
+from nevis_stream import compilations, flops
+
+compilations.listen()
 
 
 class CountedFunction:

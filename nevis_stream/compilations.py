@@ -1,0 +1,22 @@
+"""How much XLA has compiled in this process; loads no JAX by itself."""
+
+_count = 0
+_seconds = 0.0
+
+
+def so_far() -> tuple[int, float]:
+    """Returns the number of compilations and the seconds that they took, since `listen` was called (0 before)."""
+    return _count, _seconds
+
+
+def listen() -> None:
+    """Begins to count; called once, by the module that compiles."""
+    import jax
+
+    def heard(event: str, seconds: float, **facts) -> None:
+        global _count, _seconds
+        if event == "/jax/core/compile/backend_compile_duration":
+            _count += 1
+            _seconds += seconds
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
