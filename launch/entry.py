@@ -41,6 +41,10 @@ def _guarded(work: Callable[[], None]) -> None:
         work()
     except NevisStreamError as error:
         fail(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        fail(f"{error.filename}: {os.strerror(error.errno) if error.errno else error}")
     except KeyboardInterrupt:
         print("\ninterrupted: start the same command again to go on from here", file=sys.stderr)
         sys.exit(130)
