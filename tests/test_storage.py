@@ -1,15 +1,13 @@
 """Files that survive a kill and a full disk."""
 
 import os
-import resource
-import signal
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
-from nevis_stream.errors import RunLocked, StorageFull
+from nevis_stream.errors import RunLocked
 from nevis_stream.storage import (
     append_line,
     exclusive,
@@ -43,27 +41,33 @@ def test_leftovers_are_removed(tmp_path):
     assert os.listdir(tmp_path) == ["kept"]
 
 
-@pytest.fixture
-def small_files():
-    """The operating system refuses to let any file grow beyond 4096 bytes: what a full disk does to a write."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
+def test_a_refused_write_leaves_the_old_content(tmp_path):
+    """In a process that the system does not let write beyond 4096 bytes: what a full disk does to a write.
 
+    (Not in this process: what pytest prints may go to a file as well.)
+    """
+    program = f"""
+        import resource, signal
+        from pathlib import Path
+        import pytest
+        from nevis_stream.errors import StorageFull
+        from nevis_stream.storage import append_line, write_directory, write_file
 
-def test_a_refused_write_leaves_the_old_content(tmp_path, small_files):
-    write_file(tmp_path / "file", b"old")
-    with pytest.raises(StorageFull, match=r"file: the write was refused .*same command again"):
-        write_file(tmp_path / "file", b"n" * 5000)
-    append_line(tmp_path / "log", "old")
-    with pytest.raises(StorageFull, match="log: the write was refused"):
-        append_line(tmp_path / "log", "n" * 5000)
-    write_directory(tmp_path / "dir", {"x": b"old"})
-    with pytest.raises(StorageFull):
-        write_directory(tmp_path / "dir", {"x": b"n" * 5000})
+        path = Path({str(tmp_path)!r})
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+        write_file(path / "file", b"old")
+        with pytest.raises(StorageFull, match=r"file: the write was refused .*same command again"):
+            write_file(path / "file", b"n" * 5000)
+        append_line(path / "log", "old")
+        with pytest.raises(StorageFull, match="log: the write was refused"):
+            append_line(path / "log", "n" * 5000)
+        write_directory(path / "dir", {{"x": b"old"}})
+        with pytest.raises(StorageFull):
+            write_directory(path / "dir", {{"x": b"n" * 5000}})
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "file").read_bytes() == b"old"
     assert (tmp_path / "log").read_bytes() == b"old\n"
     assert (tmp_path / "dir" / "x").read_bytes() == b"old"
