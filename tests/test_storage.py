@@ -13,7 +13,6 @@ from nevis_stream.storage import (
     exclusive,
     remove_leftovers,
     write_directory,
-    write_file,
 )
 
 

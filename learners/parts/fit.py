@@ -1,6 +1,7 @@
 """Fitting one model to one task with given hyper-parameters: the paper's training recipe (NEVIS'22, section 4)."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from learners.parts.model import (
 from learners.parts.schedule import batch_size, cosine_rates
 from nevis_stream import metrics
 from nevis_stream.checkpoint import Tree, to_host
+from nevis_stream.errors import RunWarning
 from nevis_stream.learner import Context
 from nevis_stream.task import TaskView
 
@@ -150,6 +152,12 @@ def fit(
         ctx.progress(done, recipe.steps)
         if int(carry["finite_steps"]) < done:
             diverged = int(carry["finite_steps"])
+            warnings.warn(
+                f"task {task.task_id!r}, trial {ctx.trial}: the loss was not finite at step {diverged + 1} of {recipe.steps} "
+                f"(learning rate {hyper['learning_rate']:.3g}); the trial ends, its parameters of step {best['step']} are kept.",
+                RunWarning,
+                stacklevel=2,
+            )
             break
         error = look(carry)
         curve.append([done, _rounded(float(carry["loss_sum"]) / (done - curve[-1][0])), _rounded(error)])

@@ -1,6 +1,7 @@
 """The training core: batches, schedule, augmentation, loss, best step, divergence, resuming, compilations."""
 
 import math
+import re
 
 import jax
 import numpy as np
@@ -18,7 +19,7 @@ from learners.parts.model import Network, TaskShape, head_size, loss, targets
 from learners.parts.schedule import batch_size, cosine_rates
 from learners.parts.search import GridSearch, RandomSearch
 from nevis_stream.counted import counted
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.runner import run
 from tests import toy
 
@@ -182,7 +183,10 @@ def test_previous_starts_where_the_last_task_ended(tmp_path):
 
 
 def test_a_loss_that_is_not_finite_ends_the_trial_and_is_told(tmp_path):
-    ledger = run(baseline(rate=(1e18, 1e19)), toy.stream(), tmp_path)
+    message = r"task 'alpha', trial 0: the loss was not finite at step \d+ of 20 \(learning rate \S+\); the trial ends"
+    with pytest.warns(RunWarning, match="task 'gamma', trial 1") as warned:
+        ledger = run(baseline(rate=(1e18, 1e19)), toy.stream(), tmp_path)
+    assert re.match(message, str(warned[0].message))
     assert ledger.complete
     for record in ledger.of_kind("train"):
         for trial in record["trials"]:
