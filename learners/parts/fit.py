@@ -154,7 +154,7 @@ def fit(
             diverged = int(carry["finite_steps"])
             warnings.warn(
                 f"task {task.task_id!r}, trial {ctx.trial}: the loss was not finite at step {diverged + 1} of {recipe.steps} "
-                f"(learning rate {hyper['learning_rate']:.3g}); the trial ends, its parameters of step {best['step']} are kept.",
+                f"(learning rate {hyper['learning_rate']:.3g}); it ends, its parameters of step {best['step']} are kept.",
                 RunWarning,
                 stacklevel=2,
             )
