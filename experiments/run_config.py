@@ -60,6 +60,18 @@ BUDGETS: dict[str, dict[str, Any]] = {
 }
 
 
+_RANGES = {
+    ("search", "trials"): (1, 10**6),
+    ("train", "steps"): (0, 10**8),
+    ("train", "validate_every"): (1, 10**8),
+    ("train", "largest_batch"): (1, 10**6),
+    ("train", "warmup_share"): (0, 0.99),
+    ("train", "weight_decay"): (0, 1e6),
+    ("network", "resolution"): (1, 4096),
+    ("augmentation", "min_area"): (1e-6, 1),
+}
+
+
 def default(learner: str) -> ml_collections.ConfigDict:
     """Returns the config of a learner with everything else open: budget `tiny` on the stream `pico`."""
     return ml_collections.ConfigDict(
@@ -125,21 +137,16 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
 def _check(config: ml_collections.ConfigDict) -> None:
     if config.search.method not in ("random", "grid"):
         raise BadInput(unknown("search.method", config.search.method, ("random", "grid")))
-    for section, name, least in (
-        ("search", "trials", 1),
-        ("train", "steps", 0),
-        ("train", "validate_every", 1),
-        ("train", "largest_batch", 1),
-        ("network", "resolution", 1),
-    ):
-        if config[section][name] < least:
-            raise BadInput(f"config.{section}.{name} is {config[section][name]}; it must be {least} or more.")
-    for name in ("learning_rate", "label_smoothing"):
+    for (section, name), (low, high) in _RANGES.items():
+        value = config[section][name]
+        if not low <= value <= high:
+            raise BadInput(f"config.{section}.{name} is {value}; it must lie between {low} and {high}.")
+    for name, (low, high) in {"learning_rate": (1e-12, 1e6), "label_smoothing": (0, 1)}.items():
         values = config.search[name]
         if config.search.method == "random" and len(values) != 2:
             raise BadInput(f"config.search.{name} is {values}; random search needs (low, high).")
-        if not all(isinstance(value, int | float) for value in values):
-            raise BadInput(f"config.search.{name} is {values}; it must hold numbers.")
+        if not values or not all(isinstance(value, int | float) and low <= value <= high for value in values):
+            raise BadInput(f"config.search.{name} is {values}; it must hold numbers between {low} and {high}.")
 
 
 def flat(config: ml_collections.ConfigDict, prefix: str = "") -> list[tuple[str, Any]]:

@@ -11,6 +11,7 @@ Afterwards: python -m launch.report runs/a runs/b --out=report
 
 import os
 import runpy
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -60,7 +61,7 @@ def main(argv):
         config.seed = seed
         run_config_once(config, stream, directory, _CHECKPOINT.value)
         print(f"done: {directory}")
-    print(f"next: python -m launch.report {_RUN_DIR.value}{'/*' if _SEEDS.value > 1 else ''} --out=report")
+    print(f"next: python -m launch.report {shlex.quote(_RUN_DIR.value)}{'/*' if _SEEDS.value > 1 else ''} --out=report")
 
 
 def _stop(signum, frame):
