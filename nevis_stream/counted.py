@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from nevis_stream import compilations, flops
+from nevis_stream.errors import CostUnknown
 
 compilations.listen()
 
@@ -21,15 +22,16 @@ class CountedFunction:
 
     def __init__(self, function: Callable, **options: Any):
         self._jitted = jax.jit(function, **options)
+        self._values_matter = any(name.startswith("static") for name in options)
         self._flops: dict[Any, int] = {}
 
     def flops(self, *args: Any) -> int:
         """Returns the FLOPs of one call; `jax.ShapeDtypeStruct` may stand for arrays.
 
         Raises:
-          CostUnknown: the program's cost cannot be counted.
+          CostUnknown: the program's cost cannot be counted, or it is called while another program is traced.
         """
-        signature = _signature(args)
+        signature = self._signature(args)
         if signature not in self._flops:
             self._flops[signature] = flops.count_jaxpr(self._jitted.trace(*args).jaxpr)
         return self._flops[signature]
@@ -37,17 +39,25 @@ class CountedFunction:
     def __call__(self, *args: Any) -> Any:
         return self._jitted(*args)
 
+    def _signature(self, args: Any) -> Any:
+        leaves, structure = jax.tree_util.tree_flatten(args)
+        key = []
+        for leaf in leaves:
+            if isinstance(leaf, jax.core.Tracer):
+                raise CostUnknown(
+                    "a function from ctx.jit was called inside another compiled or differentiated function, where its calls "
+                    "cannot be counted. Use the plain function there, and ctx.jit for the outermost one."
+                )
+            if hasattr(leaf, "shape"):
+                key.append((leaf.shape, leaf.dtype))
+            else:
+                key.append(leaf if self._values_matter else type(leaf))
+        return structure, tuple(key)
+
     @property
     def signatures(self) -> int:
         """How many signatures have been met: the number of programs compiled for this function."""
         return len(self._flops)
-
-
-def _signature(args: Any) -> Any:
-    leaves, structure = jax.tree_util.tree_flatten(args)
-    return structure, tuple(
-        (leaf.shape, leaf.dtype) if hasattr(leaf, "shape") else type(leaf) for leaf in leaves
-    )
 
 
 @functools.cache

@@ -15,7 +15,7 @@ import numpy as np
 
 from nevis_stream.checkpoint import Tree, to_host
 from nevis_stream.datasets.images import Images
-from nevis_stream.errors import LeakError, unknown
+from nevis_stream.errors import LeakError, LearnerFault, unknown
 from nevis_stream.meter import Meter
 from nevis_stream.task import TaskView
 
@@ -118,6 +118,7 @@ class Context:
         self._past = past or {}
         self._workspace = workspace
         self._progress = progress or Silent()
+        self._trials = 0
         self.trial = trial
         self.meter = Meter()
         self.seed = int.from_bytes(hashlib.sha256("/".join(path).encode()).digest()[:8]) >> 1
@@ -137,7 +138,7 @@ class Context:
         level or from a cached factory, and pass hyper-parameters as arguments.
 
         Raises (when called):
-          CostUnknown: the program's FLOPs cannot be counted.
+          CostUnknown: the program's FLOPs cannot be counted, or it is called while another program is traced.
         """
         from nevis_stream.counted import counted
 
@@ -168,11 +169,18 @@ class Context:
         """Runs `function(ctx, item)` as one trial for each item and returns the results in order.
 
         Each trial has a context with its own trial number, seed and meter; its result is a tree of arrays and JSON scalars.
-        A trial that was finished before a kill is read back, with its cost, instead of being run again.
+        A trial that was finished before a kill is read back, with its cost, instead of being run again. A second map of the
+        same task (a sequential search) numbers its trials on from the first one's.
+
+        Raises:
+          LearnerFault: called inside a trial.
         """
+        if self.trial is not None:
+            raise LearnerFault(f"ctx.map was called inside trial {self.trial}; trials cannot have trials of their own.")
+        first, self._trials = self._trials, self._trials + len(items)
         results = []
-        for trial, item in enumerate(items):
-            self._progress.trial(trial, len(items))
+        for trial, item in enumerate(items, start=first):
+            self._progress.trial(trial, self._trials)
             done = self._workspace.finished(trial) if self._workspace else None
             if done is None:
                 ctx = Context(

@@ -53,5 +53,5 @@ def write(path: Path, samples: Samples, kind: str, probabilities: np.ndarray) ->
         write_file(path, buffer.getvalue())
     value = float(metric.aggregate(samples.labels, probabilities))
     if math.isnan(value):
-        return {"metric": metric.name, "value": None, "error": None, "reason": "no label has a positive sample"}
+        return {"metric": metric.name, "value": None, "error": None, "reason": f"{metric.name} is undefined here"}
     return {"metric": metric.name, "value": value, "error": float(metric.to_error(value))}

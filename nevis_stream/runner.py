@@ -80,9 +80,19 @@ def run(
 
 
 def _describe(learner: Learner) -> dict[str, Any]:
-    """Returns a JSON description of a learner that was given without a config."""
+    """Returns a JSON description of a learner that was given without a config; arrays stand as their sha256."""
+
+    def describe(value: Any) -> str:
+        if hasattr(value, "__array__"):
+            array = np.ascontiguousarray(value)
+            return f"{array.dtype}{list(array.shape)} sha256 {hashlib.sha256(array.tobytes()).hexdigest()}"
+        raise BadInput(
+            f"learner {type(learner).__name__}: an attribute of type {type(value).__name__} has no JSON description, so the "
+            "run could not be told from others. Give run(…, config={…}) with the values that matter."
+        )
+
     values = dataclasses.asdict(learner) if dataclasses.is_dataclass(learner) else dict(vars(learner))
-    return {"learner": type(learner).__name__, "options": json.loads(json.dumps(values, default=repr))}
+    return {"learner": type(learner).__name__, "options": json.loads(json.dumps(values, default=describe))}
 
 
 class _Run:
@@ -107,7 +117,8 @@ class _Run:
         for directory in (path, path / "checkpoints", path / "outcomes", path / "thumbnails"):
             directory.mkdir(parents=True, exist_ok=True)
             remove_leftovers(directory)
-        self._write_once("config.json", json.dumps(config | {"config_hash": self.config_hash}, indent=1, sort_keys=True))
+        identity = json.loads(encode(config)) | {"config_hash": self.config_hash}  # last, so that a difference names a value
+        self._write_once("config.json", json.dumps(identity, indent=1))
         self._write_once("stream.csv", stream.csv)
         self.ledger = Ledger(path)
 

@@ -47,7 +47,7 @@ class Network:
 
 
 def head_size(classes: int) -> int:
-    """Returns the number of outputs of a head for `classes` classes: 16, 64, 256, 1024, …"""
+    """Returns the number of outputs of a head for `classes` classes: 64, 256, 1024, …"""
     size = 64
     while size < classes:
         size *= 4
