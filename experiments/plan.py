@@ -19,9 +19,7 @@ def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:
         row = {"year": task.year, "task_id": task.task_id, "kind": task.kind, "classes": task.num_classes}
         row |= {"n_train": len(splits["train"]), "n_dev": len(splits["dev"]), "n_predict": len(splits[event.split])}
         if hasattr(learner, "estimate"):
-            row |= learner.estimate(
-                task.kind, task.num_classes, row["n_train"], row["n_dev"], row["n_predict"]
-            )
+            row |= learner.estimate(task.num_classes, row["n_train"], row["n_dev"], row["n_predict"])
         rows.append(row)
     return rows
 

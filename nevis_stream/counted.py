@@ -36,6 +36,11 @@ class CountedFunction:
             self._flops[signature] = flops.count_jaxpr(self._jitted.trace(*args).jaxpr)
         return self._flops[signature]
 
+    def compile(self, *args: Any) -> None:
+        """Compiles for this signature now, without a call; `jax.ShapeDtypeStruct` may stand for arrays."""
+        self.flops(*args)
+        self._jitted.lower(*args).compile()
+
     def __call__(self, *args: Any) -> Any:
         return self._jitted(*args)
 

@@ -152,6 +152,22 @@ class Context:
 
         return call
 
+    def compile(self, programs: Sequence[tuple[Callable, Sequence[Any], Mapping[str, Any]]]) -> None:
+        """Compiles programs side by side before they are needed; nothing is run and nothing is charged.
+
+        Args:
+          programs: for each a function, its arguments (`jax.ShapeDtypeStruct` may stand for arrays) and its options of
+            `jit`. A later `ctx.jit(function, **options)` with such arguments finds it compiled.
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        from nevis_stream.counted import counted
+
+        with ThreadPoolExecutor() as pool:
+            jobs = [pool.submit(counted(function, **options).compile, *args) for function, args, options in programs]
+            for job in jobs:
+                job.result()
+
     def charge(self, flops: int) -> None:
         """Adds FLOPs that `jit` does not see to the current phase and trial."""
         self.meter.charge(flops, self._phase, self.trial)

@@ -1,7 +1,7 @@
 """The paper's family of learners: an initialisation × a search × a training recipe, each chosen freely."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from nevis_stream.checkpoint import Tree
 from nevis_stream.counted import counted
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
-from nevis_stream.task import TaskView
+from nevis_stream.task import SINGLE_LABEL, TaskView
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,12 @@ class Baseline:
     recipe: Recipe
 
     def init(self, ctx: Context) -> State:
-        """Returns the empty state: what is known of the past stands in the predictors' checkpoints."""
+        """Returns the empty state: what is known of the past stands in the predictors' checkpoints.
+
+        The programs of the most usual task (the smallest batch and head) are compiled here, so that the first task need
+        not wait for them.
+        """
+        ctx.compile(self._programs(classes=1, n_train=1))
         return {}
 
     def train(self, task: TaskView, state: State, ctx: Context) -> tuple[State, Sequence[Predictor]]:
@@ -77,44 +82,43 @@ class Baseline:
             ctx, self.recipe.network, predictor["variables"], images, predictor["kind"], predictor["classes"]
         )
 
-    def estimate(self, kind: str, classes: int, n_train: int, n_dev: int, n_predict: int) -> dict[str, Any]:
+    def estimate(self, classes: int, n_train: int, n_dev: int, n_predict: int) -> dict[str, Any]:
         """Returns what a task will cost, from its sizes alone: trials, steps and FLOPs by phase; trains nothing.
 
         No trial is taken to diverge; the initialisation's own cost is not included.
         """
-        network, outputs, recipe = self.recipe.network, head_size(classes), self.recipe
-        words = jax.ShapeDtypeStruct((4,), jnp.uint32)
-        variables = jax.eval_shape(initialise_program(network, outputs), words)
-        carry = begin(variables)
-        batch, scalar, shape = batch_size(n_train, recipe.largest_batch), np.float32(0), TaskShape.of(kind, classes)
-        step = counted(recipe.step(classes), donate_argnums=0).flops(
-            carry,
-            jax.ShapeDtypeStruct((batch, recipe.stored_size, recipe.stored_size, 3), jnp.uint8),
-            jax.ShapeDtypeStruct((batch, 2), jnp.int32),
-            jax.ShapeDtypeStruct((batch, outputs), jnp.uint8),
-            jax.random.key(0),
-            np.int32(0),
-            scalar,
-            scalar,
-            shape,
-        )
-        look = counted(probabilities_program(network, outputs)).flops(
-            variables,
-            jax.ShapeDtypeStruct((EVALUATION_BATCH, network.resolution, network.resolution, 3), jnp.uint8),
-            shape,
+        recipe, trials = self.recipe, self.search.trials
+        step, look, _ = (
+            counted(function, **options).flops(*args) for function, args, options in self._programs(classes, n_train)
         )
         looks = 1 + -(-recipe.steps // recipe.validate_every)
-        trials = self.search.trials
         return {
             "trials": trials,
             "steps": recipe.steps,
-            "batch": batch,
+            "batch": batch_size(n_train, recipe.largest_batch),
             "flops": {
                 "train": trials * recipe.steps * step,
                 "validate": trials * looks * -(-n_dev // EVALUATION_BATCH) * look,
                 "predict": -(-n_predict // EVALUATION_BATCH) * look,
             },
         }
+
+    def _programs(self, classes: int, n_train: int) -> list[tuple[Callable, tuple, dict]]:
+        """Returns the step, the look and the initialisation of a task: each a function, its arguments and `jit` options."""
+        recipe, network, outputs = self.recipe, self.recipe.network, head_size(classes)
+        words, array = jax.ShapeDtypeStruct((4,), jnp.uint32), jax.ShapeDtypeStruct
+        variables = jax.eval_shape(initialise_program(network, outputs), words)
+        batch, scalar = batch_size(n_train, recipe.largest_batch), np.float32(0)
+        shape = TaskShape.of(SINGLE_LABEL, classes)  # the kind is an argument: every kind costs the same
+        stored = array((batch, recipe.stored_size, recipe.stored_size, 3), jnp.uint8)
+        sizes, target = array((batch, 2), jnp.int32), array((batch, outputs), jnp.uint8)
+        step = (begin(variables), stored, sizes, target, jax.random.key(0), np.int32(0), scalar, scalar, shape)
+        views = array((EVALUATION_BATCH, network.resolution, network.resolution, 3), jnp.uint8)
+        return [
+            (recipe.step(classes), step, {"donate_argnums": 0}),
+            (probabilities_program(network, outputs), (variables, views, shape), {}),
+            (initialise_program(network, outputs), (words,), {}),
+        ]
 
 
 def _trial(

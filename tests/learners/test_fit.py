@@ -20,6 +20,7 @@ from learners.parts.schedule import batch_size, cosine_rates
 from learners.parts.search import GridSearch, RandomSearch
 from nevis_stream.counted import counted
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.learner import Context
 from nevis_stream.runner import run
 from tests import toy
 
@@ -154,7 +155,7 @@ def test_training_learns_and_returns_the_best_look(indep):
 
 
 def test_every_trial_and_look_is_charged(indep):
-    estimate = baseline().estimate("single_label", 3, 34, 7, 12)
+    estimate = baseline().estimate(3, 34, 7, 12)
     train, predict = indep.of_kind("train")[0], indep.of_kind("predict")[0]
     step = counted(baseline().recipe.step(3), donate_argnums=0)
     assert step.signatures == 1
@@ -196,6 +197,29 @@ def test_a_loss_that_is_not_finite_ends_the_trial_and_is_told(tmp_path):
             assert trial["step"] < info["diverged"] + 5
             assert all(point[2] is not None for point in info["curve"][:1])
         assert set(record["flops"]["train"]) == {"0", "1"}
+
+
+def test_nothing_is_left_to_compile_when_the_first_task_comes(tmp_path):
+    """A budget in seconds a task holds for the first one too: `init` compiles what it will need."""
+    network = Network("mlp", (("hidden", (19,)),), resolution=8)  # no other test has compiled this one
+    search = RandomSearch(2, {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.3)})
+    compiled = []
+
+    def listener(event, seconds, **facts):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(facts.get("fun_name"))
+
+    learner = Baseline(FromRandom(), search, Recipe(network, 5, 5))
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    try:
+        learner.init(Context(path=("test",), phase="pretrain"))
+        before = set(compiled)
+        run(learner, toy.stream(), tmp_path)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listener)
+    named = {name for name in before if any(word in name for word in ("step", "probabilities", "initialise"))}
+    assert len(named) == 3, before
+    assert all(compiled.count(name) == 1 for name in named), compiled
 
 
 def test_one_compilation_an_architecture_not_one_a_trial_or_task(tmp_path):
