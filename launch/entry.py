@@ -41,6 +41,8 @@ def _guarded(work: Callable[[], None]) -> None:
         work()
     except NevisStreamError as error:
         fail(str(error))
+    except BrokenPipeError:  # `… | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         if error.filename is None:
             raise

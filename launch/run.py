@@ -105,13 +105,15 @@ def _configs() -> list[str]:
 def _teach() -> str:
     """The part of --help that changes with the package: configs, budgets, streams, and every key of a config."""
     from experiments import run_config
-    from nevis_stream import catalogue
+    from nevis_stream.catalogue import variants
+    from nevis_stream.stream import stream_names
 
     keys = "\n".join(f"  --config.{key}={value}" for key, value in run_config.flat(run_config.default("NAME")))
     return (
         f"\nConfigs: {', '.join(_configs())}\n"
         f"Budgets: {', '.join(run_config.BUDGETS)} (cheap and paper are too long for a CPU: plan them with --dry_run)\n"
-        f"Streams: {', '.join(catalogue.stream_names())}, or the path of a csv (docs/adding-a-task.md)\n"
+        f"Streams: {', '.join(stream_names())}, {variants.SPLIT_HELP};\n"
+        "  with +partial behind it: only tasks whose data are here; or the path of a csv (docs/adding-a-task.md)\n"
         f"Keys and defaults (None: as the budget says):\n{keys}\n"
     )
 

@@ -9,7 +9,8 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import sources
+from nevis_stream.catalogue import variants
+from nevis_stream.datasets import prepared, sources
 from nevis_stream.datasets.dataset import KINDS, DataSet, Samples
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, unknown
@@ -19,6 +20,8 @@ PROTOCOLS = ("meta_test", "meta_train")
 META_SPLITS = ("train", "test")
 COLUMNS = ("order", "year", "task_id", "dataset_id", "meta_split")
 OPTIONAL_COLUMNS = ("path", "kind", "domain", "num_classes")
+PARTIAL = "+partial"
+_SHOWN = 8  # missing data sets in an error message
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,24 @@ class Stream:
       name: shown in ledgers and reports.
       tasks: rows by ascending `order`, years not descending.
       load: returns a task's data set; called once for each dataset_id.
+      chronological: whether years must not descend; False for a stream whose order was drawn.
+      partial: whether tasks of the named stream are left out because their data are not on this machine.
 
     Raises:
       BadInput: no task, a repeated task_id, or orders or years that go back.
     """
 
-    def __init__(self, name: str, tasks: Sequence[Task], load: Callable[[str], DataSet]):
+    def __init__(
+        self,
+        name: str,
+        tasks: Sequence[Task],
+        load: Callable[[str], DataSet],
+        *,
+        chronological: bool = True,
+        partial: bool = False,
+    ):
         self.name = name
+        self._partial = partial
         self.tasks = tuple(tasks)
         self._load = functools.cache(load)
         self._divide = functools.cache(lambda dataset_id: divide(self._load(dataset_id)))
@@ -61,7 +75,7 @@ class Stream:
         for before, task in zip((None, *self.tasks), self.tasks, strict=False):
             if task.task_id in seen:
                 raise BadInput(f"stream {name!r}: task_id {task.task_id!r} stands twice; a repeat needs its own.")
-            if before and (task.order <= before.order or task.year < before.year):
+            if before and (task.order <= before.order or (chronological and task.year < before.year)):
                 raise BadInput(
                     f"stream {name!r}: task {task.task_id!r} (order {task.order}, year {task.year}) stands behind "
                     f"{before.task_id!r} (order {before.order}, year {before.year}); orders rise, years never fall."
@@ -139,101 +153,176 @@ class Stream:
     def _fingerprint(self) -> Callable[[str], str]:
         return functools.cache(lambda dataset_id: self._load(dataset_id).fingerprint())
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
-        """16 hex digits that change with any row, pixel, label or split of the stream."""
-        return hashlib.sha256(self.csv.encode()).hexdigest()[:16]
+        """16 hex digits that change with any row, pixel, label or split of the stream.
+
+        Behind them stand `-local` where a data set of the catalogue was imported from a file of the user's, and `-partial`
+        where tasks are left out.
+        """
+        local = any(self._load(task.dataset_id).local for task in self.tasks)
+        marks = ("-local" if local else "") + ("-partial" if self._partial else "")
+        return hashlib.sha256(self.csv.encode()).hexdigest()[:16] + marks
 
 
-def load_stream(name_or_csv: str) -> Stream:
-    """Returns a stream by the lower-case name under which the package carries it, or from a csv file of rows.
+def stream_names() -> tuple[str, ...]:
+    """Returns the names of all streams: carried ones and those that rules make."""
+    return (*catalogue.carried_streams(), *variants.names())
+
+
+def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
+    """Returns where a stream's rows come from (for messages) and the rows, joined with what the catalogue knows.
 
     Args:
-      name_or_csv: "pico", … or the path of a csv with the columns order, year, task_id, dataset_id, meta_split and,
-        where the data set is not in the catalogue, path (relative to the csv), with kind, domain and num_classes
-        optional.
+      name_or_csv: as `load_stream` takes it.
+
+    Returns:
+      Dicts with order, year, task_id, dataset_id, meta_split, source, kind, domain, num_classes (kind and number of classes
+      may be empty: as the data say).
 
     Raises:
       BadInput: unknown name, missing file or column, or a row that cannot be used; the message names the line.
     """
-    if name_or_csv in catalogue.stream_names():
-        path = catalogue.stream_path(name_or_csv)
+    name = name_or_csv.removesuffix(PARTIAL)
+    rows = variants.rows(name)
+    if rows is not None:
+        origin = name
     else:
-        path = Path(name_or_csv)
-        if path.suffix != ".csv":
-            raise BadInput(f"{unknown('stream', name_or_csv, catalogue.stream_names())} Or give the path of a .csv.")
-        if not path.is_file():
-            raise BadInput(f"{path}: no such file; a stream is a name ({', '.join(catalogue.stream_names())}) or a csv.")
-    rows = catalogue.read_csv(path)
-    missing = [column for column in COLUMNS if rows and column not in rows[0]]
-    if missing:
-        raise BadInput(f"{path}: lacks the columns {', '.join(missing)}; a stream needs {', '.join(COLUMNS)}.")
-    loaders: dict[str, Callable[[], DataSet]] = {}
-    described = [_describe(path, line, row) for line, row in enumerate(rows, start=2)]
+        if name in catalogue.carried_streams():
+            path = catalogue.stream_path(name)
+        else:
+            path = Path(name)
+            if path.suffix != ".csv":
+                raise BadInput(
+                    f"{unknown('stream', name, stream_names())} Or {variants.SPLIT_HELP}; or the path of a .csv."
+                )
+            if not path.is_file():
+                raise BadInput(f"{path}: no such file; a stream is a name ({', '.join(stream_names())}) or a csv.")
+        rows, origin = catalogue.read_csv(path), str(path)
+        missing = [column for column in COLUMNS if rows and column not in rows[0]]
+        if missing:
+            raise BadInput(f"{path}: lacks the columns {', '.join(missing)}; a stream needs {', '.join(COLUMNS)}.")
+    return origin, [_describe(origin, line, row) for line, row in enumerate(rows, start=2)]
+
+
+def load_stream(name_or_csv: str) -> Stream:
+    """Returns a stream by its lower-case name, or from a csv file of rows.
+
+    Args:
+      name_or_csv: "pico", "local25", "full", "random_40@3", "split_cifar100", … (`stream_names`), or the path of a csv with
+        the columns order, year, task_id, dataset_id, meta_split and, where the data set is not in the catalogue, path
+        (relative to the csv), with kind, domain and num_classes optional. With `+partial` behind it, tasks whose data are not
+        on this machine are left out, and the stream's digest says so.
+
+    Raises:
+      BadInput: as `stream_rows`; or data sets that are not on this machine, with the way to get them.
+    """
+    origin, rows = stream_rows(name_or_csv)
     first: dict[str, tuple[int, str]] = {}
-    for line, (row, about) in enumerate(zip(rows, described, strict=True), start=2):
-        dataset_id, source = row["dataset_id"], about["source"]
-        line_before, source_before = first.setdefault(dataset_id, (line, source))
-        if source != source_before:
+    for line, row in enumerate(rows, start=2):
+        line_before, source_before = first.setdefault(row["dataset_id"], (line, row["source"]))
+        if row["source"] != source_before:
             raise BadInput(
-                f"{path}, line {line}: data set {dataset_id!r} is {source} here but {source_before} in line {line_before}; "
-                "a repeat has the same source, another file another dataset_id."
+                f"{origin}, line {line}: data set {row['dataset_id']!r} is {row['source']} here but {source_before} in line "
+                f"{line_before}; a repeat has the same source, another file another dataset_id."
             )
-        loaders.setdefault(dataset_id, functools.cache(_loader(dataset_id, about)))
+    missing = {
+        row["dataset_id"]: state
+        for row in rows
+        if row["source"].partition(":")[0] in ("nevis22", "local", "classes")
+        and not (state := sources.state(row["source"])).ready
+    }
+    partial = name_or_csv.endswith(PARTIAL)
+    if partial:
+        kept = [row for row in rows if row["dataset_id"] not in missing]
+        if not kept:
+            raise BadInput(f"stream {name_or_csv!r}: not one of its {len(rows)} tasks has its data on this machine.")
+        partial, rows = len(kept) < len(rows), kept
+    elif missing:
+        raise BadInput(_missing(name_or_csv, missing))
+    loaders = {row["dataset_id"]: functools.cache(_loader(row["dataset_id"], row)) for row in rows}
     tasks = []
-    for line, (row, about) in enumerate(zip(rows, described, strict=True), start=2):
-        kind, classes = about["kind"], about["num_classes"]
+    for line, row in enumerate(rows, start=2):
+        kind, classes = row["kind"], row["num_classes"]
         if not (kind and classes):
             dataset = loaders[row["dataset_id"]]()
             kind, classes = dataset.kind, dataset.num_classes
         tasks.append(
             Task(
-                order=_integer(path, line, row, "order"),
-                year=_integer(path, line, row, "year"),
-                task_id=_name(path, line, row, "task_id"),
-                dataset_id=_name(path, line, row, "dataset_id"),
+                order=_integer(origin, line, row, "order"),
+                year=_integer(origin, line, row, "year"),
+                task_id=_name(origin, line, row, "task_id"),
+                dataset_id=_name(origin, line, row, "dataset_id"),
                 meta_split=row["meta_split"],
                 kind=kind,
-                domain=about["domain"] or "unstated",
+                domain=row["domain"] or "unstated",
                 num_classes=int(classes),
             )
         )
-    return Stream(path.stem, tasks, lambda dataset_id: loaders[dataset_id]())
+    base = name_or_csv.removesuffix(PARTIAL)
+    return Stream(
+        Path(base).stem if base.endswith(".csv") else base,
+        tasks,
+        lambda dataset_id: loaders[dataset_id](),
+        chronological=variants.is_chronological(base),
+        partial=partial,
+    )
 
 
-def _describe(path: Path, line: int, row: Mapping[str, str]) -> dict[str, str]:
+def _missing(name: str, missing: Mapping[str, sources.State]) -> str:
+    lines = [f"  {dataset_id} ({state.name}): {state.advice}" for dataset_id, state in list(missing.items())[:_SHOWN]]
+    if len(missing) > _SHOWN:
+        lines.append(f"  … and {len(missing) - _SHOWN} more: python -m launch.data list --stream={name}")
+    return (
+        f"stream {name!r}: {len(missing)} data sets are not on this machine:\n" + "\n".join(lines) + "\n"
+        f"Prepare all that can be had with: python -m launch.data prepare --stream={name}\n"
+        f"Or run the tasks that are there, marked as partial: {name}{PARTIAL}"
+    )
+
+
+def _describe(origin: str, line: int, row: Mapping[str, str]) -> dict[str, str]:
     """Joins a stream's row with the catalogue's: where its data are and what is known of them."""
     if row["meta_split"] not in META_SPLITS:
-        raise BadInput(f"{path}, line {line}: {unknown('meta_split', row['meta_split'], META_SPLITS)}")
+        raise BadInput(f"{origin}, line {line}: {unknown('meta_split', row['meta_split'], META_SPLITS)}")
     if row.get("path"):
         about = {column: row.get(column, "") for column in OPTIONAL_COLUMNS}
-        about["source"] = f"file:{(path.parent / row['path']).resolve()}"
+        about["source"] = f"file:{(Path(origin).parent / row['path']).resolve()}"
+    elif row.get("source"):
+        about = {column: row.get(column, "") for column in OPTIONAL_COLUMNS} | {"source": row["source"]}
+        files = {f"shared:{known['file']}": known for known in catalogue.shared().values()}
+        known = files.get(row["source"]) or {"domain": catalogue.datasets().get(row["dataset_id"], {}).get("domain", "")}
+        about |= {column: known.get(column, "") for column in ("kind", "domain", "num_classes") if not about[column]}
     elif row["dataset_id"] in catalogue.datasets():
         about = dict(catalogue.datasets()[row["dataset_id"]])
+    elif prepared.is_ready(row["dataset_id"], "local"):
+        domain = prepared.about(row["dataset_id"], "local").get("domain", "")
+        about = {"source": f"local:{row['dataset_id']}", "kind": "", "domain": row.get("domain") or domain, "num_classes": ""}
     else:
         known = unknown("dataset_id", row["dataset_id"], catalogue.datasets())
-        raise BadInput(f"{path}, line {line}: {known} Or name its file in a column `path`.")
+        raise BadInput(f"{origin}, line {line}: {known} Or name its file in a column `path`.")
     if about["kind"] not in ("", *KINDS):
-        raise BadInput(f"{path}, line {line}: {unknown('kind', about['kind'], KINDS)}")
+        raise BadInput(f"{origin}, line {line}: {unknown('kind', about['kind'], KINDS)}")
     if about["num_classes"] and not about["num_classes"].isdigit():
-        raise BadInput(f"{path}, line {line}: num_classes is {about['num_classes']!r}, not a whole number.")
-    return about
+        raise BadInput(f"{origin}, line {line}: num_classes is {about['num_classes']!r}, not a whole number.")
+    return {column: row[column] for column in COLUMNS} | {
+        column: about[column] for column in ("source", "kind", "domain", "num_classes")
+    }
 
 
-def _loader(dataset_id: str, about: Mapping[str, str]) -> Callable[[], DataSet]:
-    classes = int(about["num_classes"]) if about["num_classes"] else None
-    return lambda: sources.load(dataset_id, about["source"], about["kind"] or None, classes)
+def _loader(dataset_id: str, row: Mapping[str, str]) -> Callable[[], DataSet]:
+    classes = int(row["num_classes"]) if row["num_classes"] else None
+    return lambda: sources.load(dataset_id, row["source"], row["kind"] or None, classes)
 
 
-def _integer(path: Path, line: int, row: Mapping[str, str], column: str) -> int:
+def _integer(origin: str, line: int, row: Mapping[str, str], column: str) -> int:
     try:
         return int(row[column])
     except ValueError:
-        raise BadInput(f"{path}, line {line}: {column} is {row[column]!r}, not a whole number.") from None
+        raise BadInput(f"{origin}, line {line}: {column} is {row[column]!r}, not a whole number.") from None
 
 
-def _name(path: Path, line: int, row: Mapping[str, str], column: str) -> str:
+def _name(origin: str, line: int, row: Mapping[str, str], column: str) -> str:
     name = row[column]
     if not name or not all(char.isalnum() or char in "_-." for char in name) or name.startswith("."):
-        raise BadInput(f"{path}, line {line}: {column} is {name!r}; use letters, digits, '_', '-' and '.'.")
+        raise BadInput(f"{origin}, line {line}: {column} is {name!r}; use letters, digits, '_', '-' and '.'.")
     return name

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from experiments import run_config
-from nevis_stream import catalogue
+from nevis_stream.stream import stream_names
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "RESULTS.md"]
@@ -136,7 +136,7 @@ def test_commands_exist(command):
         if flag == "config.budget":
             assert value in run_config.BUDGETS, word
         if flag == "config.stream":
-            assert value in catalogue.stream_names() or value.endswith(".csv"), word
+            assert value in stream_names() or value.endswith(".csv"), word
 
 
 def test_every_dependency_has_its_reason():

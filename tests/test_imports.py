@@ -40,7 +40,8 @@ MAY_IMPORT = {
     "nevis_stream": ("nevis_stream",),
     "nevis_stream.analysis": of_nevis_stream("analysis", "ledger", "metrics", "meter", "errors"),
     "nevis_stream.report": of_nevis_stream("report", "analysis", "ledger", "meter", "errors"),
-    "nevis_stream.datasets": of_nevis_stream("datasets", "errors"),
+    "nevis_stream.catalogue": of_nevis_stream("catalogue", "errors"),
+    "nevis_stream.datasets": of_nevis_stream("datasets", "catalogue", "storage", "errors"),
     "nevis_stream.metrics": of_nevis_stream("metrics", "errors", "datasets.dataset"),
 }
 # What it may not, of what the table above allows.
@@ -109,7 +110,14 @@ def test_no_module_is_named_for_nothing():
 
 
 @pytest.mark.parametrize(
-    "module", ["nevis_stream", "nevis_stream.runner", "nevis_stream.catalogue", "nevis_stream.analysis.points"]
+    "module",
+    [
+        "nevis_stream",
+        "nevis_stream.runner",
+        "nevis_stream.catalogue.variants",
+        "nevis_stream.datasets.sources",
+        "nevis_stream.analysis.points",
+    ],
 )
 def test_importing_is_light_and_quick(module):
     heavy = ("jax", "flax", "matplotlib", "pandas", "sklearn", "skimage", "scipy", "tensorflow", "tensorflow_datasets", "torch")

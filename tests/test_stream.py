@@ -105,7 +105,7 @@ def test_rows_of_one_data_set_may_not_contradict_each_other(tmp_path):
 
 
 def test_unknown_names_and_files():
-    with pytest.raises(BadInput, match="unknown stream 'pica'. Did you mean 'pico'.*Or give the path of a .csv"):
+    with pytest.raises(BadInput, match="unknown stream 'pica'. Did you mean 'pico'.*or the path of a .csv"):
         load_stream("pica")
     with pytest.raises(BadInput, match="no such file; a stream is a name"):
         load_stream("none.csv")

@@ -1,13 +1,25 @@
-"""The table of data sets and the streams that the package carries, as csv files beside this module."""
+"""The tables that the package carries, as csv files beside this module; reading them loads nothing but the standard library.
+
+| file                   | rows                                                                          |
+|------------------------|-------------------------------------------------------------------------------|
+| `nevis22_tasks.csv`    | the 106 tasks of NEVIS'22 in stream order (Table L), contradictions decided and noted |
+| `nevis22_datasets.csv` | their 97 data sets: where each is, how it is laid out, what is wrong with it   |
+| `nevis22_lists.csv`    | published lists that no rule gives: SHORT, TINY, DEBUG, …                      |
+| `layouts.toml`         | how each data set is read from its files (see nevis_stream.datasets.layouts)   |
+| `embedded.csv`         | data sets made of pictures that installed packages carry                       |
+| `shared.csv`           | small files of real data sets in the folder of shared data sets                |
+| `streams/*.csv`        | streams of these                                                               |
+"""
 
 import csv
 import functools
+import tomllib
 from pathlib import Path
+from typing import Any
 
 from nevis_stream.errors import BadInput
 
 _DIRECTORY = Path(__file__).parent
-_DATASETS = "datasets"
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
@@ -27,16 +39,52 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 @functools.cache
+def table(name: str) -> tuple[dict[str, str], ...]:
+    """Returns the rows of a carried table by its file's name without suffix."""
+    return tuple(read_csv(_DIRECTORY / f"{name}.csv"))
+
+
+@functools.cache
+def nevis22_datasets() -> dict[str, dict[str, str]]:
+    """Returns the rows of the 97 data sets by dataset_id."""
+    return {row["dataset_id"]: row for row in table("nevis22_datasets")}
+
+
+@functools.cache
+def shared() -> dict[str, dict[str, str]]:
+    """Returns the rows of the shared files by dataset_id."""
+    return {row["dataset_id"]: row for row in table("shared")}
+
+
+@functools.cache
+def layouts() -> dict[str, dict[str, Any]]:
+    """Returns by dataset_id how its files are read; a variant (`like`) is joined with the layout that it changes."""
+    rows = tomllib.loads((_DIRECTORY / "layouts.toml").read_text(encoding="utf-8"))
+    return {name: rows[row["like"]] | row if "like" in row else row for name, row in rows.items()}
+
+
+@functools.cache
 def datasets() -> dict[str, dict[str, str]]:
-    """Returns the catalogue's rows by dataset_id: name, kind, domain, num_classes, source, note."""
-    return {row["dataset_id"]: row for row in read_csv(_DIRECTORY / f"{_DATASETS}.csv")}
+    """Returns every known data set by dataset_id: name, kind, domain, num_classes (empty: as its files say), source."""
+    known = {row["dataset_id"]: row for row in table("embedded")}
+    domains = {row["dataset_id"]: row["domain"] for row in reversed(table("nevis22_tasks"))}
+    for name, row in nevis22_datasets().items():
+        known[name] = {
+            "name": row["paper_name"], "kind": "", "domain": domains[name], "num_classes": "", "source": f"nevis22:{name}",
+        }  # fmt: skip
+    for name, row in layouts().items():
+        if "like" in row:
+            known[name] = known[row["like"]] | {"source": f"nevis22:{name}"}
+    for name, row in shared().items():
+        known.setdefault(name, row | {"kind": "", "num_classes": "", "source": f"local:{name}"})
+    return known
 
 
-def stream_names() -> tuple[str, ...]:
-    """Returns the lower-case names of the streams that the package carries."""
-    return tuple(sorted(path.stem for path in _DIRECTORY.glob("*.csv") if path.stem != _DATASETS))
+def carried_streams() -> tuple[str, ...]:
+    """Returns the names of the streams that are csv files."""
+    return tuple(sorted(path.stem for path in (_DIRECTORY / "streams").glob("*.csv")))
 
 
 def stream_path(name: str) -> Path:
     """Returns the csv file of a carried stream."""
-    return _DIRECTORY / f"{name}.csv"
+    return _DIRECTORY / "streams" / f"{name}.csv"

@@ -45,15 +45,21 @@ class DataSet:
       kind: "single_label" or "multi_label".
       num_classes: number of class ids, some of which may have no sample.
       parts: samples by source part: {"all"}, {"train", "test"}, or any further of {"dev", "dev_test"}.
+      known_fingerprint: of prepared data, whose pictures need not be read for it.
+      local: whether it was imported from a file of the user's instead of being made from the published files.
     """
 
     dataset_id: str
     kind: str
     num_classes: int
     parts: Mapping[str, Samples]
+    known_fingerprint: str | None = None
+    local: bool = False
 
     def fingerprint(self) -> str:
         """Returns 64 hex digits that change when any pixel, label, id or part changes."""
+        if self.known_fingerprint is not None:
+            return self.known_fingerprint
         total = hashlib.sha256(f"{self.dataset_id}/{self.kind}/{self.num_classes}".encode())
         for name in sorted(self.parts):
             part = self.parts[name]
@@ -62,6 +68,29 @@ class DataSet:
             total.update(np.ascontiguousarray(part.labels).tobytes())
             total.update("\n".join(part.ids).encode())
         return total.hexdigest()
+
+    def with_classes(self, dataset_id: str, classes: Sequence[int]) -> "DataSet":
+        """Returns the samples of some classes, numbered anew in the order given; sample ids stay.
+
+        Raises:
+          BadInput: the data set is multi-label, or a class has no sample in some part.
+        """
+        if self.kind != SINGLE_LABEL:
+            raise BadInput(f"{self.dataset_id}: is multi-label; only single-label data sets can be split by class.")
+        position = np.full(self.num_classes, -1)
+        position[list(classes)] = np.arange(len(classes))
+        parts = {}
+        for name, samples in self.parts.items():
+            labels = position[samples.labels]
+            chosen = np.flatnonzero(labels >= 0)
+            if not len(chosen):
+                raise BadInput(f"{self.dataset_id}: part {name!r} has no sample of the classes {list(classes)}.")
+            taken = samples.take(chosen)
+            parts[name] = Samples(taken.images, labels[chosen].astype(np.int32), taken.ids)
+        inherited = None
+        if self.known_fingerprint is not None:
+            inherited = hashlib.sha256(f"{self.known_fingerprint}/{list(classes)}".encode()).hexdigest()
+        return DataSet(dataset_id, self.kind, len(classes), parts, inherited, self.local)
 
 
 def make_dataset(

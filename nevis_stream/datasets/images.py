@@ -54,18 +54,20 @@ class Images(Sequence):
         if (view, size) not in self._derived:
             out = np.empty((len(self), size, size, 3), np.uint8)
             for i in range(len(self)):
-                picture = self._picture(i)
-                if view == "center_cropped":
-                    width, height = picture.size
-                    side = min(height, width)
-                    left, top = (width - side) // 2, (height - side) // 2
-                    picture = picture.crop((left, top, left + side, top + side))
-                if picture.size != (size, size):
-                    picture = picture.resize((size, size), Image.Resampling.BILINEAR)
-                out[i] = np.asarray(picture)
+                out[i] = np.asarray(view_of(self._picture(i), view, size))
             out.setflags(write=False)
             self._derived[view, size] = out
         return self._derived[view, size]
+
+
+def view_of(picture: Image.Image, view: str, size: int) -> Image.Image:
+    """Returns a picture as `Images.resized` or `Images.center_cropped` (the name of the view) have it."""
+    if view == "center_cropped":
+        width, height = picture.size
+        side = min(height, width)
+        left, top = (width - side) // 2, (height - side) // 2
+        picture = picture.crop((left, top, left + side, top + side))
+    return picture if picture.size == (size, size) else picture.resize((size, size), Image.Resampling.BILINEAR)
 
 
 class ArrayImages(Images):
@@ -179,6 +181,10 @@ class EncodedImages(Images):
         return EncodedImages(
             [self._files[i] for i in indices], [self._names[i] for i in indices], self._sizes[indices]
         )
+
+    def file(self, index: int) -> tuple[bytes, str]:
+        """Returns the bytes and the name of a picture's file."""
+        return self._files[index], self._names[index]
 
     def content_hashes(self) -> list[bytes]:
         return [hashlib.sha256(data).digest() for data in self._files]

@@ -1,22 +1,80 @@
-"""Sources: where the bytes of a data set come from, as one string.
+"""Sources: where the samples of a data set come from, as one string.
 
-`embedded:NAME` is built from images that installed packages carry; `shared:PATH` lies below the folder of shared data sets
-(the environment's NEVIS_STREAM_SHARED, else `shared` beside the project); `file:PATH` is a file or directory of the user's.
+| source            | meaning                                                                                             |
+|-------------------|-----------------------------------------------------------------------------------------------------|
+| `embedded:NAME`   | built from images that installed packages carry                                                     |
+| `nevis22:ID`      | a data set of NEVIS'22: prepared from the published files, else `local:ID`                          |
+| `local:ID`        | prepared from a file of the user's, else its file in the folder of shared data sets, read as it is  |
+| `classes:ID.0-9`  | some classes of a data set; `ID.s3.0-9` in the order drawn with seed 3                              |
+| `shared:PATH`     | a file below the folder of shared data sets (NEVIS_STREAM_SHARED, else `shared` beside the project) |
+| `file:PATH`       | a file or directory of the user's                                                                   |
 """
 
+import dataclasses
+import functools
+import hashlib
 import os
+import re
+from dataclasses import dataclass
 from pathlib import Path
 
+from nevis_stream import catalogue
+from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.errors import BadInput, unknown
 
-SCHEMES = ("embedded", "shared", "file")
+SCHEMES = ("embedded", "nevis22", "local", "classes", "shared", "file")
+
+
+@dataclass(frozen=True)
+class State:
+    """How a data set stands on this machine.
+
+    Attributes:
+      name: "ready", "ready (local)", "ready (shared file)", "downloadable", "needs a manual step" or "source unknown".
+      advice: the one thing to do where it is not ready.
+    """
+
+    name: str
+    advice: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be learned from now."""
+        return self.name.startswith("ready")
 
 
 def shared_directory() -> Path:
     """Returns the folder of shared data sets; it need not exist."""
     named = os.environ.get("NEVIS_STREAM_SHARED")
     return Path(named) if named else Path(__file__).resolve().parents[3] / "shared"
+
+
+def state(source: str) -> State:
+    """Returns how a data set stands on this machine; reads no sample."""
+    scheme, _, rest = source.partition(":")
+    if scheme == "embedded":
+        return State("ready")
+    if scheme == "classes":
+        return state(f"nevis22:{_subset(rest)[0]}")
+    if scheme == "nevis22" and prepared.is_ready(rest, "published"):
+        return State("ready")
+    if scheme in ("nevis22", "local"):
+        if prepared.is_ready(rest, "local"):
+            return State("ready (local)")
+        known = catalogue.shared().get(rest)
+        if known and (shared_directory() / known["file"]).exists():
+            return State("ready (shared file)")
+        if scheme == "local" or rest not in catalogue.layouts():
+            return State("needs a manual step", f"python -m launch.data import FILE --task={rest}")
+        from nevis_stream.datasets.preparation import fetch
+
+        plan = fetch.plan(rest)
+        if plan.state == "downloadable":
+            return State(plan.state, f"python -m launch.data prepare --task={rest}")
+        return State(plan.state, plan.advice)
+    path = shared_directory() / rest if scheme == "shared" else Path(rest)
+    return State("ready") if path.exists() else State("needs a manual step", f"put the file {path} there")
 
 
 def load(dataset_id: str, source: str, kind: str | None = None, num_classes: int | None = None) -> DataSet:
@@ -36,7 +94,20 @@ def load(dataset_id: str, source: str, kind: str | None = None, num_classes: int
         from nevis_stream.datasets import embedded
 
         return embedded.build(rest)
-    from nevis_stream.datasets.readers import read
+    if scheme == "classes":
+        base, classes = _subset(rest)
+        return _whole(base).with_classes(dataset_id, classes)
+    if scheme == "nevis22" and prepared.is_ready(rest, "published"):
+        return prepared.load(rest, "published")
+    if scheme in ("nevis22", "local"):
+        if prepared.is_ready(rest, "local"):
+            return prepared.load(rest, "local")
+        known = catalogue.shared().get(rest)
+        if known is None or not (shared_directory() / known["file"]).exists():
+            raise BadInput(f"data set {dataset_id!r} is not on this machine: {state(source).advice}")
+        read = load(dataset_id, f"shared:{known['file']}", known["kind"], int(known["num_classes"]))
+        return dataclasses.replace(read, local=True)
+    from nevis_stream.datasets.readers import read as read_file
 
     if scheme == "shared":
         path = shared_directory() / rest
@@ -45,7 +116,24 @@ def load(dataset_id: str, source: str, kind: str | None = None, num_classes: int
                 f"data set {dataset_id!r}: {path} is not there. Put the file there, or name the folder of shared data "
                 "sets in the environment variable NEVIS_STREAM_SHARED."
             )
-        return read(path, dataset_id, kind, num_classes)
+        return read_file(path, dataset_id, kind, num_classes)
     if scheme == "file":
-        return read(Path(rest), dataset_id, kind, num_classes)
+        return read_file(Path(rest), dataset_id, kind, num_classes)
     raise BadInput(f"data set {dataset_id!r}: {unknown('source scheme', scheme, SCHEMES)}")
+
+
+@functools.lru_cache(maxsize=1)
+def _whole(dataset_id: str) -> DataSet:
+    """The data set of which many tasks take some classes each."""
+    return load(dataset_id, f"nevis22:{dataset_id}")
+
+
+def _subset(text: str) -> tuple[str, list[int]]:
+    """Parses `cifar100.0-9` or `cifar100.s3.0-9`: data set and class ids."""
+    match = re.fullmatch(r"(?P<dataset>[^.]+)(?:\.s(?P<seed>\d+))?\.(?P<first>\d+)-(?P<last>\d+)", text)
+    if match is None or match["dataset"] not in catalogue.nevis22_datasets():
+        raise BadInput(f"source classes:{text}: expected DATASET.FIRST-LAST or DATASET.sSEED.FIRST-LAST.")
+    classes = list(range(int(catalogue.nevis22_datasets()[match["dataset"]]["num_classes"])))
+    if match["seed"] is not None:
+        classes.sort(key=lambda c: hashlib.sha256(f"classes/{match['seed']}/{c}".encode()).digest())
+    return match["dataset"], classes[int(match["first"]) : int(match["last"]) + 1]

@@ -13,12 +13,14 @@ of NEVIS'22's reference code. That code draws a split for each sample; here the 
 
 import hashlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, Samples
 from nevis_stream.errors import BadInput, DataWarning
+
+SPLITS = ("train", "dev", "dev_test", "test")
 
 # By the parts of the source: for each part, the percentage of it that goes to each split.
 _RULES: Mapping[frozenset[str], Mapping[str, Mapping[str, int]]] = {
@@ -46,20 +48,76 @@ def divide(dataset: DataSet) -> dict[str, Samples]:
     Warns:
       DataWarning: classes of dev_test or test that never occur in train; pictures of 1×1 pixels.
     """
-    rule = _RULES.get(frozenset(dataset.parts))
-    if rule is None:
-        valid = "; ".join(", ".join(sorted(parts)) for parts in _RULES)
-        found = ", ".join(sorted(dataset.parts)) or "(none)"
-        raise BadInput(
-            f"{dataset.dataset_id}: has the parts {found}. Valid sets of parts: {valid}."
-        )
+    rule = _rule(dataset.dataset_id, dataset.parts)
     found = {}
     for part, percentages in rule.items():
-        found |= _split(dataset.dataset_id, part, dataset.parts[part], percentages)
-    splits = {name: found[name] for name in ("train", "dev", "dev_test", "test")}
+        samples = dataset.parts[part]
+        if len(percentages) == 1:
+            found |= dict.fromkeys(percentages, samples)
+            continue
+        positions = _positions(dataset.dataset_id, part, np.asarray(samples.ids, object), percentages)
+        found |= {name: samples.take(np.sort(chosen)) for name, chosen in positions.items()}
+    splits = {name: found[name] for name in SPLITS}
     _warn_of_unseen_classes(dataset, splits)
     _warn_of_single_pixels(dataset)
     return splits
+
+
+def assign(
+    dataset_id: str,
+    parts: np.ndarray,
+    ids: Sequence[str],
+    rule: Mapping[str, Mapping[str, int]] | None = None,
+    strata: np.ndarray | None = None,
+) -> dict[str, np.ndarray]:
+    """Divides samples as `divide` does, but by a rule of their own where one is given.
+
+    Args:
+      dataset_id: named in errors.
+      parts: str[n], the source part of each sample.
+      ids: n sample ids.
+      rule: by source part the percentage of it that goes to each split; None for the usual rule.
+      strata: int[n]; where given, each stratum (class) is divided for itself.
+
+    Returns:
+      int[k] positions of each split, in the order of the sha256 of the ids.
+
+    Raises:
+      BadInput: parts that the rule does not name, or an empty split.
+    """
+    present = set(parts.tolist())
+    rule = rule or _rule(dataset_id, present)
+    if set(rule) != present:
+        raise BadInput(f"{dataset_id}: has the parts {', '.join(sorted(present))}; expected: {', '.join(sorted(rule))}.")
+    names = np.asarray(ids, object)
+    found: dict[str, list[np.ndarray]] = {name: [] for name in SPLITS}
+    for part, percentages in rule.items():
+        of_part = np.flatnonzero(parts == part)
+        groups = [of_part]
+        if strata is not None and len(percentages) > 1:
+            groups = [of_part[strata[of_part] == value] for value in np.unique(strata[of_part])]
+        for group in groups:
+            divided = _positions(dataset_id, part, names[group], percentages, may_be_empty=len(groups) > 1)
+            for name, positions in divided.items():
+                found[name].append(group[positions])
+    joined = {name: np.concatenate(pieces or [np.zeros(0, int)]) for name, pieces in found.items()}
+    empty = [name for name, positions in joined.items() if not len(positions)]
+    if empty:
+        raise BadInput(f"{dataset_id}: split {', '.join(empty)} would be empty.")
+    return {name: positions[np.argsort(_hashes(names[positions]), kind="stable")] for name, positions in joined.items()}
+
+
+def _rule(dataset_id: str, parts: Iterable[str]) -> Mapping[str, Mapping[str, int]]:
+    rule = _RULES.get(frozenset(parts))
+    if rule is None:
+        valid = "; ".join(", ".join(sorted(parts)) for parts in _RULES)
+        found = ", ".join(sorted(parts)) or "(none)"
+        raise BadInput(f"{dataset_id}: has the parts {found}. Valid sets of parts: {valid}.")
+    return rule
+
+
+def _hashes(ids: np.ndarray) -> np.ndarray:
+    return np.asarray([hashlib.sha256(sample_id.encode()).digest() for sample_id in ids.tolist()], "S32")
 
 
 def sizes(n: int, percentages: Mapping[str, int]) -> dict[str, int]:
@@ -74,27 +132,21 @@ def sizes(n: int, percentages: Mapping[str, int]) -> dict[str, int]:
     return size
 
 
-def _split(
-    dataset_id: str, part: str, samples: Samples, percentages: Mapping[str, int]
-) -> dict[str, Samples]:
-    n = len(samples)
+def _positions(
+    dataset_id: str, part: str, ids: np.ndarray, percentages: Mapping[str, int], may_be_empty: bool = False
+) -> dict[str, np.ndarray]:
+    n = len(ids)
     wanted = sizes(n, percentages)
     empty = [name for name, size in wanted.items() if size == 0]
-    if empty:
+    if empty and not may_be_empty:
         least = next(k for k in range(n + 1, 1000) if all(sizes(k, percentages).values()))
         raise BadInput(
             f"{dataset_id}: part {part!r} has n = {n} samples, which leaves split "
             f"{', '.join(empty)} empty; it needs at least {least}."
         )
-    if len(wanted) == 1:
-        return dict.fromkeys(wanted, samples)
-    keys = [hashlib.sha256(sample_id.encode()).digest() for sample_id in samples.ids]
-    order = np.asarray(sorted(range(n), key=keys.__getitem__))
+    order = np.argsort(_hashes(ids), kind="stable")
     ends = np.cumsum(list(wanted.values()))[:-1]
-    return {
-        name: samples.take(np.sort(indices))
-        for name, indices in zip(wanted, np.split(order, ends), strict=True)
-    }
+    return dict(zip(wanted, np.split(order, ends), strict=True))
 
 
 def _warn_of_unseen_classes(dataset: DataSet, splits: Mapping[str, Samples]) -> None:

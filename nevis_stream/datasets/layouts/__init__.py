@@ -1,0 +1,64 @@
+"""Readers of raw layouts: from a folder of unpacked files to examples.
+
+A module of this package has `READERS`, functions by name: `read(tree, **options) -> Iterator[Example]`. `tree` is the folder;
+the options stand in `catalogue/layouts.toml`. A reader yields class ids as integers, class names as strings (they are sorted
+into ids later, numbers by value), scores as floats (cut into bins later) and, for multi label, sets of these.
+
+| module          | raw layout                                                             |
+|-----------------|------------------------------------------------------------------------|
+| paths           | class, part or number of a picture stand in its path                    |
+| table           | a text table names pictures and labels: lists, csv, tsv                 |
+| companion       | a file beside each picture tells its score; lists of scores; poses      |
+| matlab          | .mat files: lists of ids, records, counts, arrays                       |
+| voc             | PASCAL VOC: annotations in xml, lists by class, crops of people         |
+| coco            | COCO json                                                               |
+| binary          | idx, cifar, stl, gnt, norb, hdf5: pixels in formats of their own        |
+| numbers         | pixels as text: rows of numbers, libsvm                                 |
+| attributes      | attributes of classes; regions of pictures; ImageNet's validation part  |
+"""
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from nevis_stream.datasets.layouts.tree import Example, Tree
+from nevis_stream.errors import BadInput, unknown
+
+__all__ = ["Example", "Tree", "read", "readers"]
+
+
+@functools.cache
+def readers() -> dict[str, Callable[..., Iterator[Example]]]:
+    """Returns every reader by its name."""
+    found: dict[str, Callable[..., Iterator[Example]]] = {}
+    for module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+        found |= getattr(importlib.import_module(f"{__name__}.{module}"), "READERS", {})
+    return found
+
+
+def read(tree: Tree, layout: Mapping[str, Any]) -> list[Example]:
+    """Reads a folder as a layout of `catalogue/layouts.toml` says.
+
+    Returns:
+      The examples by part and key; keys are unique in their part.
+
+    Raises:
+      BadInput: an unknown reader, a missing file, or files that are not as the layout says.
+    """
+    examples: list[Example] = []
+    for options in layout["read"]:
+        options = dict(options)
+        name = options.pop("reader")
+        if name not in readers():
+            raise BadInput(f"layouts.toml: {unknown('reader', name, readers())}")
+        before = len(examples)
+        examples += readers()[name](tree, **options)
+        if len(examples) == before:
+            raise BadInput(f"{tree.root}: reader {name!r} found no picture; is this the right archive? {_described(options)}")
+    return sorted(examples, key=lambda example: (example.part, example.key))
+
+
+def _described(options: Mapping[str, Any]) -> str:
+    return "Expected: " + "; ".join(f"{key} = {value}" for key, value in options.items() if key in ("pattern", "image", "root"))

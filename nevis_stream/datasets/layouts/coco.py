@@ -1,0 +1,47 @@
+"""COCO json: one example for each annotated box, or for each picture."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from nevis_stream.datasets.layouts.tree import Example, Tree, fill
+from nevis_stream.datasets.pictures import Crop, FilePicture
+from nevis_stream.errors import BadInput
+
+
+def coco(
+    tree: Tree, *, sets: Sequence[Mapping[str, str]], crop: bool = False, min_side: int = 0
+) -> Iterator[Example]:
+    """Reads annotations.
+
+    Args:
+      tree: the folder.
+      sets: {part, images, annotations}: `images` is a template with the fields of a picture's entry.
+      crop: one example a box, its class id the category id - 1; else one a picture, with the name of its last category.
+      min_side: boxes narrower or lower than this are left out, in pixels.
+    """
+    for entry in sets:
+        file = tree.path(entry["annotations"])
+        try:
+            content = json.loads(file.read_bytes())
+            pictures = {picture["id"]: picture for picture in content["images"]}
+            annotations = content["annotations"]
+        except (ValueError, KeyError) as error:
+            raise BadInput(f"{file}: cannot be read as COCO json ({error!r}).") from None
+        names = {category["id"]: category["name"] for category in content["categories"]}
+        labels: dict[str, str] = {}
+        for annotation in annotations:
+            name = fill(entry["images"], pictures[annotation["image_id"]])
+            if not crop:
+                labels[name] = names[annotation["category_id"]]
+                continue
+            left, top, width, height = annotation["bbox"]
+            if width < min_side or height < min_side:
+                continue
+            box = (round(left), round(top), round(left + width), round(top + height))
+            label = annotation["category_id"] - 1
+            yield Example(entry["part"], f"{name}#{annotation['id']:012d}", Crop(tree.path(name), box), label)
+        for name, label in labels.items():
+            yield Example(entry["part"], name, FilePicture(tree.path(name)), label)
+
+
+READERS = {"coco": coco}

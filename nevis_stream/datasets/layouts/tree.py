@@ -1,0 +1,134 @@
+"""A folder of unpacked files, and the examples that readers make of it."""
+
+import functools
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nevis_stream.datasets.pictures import Picture
+from nevis_stream.errors import BadInput, unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One picture with its label as the raw data set tells it.
+
+    Attributes:
+      part: where it comes from: all, train, dev, dev_test, test, or a part that `splits` names.
+      key: unique in the part; examples are numbered in its order.
+      picture: the pixels.
+      label: a class id (int), a class name (str), a score (float), or a set of ids or names (multi label).
+    """
+
+    part: str
+    key: str
+    picture: Picture
+    label: Any
+
+
+class Tree:
+    """A folder with names relative to it, `/` between folders.
+
+    Args:
+      root: the folder.
+    """
+
+    def __init__(self, root: Path):
+        self.root = root
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all files, sorted, without hidden ones."""
+        found = (
+            Path(folder).joinpath(file).relative_to(self.root).as_posix()
+            for folder, _, files in os.walk(self.root, followlinks=True)
+            for file in files
+        )
+        return tuple(sorted(name for name in found if not any(part.startswith(".") for part in name.split("/"))))
+
+    @functools.cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    @functools.cached_property
+    def _by_base(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in self.names:
+            found.setdefault(name.rpartition("/")[2], []).append(name)
+        return found
+
+    def path(self, name: str) -> Path:
+        """Returns the path of a file.
+
+        Raises:
+          BadInput: it is not there.
+        """
+        if name not in self._known:
+            near = self._by_base.get(name.rpartition("/")[2])
+            there = f"; {near[0]} is there" if near else ""
+            raise BadInput(f"{self.root}: no file {name!r}{there}.")
+        return self.root / name
+
+    def matching(self, glob: str) -> list[str]:
+        """Returns the names that match a pattern in which `*` stays inside a folder and `**` does not."""
+        pattern, base = re.compile(_regex(glob)), glob.rpartition("/")[2]
+        names = self.names if any(char in base for char in "*[") else self._by_base.get(base, ())
+        return [name for name in names if pattern.fullmatch(name)]
+
+    def some(self, glob: str) -> list[str]:
+        """Like `matching`, but nothing found is an error."""
+        found = self.matching(glob)
+        if not found:
+            raise BadInput(f"{self.root}: no file {glob!r}.")
+        return found
+
+    def one(self, glob: str) -> Path:
+        """Returns the only file that matches.
+
+        Raises:
+          BadInput: there is none, or more than one.
+        """
+        found = self.some(glob)
+        if len(found) > 1:
+            raise BadInput(f"{self.root}: {len(found)} files match {glob!r}, one is needed: {', '.join(found[:3])}, …")
+        return self.root / found[0]
+
+    def lines(self, glob: str) -> list[str]:
+        """Returns the lines of the only text file that matches, without empty ones."""
+        text = self.one(glob).read_bytes().decode("utf-8-sig", errors="replace")
+        return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
+
+
+def _regex(glob: str) -> str:
+    """`fnmatch` lets `*` cross folders; here only `**` does."""
+    out, i = "", 0
+    while i < len(glob):
+        if glob.startswith("**/", i):
+            out, i = out + "(?:.*/)?", i + 3
+        elif glob[i] == "*":
+            out, i = out + "[^/]*", i + 1
+        elif glob[i] == "[":
+            end = glob.index("]", i)
+            out, i = out + glob[i : end + 1], end + 1
+        else:
+            out, i = out + re.escape(glob[i]), i + 1
+    return out
+
+
+def fill(template: str, row: Mapping[str, Any]) -> str:
+    """Returns the template with `{column}` replaced by the row's values; `{number:04d}` formats a number.
+
+    Raises:
+      BadInput: the row has no such column.
+    """
+
+    def value(match: re.Match) -> str:
+        column, _, form = match[1].partition(":")
+        if column not in row:
+            raise BadInput(unknown("column", column, row))
+        return format(int(row[column]), form) if form else str(row[column])
+
+    return re.sub(r"\{([^}]+)\}", value, template)

@@ -1,0 +1,82 @@
+"""PASCAL VOC: the classes of annotated objects, lists of one class each, crops of acting people."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from nevis_stream.datasets.layouts.tree import Example, Tree, fill
+from nevis_stream.datasets.pictures import Crop, FilePicture
+from nevis_stream.errors import BadInput
+
+MIN_CROP = 2
+
+
+def _objects(path: Path) -> list[ElementTree.Element]:
+    try:
+        return ElementTree.parse(path).getroot().findall("object")
+    except ElementTree.ParseError as error:
+        raise BadInput(f"{path}: cannot be read as xml ({error}).") from None
+
+
+def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
+    """Reads pictures with the set of classes of their annotated objects.
+
+    Args:
+      tree: the folder.
+      images: template of a picture's name below the root, with `{id}`.
+      sets: {part, root, list}: the ids of a part stand in a file, one a line.
+    """
+    for entry in sets:
+        for line in tree.lines(f"{entry['root']}/{entry['list']}"):
+            number = line.split()[0]
+            path = tree.path(f"{entry['root']}/{fill(images, {'id': number})}")
+            objects = _objects(tree.path(f"{entry['root']}/Annotations/{number}.xml"))
+            yield Example(entry["part"], number, FilePicture(path), frozenset(o.findtext("name") for o in objects))
+
+
+def voc_lists(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]], kind: str) -> Iterator[Example]:
+    """Reads pictures from one list a class, with 1, 0 or -1 beside each id.
+
+    Args:
+      tree: the folder.
+      images: template of a picture's name below the root, with `{id}`.
+      sets: {part, root, lists}: `lists` is a regular expression with the group `label`.
+      kind: "last": of several classes the last by name; "all": all of them.
+    """
+    for entry in sets:
+        found: dict[str, set[str]] = {}
+        for name in tree.names:
+            match = re.fullmatch(re.escape(entry["root"]) + "/" + entry["lists"], name)
+            for line in tree.lines(name) if match else ():
+                number, present = line.split()[:2]
+                if present == "1":
+                    found.setdefault(number, set()).add(match["label"])
+        for number in sorted(found):
+            path = tree.path(f"{entry['root']}/{fill(images, {'id': number})}")
+            label = max(found[number]) if kind == "last" else frozenset(found[number])
+            yield Example(entry["part"], number, FilePicture(path), label)
+
+
+def voc_actions(tree: Tree, *, root: str, list: str) -> Iterator[Example]:
+    """Reads one crop for each person whose actions are annotated, with the set of those actions.
+
+    Args:
+      tree: the folder.
+      root: folder of the development kit's year.
+      list: file with the pictures' ids.
+    """
+    for number in sorted({line.split()[0] for line in tree.lines(f"{root}/{list}")}):
+        path = tree.path(f"{root}/JPEGImages/{number}.jpg")
+        for position, person in enumerate(_objects(tree.path(f"{root}/Annotations/{number}.xml"))):
+            actions, box = person.find("actions"), person.find("bndbox")
+            if actions is None or box is None:
+                continue
+            left, top, right, bottom = (round(float(box.findtext(side))) for side in ("xmin", "ymin", "xmax", "ymax"))
+            if right - left < MIN_CROP or bottom - top < MIN_CROP:
+                continue
+            active = frozenset(action.tag for action in actions if float(action.text) == 1)
+            yield Example("all", f"{number}#{position:03d}", Crop(path, (left, top, right, bottom)), active)
+
+
+READERS = {"voc_objects": voc_objects, "voc_lists": voc_lists, "voc_actions": voc_actions}

@@ -1,0 +1,119 @@
+"""Pictures of a raw data set where they are: in a file, in a box of one, or in an array; opened only when needed."""
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from PIL import Image
+
+from nevis_stream.errors import BadInput
+
+
+class Picture(Protocol):
+    """One picture of a raw data set.
+
+    Attributes:
+      name: what an error message calls it.
+    """
+
+    name: str
+
+    def open(self) -> Image.Image:
+        """Returns the decoded picture.
+
+        Raises:
+          BadInput: it cannot be decoded.
+        """
+        ...
+
+    def encoded(self) -> bytes | None:
+        """Returns the bytes of its file, or None where it is no file of its own."""
+        ...
+
+
+def _decode(name: str, source) -> Image.Image:
+    try:
+        picture = Image.open(source)
+        picture.load()
+    except Exception as error:
+        raise BadInput(f"{name}: cannot be read as an image ({error}). Replace the file, or fetch the archive again.") from None
+    if len(picture.getbands()) == 2:
+        picture = picture.convert(picture.getbands()[0])
+    return picture
+
+
+@dataclass(frozen=True, slots=True)
+class FilePicture(Picture):
+    """A picture that is an image file."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """What an error message calls it."""
+        return str(self.path)
+
+    def open(self) -> Image.Image:
+        return _decode(self.name, self.path)
+
+    def encoded(self) -> bytes | None:
+        return self.path.read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class BytesPicture(Picture):
+    """A picture that is an image file held in memory."""
+
+    data: bytes
+    name: str
+
+    def open(self) -> Image.Image:
+        return _decode(self.name, io.BytesIO(self.data))
+
+    def encoded(self) -> bytes | None:
+        return self.data
+
+
+@dataclass(frozen=True, slots=True)
+class Crop(Picture):
+    """A box of an image file: left, top, right, bottom in pixels, cut to the picture."""
+
+    path: Path
+    box: tuple[int, int, int, int]
+
+    @property
+    def name(self) -> str:
+        """What an error message calls it."""
+        return f"{self.path}, box {self.box}"
+
+    def open(self) -> Image.Image:
+        picture = _decode(str(self.path), self.path)
+        left, top, right, bottom = self.box
+        return picture.crop((max(0, left), max(0, top), min(right, picture.width), min(bottom, picture.height)))
+
+    def encoded(self) -> bytes | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPicture(Picture):
+    """Pixels that a function returns: uint8[h, w] or [h, w, 3]."""
+
+    pixels: Callable[[], np.ndarray]
+    name: str
+
+    def open(self) -> Image.Image:
+        return Image.fromarray(np.ascontiguousarray(self.pixels()))
+
+    def encoded(self) -> bytes | None:
+        return None
+
+
+def rows_of(array: np.ndarray, name: str) -> list[ArrayPicture]:
+    """Returns one picture for each entry of uint8[n, h, w(, c)]; a single channel is dropped."""
+    if array.ndim == 4 and array.shape[3] == 1:
+        array = array[..., 0]
+    return [ArrayPicture(lambda i=i: array[i], f"{name}[{i}]") for i in range(len(array))]

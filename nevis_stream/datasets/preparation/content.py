@@ -1,0 +1,161 @@
+"""What a data set will consist of: examples examined, freed of exact duplicates and divided into four splits."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.datasets import duplicates
+from nevis_stream.datasets.labels import arranged, class_ids
+from nevis_stream.datasets.layouts.tree import Example
+from nevis_stream.datasets.pictures import Picture
+from nevis_stream.datasets.splits import assign
+from nevis_stream.errors import BadInput
+
+Progress = Callable[[str, int, int], None]
+"""Told a stage, how much of it is done, and of how much."""
+
+_EVERY = 256  # examples between two reports of progress
+
+
+@dataclass(frozen=True)
+class Split:
+    """The samples of a split in the order in which they are stored: that of the sha256 of their ids.
+
+    Attributes:
+      pictures: the pictures.
+      tensors: labels, sizes, part, index, sha256, dhash as `prepared.index` returns them.
+    """
+
+    pictures: Sequence[Picture]
+    tensors: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Content:
+    """A data set ready to be written.
+
+    Attributes:
+      dataset_id: its name.
+      kind: "single_label" or "multi_label".
+      num_classes: number of class ids.
+      class_names: in the order of the ids, where classes have names.
+      channels: 1 or 3, as stored.
+      parts: names of the source parts, as `part` in the tensors numbers them.
+      splits: by name.
+      facts: what prepared.json says besides: counts found, duplicates, unreadable files.
+    """
+
+    dataset_id: str
+    kind: str
+    num_classes: int
+    class_names: Sequence[str]
+    channels: int
+    parts: Sequence[str]
+    splits: Mapping[str, Split]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hex digits that change with any pixel, label, id or split."""
+        total = hashlib.sha256(f"{self.dataset_id}/{self.kind}/{self.num_classes}/{list(self.parts)}".encode())
+        for name, split in self.splits.items():
+            total.update(f"/{name}/".encode())
+            for tensor in ("labels", "part", "index", "sha256"):
+                total.update(np.ascontiguousarray(split.tensors[tensor]).tobytes())
+        return total.hexdigest()
+
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        """Height and width, where all pictures have the same."""
+        sizes = np.concatenate([split.tensors["sizes"] for split in self.splits.values()])
+        return None if (sizes != sizes[0]).any() else (int(sizes[0, 0]), int(sizes[0, 1]))
+
+
+def from_examples(
+    dataset_id: str,
+    examples: Sequence[Example],
+    layout: Mapping[str, Any],
+    kind: str,
+    num_classes: int,
+    channels: int,
+    origin: str,
+    progress: Progress,
+) -> Content:
+    """Examines all pictures, removes exact duplicates and divides the rest.
+
+    Args:
+      dataset_id: its name.
+      examples: as a reader found them.
+      layout: a table of layouts.toml, or {} for the usual rules.
+      kind: "single_label" or "multi_label".
+      num_classes: as the catalogue says.
+      channels: as the catalogue says; 3 is stored where a picture has colours.
+      origin: named in error messages.
+      progress: told how far it is.
+
+    Raises:
+      BadInput: a corrupt picture (unless the layout skips them), missing classes, or parts that no rule divides.
+    """
+    skip = layout.get("skip_examples")
+    if skip:
+        names = skip.split("|")
+        examples = [e for e in examples if not any(name in e.key for name in names)]
+    examples = arranged(examples, layout, dataset_id)
+    parts = list(dict.fromkeys(example.part for example in examples))
+    numbers: Counter = Counter()
+    facts, kept, index, unreadable, grey = [], [], [], [], True
+    for position, example in enumerate(examples):
+        if position % _EVERY == 0:
+            progress("examine", position, len(examples))
+        try:
+            opened = example.picture.open()
+        except BadInput:
+            if layout.get("unreadable") != "skip":
+                raise
+            unreadable.append(example.picture.name)
+            continue
+        known = duplicates.examine(opened)
+        if min(known.height, known.width) < 1:
+            raise BadInput(f"{example.picture.name}: is a picture without pixels.")
+        grey = grey and opened.mode in ("L", "1", "I;16")
+        kept.append(example)
+        facts.append(known)
+        index.append(numbers[example.part])
+        numbers[example.part] += 1
+    if not kept:
+        raise BadInput(f"{origin}: no picture of it can be read.")
+    labels, classes, names = class_ids(kept, layout, kind, num_classes, origin)
+    tensors = {
+        "labels": labels,
+        "sizes": np.asarray([(f.height, f.width) for f in facts], np.int32),
+        "part": np.asarray([parts.index(example.part) for example in kept], np.uint8),
+        "index": np.asarray(index, np.int32),
+        "sha256": np.frombuffer(b"".join(f.sha256 for f in facts), np.uint8).reshape(-1, 32),
+        "dhash": np.asarray([f.dhash for f in facts], np.uint64),
+    }
+    part_names = np.asarray([example.part for example in kept])
+    hashes = np.asarray([f.sha256 for f in facts], object)
+    stays, removed = duplicates.exact(part_names, hashes, labels)
+    left = np.flatnonzero(stays)
+    ids = [f"{dataset_id}/{part_names[i]}/{index[i]}" for i in left]
+    strata = labels[left] if layout.get("stratify") else None
+    divided = assign(dataset_id, part_names[left], ids, layout.get("splits"), strata)
+    splits = {}
+    for name, positions in divided.items():
+        order = left[positions]
+        splits[name] = Split([kept[i].picture for i in order], {key: tensor[order] for key, tensor in tensors.items()})
+    found = {
+        "found": dict(sorted(numbers.items())),
+        "classes_with_samples": int(len(np.unique(labels)) if labels.ndim == 1 else labels.any(axis=0).sum()),
+        "exact_duplicates_removed": removed,
+        "near_duplicates_of_train": duplicates.near({name: s.tensors["dhash"] for name, s in splits.items()}),
+        "unreadable": unreadable,
+        "splits": {name: len(split.pictures) for name, split in splits.items()},
+    }
+    return Content(
+        dataset_id, kind, classes, names, 1 if channels == 1 and grey else 3, parts, splits, found
+    )

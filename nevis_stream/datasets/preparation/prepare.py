@@ -1,0 +1,198 @@
+"""Prepares one data set: a catalogue row from its files, or a file of the user's."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nevis_stream import catalogue
+from nevis_stream.datasets import layouts, prepared
+from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
+from nevis_stream.datasets.images import EncodedImages
+from nevis_stream.datasets.layouts.tree import Example, Tree
+from nevis_stream.datasets.pictures import ArrayPicture, BytesPicture
+from nevis_stream.datasets.preparation import fetch
+from nevis_stream.datasets.preparation.content import Content, Progress, from_examples
+from nevis_stream.datasets.preparation.unpack import unpack, unpack_nested
+from nevis_stream.datasets.preparation.write import write
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.storage import exclusive
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """A `Progress` that tells nobody."""
+
+
+def gather(
+    dataset_id: str, places: list[Path], *, download: bool = True, verified: bool = True, progress: Progress = silent
+) -> dict[str, Path]:
+    """Returns the files of a catalogue data set by name: from `places`, from earlier downloads, else downloaded.
+
+    Raises:
+      BadInput: a file is missing (the message is the one thing to do) or has another checksum than the published one.
+    """
+    if dataset_id not in catalogue.layouts():
+        raise BadInput(unknown("data set", dataset_id, catalogue.layouts()))
+    plan = fetch.plan(dataset_id)
+    kept = prepared.data_root() / "downloads" / catalogue.layouts()[dataset_id].get("like", dataset_id)
+    found: dict[str, Path] = {}
+    for number, source in enumerate(plan.sources):
+        progress("fetch", number, len(plan.sources))
+        path = fetch.find(source, [*places, *(place / kept.name for place in places), kept])
+        if path is None and not source.optional:
+            if plan.state != "downloadable" or not download:
+                raise BadInput(f"{dataset_id}: {source.file} is missing: {plan.advice}.")
+            try:
+                path = fetch.download(source, kept)
+            except BadInput as error:
+                raise BadInput(f"{dataset_id}: {error} Or {plan.advice}.") from None
+        elif path is not None and verified and not source.optional:
+            fetch.verify(path, source.md5)
+        if path is not None and not source.optional:
+            found[source.file] = path
+    return found
+
+
+def content(dataset_id: str, files: dict[str, Path], work: Path, progress: Progress = silent) -> Content:
+    """Unpacks the files of a catalogue data set into `work` and reads, examines and divides its samples.
+
+    Raises:
+      BadInput: files that are damaged or not as the layout says.
+    """
+    layout = catalogue.layouts()[dataset_id]
+    row = catalogue.nevis22_datasets()[layout.get("like", dataset_id)]
+    for number, path in enumerate(files.values()):
+        progress("unpack", number, len(files))
+        unpack(path, work)
+    unpack_nested(work, layout.get("unpack", ()))
+    progress("read", 0, 1)
+    examples = layouts.read(Tree(work), layout)
+    return from_examples(
+        dataset_id,
+        examples,
+        layout,
+        row["kind"],
+        int(row["num_classes"]),
+        int(row["channels"]),
+        dataset_id,
+        progress,
+    )
+
+
+def prepare(
+    dataset_id: str,
+    places: list[Path] = [],  # noqa: B006 - never changed
+    *,
+    form: str = prepared.ARRAY_RECORD,
+    download: bool = True,
+    verified: bool = True,
+    force: bool = False,
+    progress: Progress = silent,
+) -> Path:
+    """Prepares a data set of the catalogue; returns its directory. What is ready already is left as it is.
+
+    Fetched and unpacked files are kept until it is ready, so that a second try goes on from there.
+
+    Args:
+      dataset_id: one of the 97, or a named variant of one.
+      places: folders with files that the user has.
+      form: "array_record" or "raw".
+      download: whether missing files may be downloaded.
+      verified: whether published checksums must hold.
+      force: whether to prepare again what is ready.
+      progress: told how far it is.
+
+    Raises:
+      NevisStreamError: says the one thing to do.
+    """
+    if prepared.is_ready(dataset_id, "published") and not force:
+        return prepared.directory(dataset_id, "published")
+    layout = catalogue.layouts().get(dataset_id, {})
+    files = gather(dataset_id, places, download=download, verified=verified, progress=progress)
+    work = prepared.data_root() / "unpacked" / dataset_id
+    with exclusive(work.with_name(f"{dataset_id}.lock")):
+        made = content(dataset_id, files, work, progress)
+        facts = {
+            "name": catalogue.datasets()[dataset_id]["name"],
+            "note": layout.get("note", ""),
+            "sources": [_source(name, path) for name, path in files.items()],
+            "checksums": "published MD5 where there is one" if verified else "not compared",
+        }
+        directory = write(made, "published", facts, form, progress)
+        shutil.rmtree(work, ignore_errors=True)
+    return directory
+
+
+def _source(name: str, path: Path) -> dict[str, Any]:
+    if path.is_dir():
+        return {"file": name, "folder": True}
+    return {"file": name, "bytes": path.stat().st_size, "sha256": prepared.file_sha256(path)}
+
+
+def import_file(
+    path: Path,
+    dataset_id: str,
+    *,
+    kind: str | None = None,
+    year: int | None = None,
+    domain: str | None = None,
+    form: str = prepared.ARRAY_RECORD,
+    progress: Progress = silent,
+) -> Path:
+    """Prepares an .npz, a folder of images or a zip with labels.csv as a local data set; returns its directory.
+
+    Args:
+      path: the file or folder; it brings its own number of classes.
+      dataset_id: one of the catalogue, for which it stands then (marked as local), or a new one.
+      kind: "single_label" or "multi_label", or None to infer it.
+      year: of the task, for a new one.
+      domain: of the task, for a new one.
+      form: "array_record" or "raw".
+      progress: told how far it is.
+
+    Raises:
+      BadInput: nothing that can be read is there.
+    """
+    from nevis_stream.datasets.readers import read
+
+    progress("read", 0, 1)
+    dataset = read(path, dataset_id, kind, None)
+    known = catalogue.datasets().get(dataset_id, {})
+    facts = {
+        "name": known.get("name", dataset_id),
+        "note": "imported; does not stand for the published task" if known else "imported",
+        "sources": [_source(path.name, path)],
+        "domain": domain or known.get("domain", "unstated"),
+        "year": year,
+    }
+    made = from_examples(
+        dataset_id,
+        _examples(dataset),
+        {"populated": "any"},
+        dataset.kind,
+        dataset.num_classes,
+        1,
+        str(path),
+        progress,
+    )
+    return write(made, "local", facts, form, progress)
+
+
+def _examples(dataset: DataSet) -> list[Example]:
+    found = []
+    for part, samples in dataset.parts.items():
+        images = samples.images
+        for index, label in enumerate(samples.labels):
+            if isinstance(images, EncodedImages):
+                picture = BytesPicture(*images.file(index))
+            else:
+                picture = ArrayPicture(lambda images=images, i=index: _without_copies(images[i]), f"{part}[{index}]")
+            value = int(label) if dataset.kind == SINGLE_LABEL else frozenset(np.flatnonzero(label).tolist())
+            found.append(Example(part, f"{index:08d}", picture, value))
+    return found
+
+
+def _without_copies(pixels: np.ndarray) -> np.ndarray:
+    """Grey pictures come from the readers as RGB."""
+    return pixels[..., 0] if (pixels[..., :1] == pixels).all() else pixels

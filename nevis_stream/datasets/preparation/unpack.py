@@ -1,0 +1,176 @@
+"""Unpacks archives without trusting them: nothing leaves the folder, nothing grows without bounds."""
+
+import bz2
+import gzip
+import lzma
+import shutil
+import subprocess
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from nevis_stream.datasets.layouts.tree import Tree
+from nevis_stream.errors import BadInput
+from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full, remove_leftovers
+
+TARS = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz2", ".tar.Z", ".tar")
+SINGLE = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+BY_TOOL = (".rar", ".7z")
+SUFFIXES = (".zip", *TARS, *SINGLE, *BY_TOOL)
+LARGEST_RATIO = 300
+ALWAYS_ALLOWED = 256 * 2**20  # bytes; below this no ratio is suspicious
+_BLOCK = 2**20
+_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, NotImplementedError)
+
+
+def stem(name: str) -> str:
+    """Returns a file's name without the suffix of an archive."""
+    for suffix in SUFFIXES:
+        if name.lower().endswith(suffix.lower()):
+            return name[: -len(suffix)]
+    return name
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpacks an archive into `folder`/STEM, or links a plain file into `folder`; what is there already is left.
+
+    A folder may stand in an archive's place: it is linked.
+
+    Raises:
+      BadInput: the archive is damaged or truncated, wants to write outside of the folder, or would grow beyond
+        300 times its size; the message names it.
+    """
+    name = archive.name
+    target = folder / (stem(name) if archive.is_file() else name)
+    if target.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    if archive.is_dir() or stem(name) == name:
+        target.symlink_to(archive.resolve())
+        return
+    remove_leftovers(folder)
+    part = folder / f"{TEMPORARY_PREFIX}{target.name}"
+    with clear_when_full(folder):
+        try:
+            if name.lower().endswith(".zip"):
+                _unzip(archive, part)
+            elif name.endswith(TARS):
+                _untar(archive, part)
+            elif name.lower().endswith(BY_TOOL):
+                _by_tool(archive, part)
+            else:
+                _decompress(archive, part)
+        except _DAMAGED as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise BadInput(f"{archive}: is damaged or truncated ({error}). Fetch it again.") from None
+        part.rename(target)
+
+
+def unpack_nested(folder: Path, patterns: Sequence[str]) -> None:
+    """Unpacks archives inside of unpacked ones beside themselves, and removes them."""
+    for pattern in patterns:
+        for name in Tree(folder).matching(pattern):
+            archive = folder / name
+            unpack(archive, archive.parent)
+            if not archive.is_symlink():
+                archive.unlink()
+
+
+def _check_name(archive: Path, name: str) -> None:
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or (path.parts and ":" in path.parts[0]):
+        raise BadInput(f"{archive}: its member {name!r} would be written outside of the folder. Nothing was unpacked.")
+
+
+def _check_size(archive: Path, size: int) -> None:
+    limit = max(ALWAYS_ALLOWED, LARGEST_RATIO * archive.stat().st_size)
+    if size > limit:
+        raise BadInput(
+            f"{archive}: would grow from {archive.stat().st_size:,} to more than {limit:,} bytes when unpacked. "
+            "No data set of the catalogue does; this is not the right file."
+        )
+
+
+def _copy(archive: Path, source, target: Path, written: int = 0) -> int:
+    """Copies a stream and checks how much it grows on the way: what a header declares may be a lie."""
+    with open(target, "wb") as file:
+        while block := source.read(_BLOCK):
+            written += len(block)
+            _check_size(archive, written)
+            file.write(block)
+    return written
+
+
+def _unzip(archive: Path, folder: Path) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        members = [info for info in opened.infolist() if not info.is_dir()]
+        for info in members:
+            _check_name(archive, info.filename)
+        _check_size(archive, sum(info.file_size for info in members))
+        written = 0
+        folder.mkdir()
+        for info in members:
+            target = folder / info.filename.replace("\\", "/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with opened.open(info) as source:
+                written = _copy(archive, source, target, written)
+
+
+def _untar(archive: Path, folder: Path) -> None:
+    if archive.name.endswith(".Z"):
+        _untar_lzw(archive, folder)
+        return
+    written = 0
+    with tarfile.open(archive) as opened:
+        folder.mkdir()
+        for info in opened:
+            _check_name(archive, info.name)
+            if not info.isreg():
+                continue  # folders are made as needed; links and devices are no pictures
+            target = folder / info.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            written = _copy(archive, opened.extractfile(info), target, written)
+
+
+def _untar_lzw(archive: Path, folder: Path) -> None:
+    """compress's format (.Z) is read by gzip's program; no library that Python carries does."""
+    tool = shutil.which("gzip") or shutil.which("uncompress")
+    if tool is None:
+        raise BadInput(f"{archive}: gzip is needed to unpack .Z files. Unpack it by hand into {stem(archive.name)}/.")
+    plain = folder.with_suffix(".tar")
+    with open(archive, "rb") as source, open(plain, "wb") as target:
+        done = subprocess.run([tool, "-dc"], stdin=source, stdout=target, stderr=subprocess.PIPE, check=False)
+    if done.returncode:
+        plain.unlink()
+        why = done.stderr.decode(errors="replace").strip()
+        raise BadInput(f"{archive}: is damaged or truncated ({why}). Fetch it again.")
+    _check_size(archive, plain.stat().st_size)
+    _untar(plain, folder)
+    plain.unlink()
+
+
+def _by_tool(archive: Path, folder: Path) -> None:
+    tool = next((tool for tool in ("bsdtar", "unrar", "7z") if shutil.which(tool)), None)
+    if tool is None:
+        raise BadInput(
+            f"{archive}: bsdtar, unrar or 7z is needed to unpack it. Install one, or unpack it by hand into a folder "
+            f"{stem(archive.name)} beside it."
+        )
+    folder.mkdir()
+    inside = str(folder.resolve())
+    command = {
+        "bsdtar": ["bsdtar", "-xf", str(archive), "-C", inside],
+        "unrar": ["unrar", "x", "-idq", str(archive), inside + "/"],
+        "7z": ["7z", "x", "-bd", "-y", f"-o{inside}", str(archive)],
+    }[tool]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode:
+        raise BadInput(f"{archive}: {tool} could not unpack it ({done.stderr.decode(errors='replace').strip()[:300]}).")
+
+
+def _decompress(archive: Path, target: Path) -> None:
+    with SINGLE[archive.suffix](archive) as source:
+        _copy(archive, source, target)

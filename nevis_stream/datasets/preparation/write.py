@@ -1,0 +1,184 @@
+"""Writes prepared data in one step: a directory that anyone's TFDS opens, or arrays, with what is known of the samples."""
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from nevis_stream.datasets import prepared
+from nevis_stream.datasets.dataset import SINGLE_LABEL
+from nevis_stream.datasets.preparation.content import Content, Progress
+from nevis_stream.datasets.preparation.encode import stored
+from nevis_stream.errors import BadInput
+from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full, exclusive, remove_leftovers, sync_directory
+
+_EVERY = 256
+SCHEMA = 1
+
+
+def write(content: Content, origin: str, facts: dict[str, Any], form: str, progress: Progress) -> Path:
+    """Writes a data set into the data root, replacing what was prepared before; a kill leaves the old or the new.
+
+    Args:
+      content: the samples.
+      origin: "published" or "local".
+      facts: what prepared.json says besides the content's own facts: sources, name, note.
+      form: "array_record" or "raw".
+      progress: told how far it is.
+
+    Returns:
+      The directory.
+
+    Raises:
+      BadInput: "raw" for pictures of several sizes, or TFDS is missing.
+      StorageFull: the disk is full.
+      RunLocked: another process is writing the same data set.
+    """
+    target = prepared.directory(content.dataset_id, origin)
+    if form == prepared.RAW and content.shape is None:
+        raise BadInput(f"{content.dataset_id}: has pictures of several sizes: --store=raw cannot hold them, array_record can.")
+    with clear_when_full(target), exclusive(target.parent / "lock"):
+        remove_leftovers(target.parent)
+        work = target.parent / f"{TEMPORARY_PREFIX}{os.getpid()}"
+        work.mkdir()
+        try:
+            folder = (_write_raw if form == prepared.RAW else _write_records)(content, work, progress)
+            for name, split in content.splits.items():
+                tensors = {key: np.ascontiguousarray(value) for key, value in split.tensors.items()}
+                save_file(tensors, folder / f"{name}.safetensors")
+            about = {
+                "schema": SCHEMA,
+                "dataset_id": content.dataset_id,
+                "origin": origin,
+                "version": prepared.VERSION,
+                "kind": content.kind,
+                "num_classes": content.num_classes,
+                "class_names": list(content.class_names),
+                "channels": content.channels,
+                "format": form,
+                "parts": list(content.parts),
+                **content.facts,
+                **facts,
+                "fingerprint": content.fingerprint,
+                "files": {path.name: prepared.file_sha256(path) for path in sorted(folder.iterdir())},
+            }
+            (folder / prepared.ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            _sync(folder)
+            if target.exists():
+                target.rename(work / "old")
+            folder.rename(target)
+            sync_directory(target.parent)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return target
+
+
+def _sync(folder: Path) -> None:
+    for path in folder.iterdir():
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+    sync_directory(folder)
+
+
+def _write_raw(content: Content, work: Path, progress: Progress) -> Path:
+    folder = work / "raw"
+    folder.mkdir()
+    total, done = sum(len(split.pictures) for split in content.splits.values()), 0
+    for name, split in content.splits.items():
+        shape = (len(split.pictures), *content.shape, *([] if content.channels == 1 else [3]))
+        with open(folder / f"{name}.npy", "wb") as file:
+            np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+            for picture in split.pictures:
+                opened, mode = picture.open(), "L" if content.channels == 1 else "RGB"
+                file.write(np.ascontiguousarray(opened if opened.mode == mode else opened.convert(mode)).data)
+                done += 1
+                if done % _EVERY == 0:
+                    progress("write", done, total)
+    return folder
+
+
+def _write_records(content: Content, work: Path, progress: Progress) -> Path:
+    try:
+        import tensorflow_datasets  # noqa: F401 - asked for before anything is written
+    except ImportError:
+        raise BadInput(
+            "TFDS is needed to write array_record: pip install 'nevis_stream[data]'. Without it, pictures of one size can be "
+            "prepared with --store=raw."
+        ) from None
+    made = builder(content, work, progress)
+    with _quiet():
+        made.download_and_prepare()
+    return Path(made.data_dir)
+
+
+def builder(content: Content, data_dir: Path, progress: Progress = lambda stage, done, total: None) -> Any:
+    """Returns the TFDS builder of a data set: features image, label (or labels) and id; splits train, dev, dev_test, test.
+
+    Args:
+      content: the samples.
+      data_dir: where `download_and_prepare` writes.
+      progress: told how far it is.
+    """
+    import tensorflow_datasets as tfds
+
+    total = sum(len(split.pictures) for split in content.splits.values())
+    shape = (*(content.shape or (None, None)), content.channels)
+    single = content.kind == SINGLE_LABEL
+    names = list(content.class_names)
+    if single:
+        classes = {"names": names} if len(names) == content.num_classes else {"num_classes": content.num_classes}
+        label = {"label": tfds.features.ClassLabel(**classes)}
+    else:
+        label = {"labels": tfds.features.Tensor(shape=(content.num_classes,), dtype=np.uint8)}
+
+    class Rows(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+        VERSION = tfds.core.Version(prepared.VERSION)
+        name = content.dataset_id.lower().replace("-", "_").replace(".", "_")
+
+        def _info(self):
+            features = {"image": tfds.features.Image(shape=shape), **label, "id": tfds.features.Text()}
+            return tfds.core.DatasetInfo(
+                builder=self,
+                features=tfds.features.FeaturesDict(features),
+                disable_shuffling=True,  # the order is that of hashed ids already, and the tensors beside it follow it
+            )
+
+        def _split_generators(self, dl_manager):
+            done = 0
+            generators = {}
+            for split in content.splits:
+                generators[split] = self._generate_examples(split, done)
+                done += len(content.splits[split].pictures)
+            return generators
+
+        def _generate_examples(self, name, done):
+            split = content.splits[name]
+            labels = split.tensors["labels"]
+            part, index = split.tensors["part"].tolist(), split.tensors["index"].tolist()
+            key = next(iter(label))
+            for position, picture in enumerate(split.pictures):
+                if (done + position) % _EVERY == 0:
+                    progress("write", done + position, total)
+                value = int(labels[position]) if single else labels[position]
+                sample_id = f"{content.dataset_id}/{content.parts[part[position]]}/{index[position]}"
+                yield position, {"image": stored(picture, content.channels), key: value, "id": sample_id}
+
+    return Rows(data_dir=data_dir, file_format="array_record")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps TFDS from printing and from drawing bars of its own."""
+    import tensorflow_datasets as tfds
+
+    tfds.disable_progress_bar()
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
+    sys.stdout.flush()

@@ -1,0 +1,151 @@
+"""Prepared data: where they lie, how they are read and verified. Reading needs neither TFDS nor the files they came from.
+
+One data set is one directory, `ROOT/ORIGIN/DATASET_ID/VERSION`:
+
+| file                          | content                                                                       |
+|-------------------------------|-------------------------------------------------------------------------------|
+| `prepared.json`               | what it is: sources, counts, duplicates, fingerprint, sha256 of every other file |
+| `SPLIT.safetensors`           | labels, sizes, source part and index, hashes of the samples of a split, in stored order |
+| `*.array_record-*`, `dataset_info.json`, `features.json` | the pictures, for anyone's `tfds.builder_from_directory` |
+| `SPLIT.npy`                   | instead: the pictures as uint8[n, h, w(, 3)] (`--store=raw`)                     |
+
+ORIGIN is `published` (made from the published files) or `local` (imported from a file of the user's).
+"""
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from nevis_stream.datasets.dataset import DataSet, Samples
+from nevis_stream.datasets.records import RawImages, RecordImages
+from nevis_stream.errors import BadInput
+
+ORIGINS = ("published", "local")
+SPLITS = ("train", "dev", "dev_test", "test")
+ARRAY_RECORD, RAW = "array_record", "raw"
+FORMATS = (ARRAY_RECORD, RAW)
+VERSION = "1.0.0"
+ABOUT = "prepared.json"
+_BLOCK = 2**20
+
+
+def data_root() -> Path:
+    """Returns the root of prepared data: the environment's NEVIS_STREAM_DATA, else `nevis_stream/data` in the user's cache."""
+    named = os.environ.get("NEVIS_STREAM_DATA")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nevis_stream" / "data"
+
+
+def directory(dataset_id: str, origin: str) -> Path:
+    """Returns the directory of a prepared data set; it need not exist."""
+    return data_root() / origin / dataset_id / VERSION
+
+
+def is_ready(dataset_id: str, origin: str) -> bool:
+    """Whether the data set has been prepared."""
+    return (directory(dataset_id, origin) / ABOUT).is_file()
+
+
+def all_ready() -> list[tuple[str, str]]:
+    """Returns (dataset_id, origin) of everything that is prepared."""
+    found = data_root().glob(f"*/*/{VERSION}/{ABOUT}")
+    return sorted((path.parts[-3], path.parts[-4]) for path in found if path.parts[-4] in ORIGINS)
+
+
+def about(dataset_id: str, origin: str) -> dict[str, Any]:
+    """Returns the content of prepared.json.
+
+    Raises:
+      BadInput: it is not there or cannot be read.
+    """
+    path = directory(dataset_id, origin) / ABOUT
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: cannot be read ({error}). Prepare {dataset_id!r} again with --force.") from None
+
+
+class Ids(Sequence):
+    """Sample ids made when asked for: `dataset_id/source_part/index`."""
+
+    def __init__(self, dataset_id: str, parts: Sequence[str], part: np.ndarray, index: np.ndarray):
+        self._dataset_id, self._parts, self._part, self._index = dataset_id, parts, part, index
+
+    def __len__(self) -> int:
+        return len(self._part)
+
+    def __getitem__(self, position):
+        return f"{self._dataset_id}/{self._parts[self._part[position]]}/{self._index[position]}"
+
+
+def load(dataset_id: str, origin: str) -> DataSet:
+    """Returns a prepared data set, its parts being the four splits; pictures are read when they are asked for.
+
+    Raises:
+      BadInput: a file is missing or cannot be read.
+    """
+    folder, facts = directory(dataset_id, origin), about(dataset_id, origin)
+    parts = {}
+    for split in SPLITS:
+        tensors = index(dataset_id, origin, split)
+        ids = Ids(dataset_id, facts["parts"], tensors["part"], tensors["index"])
+        key = f"{dataset_id}-{facts['fingerprint'][:16]}-{split}"
+        if facts["format"] == RAW:
+            images = RawImages(folder / f"{split}.npy", key, data_root() / "derived")
+        else:
+            images = RecordImages(folder, split, tensors["sizes"], tensors["sha256"], key, data_root() / "derived")
+        parts[split] = Samples(images, tensors["labels"], ids)
+    return DataSet(dataset_id, facts["kind"], facts["num_classes"], parts, facts["fingerprint"], local=origin == "local")
+
+
+def index(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:
+    """Returns what is known of the samples of a split.
+
+    Returns:
+      labels int32[n] or uint8[n, classes], sizes int32[n, 2], part uint8[n] and index int32[n] (of the sample ids), sha256
+      uint8[n, 32] and dhash uint64[n] of the decoded pixels.
+
+    Raises:
+      BadInput: the file cannot be read.
+    """
+    path = directory(dataset_id, origin) / f"{split}.safetensors"
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise BadInput(f"{path}: cannot be read ({error}). Prepare {dataset_id!r} again with --force.") from None
+
+
+def verify(dataset_id: str, origin: str) -> list[str]:
+    """Compares every file of a prepared data set with its recorded sha256; returns what is wrong, one line a file."""
+    folder = directory(dataset_id, origin)
+    try:
+        recorded = about(dataset_id, origin)["files"]
+    except (BadInput, KeyError) as error:
+        return [str(error)]
+    wrong = []
+    for name, digest in recorded.items():
+        path = folder / name
+        if not path.is_file():
+            wrong.append(f"{path}: is missing")
+        elif file_sha256(path) != digest:
+            wrong.append(f"{path}: its content has changed since it was prepared")
+    strange = sorted(path.name for path in folder.iterdir() if path.name not in {*recorded, ABOUT})
+    return wrong + [f"{folder / name}: was not written by the preparation" for name in strange]
+
+
+def file_sha256(path: Path) -> str:
+    """Returns the sha256 of a file, 64 hex digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(functools.partial(file.read, _BLOCK), b""):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,183 @@
+"""Images of prepared data: read from array_record or from a memory-mapped array, one by one or as a derived array.
+
+What training asks for, all pictures at one size, is made once, kept as a memory-mapped array in the folder `derived` and
+found there by later processes; it need not fit in memory.
+"""
+
+import functools
+import hashlib
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from nevis_stream.datasets.images import Images, view_of
+from nevis_stream.errors import BadInput
+from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full
+
+_SCHEMA = "v1"
+
+
+class _Prepared(Images):
+    """Pictures of a prepared split, or some of them.
+
+    Args:
+      key: names the split and its content; derived arrays are found by it.
+      derived: folder of derived arrays.
+      chosen: positions in the split, or None for all.
+    """
+
+    def __init__(self, key: str, derived: Path, chosen: np.ndarray | None):
+        super().__init__()
+        self._key, self._folder, self._chosen = key, derived, chosen
+
+    def _at(self, index: int) -> int:
+        return int(index if self._chosen is None else self._chosen[index])
+
+    def _derive(self, view: str, size: int) -> np.ndarray:
+        if (view, size) not in self._derived:
+            self._derived[view, size] = self._opened(view, size)
+        return self._derived[view, size]
+
+    def _opened(self, view: str, size: int) -> np.ndarray:
+        """Opens the derived array, or makes it: under a name of this process first, so that two may do so at once."""
+        part = "" if self._chosen is None else "-" + hashlib.sha256(self._chosen.astype("<i8").tobytes()).hexdigest()[:12]
+        path = self._folder / f"{self._key}{part}-{view}-{size}-{_SCHEMA}.npy"
+        shape = (len(self), size, size, 3)
+        if path.is_file():
+            try:
+                found = np.load(path, mmap_mode="r")
+                if found.shape == shape:
+                    return found
+            except ValueError:
+                pass  # no array: it is made again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{path.name}")
+        try:
+            with clear_when_full(path):
+                self._make(temporary, view, size, shape)
+                os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return np.load(path, mmap_mode="r")
+
+    def _make(self, path: Path, view: str, size: int, shape: tuple[int, ...]) -> None:
+        with open(path, "wb") as file:  # written, not mapped: a full disk is an error then and not a signal
+            header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            for index in range(len(self)):
+                file.write(np.asarray(view_of(self._picture(index), view, size)).data)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class RawImages(_Prepared):
+    """Pictures of one shape in a memory-mapped .npy, uint8[n, h, w] or uint8[n, h, w, 3].
+
+    Raises:
+      BadInput: the file cannot be read.
+    """
+
+    def __init__(self, path: Path, key: str, derived: Path, chosen: np.ndarray | None = None):
+        super().__init__(key, derived, chosen)
+        self._path = path
+        try:
+            self._array = np.load(path, mmap_mode="r")
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{path}: cannot be read ({error}). Prepare the data set again with --force.") from None
+
+    def __len__(self) -> int:
+        return len(self._array) if self._chosen is None else len(self._chosen)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        image = np.asarray(self._array[self._at(index)])
+        return np.repeat(image[..., None], 3, axis=2) if image.ndim == 2 else image
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """int32[n, 2]: height and width of every picture, in pixels."""
+        return np.tile(np.asarray(self._array.shape[1:3], np.int32), (len(self), 1))
+
+    def take(self, indices: np.ndarray) -> "RawImages":
+        """Returns the pictures at `indices`, in that order; nothing is read."""
+        chosen = np.asarray(indices) if self._chosen is None else self._chosen[indices]
+        return RawImages(self._path, self._key, self._folder, chosen)
+
+    def content_hashes(self) -> list[bytes]:
+        """Returns one 32-byte sha256 for each picture's pixels."""
+        return [hashlib.sha256(self[i].tobytes()).digest() for i in range(len(self))]
+
+
+class RecordImages(_Prepared):
+    """Pictures in array_record files that TFDS wrote, decoded on access.
+
+    Args:
+      folder: of the prepared data set.
+      split: whose pictures.
+      sizes: int32[n, 2].
+      hashes: uint8[n, 32], of the decoded pixels.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        split: str,
+        sizes: np.ndarray,
+        hashes: np.ndarray,
+        key: str,
+        derived: Path,
+        chosen: np.ndarray | None = None,
+    ):
+        super().__init__(key, derived, chosen)
+        self._source, self._split, self._all_sizes, self._hashes = folder, split, sizes, hashes
+
+    @functools.cached_property
+    def _records(self):
+        return _data_source(self._source, self._split)
+
+    def __len__(self) -> int:
+        return len(self._all_sizes) if self._chosen is None else len(self._chosen)
+
+    def _picture(self, index: int) -> Image.Image:
+        position = self._at(index)
+        try:
+            picture = Image.open(io.BytesIO(self._records[position]["image"]))
+            return picture.convert("RGB")
+        except Exception as error:
+            raise BadInput(
+                f"{self._source}, {self._split}, record {position}: cannot be read ({error}). See: python -m launch.data verify"
+            ) from None
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return np.asarray(self._picture(index))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """int32[n, 2]: height and width of every picture, in pixels."""
+        return self._all_sizes if self._chosen is None else self._all_sizes[self._chosen]
+
+    def take(self, indices: np.ndarray) -> "RecordImages":
+        """Returns the pictures at `indices`, in that order; nothing is read."""
+        chosen = np.asarray(indices) if self._chosen is None else self._chosen[indices]
+        return RecordImages(
+            self._source, self._split, self._all_sizes, self._hashes, self._key, self._folder, chosen
+        )
+
+    def content_hashes(self) -> list[bytes]:
+        """Returns one 32-byte sha256 for each picture's pixels."""
+        hashes = self._hashes if self._chosen is None else self._hashes[self._chosen]
+        return [row.tobytes() for row in hashes]
+
+
+@functools.lru_cache(maxsize=16)
+def _data_source(folder: Path, split: str):
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError:
+        raise BadInput(
+            f"{folder}: reading single pictures needs TFDS: pip install 'nevis_stream[data]' (derived arrays do not)."
+        ) from None
+    builder = tfds.builder_from_directory(folder)
+    return builder.as_data_source(split, decoders={"image": tfds.decode.SkipDecoding()})
