@@ -25,6 +25,9 @@ class Images(Sequence):
     def __init__(self):
         self._derived: dict[tuple[str, int], np.ndarray] = {}
 
+    def __iter__(self):
+        return (self[index] for index in range(len(self)))
+
     @property
     def sizes(self) -> np.ndarray:
         """int32[n, 2]: height and width of every picture, in pixels."""

@@ -128,10 +128,11 @@ def verify(dataset_id: str, origin: str) -> list[str]:
     """Compares every file of a prepared data set with its recorded sha256; returns what is wrong, one line a file."""
     folder = directory(dataset_id, origin)
     try:
-        recorded = about(dataset_id, origin)["files"]
+        facts = about(dataset_id, origin)
+        recorded, seal = facts["files"], facts.pop("seal")
     except (BadInput, KeyError) as error:
         return [str(error)]
-    wrong = []
+    wrong = [] if seal == sealed(facts) else [f"{folder / ABOUT}: its content has changed since it was prepared"]
     for name, digest in recorded.items():
         path = folder / name
         if not path.is_file():
@@ -140,6 +141,11 @@ def verify(dataset_id: str, origin: str) -> list[str]:
             wrong.append(f"{path}: its content has changed since it was prepared")
     strange = sorted(path.name for path in folder.iterdir() if path.name not in {*recorded, ABOUT})
     return wrong + [f"{folder / name}: was not written by the preparation" for name in strange]
+
+
+def sealed(facts: dict[str, Any]) -> str:
+    """Returns the sha256 of what prepared.json says, without its own key `seal`."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def file_sha256(path: Path) -> str:

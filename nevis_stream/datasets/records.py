@@ -34,6 +34,8 @@ class _Prepared(Images):
         self._key, self._folder, self._chosen = key, derived, chosen
 
     def _at(self, index: int) -> int:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
         return int(index if self._chosen is None else self._chosen[index])
 
     def _derive(self, view: str, size: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.datasets.layouts.tree import Example, Tree
 from nevis_stream.datasets.pictures import ArrayPicture, BytesPicture
-from nevis_stream.datasets.preparation import fetch
+from nevis_stream.datasets.preparation import fetch, tfds_copy
 from nevis_stream.datasets.preparation.content import Content, Progress, from_examples
 from nevis_stream.datasets.preparation.unpack import unpack, unpack_nested
 from nevis_stream.datasets.preparation.write import write
@@ -54,8 +54,17 @@ def gather(
     return found
 
 
-def content(dataset_id: str, files: dict[str, Path], work: Path, progress: Progress = silent) -> Content:
+def content(
+    dataset_id: str, files: dict[str, Path], work: Path, progress: Progress = silent, copy: Path | None = None
+) -> Content:
     """Unpacks the files of a catalogue data set into `work` and reads, examines and divides its samples.
+
+    Args:
+      dataset_id: which.
+      files: by name.
+      work: folder for unpacked files.
+      progress: told how far it is.
+      copy: read this copy that TFDS has prepared, and no files.
 
     Raises:
       BadInput: files that are damaged or not as the layout says.
@@ -67,7 +76,12 @@ def content(dataset_id: str, files: dict[str, Path], work: Path, progress: Progr
         unpack(path, work)
     unpack_nested(work, layout.get("unpack", ()))
     progress("read", 0, 1)
-    examples = layouts.read(Tree(work), layout)
+    if copy is None:
+        examples = layouts.read(Tree(work), layout)
+    else:
+        examples = tfds_copy.examples(dataset_id, copy, work)
+        # its labels are ids already, and its splits may be others than those of the files
+        layout = {"splits": layout["splits"]} if {e.part for e in examples} == set(layout.get("splits", ())) else {}
     return from_examples(
         dataset_id,
         examples,
@@ -109,14 +123,15 @@ def prepare(
     if prepared.is_ready(dataset_id, "published") and not force:
         return prepared.directory(dataset_id, "published")
     layout = catalogue.layouts().get(dataset_id, {})
-    files = gather(dataset_id, places, download=download, verified=verified, progress=progress)
+    copy = None if places else tfds_copy.find(dataset_id)
+    files = {} if copy else gather(dataset_id, places, download=download, verified=verified, progress=progress)
     work = prepared.data_root() / "unpacked" / dataset_id
     with exclusive(work.with_name(f"{dataset_id}.lock")):
-        made = content(dataset_id, files, work, progress)
+        made = content(dataset_id, files, work, progress, copy)
         facts = {
             "name": catalogue.datasets()[dataset_id]["name"],
             "note": layout.get("note", ""),
-            "sources": [_source(name, path) for name, path in files.items()],
+            "sources": [{"tfds": f"{copy.parent.name} {copy.name}"}] if copy else [_source(*file) for file in files.items()],
             "checksums": "published MD5 where there is one" if verified else "not compared",
         }
         directory = write(made, "published", facts, form, progress)

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from nevis_stream.datasets.layouts.tree import Tree
 from nevis_stream.errors import BadInput
-from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full, remove_leftovers
+from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full, remove_leftovers, write_file
 
 TARS = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz2", ".tar.Z", ".tar")
 SINGLE = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -34,7 +34,7 @@ def stem(name: str) -> str:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpacks an archive into `folder`/STEM, or links a plain file into `folder`; what is there already is left.
+    """Unpacks an archive into `folder`/STEM, or links a plain file into `folder`; what is there already, of the same file, is left.
 
     A folder may stand in an archive's place: it is linked.
 
@@ -44,12 +44,21 @@ def unpack(archive: Path, folder: Path) -> None:
     """
     name = archive.name
     target = folder / (stem(name) if archive.is_file() else name)
-    if target.exists():
+    facts = archive.stat()
+    mark, identity = folder / f".from-{target.name}", f"{archive} {facts.st_size} {facts.st_mtime_ns}"
+    if target.exists() and mark.is_file() and mark.read_text() == identity:
         return
     folder.mkdir(parents=True, exist_ok=True)
+    if target.is_symlink() or target.is_file():
+        target.unlink()
+    elif target.exists():  # of another archive, or of another state of it
+        shutil.rmtree(target)
     if archive.is_dir() or stem(name) == name:
         target.symlink_to(archive.resolve())
+        write_file(mark, identity.encode())
         return
+    if facts.st_size == 0:
+        raise BadInput(f"{archive}: is damaged or truncated (it is empty). Fetch it again.")
     remove_leftovers(folder)
     part = folder / f"{TEMPORARY_PREFIX}{target.name}"
     with clear_when_full(folder):
@@ -65,8 +74,10 @@ def unpack(archive: Path, folder: Path) -> None:
         except _DAMAGED as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            raise BadInput(f"{archive}: is damaged or truncated ({error}). Fetch it again.") from None
+            why = str(error).partition("\n")[0]
+            raise BadInput(f"{archive}: is damaged or truncated ({why}). Fetch it again.") from None
         part.rename(target)
+        write_file(mark, identity.encode())
 
 
 def unpack_nested(folder: Path, patterns: Sequence[str]) -> None:
@@ -133,6 +144,8 @@ def _untar(archive: Path, folder: Path) -> None:
             target = folder / info.name
             target.parent.mkdir(parents=True, exist_ok=True)
             written = _copy(archive, opened.extractfile(info), target, written)
+        while opened.fileobj.read(_BLOCK):  # a compressed file that lacks its end is noticed only there
+            pass
 
 
 def _untar_lzw(archive: Path, folder: Path) -> None:

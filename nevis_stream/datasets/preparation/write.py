@@ -69,6 +69,7 @@ def write(content: Content, origin: str, facts: dict[str, Any], form: str, progr
                 "fingerprint": content.fingerprint,
                 "files": {path.name: prepared.file_sha256(path) for path in sorted(folder.iterdir())},
             }
+            about["seal"] = prepared.sealed(about)
             (folder / prepared.ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
             _sync(folder)
             if target.exists():
