@@ -2,58 +2,63 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 
 _DHASH_SIZE = (9, 8)
 _LEAST_BITS = 6  # flatter pictures have no hash: all of them would be near each other
-_WEIGHTS = (1 << np.arange(64, dtype=np.uint64)).reshape(8, 8)
 PRIORITY = ("test", "dev_test", "dev")  # of copies in several parts, the one that is judged last is kept
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What is known of a picture once it has been decoded.
 
     Attributes:
       height: pixels.
       width: pixels.
       sha256: of the decoded pixels; grey pictures stored as RGB have the hash of the grey ones.
-      dhash: 64 bits that are the same for a mirrored, slightly scaled or recompressed picture; 0 where it is flat.
+      thumbnail: uint8[8, 9] grey pixels, from which `dhashes` makes the perceptual hash.
     """
 
     height: int
     width: int
     sha256: bytes
-    dhash: int
+    thumbnail: np.ndarray
 
 
 def examine(picture: Image.Image) -> Facts:
-    """Returns the hashes and the size of a decoded picture."""
+    """Returns size, hash and thumbnail of a decoded picture."""
     pixels = np.asarray(picture if picture.mode == "L" else picture.convert("RGB"))
     if pixels.ndim == 3 and (pixels[..., 0] == pixels[..., 1]).all() and (pixels[..., 0] == pixels[..., 2]).all():
-        pixels = pixels[..., 0]
-        picture = Image.fromarray(np.ascontiguousarray(pixels))
+        pixels = np.ascontiguousarray(pixels[..., 0])
+        picture = Image.fromarray(pixels)
     digest = hashlib.sha256(repr(pixels.shape).encode())
     digest.update(np.ascontiguousarray(pixels))
-    return Facts(pixels.shape[0], pixels.shape[1], digest.digest(), dhash(picture))
-
-
-def dhash(picture: Image.Image) -> int:
-    """Returns the difference hash of a picture and its mirror image, whichever is smaller; 0 for a flat picture.
-
-    The picture is shrunk to 9×8 grey pixels; each bit says whether a pixel is brighter than its left neighbour.
-    """
     grey = picture if picture.mode == "L" else picture.convert("L")
     small = np.asarray(grey.resize(_DHASH_SIZE, Image.Resampling.BILINEAR))
-    rising, falling = small[:, 1:] > small[:, :-1], small[:, :-1] > small[:, 1:]
-    if min(rising.sum(), falling.sum()) < _LEAST_BITS:
-        return 0
-    straight = int((rising * _WEIGHTS).sum(dtype=np.uint64))
-    mirrored = int((falling[:, ::-1] * _WEIGHTS).sum(dtype=np.uint64))
-    return min(straight, mirrored)
+    return Facts(pixels.shape[0], pixels.shape[1], digest.digest(), small)
+
+
+def dhashes(thumbnails: np.ndarray) -> np.ndarray:
+    """Returns the difference hash of each picture or of its mirror image, whichever is smaller; 0 for a flat picture.
+
+    Each bit says whether a pixel of the thumbnail is brighter than its left neighbour.
+
+    Args:
+      thumbnails: uint8[n, 8, 9].
+
+    Returns:
+      uint64[n], the same for a mirrored, slightly scaled or recompressed picture.
+    """
+    rising, falling = thumbnails[:, :, 1:] > thumbnails[:, :, :-1], thumbnails[:, :, :-1] > thumbnails[:, :, 1:]
+    straight, mirrored = (
+        np.packbits(bits.reshape(-1, 64), axis=1, bitorder="little").view("<u8")[:, 0]
+        for bits in (rising, falling[:, :, ::-1])
+    )
+    flat = np.minimum(rising.sum((1, 2)), falling.sum((1, 2))) < _LEAST_BITS
+    return np.where(flat, np.uint64(0), np.minimum(straight, mirrored)).astype(np.uint64)
 
 
 def exact(parts: np.ndarray, hashes: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.datasets.dataset import Samples
-from nevis_stream.datasets.duplicates import examine
+from nevis_stream.datasets.duplicates import dhashes, examine
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def hashes(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
     from PIL import Image
 
     facts = [examine(Image.fromarray(picture)) for picture in samples.images]
-    return np.asarray([f.sha256 for f in facts], "S32"), np.asarray([f.dhash for f in facts], np.uint64)
+    return np.asarray([f.sha256 for f in facts], "S32"), dhashes(np.stack([f.thumbnail for f in facts]))
 
 
 def find(

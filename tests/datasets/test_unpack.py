@@ -52,6 +52,16 @@ def test_nested_archives(tmp_path):
     assert (tmp_path / "work/x/y/z/p/1.txt").read_bytes() == b"deep" and not (tmp_path / "work/x/y/z.tar.gz").exists()
 
 
+def test_a_folder_of_the_users_stays_as_it_is(tmp_path):
+    write_tar(tmp_path / "inner.tar", {"1.txt": b"one"})
+    (tmp_path / "mine/x").mkdir(parents=True)
+    (tmp_path / "inner.tar").rename(tmp_path / "mine/x/inner.tar")
+    unpack(tmp_path / "mine/x", tmp_path / "work")
+    unpack_nested(tmp_path / "work", ["x/*.tar"])
+    assert (tmp_path / "work/x/inner/1.txt").read_bytes() == b"one"
+    assert [path.name for path in (tmp_path / "mine/x").iterdir()] == ["inner.tar"]
+
+
 @pytest.mark.parametrize("name", ["x.zip", "x.tar", "x.tar.gz", "x.gz"])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9])
 def test_a_truncated_archive_is_named_and_leaves_nothing(tmp_path, name, share):

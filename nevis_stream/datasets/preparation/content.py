@@ -135,7 +135,7 @@ def from_examples(
         "part": np.asarray([parts.index(example.part) for example in kept], np.uint8),
         "index": np.asarray(index, np.int32),
         "sha256": np.frombuffer(b"".join(f.sha256 for f in facts), np.uint8).reshape(-1, 32),
-        "dhash": np.asarray([f.dhash for f in facts], np.uint64),
+        "dhash": duplicates.dhashes(np.stack([f.thumbnail for f in facts])),
     }
     part_names = np.asarray([example.part for example in kept])
     hashes = np.asarray([f.sha256 for f in facts], object)

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 import shutil
 import subprocess
 import tarfile
@@ -34,9 +35,9 @@ def stem(name: str) -> str:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpacks an archive into `folder`/STEM, or links a plain file into `folder`; what is there already, of the same file, is left.
+    """Unpacks an archive into `folder`/STEM, or links a plain file into `folder`; what is there of the same file is left.
 
-    A folder may stand in an archive's place: it is linked.
+    A folder may stand in an archive's place: its files are linked.
 
     Raises:
       BadInput: the archive is damaged or truncated, wants to write outside of the folder, or would grow beyond
@@ -53,7 +54,11 @@ def unpack(archive: Path, folder: Path) -> None:
         target.unlink()
     elif target.exists():  # of another archive, or of another state of it
         shutil.rmtree(target)
-    if archive.is_dir() or stem(name) == name:
+    if archive.is_dir():  # folders of links, so that nothing that follows can change the user's files
+        shutil.copytree(archive.resolve(), target, copy_function=os.symlink)
+        write_file(mark, identity.encode())
+        return
+    if stem(name) == name:
         target.symlink_to(archive.resolve())
         write_file(mark, identity.encode())
         return
@@ -86,8 +91,7 @@ def unpack_nested(folder: Path, patterns: Sequence[str]) -> None:
         for name in Tree(folder).matching(pattern):
             archive = folder / name
             unpack(archive, archive.parent)
-            if not archive.is_symlink():
-                archive.unlink()
+            archive.unlink()
 
 
 def _check_name(archive: Path, name: str) -> None:

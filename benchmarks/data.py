@@ -1,0 +1,90 @@
+"""Speed of data: preparing MNIST from its raw files, and reading a prepared task into shuffled batches.
+
+  python -m benchmarks.data
+
+Needs MNIST in the folder of shared data sets. Seconds are CPU seconds of this process on one core; every figure is the best of
+five, with the spread, and beside it what it would be on a machine whose matrix product reaches 365 GFLOP/s on two cores.
+"""
+
+import gzip
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import machine
+from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets.preparation import fetch, prepare
+from nevis_stream.datasets.records import RawImages
+
+REPEATS = 5
+BAR_GFLOPS = 365 / 2  # of one core
+BATCH = 256
+
+
+def raw_mnist(folder: Path) -> int:
+    """Writes the four idx files as they were published (compressed); returns the number of images."""
+    with np.load(sources.shared_directory() / "data" / "mnist.npz") as file:
+        arrays = [file[f"{kind}_{part}"] for part in ("train", "test") for kind in ("images", "labels")]
+    for source, array in zip(fetch.plan("mnist").sources, arrays, strict=True):
+        array = array.reshape(array.shape[:3]).astype(np.uint8)
+        header = bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape)
+        (folder / source.file).write_bytes(gzip.compress(header + array.tobytes(), 6))
+    return len(arrays[0]) + len(arrays[2])
+
+
+def prepare_rates(folder: Path, images: int, form: str) -> list[float]:
+    """Returns images a CPU second of each repeat."""
+    rates = []
+    for _ in range(REPEATS):
+        begin = time.process_time()
+        prepare.prepare("mnist", [folder], form=form, download=False, verified=False, force=True)
+        rates.append(images / (time.process_time() - begin))
+    return rates
+
+
+def read_rates() -> tuple[list[float], int]:
+    """Returns images a CPU second of each repeat: all 64×64 training pictures of MNIST in shuffled batches of 256."""
+    images = prepared.load("mnist", "published").parts["train"].images
+    assert isinstance(images, RawImages)
+    stored = images.resized(64)
+    rates = []
+    for repeat in range(REPEATS):
+        order = np.random.RandomState(repeat).permutation(len(stored))
+        total = 0
+        begin = time.process_time()
+        for start in range(0, len(order) - BATCH + 1, BATCH):
+            batch = stored[order[start : start + BATCH]]
+            total += int(batch[0, 0, 0, 0])
+        rates.append((len(order) // BATCH) * BATCH / (time.process_time() - begin))
+    return rates, len(stored)
+
+
+def main() -> None:
+    """Prints the table."""
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[0]})
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["NEVIS_STREAM_DATA"] = folder
+        files = Path(folder) / "files"
+        files.mkdir()
+        images = raw_mnist(files)
+        peak = machine.matrix_product_peak() / 1e9
+        rows = [
+            ("prepare, hashes and PNG in array_record", images, prepare_rates(files, images, "array_record"), 8_000),
+            ("prepare, hashes and raw arrays", images, prepare_rates(files, images, "raw"), 20_000),
+        ]
+        rates, count = read_rates()
+        rows.append((f"read 64×64, shuffled, batches of {BATCH}, memory-mapped", count, rates, 300_000))
+    print(f"{machine.describe()}; one core; best of {REPEATS}; matrix product {peak:.0f} GFLOP/s on this core.\n")
+    print("| work | images | images a CPU second | spread | scaled to 182 GFLOP/s | bar |")
+    print("|---|---:|---:|---|---:|---:|")
+    for name, count, rates, bar in rows:
+        best = max(rates)
+        spread = f"{min(rates):,.0f}–{best:,.0f}"
+        print(f"| {name} | {count:,} | {best:,.0f} | {spread} | {best * BAR_GFLOPS / peak:,.0f} | {bar:,} |")
+
+
+if __name__ == "__main__":
+    main()

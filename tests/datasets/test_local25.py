@@ -1,0 +1,102 @@
+"""The real data sets beside the project: imported, verified, learned from; counts, classes and nearest neighbours as recorded."""
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from nevis_stream import catalogue, metrics
+from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets.dataset import SINGLE_LABEL
+from nevis_stream.stream import load_stream, stream_rows
+
+pytest.importorskip("tensorflow_datasets")
+DATA = sources.shared_directory() / "data"
+if not (DATA / "manifest.csv").is_file():
+    pytest.skip(f"no shared data sets at {DATA}: name their folder in NEVIS_STREAM_SHARED", allow_module_level=True)
+
+with open(DATA / "manifest.csv", newline="") as manifest:
+    MANIFEST = {f"data/{row['file']}": row for row in csv.DictReader(manifest)}
+NAMES = sorted({row["dataset_id"] for row in stream_rows("local25")[1]})
+NEIGHBOURS = 15
+TOLERANCE = 0.02
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """The 25 data sets, prepared by the command that the documentation names."""
+    root = tmp_path_factory.mktemp("local25")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NEVIS_STREAM_DATA", str(root))
+        command = [sys.executable, "-m", "launch.data", "prepare", "--stream=local25"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0 and "25 of 25 data sets are ready" in done.stdout, done.stderr
+        yield root
+
+
+def splits(dataset_id):
+    """Training part (train, dev and dev_test together) and test part at 32×32: float32[n, pixels], labels."""
+    parts = prepared.load(dataset_id, "local").parts
+    views = {name: np.asarray(samples.images.resized(32)) for name, samples in parts.items()}
+    grey = all((view[:64, ..., 0] == view[:64, ..., 1]).all() for view in views.values())
+    flat = {name: (v[..., 0] if grey else v).reshape(len(v), -1).astype(np.float32) / 255 for name, v in views.items()}
+    training = ("train", "dev", "dev_test")
+    return (
+        np.concatenate([flat[name] for name in training]),
+        np.concatenate([parts[name].labels for name in training]),
+        flat["test"],
+        parts["test"].labels,
+    )
+
+
+def nearest(training, test, count):
+    """int[m, count]: the nearest training rows of each test row."""
+    norms = (training**2).sum(1)
+    found = []
+    for start in range(0, len(test), 500):
+        distances = norms - 2 * test[start : start + 500] @ training.T
+        found.append(np.argpartition(distances, count - 1, axis=1)[:, :count])
+    return np.concatenate(found)
+
+
+def test_local25_is_30_tasks_in_the_order_of_the_full_stream():
+    full = {row["task_id"]: number for number, row in enumerate(stream_rows("full")[1])}
+    rows = stream_rows("local25")[1]
+    places = [full[row["task_id"]] for row in rows]
+    assert len(rows) == 30 and places == sorted(places) and sum(row["meta_split"] == "test" for row in rows) == 5
+    assert {row["dataset_id"] for row in rows} == {name for name in catalogue.shared() if name in catalogue.nevis22_datasets()}
+
+
+@pytest.mark.parametrize("dataset_id", NAMES)
+def test_counts_and_classes_are_the_manifests(imported, dataset_id):
+    about, row = prepared.about(dataset_id, "local"), MANIFEST[catalogue.shared()[dataset_id]["file"]]
+    assert about["found"] == {"train": int(row["n_train"]), "test": int(row["n_test"])}
+    assert about["num_classes"] == int(row["num_classes"]) and about["classes_with_samples"] == int(row["classes_present"])
+    assert about["kind"] == {"C": "single_label", "M": "multi_label"}[row["kind"]]
+    assert about["sources"][0]["sha256"] == row["sha256"]
+    removed = about["exact_duplicates_removed"]
+    assert sum(about["splits"].values()) == sum(about["found"].values()) - removed["within_parts"] - removed["across_parts"]
+    assert prepared.verify(dataset_id, "local") == []
+
+
+@pytest.mark.parametrize("dataset_id", NAMES)
+def test_nearest_neighbours_are_as_good_as_recorded(imported, dataset_id):
+    recorded = float(MANIFEST[catalogue.shared()[dataset_id]["file"]]["knn_acc"])
+    training, labels, test, truth = splits(dataset_id)
+    if prepared.about(dataset_id, "local")["kind"] == SINGLE_LABEL:
+        value = float((labels[nearest(training, test, 1)[:, 0]] == truth).mean())
+    else:
+        frequencies = labels[nearest(training, test, NEIGHBOURS)].mean(axis=1)
+        value = metrics.for_kind("multi_label").aggregate(truth, frequencies)
+    assert abs(value - recorded) <= TOLERANCE, f"{value:.4f}, recorded {recorded}"
+
+
+@pytest.mark.filterwarnings("ignore::nevis_stream.errors.DataWarning")  # caltech101 has 3.5 images a class for training
+def test_the_stream_is_marked_and_whole(imported):
+    stream = load_stream("local25")
+    assert stream.digest.endswith("-local") and len(stream.tasks) == 30
+    assert {len(stream.splits(task)) for task in stream.tasks} == {4}
+    covid = next(task for task in stream.tasks if task.dataset_id == "covid19_xray")
+    assert covid.num_classes == 2  # of the published four: an import brings its own

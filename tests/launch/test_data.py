@@ -1,0 +1,154 @@
+"""`python -m launch.data` as a user meets it: real processes, real files, mistakes without tracebacks."""
+
+import csv
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.datasets.archives.making import idx, write_gz
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Runs a command with a data root and a shared folder of the test's own."""
+
+    def run(*words, status=0):
+        environment = os.environ | {
+            "NEVIS_STREAM_DATA": str(tmp_path / "data"),
+            "NEVIS_STREAM_SHARED": str(tmp_path / "shared"),
+            "TFDS_DATA_DIR": str(tmp_path / "tfds"),
+        }
+        command = [sys.executable, "-m", "launch.data", *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout if not status or "error:" not in done.stderr else done.stderr
+
+    return run
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """An .npz with 3 classes, of which two test pictures are copies of training pictures."""
+    random = np.random.RandomState(0)
+    images = random.randint(0, 255, (80, 10, 12, 3), dtype=np.uint8)
+    images[60:62] = images[:2]
+    labels = np.arange(80) % 3
+    path = tmp_path / "mine.npz"
+    np.savez(path, images_train=images[:60], labels_train=labels[:60], images_test=images[60:], labels_test=labels[60:])
+    return path
+
+
+def test_list_is_a_table_and_a_csv_and_can_be_filtered(data):
+    table = data("list", "--stream=short")
+    assert "short: 29 tasks, 28 data sets" in table and "needs a manual step" in table
+    rows = list(csv.DictReader(io.StringIO(data("list", "--format=csv"))))
+    assert len(rows) == 106 and {"index", "year", "canonical_id", "dataset_id", "kind", "domain", "meta_split"} <= set(rows[0])
+    assert [row["index"] for row in rows] == [str(n) for n in range(1, 107)]
+    assert {row["state"] for row in rows} == {"downloadable", "needs a manual step"}
+    assert all(row["advice"] for row in rows)
+    faces = list(csv.DictReader(io.StringIO(data("list", "--format=csv", "--domain=face", "--kind=multi_label"))))
+    assert [row["canonical_id"] for row in faces] == ["celeba", "biwi"]
+    assert "unknown domain 'faces'. Did you mean 'face'" in data("list", "--domain=faces", status=2)
+
+
+def test_the_way_of_a_new_task(data, pictures, tmp_path):
+    assert "For a new task give its year too" in data("import", pictures, "--task=mine", status=2)
+    told = data("import", pictures, "--task=mine", "--year=2024", "--domain=noise")
+    assert "mine: single_label, 3 classes, train 40, dev 9, dev_test 9, test 20" in told
+    assert "exact duplicates removed: 0 within a part, 2 across parts (0 of them with another label)" in told
+    assert "mine (local): sound" in data("verify")
+    shown = data("show", "mine", f"--out={tmp_path / 'sheets'}")
+    assert "mine: single_label, 3 classes" in shown and "1–16" in shown
+    sheet = Image.open(tmp_path / "sheets/mine.png")
+    assert sheet.size == (12 * 64, 3 * 64)
+    (record,) = tmp_path.glob("data/local/mine/1.0.0/*test.array_record-*")
+    record.write_bytes(record.read_bytes()[:-1] + b"x")
+    told = data("verify", "--task=mine", status=1)
+    assert f"{record}: its content has changed" in told and "mine (local): DAMAGED" in told
+
+
+def test_an_import_stands_for_a_task_and_overlaps_are_found(data, pictures, tmp_path):
+    data("import", pictures, "--task=cifar10")
+    with np.load(pictures) as file:
+        np.savez(
+            tmp_path / "later.npz",
+            images=np.concatenate([file["images_train"][:30], 255 - file["images_train"]]),
+            labels=np.arange(90) % 4,
+        )
+    data("import", tmp_path / "later.npz", "--task=stl10")
+    (tmp_path / "s.csv").write_text(
+        "order,year,task_id,dataset_id,meta_split\n1,2015,cifar10,cifar10,train\n2,2019,stl10,stl10,test\n"
+    )
+    rows = list(csv.DictReader(io.StringIO(data("overlap", f"--stream={tmp_path / 's.csv'}", "--format=csv"))))
+    assert {row["earlier"] for row in rows} == {"cifar10"} and {row["task_id"] for row in rows} == {"stl10"}
+    assert 0 < sum(int(row["exact"]) for row in rows) < 30
+    states = {row["canonical_id"]: row["state"] for row in csv.DictReader(io.StringIO(data("list", "--format=csv")))}
+    assert states["cifar10"] == "ready (local)" and states["cifar100"] == "downloadable"
+
+
+def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
+    random = np.random.RandomState(0)
+    (tmp_path / "mnist").mkdir()
+    names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+    arrays = (
+        random.randint(0, 255, (40, 28, 28)),
+        np.arange(40) % 10,
+        random.randint(0, 255, (20, 28, 28)),
+        np.arange(20) % 10,
+    )
+    for name, array in zip(names, arrays, strict=True):
+        write_gz(tmp_path / f"mnist/{name}-ubyte.gz", idx(array))
+    (tmp_path / "semeion.data").write_text("1 2 3\n")
+    told = data(
+        "prepare", "--task=not_mnist,semeion,mnist", f"--from={tmp_path}", "--offline", "--unverified", "--jobs=2", status=1
+    )
+    assert "1 of 3 data sets are ready" in told and "To do:" in told
+    assert "not_mnist: notmnist.zip is missing: with an account of Kaggle" in told
+    assert "semeion:" in told and "rows of 3 numbers; expected 256 pixels" in told
+    assert "mnist (published): sound" in data("verify")
+    assert "1 of 1 data sets are ready" in data("prepare", "--task=mnist", "--offline")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name a command: list, prepare, import, verify, show, overlap"),
+        (["lst"], "unknown command 'lst'. Did you mean 'list'"),
+        (["list", "--stream=ful"], "unknown stream 'ful'. Did you mean 'full'"),
+        (["list", "full"], "list takes flags only, not 'full'"),
+        (["prepare"], "name what to prepare: --stream=short, or --task=mnist,usps"),
+        (["prepare", "--task=mnits"], "unknown data set 'mnits'. Did you mean 'mnist'"),
+        (["prepare", "--task=mnist", "--from=nowhere"], "--from=nowhere: no such folder"),
+        (["prepare", "--task=mnist", "--store=tfrecord"], "array_record"),
+        (["import", "x.npz"], "import takes one file and one task"),
+        (["import", "nowhere.npz", "--task=mnist"], "nowhere.npz: no such file or directory"),
+        (["verify", "--task=mnist"], "unknown prepared data set 'mnist'"),
+        (["show", "mnits"], "unknown task 'mnits'. Did you mean 'mnist'"),
+        (["show", "mnist"], "data set 'mnist' is not on this machine: python -m launch.data prepare --task=mnist"),
+        (["overlap"], "overlap needs a stream"),
+        (["overlap", "--stream=tiny"], "data sets are not on this machine"),
+    ],
+)
+def test_mistakes_are_explained(data, words, message):
+    assert message in data(*words, status=2)
+
+
+def test_help_teaches(data):
+    done = subprocess.run([sys.executable, "-m", "launch.data", "--help"], capture_output=True, text=True, cwd=ROOT)
+    for word in ("list", "prepare", "import", "verify", "show", "overlap", "--from", "--data_dir", "--jobs"):
+        assert word in done.stdout
+
+
+def test_data_dir_goes_before_the_environment(data, pictures, tmp_path):
+    data("import", pictures, "--task=mine", "--year=2024", f"--data_dir={tmp_path / 'elsewhere'}")
+    assert (tmp_path / "elsewhere/local/mine").is_dir() and not (tmp_path / "data").exists()
+    assert "nothing is prepared" in data("verify")
