@@ -1,4 +1,4 @@
-"""The real data sets beside the project: imported, verified, learned from; counts, classes and nearest neighbours as recorded."""
+"""The real data sets beside the project, imported: counts, classes and nearest neighbours are as recorded."""
 
 import csv
 import subprocess

@@ -24,11 +24,11 @@ from nevis_stream.datasets.preparation import write as writing
 from nevis_stream.datasets.preparation.encode import png
 from nevis_stream.errors import BadInput, StorageFull
 from nevis_stream.stream import load_stream
-from tests.datasets.archives import first, second, third
+from tests.datasets.archives import from_2012, since_2018, to_2011
 from tests.datasets.archives.making import Pictures, idx, write_gz, write_zip
 
 tfds = pytest.importorskip("tensorflow_datasets")
-MAKERS = first.MAKERS | second.MAKERS | third.MAKERS
+MAKERS = to_2011.MAKERS | from_2012.MAKERS | since_2018.MAKERS
 MNIST = [source.file for source in fetch.plan("mnist").sources]
 
 

@@ -70,7 +70,7 @@ def test_the_way_of_a_new_task(data, pictures, tmp_path):
     assert "mine: single_label, 3 classes" in shown and "1–16" in shown
     sheet = Image.open(tmp_path / "sheets/mine.png")
     assert sheet.size == (12 * 64, 3 * 64)
-    (record,) = tmp_path.glob("data/local/mine/1.0.0/*test.array_record-*")
+    (record,) = tmp_path.glob("data/local/mine/1.0.0/mine-test.array_record-*")
     record.write_bytes(record.read_bytes()[:-1] + b"x")
     told = data("verify", "--task=mine", status=1)
     assert f"{record}: its content has changed" in told and "mine (local): DAMAGED" in told

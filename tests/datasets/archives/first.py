@@ -1,3 +1,0 @@
-"""Not here yet."""
-
-MAKERS = {}
