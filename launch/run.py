@@ -25,6 +25,7 @@ _CONFIG = config_flags.DEFINE_config_file("config", None, "Config file of a lear
 _RUN_DIR = flags.DEFINE_string("run_dir", None, "Directory of the run; made if missing, gone on with if it is there.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print tasks, trials, steps and estimated FLOPs; run nothing.")
 _SEEDS = flags.DEFINE_integer("seeds", 1, "Runs so many seeds, from config.seed on, in RUN_DIR/seed-N.", lower_bound=1)
+_DATA_DIR = flags.DEFINE_string("data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder.")
 _CHECKPOINT = flags.DEFINE_float(
     "checkpoint_seconds", 30.0, "Least time between two saved positions inside a trial.", lower_bound=0.0
 )
@@ -42,6 +43,8 @@ def main(argv):
     from experiments import run_config
     from nevis_stream.stream import load_stream
 
+    if _DATA_DIR.value:
+        os.environ["NEVIS_STREAM_DATA"] = str(Path(_DATA_DIR.value).absolute())
     config = run_config.resolve(_CONFIG.value)
     stream = load_stream(config.stream)
     if _DRY_RUN.value:

@@ -117,7 +117,6 @@ def fit(
       {"variables", "step" (of the best look), "info" (see docs/run-directory.md)}.
     """
     stored, sizes = task.train.images.resized(recipe.stored_size), task.train.images.sizes
-    target = targets(task.train.labels, task.kind, task.num_classes)
     batches = Batches(len(task.train), batch_size(len(task.train), recipe.largest_batch), ctx.seed)
     rates = cosine_rates(hyper["learning_rate"], recipe.steps, recipe.warmup_share)
     step = ctx.jit(recipe.step(task.num_classes), donate_argnums=0)
@@ -144,7 +143,15 @@ def fit(
     for index in range(start, recipe.steps):
         picked = batches(index)
         carry = step(
-            carry, stored[picked], sizes[picked], target[picked], key, np.int32(index), rates[index], smoothing, shape
+            carry,
+            stored[picked],
+            sizes[picked],
+            targets(task.train.labels[picked], task.kind, task.num_classes),
+            key,
+            np.int32(index),
+            rates[index],
+            smoothing,
+            shape,
         )
         done = index + 1
         if done % recipe.validate_every and done != recipe.steps:
