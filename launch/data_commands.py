@@ -45,6 +45,10 @@ def list_rows(stream: str) -> list[dict[str, str]]:
         about = catalogue.nevis22_datasets().get(dataset_id, {})
         state = states.setdefault(row["source"], sources.state(row["source"]))
         known = catalogue.datasets().get(dataset_id, {})
+        if row["source"].startswith("local:"):  # an import brings its own kind and classes
+            ready = prepared.is_ready(dataset_id, "local")
+            mine = prepared.about(dataset_id, "local") if ready else catalogue.shared().get(dataset_id, {})
+            row |= {column: str(mine.get(column, "")) for column in ("kind", "num_classes")}
         rows.append(
             {
                 "index": task.get("index", ""),
@@ -154,8 +158,9 @@ def prepare(stream: str | None, tasks: Sequence[str], options: dict[str, Any], j
             if source in own:
                 bars.remove_task(own.pop(source))
             bars.advance(all_bar)
-            line = f"{source.partition(':')[2]}: {'ready' if not outcome[source] else outcome[source]}"
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            name = source.partition(":")[2]
+            line = outcome[source].removeprefix(f"{name}: ") or "ready"
+            console.print(f"{name}: {line}", highlight=False, markup=False, soft_wrap=True)
     _print_outcome(wanted, outcome)
 
 

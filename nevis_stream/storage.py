@@ -121,8 +121,14 @@ def remove_leftovers(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def exclusive(path: Path) -> Iterator[None]:
+def exclusive(
+    path: Path, busy: str = "is working in this run directory. Wait for it or stop it, or choose another --run_dir."
+) -> Iterator[None]:
     """Holds the lock file `path` while the block runs; the system drops it when the process dies.
+
+    Args:
+      path: the lock file.
+      busy: what another process does that holds it, and what the user may do.
 
     Raises:
       RunLocked: another process holds it; the message says which.
@@ -135,8 +141,7 @@ def exclusive(path: Path) -> Iterator[None]:
             file.seek(0)
             holder = file.read().strip() or "unknown"
             raise RunLocked(
-                f"{path.parent}: another process (pid {holder}) is working in this run directory. "
-                "Wait for it or stop it, or choose another --run_dir."
+                f"{path.parent}: another process (pid {holder}) {busy}"
             ) from None
         file.truncate(0)
         file.write(f"{os.getpid()}\n")

@@ -14,7 +14,7 @@ import io
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from nevis_stream.errors import BadInput
 
@@ -145,8 +145,9 @@ class EncodedImages(Images):
             raise self._corrupt(index, error) from error
 
     def _corrupt(self, index: int, error: Exception) -> BadInput:
+        why = "of no known format" if isinstance(error, UnidentifiedImageError) else error
         return BadInput(
-            f"{self._names[index]}: cannot be read as an image ({error}). "
+            f"{self._names[index]}: cannot be read as an image ({why}). "
             "Replace the file, or remove it and its row."
         )
 

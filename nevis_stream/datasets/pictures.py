@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from nevis_stream.errors import BadInput
 
@@ -39,7 +39,8 @@ def _decode(name: str, source) -> Image.Image:
         picture = Image.open(source)
         picture.load()
     except Exception as error:
-        raise BadInput(f"{name}: cannot be read as an image ({error}). Replace the file, or fetch the archive again.") from None
+        why = "of no known format" if isinstance(error, UnidentifiedImageError) else error
+        raise BadInput(f"{name}: cannot be read as an image ({why}). Replace the file, or fetch the archive again.") from None
     if len(picture.getbands()) == 2:
         picture = picture.convert(picture.getbands()[0])
     return picture

@@ -141,6 +141,8 @@ def from_examples(
     hashes = np.asarray([f.sha256 for f in facts], object)
     stays, removed = duplicates.exact(part_names, hashes, labels)
     left = np.flatnonzero(stays)
+    for part in set(part_names.tolist()) - set(part_names[left].tolist()):
+        raise BadInput(f"{origin}: every picture of part {part!r} stands in another part too; nothing of it would be left.")
     ids = [f"{dataset_id}/{part_names[i]}/{index[i]}" for i in left]
     strata = labels[left] if layout.get("stratify") else None
     divided = assign(dataset_id, part_names[left], ids, layout.get("splits"), strata)

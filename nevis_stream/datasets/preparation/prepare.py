@@ -15,7 +15,7 @@ from nevis_stream.datasets.pictures import ArrayPicture, BytesPicture
 from nevis_stream.datasets.preparation import fetch, tfds_copy
 from nevis_stream.datasets.preparation.content import Content, Progress, from_examples
 from nevis_stream.datasets.preparation.unpack import unpack, unpack_nested
-from nevis_stream.datasets.preparation.write import write
+from nevis_stream.datasets.preparation.write import BUSY, write
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage import exclusive
 
@@ -126,7 +126,7 @@ def prepare(
     copy = None if places else tfds_copy.find(dataset_id)
     files = {} if copy else gather(dataset_id, places, download=download, verified=verified, progress=progress)
     work = prepared.data_root() / "unpacked" / dataset_id
-    with exclusive(work.with_name(f"{dataset_id}.lock")):
+    with exclusive(work.with_name(f"{dataset_id}.lock"), BUSY):
         made = content(dataset_id, files, work, progress, copy)
         facts = {
             "name": catalogue.datasets()[dataset_id]["name"],

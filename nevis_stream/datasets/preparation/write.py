@@ -21,6 +21,7 @@ from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full, exclusive, r
 
 _EVERY = 256
 SCHEMA = 1
+BUSY = "is preparing this data set. Wait for it, or stop it and start the same command again."
 
 
 def write(content: Content, origin: str, facts: dict[str, Any], form: str, progress: Progress) -> Path:
@@ -44,7 +45,7 @@ def write(content: Content, origin: str, facts: dict[str, Any], form: str, progr
     target = prepared.directory(content.dataset_id, origin)
     if form == prepared.RAW and content.shape is None:
         raise BadInput(f"{content.dataset_id}: has pictures of several sizes: --store=raw cannot hold them, array_record can.")
-    with clear_when_full(target), exclusive(target.parent / "lock"):
+    with clear_when_full(target), exclusive(target.parent / "lock", BUSY):
         remove_leftovers(target.parent)
         work = target.parent / f"{TEMPORARY_PREFIX}{os.getpid()}"
         work.mkdir()
