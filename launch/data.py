@@ -57,10 +57,10 @@ def main(argv):
     command, words = argv[0], argv[1:]
     if words and command not in ("import", "show"):
         entry.fail(f"{command} takes flags only, not {words[0]!r}. See: python -m launch.data --help")
-    from launch import data_commands
+    from launch.data_commands import inspecting, listing, preparing
 
     if command == "list":
-        data_commands.show_list(
+        listing.show_list(
             _STREAM.value or "full",
             _FORMAT.value,
             {"domain": _DOMAIN.value, "kind": _KIND.value, "state": _STATE.value},
@@ -76,21 +76,21 @@ def main(argv):
             "verified": not _UNVERIFIED.value,
             "force": _FORCE.value,
         }
-        data_commands.prepare(_STREAM.value, _TASK.value, options, _JOBS.value)
+        preparing.prepare(_STREAM.value, _TASK.value, options, _JOBS.value)
     elif command == "import":
         if len(words) != 1 or len(_TASK.value) != 1:
             entry.fail("import takes one file and one task: python -m launch.data import FILE --task=ID")
-        data_commands.import_file(Path(words[0]), _TASK.value[0], _KIND.value, _YEAR.value, _DOMAIN.value, _STORE.value)
+        preparing.import_file(Path(words[0]), _TASK.value[0], _KIND.value, _YEAR.value, _DOMAIN.value, _STORE.value)
     elif command == "verify":
-        data_commands.verify(_TASK.value)
+        inspecting.verify(_TASK.value)
     elif command == "show":
         if len(words) != 1:
             entry.fail("show takes one task: python -m launch.data show mnist --out=FOLDER")
-        data_commands.show(words[0], Path(_OUT.value))
+        inspecting.show(words[0], Path(_OUT.value))
     else:
         if not _STREAM.value:
             entry.fail("overlap needs a stream: python -m launch.data overlap --stream=local25")
-        data_commands.overlap(_STREAM.value, _FORMAT.value)
+        inspecting.overlap(_STREAM.value, _FORMAT.value)
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def _teach() -> str:
     """The part of --help that changes with the package: configs, budgets, streams, and every key of a config."""
     from experiments import run_config
     from nevis_stream.catalogue import variants
-    from nevis_stream.stream import stream_names
+    from nevis_stream.stream_rows import stream_names
 
     keys = "\n".join(f"  --config.{key}={value}" for key, value in run_config.flat(run_config.default("NAME")))
     return (

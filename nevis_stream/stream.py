@@ -8,19 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from nevis_stream import catalogue
 from nevis_stream.catalogue import variants
-from nevis_stream.datasets import prepared, sources
-from nevis_stream.datasets.dataset import KINDS, DataSet, Samples
+from nevis_stream.datasets import sources
+from nevis_stream.datasets.dataset import DataSet, Samples
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.stream_rows import PARTIAL, integer, name_in, stream_rows
 from nevis_stream.task import SPLITS, Task
 
 PROTOCOLS = ("meta_test", "meta_train")
-META_SPLITS = ("train", "test")
-COLUMNS = ("order", "year", "task_id", "dataset_id", "meta_split")
-OPTIONAL_COLUMNS = ("path", "kind", "domain", "num_classes")
-PARTIAL = "+partial"
 _SHOWN = 8  # missing data sets in an error message
 
 
@@ -165,46 +161,6 @@ class Stream:
         return hashlib.sha256(self.csv.encode()).hexdigest()[:16] + marks
 
 
-def stream_names() -> tuple[str, ...]:
-    """Returns the names of all streams: carried ones and those that rules make."""
-    return (*catalogue.carried_streams(), *variants.names())
-
-
-def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
-    """Returns where a stream's rows come from (for messages) and the rows, joined with what the catalogue knows.
-
-    Args:
-      name_or_csv: as `load_stream` takes it.
-
-    Returns:
-      Dicts with order, year, task_id, dataset_id, meta_split, source, kind, domain, num_classes (kind and number of classes
-      may be empty: as the data say).
-
-    Raises:
-      BadInput: unknown name, missing file or column, or a row that cannot be used; the message names the line.
-    """
-    name = name_or_csv.removesuffix(PARTIAL)
-    rows = variants.rows(name)
-    if rows is not None:
-        origin = name
-    else:
-        if name in catalogue.carried_streams():
-            path = catalogue.stream_path(name)
-        else:
-            path = Path(name)
-            if path.suffix != ".csv":
-                raise BadInput(
-                    f"{unknown('stream', name, stream_names())} Or {variants.SPLIT_HELP}; or the path of a .csv."
-                )
-            if not path.is_file():
-                raise BadInput(f"{path}: no such file; a stream is a name ({', '.join(stream_names())}) or a csv.")
-        rows, origin = catalogue.read_csv(path), str(path)
-        missing = [column for column in COLUMNS if rows and column not in rows[0]]
-        if missing:
-            raise BadInput(f"{path}: lacks the columns {', '.join(missing)}; a stream needs {', '.join(COLUMNS)}.")
-    return origin, [_describe(origin, line, row) for line, row in enumerate(rows, start=2)]
-
-
 def load_stream(name_or_csv: str) -> Stream:
     """Returns a stream by its lower-case name, or from a csv file of rows.
 
@@ -249,10 +205,10 @@ def load_stream(name_or_csv: str) -> Stream:
             kind, classes = dataset.kind, dataset.num_classes
         tasks.append(
             Task(
-                order=_integer(origin, line, row, "order"),
-                year=_integer(origin, line, row, "year"),
-                task_id=_name(origin, line, row, "task_id"),
-                dataset_id=_name(origin, line, row, "dataset_id"),
+                order=integer(origin, line, row, "order"),
+                year=integer(origin, line, row, "year"),
+                task_id=name_in(origin, line, row, "task_id"),
+                dataset_id=name_in(origin, line, row, "dataset_id"),
                 meta_split=row["meta_split"],
                 kind=kind,
                 domain=row["domain"] or "unstated",
@@ -280,49 +236,6 @@ def _missing(name: str, missing: Mapping[str, sources.State]) -> str:
     )
 
 
-def _describe(origin: str, line: int, row: Mapping[str, str]) -> dict[str, str]:
-    """Joins a stream's row with the catalogue's: where its data are and what is known of them."""
-    if row["meta_split"] not in META_SPLITS:
-        raise BadInput(f"{origin}, line {line}: {unknown('meta_split', row['meta_split'], META_SPLITS)}")
-    if row.get("path"):
-        about = {column: row.get(column, "") for column in OPTIONAL_COLUMNS}
-        about["source"] = f"file:{(Path(origin).parent / row['path']).resolve()}"
-    elif row.get("source"):
-        about = {column: row.get(column, "") for column in OPTIONAL_COLUMNS} | {"source": row["source"]}
-        files = {f"shared:{known['file']}": known for known in catalogue.shared().values()}
-        known = files.get(row["source"]) or {"domain": catalogue.datasets().get(row["dataset_id"], {}).get("domain", "")}
-        about |= {column: known.get(column, "") for column in ("kind", "domain", "num_classes") if not about[column]}
-    elif row["dataset_id"] in catalogue.datasets():
-        about = dict(catalogue.datasets()[row["dataset_id"]])
-    elif prepared.is_ready(row["dataset_id"], "local"):
-        domain = prepared.about(row["dataset_id"], "local").get("domain", "")
-        about = {"source": f"local:{row['dataset_id']}", "kind": "", "domain": row.get("domain") or domain, "num_classes": ""}
-    else:
-        known = unknown("dataset_id", row["dataset_id"], catalogue.datasets())
-        raise BadInput(f"{origin}, line {line}: {known} Or name its file in a column `path`.")
-    if about["kind"] not in ("", *KINDS):
-        raise BadInput(f"{origin}, line {line}: {unknown('kind', about['kind'], KINDS)}")
-    if about["num_classes"] and not about["num_classes"].isdigit():
-        raise BadInput(f"{origin}, line {line}: num_classes is {about['num_classes']!r}, not a whole number.")
-    return {column: row[column] for column in COLUMNS} | {
-        column: about[column] for column in ("source", "kind", "domain", "num_classes")
-    }
-
-
 def _loader(dataset_id: str, row: Mapping[str, str]) -> Callable[[], DataSet]:
     classes = int(row["num_classes"]) if row["num_classes"] else None
     return lambda: sources.load(dataset_id, row["source"], row["kind"] or None, classes)
-
-
-def _integer(origin: str, line: int, row: Mapping[str, str], column: str) -> int:
-    try:
-        return int(row[column])
-    except ValueError:
-        raise BadInput(f"{origin}, line {line}: {column} is {row[column]!r}, not a whole number.") from None
-
-
-def _name(origin: str, line: int, row: Mapping[str, str], column: str) -> str:
-    name = row[column]
-    if not name or not all(char.isalnum() or char in "_-." for char in name) or name.startswith("."):
-        raise BadInput(f"{origin}, line {line}: {column} is {name!r}; use letters, digits, '_', '-' and '.'.")
-    return name

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from experiments import run_config
-from nevis_stream.stream import stream_names
+from nevis_stream.stream_rows import stream_names
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "RESULTS.md"]

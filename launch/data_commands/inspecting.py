@@ -1,0 +1,110 @@
+"""`launch.data verify`, `show` and `overlap`: whether prepared data are sound, and what is in them."""
+
+import csv
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from launch.data_commands.terminal import INCOMPLETE, bar, console
+from nevis_stream import catalogue
+from nevis_stream.datasets import prepared, sources
+from nevis_stream.errors import BadInput, unknown
+
+
+def verify(tasks: Sequence[str]) -> None:
+    """Verifies prepared data; names what has changed."""
+    ready = [(name, origin) for name, origin in prepared.all_ready() if not tasks or name in tasks]
+    missing = set(tasks) - {name for name, _ in ready}
+    if missing:
+        raise BadInput(unknown("prepared data set", sorted(missing)[0], [name for name, _ in prepared.all_ready()]))
+    if not ready:
+        print(f"nothing is prepared under {prepared.data_root()}")
+    wrong = 0
+    for name, origin in ready:
+        problems = prepared.verify(name, origin)
+        print(f"{name} ({origin}): {'sound' if not problems else 'DAMAGED'}")
+        for problem in problems:
+            print(f"  {problem}")
+        wrong += bool(problems)
+    if wrong:
+        print(f"{wrong} of {len(ready)} are damaged: prepare or import them again with --force")
+        sys.exit(INCOMPLETE)
+
+
+def show(task: str, out: Path) -> None:
+    """Prints counts and histograms of a data set and writes its contact sheet."""
+    from nevis_stream.datasets import show as showing
+    from nevis_stream.datasets.splits import divide
+
+    tasks = {row["canonical_id"]: row["dataset_id"] for row in catalogue.table("nevis22_tasks")}
+    dataset_id = tasks.get(task, task)
+    if dataset_id in catalogue.datasets():
+        source = catalogue.datasets()[dataset_id]["source"]
+    elif prepared.is_ready(dataset_id, "local"):
+        source = f"local:{dataset_id}"
+    else:
+        raise BadInput(unknown("task", task, [*tasks, *catalogue.datasets()]))
+    dataset = sources.load(dataset_id, source)
+    splits = divide(dataset)
+    terminal = console()
+    imported = " (imported: does not stand for the published task)" if dataset.local else ""
+    terminal.print(f"{task}: {dataset.kind}, {dataset.num_classes} classes{imported}", highlight=False)
+    counts = showing.class_counts(splits, dataset.kind, dataset.num_classes)
+    origin = "local" if dataset.local else "published"
+    names = prepared.about(dataset_id, origin)["class_names"] if prepared.is_ready(dataset_id, origin) else []
+    table = Table("class", *splits, "share", title="samples by class")
+    total = sum(counts.values())
+    most = max(int(total.max()), 1)
+    for number in range(dataset.num_classes):
+        bar = "█" * round(30 * int(total[number]) / most)
+        name = f"{number} {names[number]}" if len(names) == dataset.num_classes else str(number)
+        table.add_row(name, *(str(int(counts[name][number])) for name in splits), bar)
+    table.add_section()
+    table.add_row("all", *(str(len(samples)) for samples in splits.values()), "")
+    terminal.print(table)
+    sizes = Table("longer side, pixels", "pictures", title="resolutions")
+    for name, count in showing.resolutions(splits):
+        sizes.add_row(name, f"{count:,}")
+    terminal.print(sizes)
+    path = out / f"{task}.png"
+    showing.contact_sheet(splits, dataset.kind, dataset.num_classes, path)
+    print(f"contact sheet: {path} (a row for each of the first {showing.MOST_CLASSES} classes, train split)")
+
+
+def overlap(stream: str, form: str) -> None:
+    """Prints which later test pictures earlier tasks of a stream train on."""
+    from nevis_stream.datasets import overlap as finding
+    from nevis_stream.stream import load_stream
+
+    loaded = load_stream(stream)
+    by_dataset = {task.dataset_id: task for task in reversed(loaded.tasks)}
+
+    def hashes_of(dataset_id: str, split: str):
+        samples = loaded.splits(by_dataset[dataset_id])[split]
+        for origin in prepared.ORIGINS:
+            if prepared.is_ready(dataset_id, origin) and prepared.about(dataset_id, origin)["fingerprint"] == loaded.dataset(
+                by_dataset[dataset_id]
+            ).known_fingerprint:
+                tensors = prepared.index(dataset_id, origin, split)
+                return tensors["sha256"].copy().view("S32").ravel(), tensors["dhash"]
+        return finding.hashes(samples)
+
+    with bar("overlap") as progress:
+        found = finding.find([(task.task_id, task.dataset_id) for task in loaded.tasks], hashes_of, progress)
+    columns = ("task_id", "split", "earlier", "exact", "near", "samples")
+    if form == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([getattr(row, column) for column in columns] for row in found)
+        return
+    table = Table(*columns, title=f"{stream}: pictures of later splits that stand in an earlier task's train or dev split")
+    for row in found:
+        table.add_row(*(str(getattr(row, column)) for column in columns))
+    terminal = console()
+    if found:
+        terminal.print(table)
+        terminal.print("exact: the same pixels; near: another picture with the same perceptual hash, only a hint.")
+    else:
+        print(f"{stream}: no picture of a later dev_test or test split stands in an earlier task's train or dev split.")

@@ -1,0 +1,82 @@
+"""`launch.data list`: a stream as a table, with what the catalogue knows and the state of each data set here."""
+
+import csv
+import sys
+from collections import Counter
+
+from rich.table import Table
+
+from launch.data_commands.terminal import console
+from nevis_stream import catalogue
+from nevis_stream.datasets import prepared, sources
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.stream_rows import stream_rows
+
+LISTED = (
+    "index", "order", "year", "canonical_id", "dataset_id", "name", "kind", "num_classes", "domain", "size", "meta_split",
+    "source", "licence", "state", "advice", "note",
+)  # fmt: skip
+SHOWN = ("index", "year", "canonical_id", "kind", "num_classes", "domain", "size", "meta_split", "licence", "state")
+def list_rows(stream: str) -> list[dict[str, str]]:
+    """Returns the rows that `list` prints: a task of a stream each, with what the catalogue knows and its state here."""
+    tasks = {row["canonical_id"]: row for row in catalogue.table("nevis22_tasks")}
+    states: dict[str, sources.State] = {}
+    rows = []
+    for row in stream_rows(stream.removesuffix("+partial"))[1]:
+        dataset_id = row["dataset_id"]
+        task = tasks.get(row["task_id"]) or tasks.get(dataset_id, {})
+        about = catalogue.nevis22_datasets().get(dataset_id, {})
+        state = states.setdefault(row["source"], sources.state(row["source"]))
+        known = catalogue.datasets().get(dataset_id, {})
+        if row["source"].startswith("local:"):  # an import brings its own kind and classes
+            ready = prepared.is_ready(dataset_id, "local")
+            mine = prepared.about(dataset_id, "local") if ready else catalogue.shared().get(dataset_id, {})
+            row |= {column: str(mine.get(column, "")) for column in ("kind", "num_classes")}
+        rows.append(
+            {
+                "index": task.get("index", ""),
+                "order": row["order"],
+                "year": row["year"],
+                "canonical_id": row["task_id"],
+                "dataset_id": dataset_id,
+                "name": task.get("name") or known.get("name", ""),
+                "kind": row["kind"] or about.get("kind") or catalogue.shared().get(dataset_id, {}).get("kind", ""),
+                "num_classes": row["num_classes"] or about.get("num_classes", ""),
+                "domain": row["domain"],
+                "size": task.get("size", ""),
+                "meta_split": row["meta_split"],
+                "source": row["source"],
+                "licence": about.get("licence", ""),
+                "state": state.name,
+                "advice": state.advice,
+                "note": task.get("note", ""),
+            }
+        )
+    return rows
+
+
+def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
+    """Prints a stream's tasks as a table or as csv."""
+    rows = list_rows(stream)
+    for column, value in only.items():
+        if value is None:
+            continue
+        valid = {row[column] for row in rows}
+        if not any(row[column].startswith(value) for row in rows):
+            raise BadInput(unknown(column, value, valid))
+        rows = [row for row in rows if row[column].startswith(value)]
+    if form == "csv":
+        writer = csv.DictWriter(sys.stdout, LISTED, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return
+    table = Table(title=f"{stream}: {len(rows)} tasks, {len({row['dataset_id'] for row in rows})} data sets")
+    for column in SHOWN:
+        table.add_column(column, justify="right" if column in ("index", "year", "num_classes", "size") else "left")
+    for row in rows:
+        table.add_row(*(row[column] for column in SHOWN))
+    terminal = console()
+    terminal.print(table)
+    counts = Counter({row["dataset_id"]: row["state"] for row in rows}.values())
+    terminal.print("Data sets: " + ", ".join(f"{n} {state}" for state, n in sorted(counts.items())), highlight=False)
+    terminal.print(f"Under {prepared.data_root()}. Next: python -m launch.data prepare --stream={stream}", highlight=False)

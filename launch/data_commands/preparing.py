@@ -1,0 +1,147 @@
+"""`launch.data prepare` and `import`: several data sets at a time, one that fails does not stop the others."""
+
+import multiprocessing
+import os
+import re
+import sys
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from launch.data_commands.terminal import INCOMPLETE, bar, counts, print_duplicates
+from nevis_stream import catalogue
+from nevis_stream.datasets import prepared, sources
+from nevis_stream.errors import BadInput, NevisStreamError, unknown
+from nevis_stream.stream_rows import stream_rows
+
+
+def _prepare_one(source: str, options: dict[str, Any], told: Any) -> str:
+    """Prepares one data set in a process of its own; returns "" or the message of a user's error."""
+    from nevis_stream.datasets.preparation import prepare as preparation
+
+    scheme, _, dataset_id = source.partition(":")
+
+    def progress(stage: str, done: int, total: int) -> None:
+        told.put((source, stage, done, total))
+
+    warnings.simplefilter("ignore")
+    try:
+        if scheme == "local":
+            if options["force"] or not prepared.is_ready(dataset_id, "local"):
+                known = catalogue.shared().get(dataset_id)
+                path = sources.shared_directory() / known["file"] if known else None
+                if path is None or not path.exists():
+                    return sources.state(source).advice
+                preparation.import_file(path, dataset_id, kind=known["kind"], form=options["form"], progress=progress)
+        else:
+            preparation.prepare(dataset_id, progress=progress, **options)
+    except NevisStreamError as error:
+        return str(error)
+    except OSError as error:
+        return f"{error.filename or dataset_id}: {error.strerror or error}"
+    except Exception as error:  # one data set must not stop the others, and the message must name it
+        return f"{dataset_id}: unexpected {type(error).__name__}: {error}. Please report this."
+    return ""
+
+
+def prepare(stream: str | None, tasks: Sequence[str], options: dict[str, Any], jobs: int | None) -> None:
+    """Prepares the data sets of a stream or some by name, several at a time; one that fails does not stop the others."""
+    wanted = _wanted(stream, tasks)
+    jobs = min(jobs or os.cpu_count() or 1, len(wanted))
+    outcome: dict[str, str] = {}
+    console = Console(file=sys.stderr)
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, bars, ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        told = manager.Queue()
+        all_bar = bars.add_task("data sets", total=len(wanted))
+        own: dict[str, Any] = {}
+        pending = {pool.submit(_prepare_one, source, options, told): source for source in wanted}
+        for future in _finishing(pending, told, bars, own):
+            source = pending[future]
+            try:
+                outcome[source] = future.result()
+            except BrokenProcessPool:
+                outcome[source] = "its process was killed (out of memory?); start the same command again with --jobs=1"
+            if source in own:
+                bars.remove_task(own.pop(source))
+            bars.advance(all_bar)
+            name = source.partition(":")[2]
+            line = outcome[source].removeprefix(f"{name}: ") or "ready"
+            console.print(f"{name}: {line}", highlight=False, markup=False, soft_wrap=True)
+    _print_outcome(wanted, outcome)
+
+
+def _finishing(pending: dict, told: Any, bars: Progress, own: dict[str, Any]):
+    """Yields futures as they end, and shows on the way what the processes tell."""
+    left = set(pending)
+    while left:
+        try:
+            for future in as_completed(left, timeout=0.2):
+                left.discard(future)
+                yield future
+                break
+        except TimeoutError:
+            pass
+        while not told.empty():
+            source, stage, done, total = told.get()
+            if source not in own:
+                own[source] = bars.add_task(source.partition(":")[2], total=None)
+            bars.update(own[source], description=f"{source.partition(':')[2]}: {stage}", completed=done, total=total)
+
+
+def _wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
+    if not stream and not tasks:
+        raise BadInput("name what to prepare: --stream=short, or --task=mnist,usps.")
+    found = [row["source"] for row in stream_rows(stream.removesuffix("+partial"))[1]] if stream else []
+    for task in tasks:
+        valid = [*catalogue.layouts(), *catalogue.shared()]
+        if task not in valid:
+            raise BadInput(unknown("data set", task, valid))
+        found.append(f"nevis22:{task}" if task in catalogue.layouts() else f"local:{task}")
+    whole = (re.sub(r"^classes:([^.]+).*", r"nevis22:\1", source) for source in found)
+    return [source for source in dict.fromkeys(whole) if source.startswith(("nevis22:", "local:"))]
+
+
+def _print_outcome(wanted: Sequence[str], outcome: dict[str, str]) -> None:
+    failed = {source: message for source, message in outcome.items() if message}
+    print(f"{len(wanted) - len(failed)} of {len(wanted)} data sets are ready under {prepared.data_root()}")
+    if failed:
+        print("To do:")
+        for source, message in failed.items():
+            dataset_id = source.partition(":")[2]
+            print(f"  {dataset_id}: {message.removeprefix(f'{dataset_id}: ')}")
+        sys.exit(INCOMPLETE)
+
+
+def import_file(path: Path, task: str, kind: str | None, year: int | None, domain: str | None, form: str) -> None:
+    """Imports a file as a task of the catalogue or as a new one, and says how to run it."""
+    from nevis_stream.datasets.preparation import prepare as preparation
+
+    new = task not in catalogue.datasets()
+    if new and year is None:
+        near = unknown("task", task, catalogue.nevis22_datasets()).partition(" Valid")[0]
+        raise BadInput(f"{near} For a new task give its year too: --year=2024 (and --domain=object).")
+    if not all(char.isalnum() or char in "_-" for char in task):
+        raise BadInput(f"--task={task}: use letters, digits, '_' and '-'.")
+    with bar(task) as progress:
+        folder = preparation.import_file(path, task, kind=kind, year=year, domain=domain, form=form, progress=progress)
+    about = prepared.about(task, "local")
+    print(f"{task}: {about['kind']}, {about['num_classes']} classes, {counts(about)}")
+    print_duplicates(about)
+    print(f"ready: {folder}")
+    print(f"next: python -m launch.data show {task}")

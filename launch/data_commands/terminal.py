@@ -1,0 +1,52 @@
+"""What the commands share: tables as wide as the terminal, a bar for one data set, counts in a line."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+INCOMPLETE = 1  # exit status where something is left to do
+
+
+def console() -> Console:
+    """Returns a console as wide as the terminal, or wide enough for every column where there is none."""
+    return Console(width=None if Console().is_terminal else 180)
+
+
+def bar(title: str):
+    """Returns a context manager that shows a bar and gives a function that moves it: stage, done, total."""
+    console = Console(file=sys.stderr)
+    bars = Progress(
+        TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), console=console, transient=True,
+        disable=not console.is_terminal,
+    )  # fmt: skip
+
+    class Bar:
+        def __enter__(self) -> Callable[[str, int, int], None]:
+            bars.start()
+            task = bars.add_task(title, total=None)
+            return lambda stage, done, total: bars.update(task, description=f"{title}: {stage}", completed=done, total=total)
+
+        def __exit__(self, *exception) -> None:
+            bars.stop()
+
+    return Bar()
+
+
+def counts(about: dict[str, Any]) -> str:
+    """Returns the sizes of the splits as words."""
+    return ", ".join(f"{name} {count:,}" for name, count in about["splits"].items())
+
+
+def print_duplicates(about: dict[str, Any]) -> None:
+    """Prints what was removed or left out, and how much looks alike."""
+    removed, near = about["exact_duplicates_removed"], about["near_duplicates_of_train"]
+    print(
+        f"exact duplicates removed: {removed['within_parts']} within a part, {removed['across_parts']} across parts "
+        f"({removed['other_label']} of them with another label); near duplicates of train pictures (perceptual hash): "
+        + ", ".join(f"{count} in {split}" for split, count in near.items())
+    )
+    if about["unreadable"]:
+        print(f"left out because unreadable: {', '.join(about['unreadable'])}")
