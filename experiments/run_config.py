@@ -26,12 +26,14 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "train": {"steps": 120, "validate_every": 30},
         "network": _CPU_NETWORK,
         "augmentation": {"min_area": 0.5},
+        "select": {"train_cap": 500, "dev_cap": 250},
     },
     "small": {
         "search": _CPU_SEARCH | {"trials": 4},
         "train": {"steps": 240, "validate_every": 60},
         "network": _CPU_NETWORK,
         "augmentation": {"min_area": 0.5},
+        "select": {"train_cap": 500, "dev_cap": 250},
     },
     # Appendix C of NEVIS'22.
     "cheap": {
@@ -44,6 +46,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "train": {"steps": 25_000, "validate_every": 1000},
         "network": {"name": "resnet18", "stem": "standard", "resolution": 64},
         "augmentation": {"min_area": 0.08},
+        "select": {"train_cap": 10_000, "dev_cap": 5_000},
     },
     # Section 4 of NEVIS'22, the reference code's default budget.
     "paper": {
@@ -56,12 +59,17 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "train": {"steps": 50_000, "validate_every": 1000},
         "network": {"name": "resnet34", "stem": "small", "resolution": 64},
         "augmentation": {"min_area": 0.08},
+        "select": {"train_cap": 10_000, "dev_cap": 5_000},
     },
 }
 
 
 _RANGES = {
     ("search", "trials"): (1, 10**6),
+    ("select", "neighbours"): (1, 10**6),
+    ("select", "train_cap"): (1, 10**9),
+    ("select", "dev_cap"): (1, 10**9),
+    ("auxiliary", "count"): (1, 10**6),
     ("train", "steps"): (0, 10**8),
     ("train", "validate_every"): (1, 10**8),
     ("train", "largest_batch"): (1, 10**6),
@@ -87,7 +95,15 @@ def default(learner: str) -> ml_collections.ConfigDict:
                 "trials": config_dict.placeholder(int),
                 "learning_rate": config_dict.placeholder(tuple),
                 "label_smoothing": config_dict.placeholder(tuple),
+                "auxiliary_weight": (0.1, 1.0),
             },
+            "select": {
+                "neighbours": 5,
+                "train_cap": config_dict.placeholder(int),
+                "dev_cap": config_dict.placeholder(int),
+            },
+            "auxiliary": {"which": "related", "count": 1},
+            "ensemble": 1,
             "train": {
                 "steps": config_dict.placeholder(int),
                 "validate_every": config_dict.placeholder(int),
@@ -137,11 +153,20 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
 def _check(config: ml_collections.ConfigDict) -> None:
     if config.search.method not in ("random", "grid"):
         raise BadInput(unknown("search.method", config.search.method, ("random", "grid")))
+    if config.auxiliary.which not in ("related", "all", "random"):
+        raise BadInput(unknown("auxiliary.which", config.auxiliary.which, ("related", "all", "random")))
+    if not 1 <= config.ensemble <= config.search.trials:
+        most = f"search.trials, {config.search.trials}"
+        raise BadInput(f"config.ensemble is {config.ensemble}; it must lie between 1 and {most}.")
     for (section, name), (low, high) in _RANGES.items():
         value = config[section][name]
         if not low <= value <= high:
             raise BadInput(f"config.{section}.{name} is {value}; it must lie between {low} and {high}.")
-    for name, (low, high) in {"learning_rate": (1e-12, 1e6), "label_smoothing": (0, 1)}.items():
+    for name, (low, high) in {
+        "learning_rate": (1e-12, 1e6),
+        "label_smoothing": (0, 1),
+        "auxiliary_weight": (0, 1e6),
+    }.items():
         values = config.search[name]
         if config.search.method == "random" and len(values) != 2:
             raise BadInput(f"config.search.{name} is {values}; random search needs (low, high).")

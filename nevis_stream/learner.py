@@ -110,12 +110,14 @@ class Context:
         phase: str,
         trial: int | None = None,
         past: Mapping[str, Callable[[], Tree]] | None = None,
+        past_views: Mapping[str, Callable[[], TaskView]] | None = None,
         workspace: Workspace | None = None,
         progress: Progress | None = None,
     ):
         self._path = path
         self._phase = phase
         self._past = past or {}
+        self._past_views = past_views or {}
         self._workspace = workspace
         self._progress = progress or Silent()
         self._trials = 0
@@ -204,6 +206,7 @@ class Context:
                     phase=self._phase,
                     trial=trial,
                     past=self._past,
+                    past_views=self._past_views,
                     workspace=self._workspace,
                     progress=self._progress,
                 )
@@ -247,6 +250,16 @@ class Context:
         if task_id not in self._past:
             raise LeakError(f"no predictor of this task is known now: {unknown('past task', task_id, self._past)}")
         return self._past[task_id]()
+
+    def task(self, task_id: str) -> TaskView:
+        """Returns an earlier task as it was met: its train and dev splits may be used again (NEVIS'22, section 3).
+
+        Raises:
+          LeakError: the task has not been met.
+        """
+        if task_id not in self._past_views:
+            raise LeakError(f"no data of this task are known now: {unknown('past task', task_id, self._past_views)}")
+        return self._past_views[task_id]()
 
     def progress(self, step: int, steps: int) -> None:
         """Tells the person who waits how far the current trial is."""

@@ -5,12 +5,13 @@ record is appended; so a kill at any instant leaves either the event done or its
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -190,15 +191,7 @@ class _Run:
     def _train(self, event: Event) -> dict[str, Any]:
         """Trains on the event's task from the state before it, saves the checkpoint and returns the record."""
         task = event.task
-        splits = self.stream.splits(task)
-        view = TaskView(
-            task.task_id,
-            task.year,
-            task.kind,
-            task.domain,
-            task.num_classes,
-            **{name: LabelledImages(splits[name].images, splits[name].labels) for name in ("train", "dev")},
-        )
+        splits, view = self.stream.splits(task), self._view(event)
         write_thumbnails(self.path / "thumbnails" / f"{task.task_id}.png", splits["train"].images)
         ctx = self._context(task.task_id, phase="train", event=event)
         state, predictors = self.learner.train(view, self._state_before(event), ctx)
@@ -303,23 +296,32 @@ class _Run:
     # -- small parts ----------------------------------------------------------------------------------------------------
 
     def _context(self, scope: str, phase: str, trial: int | None = None, event: Event | None = None) -> Context:
-        past = {} if event is None else self._past(event)
+        earlier = [] if event is None else [e for e in self.events[: event.index] if e.kind == "train"]
         return Context(
             path=(f"seed {self.config['seed']}", scope, *(() if phase != "predict" else ("predict", f"trial {trial}"))),
             phase=phase,
             trial=trial,
-            past=past,
+            past={e.task.task_id: self._loader(e) for e in earlier},
+            past_views={e.task.task_id: functools.partial(self._view, e) for e in earlier},
             workspace=None if event is None else self._workspace(event),
             progress=self.progress,
         )
 
-    def _past(self, event: Event) -> dict[str, Any]:
-        """Returns, by task id, a loader of the predictor chosen for each task before `event`."""
+    def _loader(self, event: Event) -> Callable[[], Tree]:
+        """Returns what loads the predictor chosen for a done task."""
+        return lambda: self._load(event, _tree_name(self.ledger.event(event.index)["chosen"]))
 
-        def loader(earlier: Event):
-            return lambda: self._load(earlier, _tree_name(self.ledger.event(earlier.index)["chosen"]))
-
-        return {e.task.task_id: loader(e) for e in self.events[: event.index] if e.kind == "train"}
+    def _view(self, event: Event) -> TaskView:
+        """Returns what a learner may see of a task that has come."""
+        task, splits = event.task, self.stream.splits(event.task)
+        return TaskView(
+            task.task_id,
+            task.year,
+            task.kind,
+            task.domain,
+            task.num_classes,
+            **{name: LabelledImages(splits[name].images, splits[name].labels) for name in ("train", "dev")},
+        )
 
     def _workspace(self, event: Event) -> EventWorkspace:
         path = self._checkpoint(event)

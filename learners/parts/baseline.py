@@ -11,7 +11,7 @@ import numpy as np
 
 from learners.parts.augmentation import Augmentation
 from learners.parts.fit import Recipe, fit
-from learners.parts.initialisation import FromPrevious, FromRandom, Initialisation
+from learners.parts.initialisation import FromRelated, Initialisation
 from learners.parts.model import (
     EVALUATION_BATCH,
     Network,
@@ -22,13 +22,18 @@ from learners.parts.model import (
     predict_probabilities,
     probabilities_program,
 )
+from learners.parts.relatedness import Neighbours
 from learners.parts.schedule import batch_size
 from learners.parts.search import GridSearch, RandomSearch
+from learners.parts.training_data import Current, TrainingData
 from nevis_stream.checkpoint import Tree
 from nevis_stream.counted import counted
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
 from nevis_stream.task import SINGLE_LABEL, TaskView
+
+CURRENT = Current()
+ENSEMBLE_TEMPERATURE = 0.1
 
 
 @dataclass(frozen=True)
@@ -39,11 +44,17 @@ class Baseline:
       initialisation: where the trials start.
       search: what hyper-parameters they get.
       recipe: how each is trained.
+      data: what they are trained on beside the current task.
+      neighbours: how the relatedness of tasks is scored, where `data` needs it and the initialisation does not.
+      ensemble: how many of the best trials answer together (NEVIS'22, Appendix I).
     """
 
     initialisation: Initialisation
     search: RandomSearch | GridSearch
     recipe: Recipe
+    data: TrainingData = CURRENT
+    neighbours: Neighbours = Neighbours()
+    ensemble: int = 1
 
     def init(self, ctx: Context) -> State:
         """Returns the empty state: what is known of the past stands in the predictors' checkpoints.
@@ -56,17 +67,26 @@ class Baseline:
 
     def train(self, task: TaskView, state: State, ctx: Context) -> tuple[State, Sequence[Predictor]]:
         """Runs the trials; the predictors come back by rising dev error."""
+        network = self.recipe.network
         with ctx.phase("select"):
-            source = self.initialisation.choose(task, ctx)
+            source, scores = self.initialisation.choose(task, ctx, network)
+            if getattr(self.data, "which", None) == "related" and not scores:
+                scores = FromRelated(self.neighbours).choose(task, ctx, network)[1]
+            helpers = self.data.choose(ctx, scores)
         backbone = None if source is None else ctx.predictor(source)["variables"]
-        trial = functools.partial(_trial, task=task, backbone=backbone, recipe=self.recipe)
+        trial = functools.partial(
+            _trial, task=task, backbone=backbone, recipe=self.recipe, helpers=[ctx.task(name) for name in helpers]
+        )
         results = ctx.map(trial, self.search.draw(ctx.seed))
+        chosen_facts = {"initialised_from": source or "random"}
+        chosen_facts |= {"related": scores} if scores else {}
+        chosen_facts |= {"helpers": list(helpers)} if helpers else {}
         predictors = [
             Predictor(
                 tree={"variables": result["variables"], "kind": task.kind, "classes": task.num_classes},
                 trial=number,
                 step=result["step"],
-                info=result["info"] | {"initialised_from": source or "random"},
+                info=result["info"] | chosen_facts,
             )
             for number, result in enumerate(results)
         ]
@@ -74,13 +94,37 @@ class Baseline:
         order = sorted(
             predictors, key=lambda p: (worst if p.info["dev_error"] is None else p.info["dev_error"], p.trial)
         )
+        order[0].tree.update(self._beside(task, ctx, source, order))
         return state, order
+
+    def _beside(self, task: TaskView, ctx: Context, source: str | None, order: Sequence[Predictor]) -> Tree:
+        """What the chosen predictor carries besides its own parameters: an ensemble's, and those trained independently."""
+        found: dict[str, Any] = {}
+        if self.ensemble > 1:
+            members = [predictor for predictor in order if predictor.info["dev_error"] is not None][: self.ensemble]
+            accuracies = np.asarray([1 - predictor.info["dev_error"] for predictor in members])
+            weights = np.exp((accuracies - accuracies.max()) / ENSEMBLE_TEMPERATURE) if members else np.ones(0)
+            found["members"] = [predictor.tree["variables"] for predictor in members[1:]]
+            found["weights"] = [float(weight / weights.sum()) for weight in weights]
+        if getattr(self.initialisation, "space", None) == "static":
+            found["independent"] = order[0].tree["variables"]
+            if source is not None:
+                alone = functools.partial(_trial, task=task, backbone=None, recipe=self.recipe, helpers=())
+                with ctx.phase("select"):
+                    (result,) = ctx.map(alone, [order[0].info["hyper"]])
+                found["independent"] = result["variables"]
+        return found
 
     def predict(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
         """Returns float32[n, classes] probabilities."""
-        return predict_probabilities(
-            ctx, self.recipe.network, predictor["variables"], images, predictor["kind"], predictor["classes"]
-        )
+        members = [predictor["variables"], *predictor.get("members", ())]
+        weights = predictor.get("weights") or [1.0]
+        answers = 0.0
+        for variables, weight in zip(members, weights, strict=True):
+            answers += weight * predict_probabilities(
+                ctx, self.recipe.network, variables, images, predictor["kind"], predictor["classes"]
+            )
+        return np.asarray(answers, np.float32)
 
     def estimate(self, classes: int, n_train: int, n_dev: int, n_predict: int) -> dict[str, Any]:
         """Returns what a task will cost, from its sizes alone: trials, steps and FLOPs by phase; trains nothing.
@@ -122,22 +166,37 @@ class Baseline:
 
 
 def _trial(
-    ctx: Context, hyper: Mapping[str, float], *, task: TaskView, backbone: Tree | None, recipe: Recipe
+    ctx: Context,
+    hyper: Mapping[str, float],
+    *,
+    task: TaskView,
+    backbone: Tree | None,
+    recipe: Recipe,
+    helpers: Sequence[TaskView],
 ) -> Tree:
     """Makes the initial parameters of one trial and fits them."""
-    words = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32]).randint(2**32, size=4, dtype=np.uint32)
-    fresh = ctx.jit(initialise_program(recipe.network, head_size(task.num_classes)))(words)
+    random = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32])
+    words = random.randint(2**32, size=(1 + len(helpers), 4), dtype=np.uint32)
+    fresh = ctx.jit(initialise_program(recipe.network, head_size(task.num_classes)))(words[0])
     if backbone is not None:
         fresh = {
             "params": {"backbone": backbone["params"]["backbone"], "head": fresh["params"]["head"]},
             "batch_stats": backbone["batch_stats"],
         }
-    return fit(ctx, task, fresh, hyper, recipe)
+    if helpers:
+        made = [
+            ctx.jit(initialise_program(recipe.network, head_size(helper.num_classes)))(words[1 + number])
+            for number, helper in enumerate(helpers)
+        ]
+        heads = {str(number): variables["params"]["head"] for number, variables in enumerate(made)}
+        fresh["params"] = {**fresh["params"], "helpers": heads}
+    return fit(ctx, task, fresh, hyper, recipe, helpers)
 
 
-def from_config(config: Any, initialisation: FromRandom | FromPrevious) -> Baseline:
+def from_config(config: Any, initialisation: Initialisation, data: TrainingData = CURRENT) -> Baseline:
     """Builds a baseline from a resolved config (see experiments/run_config.py)."""
-    spaces = {name: tuple(config.search[name]) for name in ("learning_rate", "label_smoothing")}
+    names = ("learning_rate", "label_smoothing", *(("auxiliary_weight",) if data != CURRENT else ()))
+    spaces = {name: tuple(config.search[name]) for name in names}
     search = GridSearch(spaces) if config.search.method == "grid" else RandomSearch(config.search.trials, spaces)
     options = {name: config.network[name] for name in ("stage_sizes", "width", "stem", "hidden")}
     options = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items() if v is not None}
@@ -159,4 +218,12 @@ def from_config(config: Any, initialisation: FromRandom | FromPrevious) -> Basel
             warmup_share=config.train.warmup_share,
             weight_decay=config.train.weight_decay,
         ),
+        data=data,
+        neighbours=neighbours(config),
+        ensemble=config.ensemble,
     )
+
+
+def neighbours(config: Any) -> Neighbours:
+    """Returns how a resolved config scores the relatedness of tasks."""
+    return Neighbours(config.select.neighbours, config.select.train_cap, config.select.dev_cap)

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from learners.parts.model import (
     targets,
 )
 from learners.parts.schedule import batch_size, cosine_rates
+from learners.parts.training_data import AUXILIARY_BATCH
 from nevis_stream import metrics
 from nevis_stream.checkpoint import Tree, to_host
 from nevis_stream.errors import RunWarning
@@ -58,10 +59,11 @@ class Recipe:
         """Side of the stored training pictures in pixels."""
         return math.ceil(self.network.resolution * _STORED_SCALE)
 
-    def step(self, classes: int):
-        """Returns the training-step program for a task with so many classes."""
+    def step(self, classes: int, helpers: Sequence[int] = ()):
+        """Returns the training-step program for a task with so many classes, and auxiliary tasks with so many."""
+        heads = tuple(head_size(count) for count in helpers)
         return step_program(
-            self.network, head_size(classes), self.augmentation, self.momentum, self.weight_decay
+            self.network, head_size(classes), self.augmentation, self.momentum, self.weight_decay, heads
         )
 
 
@@ -99,7 +101,12 @@ def dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> float
 
 
 def fit(
-    ctx: Context, task: TaskView, variables: Mapping[str, Any], hyper: Mapping[str, float], recipe: Recipe
+    ctx: Context,
+    task: TaskView,
+    variables: Mapping[str, Any],
+    hyper: Mapping[str, float],
+    recipe: Recipe,
+    helpers: Sequence[TaskView] = (),
 ) -> Tree:
     """Trains from `variables` and returns the parameters with the lowest dev error (the last such, where several tie).
 
@@ -109,9 +116,11 @@ def fit(
     Args:
       ctx: context of the trial.
       task: the current task.
-      variables: {"params": {"backbone", "head"}, "batch_stats"} to start from.
-      hyper: `learning_rate` and `label_smoothing`.
+      variables: {"params": {"backbone", "head"}, "batch_stats"} to start from; with helpers also their heads, "helpers": {"0",
+        …}, which are dropped at the end.
+      hyper: `learning_rate`, `label_smoothing` and, with helpers, `auxiliary_weight`.
       recipe: everything else.
+      helpers: auxiliary tasks, of which each step sees a batch of 64.
 
     Returns:
       {"variables", "step" (of the best look), "info" (see docs/run-directory.md)}.
@@ -119,7 +128,9 @@ def fit(
     stored, sizes = task.train.images.resized(recipe.stored_size), task.train.images.sizes
     batches = Batches(len(task.train), batch_size(len(task.train), recipe.largest_batch), ctx.seed)
     rates = cosine_rates(hyper["learning_rate"], recipe.steps, recipe.warmup_share)
-    step = ctx.jit(recipe.step(task.num_classes), donate_argnums=0)
+    step = ctx.jit(recipe.step(task.num_classes, [helper.num_classes for helper in helpers]), donate_argnums=0)
+    others = [_batches_of(helper, number, ctx.seed, recipe) for number, helper in enumerate(helpers)]
+    weight = np.float32(hyper.get("auxiliary_weight", 0))
     smoothing, shape = np.float32(hyper["label_smoothing"]), TaskShape.of(task.kind, task.num_classes)
     key = ctx.key
 
@@ -152,6 +163,7 @@ def fit(
             rates[index],
             smoothing,
             shape,
+            *((tuple(other(index) for other in others), weight) if others else ()),
         )
         done = index + 1
         if done % recipe.validate_every and done != recipe.steps:
@@ -185,9 +197,23 @@ def fit(
     }
 
 
+def _batches_of(task: TaskView, number: int, seed: int, recipe: Recipe):
+    """Returns f(step) → (stored, sizes, target, shape) of one auxiliary task."""
+    stored, sizes = task.train.images.resized(recipe.stored_size), task.train.images.sizes
+    batches = Batches(len(task.train), AUXILIARY_BATCH, (seed + 1 + number) & (2**63 - 1))
+    shape = TaskShape.of(task.kind, task.num_classes)
+
+    def batch(step: int):
+        picked = batches(step)
+        return stored[picked], sizes[picked], targets(task.train.labels[picked], task.kind, task.num_classes), shape
+
+    return batch
+
+
 def _copy(carry: Mapping[str, Any]) -> Tree:
     """The parameters as numpy: the step donates its buffers, so they cannot be kept on the device."""
-    return to_host({name: jax.tree.map(np.array, carry[name]) for name in ("params", "batch_stats")})
+    params = {name: jax.tree.map(np.array, carry["params"][name]) for name in ("backbone", "head")}
+    return to_host({"params": params, "batch_stats": jax.tree.map(np.array, carry["batch_stats"])})
 
 
 def _rounded(value: float) -> float | None:

@@ -1,8 +1,11 @@
 """Where a model starts: a task's initial parameters, chosen before the trials begin."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from learners.parts.model import Network
+from learners.parts.relatedness import Neighbours
 from nevis_stream.learner import Context
 from nevis_stream.task import TaskView
 
@@ -10,8 +13,11 @@ from nevis_stream.task import TaskView
 class Initialisation(Protocol):
     """Chooses the earlier task whose backbone a new task starts from."""
 
-    def choose(self, task: TaskView, ctx: Context) -> str | None:
-        """Returns the id of an earlier task, or None for random parameters; costs go to the phase `select`."""
+    def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
+        """Returns the id of an earlier task, or None for random parameters, and the score of each task that was compared.
+
+        Costs go to the phase `select`, in which this is called.
+        """
         ...
 
 
@@ -19,15 +25,39 @@ class Initialisation(Protocol):
 class FromRandom:
     """Random parameters, drawn anew for each trial."""
 
-    def choose(self, task: TaskView, ctx: Context) -> str | None:
+    def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
         """Returns None."""
-        return None
+        return None, {}
 
 
 @dataclass(frozen=True)
 class FromPrevious:
     """The predictor chosen for the task just before; random parameters for the first task."""
 
-    def choose(self, task: TaskView, ctx: Context) -> str | None:
+    def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
         """Returns the id of the last task met."""
-        return ctx.past_tasks[-1] if ctx.past_tasks else None
+        return (ctx.past_tasks[-1] if ctx.past_tasks else None), {}
+
+
+@dataclass(frozen=True)
+class FromRelated:
+    """The predictor of the most related earlier task (NEVIS'22, section 5); random parameters for the first task.
+
+    Attributes:
+      neighbours: how tasks are scored; of equals the latest is taken.
+      space: "dynamic": in the feature space of each task's own, fine-tuned predictor (FT-d); "static": in that of a predictor
+        trained on the task alone, from random parameters (FT-s).
+    """
+
+    neighbours: Neighbours = Neighbours()
+    space: str = "dynamic"
+
+    def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
+        """Returns the id of the earlier task with the highest score, and all scores."""
+        scores = {}
+        for task_id in ctx.past_tasks:
+            tree: Any = ctx.predictor(task_id)
+            variables = tree["independent"] if self.space == "static" else tree["variables"]
+            scores[task_id] = round(self.neighbours.score(ctx, task, network, variables), 6)
+        best = max(reversed(scores), key=scores.__getitem__) if scores else None
+        return best, scores

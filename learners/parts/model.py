@@ -144,17 +144,30 @@ def begin(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @functools.cache
-def step_program(network: Network, outputs: int, augment: Augmentation, momentum: float, decay: float):
+def step_program(
+    network: Network, outputs: int, augment: Augmentation, momentum: float, decay: float, helpers: tuple[int, ...] = ()
+):
     """Returns the training step.
 
-    f(carry, stored uint8[b, s, s, 3], sizes int32[b, 2], target, key, step, rate, smoothing, shape) → carry. In the carry,
-    `loss_sum` adds up the losses and `finite_steps` counts the steps before the first loss that was not finite.
+    f(carry, stored uint8[b, s, s, 3], sizes int32[b, 2], target, key, step, rate, smoothing, shape, others, weight) → carry. In
+    the carry, `loss_sum` adds up the losses of the current task and `finite_steps` counts the steps before the first loss that
+    was not finite. `helpers` are the heads' sizes of auxiliary tasks; `others` is one (stored, sizes, target, shape) for each,
+    whose loss is scaled by `weight` and whose batch does not reach BatchNorm's running statistics (NEVIS'22, Appendix G).
     """
     backbone, head = network.backbone(), Head(outputs)
     optimise = optimiser(momentum, decay)
 
-    def step(carry, stored, sizes, target, key, index, rate, smoothing, shape):
-        images = training_view(jax.random.fold_in(key, index), stored, sizes, network.resolution, augment)
+    def helping(params, statistics, key, number, other):
+        stored, sizes, target, shape = other
+        images = training_view(key, stored, sizes, network.resolution, augment)
+        inputs = {"params": params["backbone"], "batch_stats": statistics}
+        features, _ = backbone.apply(inputs, images, train=True, mutable=["batch_stats"])
+        logits = Head(helpers[number]).apply({"params": params["helpers"][str(number)]}, features)
+        return loss(logits, target, jnp.float32(0), shape)
+
+    def step(carry, stored, sizes, target, key, index, rate, smoothing, shape, others=(), weight=0.0):
+        key = jax.random.fold_in(key, index)
+        images = training_view(key, stored, sizes, network.resolution, augment)
 
         def objective(params):
             features, updated = backbone.apply(
@@ -164,9 +177,14 @@ def step_program(network: Network, outputs: int, augment: Augmentation, momentum
                 mutable=["batch_stats"],
             )
             logits = head.apply({"params": params["head"]}, features)
-            return loss(logits, target, smoothing, shape), updated.get("batch_stats", {})
+            own = loss(logits, target, smoothing, shape)
+            total = own
+            for number, other in enumerate(others):
+                drawn = jax.random.fold_in(key, number + 1)
+                total = total + weight * helping(params, carry["batch_stats"], drawn, number, other)
+            return total, (own, updated.get("batch_stats", {}))
 
-        (value, stats), gradients = jax.value_and_grad(objective, has_aux=True)(carry["params"])
+        (_, (value, stats)), gradients = jax.value_and_grad(objective, has_aux=True)(carry["params"])
         before = (optax.MaskedState(optax.EmptyState()), optax.TraceState(carry["momentum"]))
         updates, (_, trace) = optimise.update(gradients, before, carry["params"])
         sound = jnp.isfinite(value) & (carry["finite_steps"] == index)
@@ -205,7 +223,8 @@ def predict_probabilities(
     """Returns float32[n, classes] for the paper's evaluation view: central square, resized."""
     views = images.center_cropped(network.resolution)
     program, shape = ctx.jit(probabilities_program(network, head_size(classes))), TaskShape.of(kind, classes)
-    variables = jax.device_put({name: variables[name] for name in ("params", "batch_stats")})
+    params = {name: variables["params"][name] for name in ("backbone", "head")}
+    variables = jax.device_put({"params": params, "batch_stats": variables["batch_stats"]})
     answers = []
     for start in range(0, len(views), EVALUATION_BATCH):
         batch = views[start : start + EVALUATION_BATCH]

@@ -1,0 +1,106 @@
+"""How related an earlier task is to the current one: nearest neighbours in its predictor's feature space.
+
+A candidate's score is how well a 5-nearest-neighbour classifier on its features answers the dev split from the train split of
+the current task (NEVIS'22, section 5): accuracy, or mAP of neighbour frequencies for a multi-label task. Every picture is
+embedded once for each candidate; that and the distances are charged to the phase in which it is called.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from learners.parts.augmentation import to_unit_range
+from learners.parts.model import EVALUATION_BATCH, Network
+from nevis_stream import metrics
+from nevis_stream.learner import Context
+from nevis_stream.task import SINGLE_LABEL, LabelledImages, TaskView
+
+_BLOCK = 1024  # dev pictures whose distances are computed at a time
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """How candidates are scored.
+
+    Attributes:
+      neighbours: k.
+      train_cap: at most so many training pictures are embedded.
+      dev_cap: at most so many dev pictures.
+    """
+
+    neighbours: int = 5
+    train_cap: int = 10_000
+    dev_cap: int = 5_000
+
+    def score(self, ctx: Context, task: TaskView, network: Network, variables: Mapping[str, Any]) -> float:
+        """Returns accuracy or mAP of the neighbours' votes in the feature space of `variables`; higher is more related."""
+        train, dev = _some(task.train, self.train_cap), _some(task.dev, self.dev_cap)
+        known = embed(ctx, network, variables, train.images)
+        asked = embed(ctx, network, variables, dev.images)
+        k = min(self.neighbours, len(known))
+        nearest = np.concatenate(
+            [np.asarray(_nearest(known, asked[i : i + _BLOCK], k)) for i in range(0, len(asked), _BLOCK)]
+        )
+        ctx.charge(len(asked) * len(known) * (2 * known.shape[1] + 2))  # products, norms; choosing the k is not counted
+        votes = np.zeros((len(asked), task.num_classes), np.float32)
+        for column in nearest.T:
+            if task.kind == SINGLE_LABEL:
+                votes[np.arange(len(asked)), train.labels[column]] += 1 / k
+            else:
+                votes += train.labels[column] / k
+        metric = metrics.for_kind(task.kind)
+        value = metric.aggregate(dev.labels, votes)
+        return 0.0 if np.isnan(value) else float(1 - metric.to_error(value))
+
+
+def _some(examples: LabelledImages, cap: int) -> LabelledImages:
+    """Evenly spaced examples, all of them where there are no more than `cap`."""
+    if len(examples) <= cap:
+        return examples
+    chosen = np.linspace(0, len(examples) - 1, cap).astype(int)
+    return LabelledImages(examples.images.take(chosen), examples.labels[chosen])
+
+
+@functools.cache
+def features_program(network: Network):
+    """Returns f(variables, images uint8[b, r, r, 3]) → float32[b, features]: pooled output of the backbone.
+
+    BatchNorm uses the statistics of the batch, as in the public reference implementation: those of an earlier task would say
+    more of its own pictures than of these.
+    """
+    backbone = network.backbone()
+
+    def features(variables, images):
+        pooled, _ = backbone.apply(
+            {"params": variables["params"]["backbone"], "batch_stats": variables["batch_stats"]},
+            to_unit_range(images),
+            train=True,
+            mutable=["batch_stats"],
+        )
+        return pooled
+
+    return features
+
+
+def embed(ctx: Context, network: Network, variables: Mapping[str, Any], images: Any) -> np.ndarray:
+    """Returns float32[n, features] for the evaluation view of every picture; the last batch is filled by repeating."""
+    views = images.center_cropped(network.resolution)
+    program = ctx.jit(features_program(network))
+    parameters = {"params": {"backbone": variables["params"]["backbone"]}, "batch_stats": variables["batch_stats"]}
+    parameters = jax.device_put(parameters)
+    found = []
+    for start in range(0, len(views), EVALUATION_BATCH):
+        rows = np.arange(start, start + EVALUATION_BATCH) % len(views)
+        found.append(np.asarray(program(parameters, np.asarray(views[rows])))[: len(views) - start])
+    return np.concatenate(found)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _nearest(known: jax.Array, asked: jax.Array, k: int) -> jax.Array:
+    """int32[m, k]: the nearest rows of `known` (squared Euclidean distance) for each row of `asked`."""
+    distances = (known**2).sum(1) - 2 * asked @ known.T
+    return jax.lax.top_k(-distances, k)[1]

@@ -1,0 +1,52 @@
+"""What a model is trained on beside the current task: auxiliary tasks of the past (NEVIS'22, Appendix G)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from nevis_stream.learner import Context
+
+AUXILIARY_BATCH = 64
+
+
+class TrainingData(Protocol):
+    """Chooses the auxiliary tasks of a new task."""
+
+    def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
+        """Returns ids of earlier tasks; `scores` is what the initialisation found of their relatedness."""
+        ...
+
+
+@dataclass(frozen=True)
+class Current:
+    """The current task alone."""
+
+    def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
+        """Returns nothing."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Auxiliary:
+    """The current task and k earlier ones.
+
+    Attributes:
+      count: k.
+      which: "related" (highest scores), "all" or "random" (drawn for the task).
+    """
+
+    count: int = 1
+    which: str = "related"
+
+    def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
+        """Returns up to k earlier tasks."""
+        past = ctx.past_tasks
+        if self.which == "all":
+            return past
+        if self.which == "random":
+            drawn = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 7]).permutation(len(past))
+            return tuple(past[i] for i in drawn[: self.count])
+        latest_first = list(reversed(past))
+        return tuple(sorted(latest_first, key=lambda task_id: -scores.get(task_id, 0.0))[: self.count])

@@ -1,0 +1,197 @@
+"""The three axes: relatedness of tasks, where a model starts, auxiliary tasks, and trials that answer together."""
+
+import jax
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+
+from learners.parts import model
+from learners.parts.augmentation import Augmentation
+from learners.parts.baseline import Baseline
+from learners.parts.fit import Recipe
+from learners.parts.initialisation import FromPrevious, FromRandom, FromRelated
+from learners.parts.model import EVALUATION_BATCH, Network, TaskShape, begin
+from learners.parts.relatedness import Neighbours, embed, features_program
+from learners.parts.search import RandomSearch
+from learners.parts.training_data import AUXILIARY_BATCH, Auxiliary
+from nevis_stream.checkpoint import Checkpoint
+from nevis_stream.counted import counted
+from nevis_stream.learner import Context
+from nevis_stream.runner import run
+from nevis_stream.stream import Stream
+from nevis_stream.task import LabelledImages, TaskView
+from tests import toy
+
+NETWORK = Network("resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 4)), resolution=8)
+SPACE = {"learning_rate": (0.02, 0.05), "label_smoothing": (0.0, 0.1), "auxiliary_weight": (0.5, 1.0)}
+
+
+def learner(initialisation, trials=2, **options):
+    return Baseline(initialisation, RandomSearch(trials, SPACE), Recipe(NETWORK, steps=6, validate_every=3), **options)
+
+
+def stream():
+    """Four tasks, of which the third repeats the first data set."""
+    one, two, three = toy.blobs("one"), toy.striped("two"), toy.blobs("three", classes=4, seed=3)
+    return Stream.from_datasets("transfer", [one, two, one, three], [2000, 2001, 2011, 2019], meta_test=1)
+
+
+def view(dataset):
+    part = dataset.parts["all"]
+    halves = [LabelledImages(part.images.take(rows), part.labels[rows]) for rows in np.split(np.arange(len(part)), [40])]
+    return TaskView("a", 2000, dataset.kind, "shape", dataset.num_classes, *halves)
+
+
+def variables(seed=0):
+    return model.initialise_program(NETWORK, 64)(np.asarray([seed, 1, 2, 3], np.uint32))
+
+
+def context():
+    return Context(path=("test",), phase="select")
+
+
+def test_the_score_is_that_of_a_nearest_neighbour_classifier():
+    task, ctx = view(toy.blobs("a", classes=3, n=60)), context()
+    train, dev = (embed(ctx, NETWORK, variables(), part.images) for part in (task.train, task.dev))
+    reference = KNeighborsClassifier(1).fit(train, task.train.labels).score(dev, task.dev.labels)
+    assert Neighbours(1).score(ctx, task, NETWORK, variables()) == pytest.approx(reference)
+    five = KNeighborsClassifier(5).fit(train, task.train.labels)
+    votes = five.predict_proba(dev)
+    clear = np.sort(votes)[:, -1] > np.sort(votes)[:, -2]  # ties may be broken otherwise
+    assert clear.mean() > 0.6
+    mine = Neighbours(5).score(ctx, task, NETWORK, variables())
+    hits = (five.predict(dev) == task.dev.labels)[clear].sum()
+    assert hits <= mine * len(dev) + 1e-6 <= hits + (~clear).sum()
+
+
+def test_relatedness_costs_one_forward_pass_an_image():
+    task, ctx = view(toy.blobs("a", n=60)), context()
+    Neighbours(5).score(ctx, task, NETWORK, variables())
+    images = jax.ShapeDtypeStruct((EVALUATION_BATCH, 8, 8, 3), np.uint8)
+    given = {"params": {"backbone": variables()["params"]["backbone"]}, "batch_stats": variables()["batch_stats"]}
+    one = counted(features_program(NETWORK)).flops(given, images)
+    (total,) = ctx.meter.counts()["select"].values()
+    width = embed(context(), NETWORK, variables(), task.dev.images).shape[1]
+    assert total == 2 * one + 40 * 20 * (2 * width + 2)  # both splits fit into a batch
+
+
+def test_caps_limit_what_is_embedded_and_multi_label_tasks_have_a_score():
+    task, ctx = view(toy.striped("a", n=60)), context()
+    assert 0 < Neighbours(5, train_cap=10, dev_cap=5).score(ctx, task, NETWORK, variables()) <= 1
+
+
+@pytest.fixture(scope="module")
+def dynamic(tmp_path_factory):
+    path = tmp_path_factory.mktemp("dynamic")
+    return run(learner(FromRelated()), stream(), path), path
+
+
+def test_every_task_starts_from_the_most_related_one(dynamic):
+    ledger, _ = dynamic
+    records = ledger.of_kind("train")
+    assert records[0]["trials"][0]["info"]["initialised_from"] == "random" and "select" not in records[0]["flops"]
+    for number, record in enumerate(records[1:], start=1):
+        for trial in record["trials"]:
+            scores = trial["info"]["related"]
+            past = [r["task_id"] for r in records[:number]]
+            assert sorted(scores) == sorted(past)
+            best = max(scores.values())
+            assert trial["info"]["initialised_from"] == [name for name in past if scores[name] == best][-1]
+        assert record["flops"]["select"]["-"] > records[number - 1]["flops"].get("select", {"-": 0})["-"] * 0.9
+
+
+def test_static_relatedness_uses_predictors_trained_alone_and_pays_for_them(tmp_path, dynamic):
+    ledger = run(learner(FromRelated(space="static")), stream(), tmp_path)
+    records = ledger.of_kind("train")
+    alone = Checkpoint(tmp_path / "checkpoints/0000-one").load(f"predictor-{records[0]['chosen']:03d}")
+    assert jax.tree.all(jax.tree.map(lambda a, b: np.array_equal(a, b), alone["independent"], alone["variables"]))
+    later = Checkpoint(tmp_path / "checkpoints/0002-two").load(f"predictor-{records[1]['chosen']:03d}")
+    kernel = jax.tree.leaves(later["independent"]["params"]["backbone"])[0]
+    assert not np.array_equal(kernel, jax.tree.leaves(later["variables"]["params"]["backbone"])[0])
+    paid = sum(records[1]["flops"]["select"].values())
+    assert paid > sum(dynamic[0].of_kind("train")[1]["flops"]["select"].values())
+    assert len(records[1]["trials"]) == 2  # the model trained alone is no trial of the search
+
+
+@pytest.mark.parametrize("start", [FromRandom(), FromPrevious(), FromRelated()])
+@pytest.mark.parametrize("which", ["related", "all", "random"])
+def test_axes_combine_freely(tmp_path, start, which):
+    ledger = run(learner(start, trials=1, data=Auxiliary(2, which)), stream(), tmp_path)
+    helpers = [record["trials"][0]["info"].get("helpers", []) for record in ledger.of_kind("train")]
+    assert [len(names) for names in helpers] == ([0, 1, 2, 3] if which == "all" else [0, 1, 2, 2])
+    assert ledger.complete and "one_2" not in helpers[1]
+
+
+def test_auxiliary_batches_change_the_parameters_but_not_the_running_statistics():
+    task, key, random = view(toy.blobs("a", n=60)), jax.random.key(0), np.random.RandomState(0)
+    plain, helped = (model.step_program(NETWORK, 64, Augmentation(), 0.9, 1e-4, heads) for heads in ((), (64,)))
+    own = (
+        random.randint(0, 255, (16, 10, 10, 3), dtype=np.uint8), np.full((16, 2), 10, np.int32),
+        model.targets(task.train.labels[:16], task.kind, 3), key, np.int32(0), np.float32(0.1), np.float32(0),
+        TaskShape.of(task.kind, 3),
+    )  # fmt: skip
+    other = (
+        random.randint(0, 255, (AUXILIARY_BATCH, 10, 10, 3), dtype=np.uint8), np.full((AUXILIARY_BATCH, 2), 10, np.int32),
+        model.targets(random.randint(3, size=AUXILIARY_BATCH), task.kind, 3), TaskShape.of(task.kind, 3),
+    )  # fmt: skip
+    first = variables()
+    alone = jax.jit(plain)(begin(first), *own)
+    with_head = {**first, "params": {**first["params"], "helpers": {"0": variables(5)["params"]["head"]}}}
+    ended = {w: jax.jit(helped)(begin(with_head), *own, (other,), np.float32(w)) for w in (0.0, 1.0)}
+    assert jax.tree.all(jax.tree.map(np.array_equal, ended[0.0]["batch_stats"], ended[1.0]["batch_stats"]))
+    close = jax.tree.map(lambda a, b: np.allclose(a, b, atol=1e-5), alone["params"]["backbone"], ended[0.0]["params"]["backbone"])
+    assert jax.tree.all(close)
+    same = jax.tree.map(np.array_equal, ended[0.0]["params"]["backbone"], ended[1.0]["params"]["backbone"])
+    assert not jax.tree.all(same)
+    assert float(ended[1.0]["loss_sum"]) == pytest.approx(float(ended[0.0]["loss_sum"]), rel=1e-5)  # of the task itself
+
+
+def test_an_ensemble_is_the_weighted_mean_of_the_best_trials(tmp_path):
+    ensemble = learner(FromRandom(), trials=4, ensemble=3)
+    ledger = run(ensemble, stream(), tmp_path)
+    record, predicted = ledger.of_kind("train")[0], ledger.of_kind("predict")[0]
+    tree = Checkpoint(tmp_path / "checkpoints/0000-one").load(f"predictor-{record['chosen']:03d}")
+    errors = sorted(trial["info"]["dev_error"] for trial in record["trials"])[:3]
+    weights = np.exp(-np.asarray(errors) / 0.1)
+    assert tree["weights"] == pytest.approx(weights / weights.sum()) and len(tree["members"]) == 2
+    images = stream().splits(stream().tasks[0])["test"].images
+    members = [tree["variables"], *tree["members"]]
+    answers = [ensemble.predict({"variables": m, "kind": tree["kind"], "classes": 3}, images, context()) for m in members]
+    expected = sum(w * a for w, a in zip(tree["weights"], answers, strict=True))
+    assert np.allclose(ensemble.predict(tree, images, context()), expected, atol=1e-6)
+    single = run(learner(FromRandom(), trials=4), stream(), tmp_path / "single").of_kind("predict")[0]
+    cost = {name: sum(p["flops"]["predict"].values()) for name, p in (("one", single), ("three", predicted))}
+    assert cost["three"] == 3 * cost["one"]
+
+
+def test_a_killed_related_run_goes_on_to_the_same_ledger(tmp_path, dynamic):
+    """Selection, a trial of its own and auxiliary heads are gone on with like everything else."""
+    chosen = learner(FromRelated(space="static"), data=Auxiliary(1))
+    reference = run(chosen, stream(), tmp_path / "whole")
+
+    class Stop(Exception):
+        pass
+
+    class Stopping:
+        def __init__(self, after):
+            self.left = after
+
+        def event(self, *_):
+            pass
+
+        def result(self, *_):
+            pass
+
+        def trial(self, *_):
+            self.left -= 1
+            if not self.left:
+                raise Stop
+
+        def step(self, *_):
+            self.trial()
+
+    for after in (1, 4, 7, 11):
+        path = tmp_path / str(after)
+        with pytest.raises(Stop):
+            run(chosen, stream(), path, progress=Stopping(after), checkpoint_seconds=0)
+        assert run(chosen, stream(), path, checkpoint_seconds=0).records == reference.records
