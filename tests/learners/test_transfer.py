@@ -139,9 +139,9 @@ def test_auxiliary_batches_change_the_parameters_but_not_the_running_statistics(
     with_head = {**first, "params": {**first["params"], "helpers": {"0": variables(5)["params"]["head"]}}}
     ended = {w: jax.jit(helped)(begin(with_head), *own, (other,), np.float32(w)) for w in (0.0, 1.0)}
     assert jax.tree.all(jax.tree.map(np.array_equal, ended[0.0]["batch_stats"], ended[1.0]["batch_stats"]))
-    close = jax.tree.map(lambda a, b: np.allclose(a, b, atol=1e-5), alone["params"]["backbone"], ended[0.0]["params"]["backbone"])
-    assert jax.tree.all(close)
-    same = jax.tree.map(np.array_equal, ended[0.0]["params"]["backbone"], ended[1.0]["params"]["backbone"])
+    bodies = [result["params"]["backbone"] for result in (alone, ended[0.0], ended[1.0])]
+    assert jax.tree.all(jax.tree.map(lambda a, b: np.allclose(a, b, atol=1e-5), *bodies[:2]))
+    same = jax.tree.map(np.array_equal, *bodies[1:])
     assert not jax.tree.all(same)
     assert float(ended[1.0]["loss_sum"]) == pytest.approx(float(ended[0.0]["loss_sum"]), rel=1e-5)  # of the task itself
 
