@@ -1,5 +1,10 @@
-"""Jitted functions that know what each call costs."""
+"""Jitted functions that know what each call costs.
 
+What is counted is the canonical program: code that has a faster form of the same computation asks `faster_form()` which of the
+two is wanted while it is traced.
+"""
+
+import contextvars
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +17,25 @@ from nevis_stream.errors import CostUnknown
 compilations.listen()
 
 
+class _Tracing:
+    """What is known of the tracing that goes on: whether the canonical form is wanted, and whether another was used."""
+
+    def __init__(self, canonical: bool):
+        self.canonical, self.differs = canonical, False
+
+
+_tracing: contextvars.ContextVar[_Tracing | None] = contextvars.ContextVar("tracing", default=None)
+
+
+def faster_form() -> bool:
+    """Whether code that is being traced shall use its faster form instead of the canonical one, which is what is counted."""
+    tracing = _tracing.get()
+    if tracing is None:
+        return True
+    tracing.differs = not tracing.canonical
+    return not tracing.canonical
+
+
 class CountedFunction:
     """A jitted function with the FLOPs of one call, counted once for each new signature (shapes and dtypes).
 
@@ -21,6 +45,7 @@ class CountedFunction:
     """
 
     def __init__(self, function: Callable, **options: Any):
+        self._function, self._options = function, options
         self._jitted = jax.jit(function, **options)
         self._values_matter = any(name.startswith("static") for name in options)
         self._flops: dict[Any, int] = {}
@@ -33,8 +58,22 @@ class CountedFunction:
         """
         signature = self._signature(args)
         if signature not in self._flops:
-            self._flops[signature] = flops.count_jaxpr(self._jitted.trace(*args).jaxpr)
+            executed, differs = self._traced(self._jitted, args, canonical=False)
+            if differs:  # another function object: JAX would find the trace of this one
+                same = functools.wraps(self._function)(lambda *given: self._function(*given))
+                executed, _ = self._traced(jax.jit(same, **self._options), args, canonical=True)
+            self._flops[signature] = flops.count_jaxpr(executed)
         return self._flops[signature]
+
+    @staticmethod
+    def _traced(jitted: Any, args: Any, canonical: bool) -> tuple[Any, bool]:
+        """Returns the traced program, and whether it has a form that is not the canonical one."""
+        tracing = _Tracing(canonical)
+        token = _tracing.set(tracing)
+        try:
+            return jitted.trace(*args).jaxpr, tracing.differs
+        finally:
+            _tracing.reset(token)
 
     def compile(self, *args: Any) -> None:
         """Compiles for this signature now, without a call; `jax.ShapeDtypeStruct` may stand for arrays."""

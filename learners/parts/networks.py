@@ -10,17 +10,56 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from flax import linen as nn
 
+from nevis_stream.counted import faster_form
 from nevis_stream.errors import BadInput, unknown
 
 STEMS = {"small": (3, 1), "strided": (3, 2), "standard": (7, 2)}  # kernel size, stride
+SMALL_MAP = 4  # pixels
 _kaiming = nn.initializers.variance_scaling(2.0, "fan_out", "normal")
 
 
-def _conv(channels: int, kernel: int, stride: int) -> nn.Conv:
-    """A convolution without a bias: the normalisation that follows has one."""
-    return nn.Conv(channels, (kernel, kernel), stride, "SAME", use_bias=False, kernel_init=_kaiming)
+def convolve(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    """Returns the convolution with padding "SAME" of float32[n, h, w, c] with float32[k, k, c, channels].
+
+    On a CPU, where XLA's convolutions of maps of 2×2 and less run at a hundredth of peak, those are one matrix product of the
+    taps; what is counted is the convolution.
+    """
+    size = kernel.shape[0]
+    out = [-(-side // stride) for side in x.shape[1:3]]
+    if out[0] * out[1] > SMALL_MAP or jax.default_backend() != "cpu" or not faster_form():
+        return jax.lax.conv_general_dilated(
+            x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+    missing = [max((o - 1) * stride + size - side, 0) for o, side in zip(out, x.shape[1:3], strict=True)]
+    padded = jnp.pad(x, ((0, 0), *((m // 2, m - m // 2) for m in missing), (0, 0)))
+    taps = [
+        padded[:, row : row + (out[0] - 1) * stride + 1 : stride, column : column + (out[1] - 1) * stride + 1 : stride]
+        for row in range(size)
+        for column in range(size)
+    ]
+    return jnp.concatenate(taps, axis=-1) @ kernel.reshape(-1, kernel.shape[-1])
+
+
+class Conv(nn.Module):
+    """A convolution without a bias: the normalisation that follows has one.
+
+    Attributes:
+      channels: of the result.
+      size: of the kernel, in pixels.
+      stride: in pixels.
+    """
+
+    channels: int
+    size: int
+    stride: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        kernel = self.param("kernel", _kaiming, (self.size, self.size, x.shape[-1], self.channels))
+        return convolve(x, kernel, self.stride)
 
 
 def _norm(train: bool, scale_init: Callable = nn.initializers.ones) -> nn.BatchNorm:
@@ -40,10 +79,10 @@ class BasicBlock(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
         last = nn.initializers.zeros if self.zero_init_last else nn.initializers.ones
-        y = nn.relu(_norm(train)(_conv(self.channels, 3, self.stride)(x)))
-        y = _norm(train, last)(_conv(self.channels, 3, 1)(y))
+        y = nn.relu(_norm(train)(Conv(self.channels, 3, self.stride)(x)))
+        y = _norm(train, last)(Conv(self.channels, 3, 1)(y))
         if x.shape != y.shape:
-            x = _norm(train)(_conv(self.channels, 1, self.stride)(x))
+            x = _norm(train)(Conv(self.channels, 1, self.stride)(x))
         return nn.relu(x + y)
 
 
@@ -70,7 +109,7 @@ class ResNet(nn.Module):
 
     @nn.compact
     def __call__(self, images: jax.Array, train: bool = False) -> jax.Array:
-        x = nn.relu(_norm(train)(_conv(self.width, *STEMS[self.stem])(images)))
+        x = nn.relu(_norm(train)(Conv(self.width, *STEMS[self.stem])(images)))
         if self.stem == "standard":
             x = nn.max_pool(x, (3, 3), (2, 2), "SAME")
         for stage, blocks in enumerate(self.stage_sizes):

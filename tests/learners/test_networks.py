@@ -8,7 +8,8 @@ import pytest
 from flax import linen as nn
 from jax import numpy as jnp
 
-from learners.parts.networks import MLP, Head, ResNet, make_backbone, names
+from learners.parts.networks import MLP, Head, ResNet, convolve, make_backbone, names
+from nevis_stream.counted import CountedFunction
 from nevis_stream.errors import BadInput
 
 TINY = {"stage_sizes": (1, 1), "width": 4}
@@ -140,3 +141,28 @@ def test_modules_are_plain_values():
 def test_wrong_names_and_options_say_what_is_valid(name, options, message):
     with pytest.raises(BadInput, match=message.replace("()", r"\(\)")):
         make_backbone(name, **options)
+
+
+@pytest.mark.parametrize("side", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [1, 3, 7])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_small_maps_are_convolved_as_matrix_products(side, size, stride):
+    """The same values and gradients as XLA's convolution, and the same FLOPs in the ledger."""
+    random = np.random.RandomState(0)
+    x, kernel = (random.normal(size=shape).astype(np.float32) for shape in ((2, side, side, 5), (size, size, 5, 3)))
+
+    def plain(x, kernel):
+        return jax.lax.conv_general_dilated(x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    def faster(x, kernel):
+        return convolve(x, kernel, stride)
+
+    assert np.allclose(faster(x, kernel), plain(x, kernel), atol=1e-4)
+    grads = [jax.grad(lambda x, k, f=f: (f(x, k) ** 2).sum(), (0, 1))(x, kernel) for f in (plain, faster)]
+    assert all(np.allclose(a, b, atol=2e-3) for a, b in zip(*grads, strict=True))
+    counted = [CountedFunction(f) for f in (plain, faster)]
+    assert counted[0].flops(x, kernel) == counted[1].flops(x, kernel)
+    assert np.allclose(counted[1](x, kernel), plain(x, kernel), atol=1e-4)
+    used = "dot_general" in str(jax.make_jaxpr(faster)(x, kernel))
+    assert used == ((-(-side // stride)) ** 2 <= 4)
+    assert ("conv_general" in str(counted[1]._jitted.trace(x, kernel).jaxpr)) != used  # what runs is the faster form
