@@ -30,7 +30,7 @@ _FORMAT = flags.DEFINE_enum("format", "table", ["table", "csv"], "How `list` and
 _STORE = flags.DEFINE_enum(
     "store", "array_record", ["array_record", "raw"], "How pictures are stored: for TFDS, or (of one size) as an array."
 )
-_FROM = flags.DEFINE_multi_string("from", [], "A folder with files that you have (prepare); may be given several times.")
+_FROM = flags.DEFINE_multi_string("from", [], "A file or folder that you have (prepare); may be given several times.")
 _JOBS = flags.DEFINE_integer("jobs", None, "Data sets prepared at the same time; default: the number of cores.", lower_bound=1)
 _FORCE = flags.DEFINE_bool("force", False, "Prepare again what is ready.")
 _OFFLINE = flags.DEFINE_bool("offline", False, "Download nothing (prepare).")
@@ -67,10 +67,11 @@ def main(argv):
         )
     elif command == "prepare":
         for place in _FROM.value:
-            if not Path(place).is_dir():
-                entry.fail(f"--from={place}: no such folder.")
+            if not Path(place).exists():
+                entry.fail(f"--from={place}: no such file or folder.")
+        places = [Path(place).absolute() for place in _FROM.value]
         options = {
-            "places": [Path(place).absolute() for place in _FROM.value],
+            "places": [place if place.is_dir() else place.parent for place in places],
             "form": _STORE.value,
             "download": not _OFFLINE.value,
             "verified": not _UNVERIFIED.value,

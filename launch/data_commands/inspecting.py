@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from launch.data_commands.terminal import INCOMPLETE, bar, console
+from launch.data_commands.terminal import INCOMPLETE, bar, console, dataset_of
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, unknown
@@ -15,6 +15,7 @@ from nevis_stream.errors import BadInput, unknown
 
 def verify(tasks: Sequence[str]) -> None:
     """Verifies prepared data; names what has changed."""
+    tasks = [dataset_of(task) for task in tasks]
     ready = [(name, origin) for name, origin in prepared.all_ready() if not tasks or name in tasks]
     missing = set(tasks) - {name for name, _ in ready}
     if missing:
@@ -38,14 +39,13 @@ def show(task: str, out: Path) -> None:
     from nevis_stream.datasets import show as showing
     from nevis_stream.datasets.splits import divide
 
-    tasks = {row["canonical_id"]: row["dataset_id"] for row in catalogue.table("nevis22_tasks")}
-    dataset_id = tasks.get(task, task)
+    dataset_id = dataset_of(task)
     if dataset_id in catalogue.datasets():
         source = catalogue.datasets()[dataset_id]["source"]
     elif prepared.is_ready(dataset_id, "local"):
         source = f"local:{dataset_id}"
     else:
-        raise BadInput(unknown("task", task, [*tasks, *catalogue.datasets()]))
+        raise BadInput(unknown("task", task, catalogue.datasets()))
     dataset = sources.load(dataset_id, source)
     splits = divide(dataset)
     terminal = console()

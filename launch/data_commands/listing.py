@@ -14,9 +14,12 @@ from nevis_stream.stream_rows import stream_rows
 
 LISTED = (
     "index", "order", "year", "canonical_id", "dataset_id", "name", "kind", "num_classes", "domain", "size", "meta_split",
-    "source", "licence", "state", "advice", "note",
+    "source", "homepage", "licence", "state", "origin", "advice", "uses", "note",
 )  # fmt: skip
-SHOWN = ("index", "year", "canonical_id", "kind", "num_classes", "domain", "size", "meta_split", "licence", "state")
+SHOWN = (
+    "index", "year", "canonical_id", "kind", "num_classes", "domain", "size", "meta_split", "source", "licence", "state",
+    "origin",
+)  # fmt: skip
 def list_rows(stream: str) -> list[dict[str, str]]:
     """Returns the rows that `list` prints: a task of a stream each, with what the catalogue knows and its state here."""
     tasks = {row["canonical_id"]: row for row in catalogue.table("nevis22_tasks")}
@@ -45,14 +48,26 @@ def list_rows(stream: str) -> list[dict[str, str]]:
                 "domain": row["domain"],
                 "size": task.get("size", ""),
                 "meta_split": row["meta_split"],
-                "source": row["source"],
-                "licence": about.get("licence", ""),
+                "source": _place(dataset_id, about),
+                "homepage": about.get("homepage", ""),
+                "licence": about.get("licence") or "unknown",
                 "state": state.name,
+                "origin": state.origin,
+                "uses": row["source"],
                 "advice": state.advice,
                 "note": task.get("note", ""),
             }
         )
     return rows
+
+
+def _place(dataset_id: str, about: dict[str, str]) -> str:
+    """Who holds the files: the host of the first address, or Kaggle."""
+    urls = catalogue.layouts().get(dataset_id, {}).get("urls") or about.get("download_urls", "").split(" ; ")
+    first = urls[0]
+    if first.startswith("kaggle:"):
+        return "kaggle"
+    return first.partition("://")[2].partition("/")[0] or first
 
 
 def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:

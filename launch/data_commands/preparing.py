@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from launch.data_commands.terminal import INCOMPLETE, bar, counts, print_duplicates
+from launch.data_commands.terminal import INCOMPLETE, bar, counts, dataset_of, print_duplicates
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
@@ -108,7 +108,7 @@ def _wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
     if not stream and not tasks:
         raise BadInput("name what to prepare: --stream=short, or --task=mnist,usps.")
     found = [row["source"] for row in stream_rows(stream.removesuffix("+partial"))[1]] if stream else []
-    for task in tasks:
+    for task in map(dataset_of, tasks):
         valid = [*catalogue.layouts(), *catalogue.shared()]
         if task not in valid:
             raise BadInput(unknown("data set", task, valid))
@@ -120,6 +120,9 @@ def _wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
 def _print_outcome(wanted: Sequence[str], outcome: dict[str, str]) -> None:
     failed = {source: message for source, message in outcome.items() if message}
     print(f"{len(wanted) - len(failed)} of {len(wanted)} data sets are ready under {prepared.data_root()}")
+    ready = [source.partition(":")[2] for source in wanted if source not in failed]
+    if ready:
+        print(f"Ready: {', '.join(ready)}")
     if failed:
         print("To do:")
         for source, message in failed.items():
@@ -132,6 +135,7 @@ def import_file(path: Path, task: str, kind: str | None, year: int | None, domai
     """Imports a file as a task of the catalogue or as a new one, and says how to run it."""
     from nevis_stream.datasets.preparation import prepare as preparation
 
+    task = dataset_of(task)
     new = task not in catalogue.datasets()
     if new and year is None:
         near = unknown("task", task, catalogue.nevis22_datasets()).partition(" Valid")[0]

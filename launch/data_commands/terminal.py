@@ -7,7 +7,15 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from nevis_stream import catalogue
+
 INCOMPLETE = 1  # exit status where something is left to do
+
+
+def dataset_of(task: str) -> str:
+    """Returns the data set of a task's canonical id (`mnist_2`: `mnist`); any other word as it is."""
+    tasks = {row["canonical_id"]: row["dataset_id"] for row in catalogue.table("nevis22_tasks")}
+    return tasks.get(task, task)
 
 
 def console() -> Console:

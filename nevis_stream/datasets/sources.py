@@ -23,6 +23,7 @@ from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.errors import BadInput, unknown
 
+READY = "ready"
 SCHEMES = ("embedded", "nevis22", "local", "classes", "shared", "file")
 
 
@@ -31,17 +32,19 @@ class State:
     """How a data set stands on this machine.
 
     Attributes:
-      name: "ready", "ready (local)", "ready (shared file)", "downloadable", "needs a manual step" or "source unknown".
+      name: "ready", "downloadable", "needs a manual step" or "source unknown".
       advice: the one thing to do where it is not ready.
+      origin: of what is ready: "published", "local" (imported), "shared file", "embedded" or "file".
     """
 
     name: str
     advice: str = ""
+    origin: str = ""
 
     @property
     def ready(self) -> bool:
         """Whether it can be learned from now."""
-        return self.name.startswith("ready")
+        return self.name == READY
 
 
 def shared_directory() -> Path:
@@ -54,17 +57,17 @@ def state(source: str) -> State:
     """Returns how a data set stands on this machine; reads no sample."""
     scheme, _, rest = source.partition(":")
     if scheme == "embedded":
-        return State("ready")
+        return State(READY, origin=scheme)
     if scheme == "classes":
         return state(f"nevis22:{_subset(rest)[0]}")
     if scheme == "nevis22" and prepared.is_ready(rest, "published"):
-        return State("ready")
+        return State(READY, origin="published")
     if scheme in ("nevis22", "local"):
         if prepared.is_ready(rest, "local"):
-            return State("ready (local)")
+            return State(READY, origin="local")
         known = catalogue.shared().get(rest)
         if known and (shared_directory() / known["file"]).exists():
-            return State("ready (shared file)")
+            return State(READY, origin="shared file")
         if scheme == "local" or rest not in catalogue.layouts():
             return State("needs a manual step", f"python -m launch.data import FILE --task={rest}")
         from nevis_stream.datasets.preparation import fetch
@@ -74,7 +77,7 @@ def state(source: str) -> State:
             return State(plan.state, f"python -m launch.data prepare --task={rest}")
         return State(plan.state, plan.advice)
     path = shared_directory() / rest if scheme == "shared" else Path(rest)
-    return State("ready") if path.exists() else State("needs a manual step", f"put the file {path} there")
+    return State(READY, origin=scheme) if path.exists() else State("needs a manual step", f"put the file {path} there")
 
 
 def load(dataset_id: str, source: str, kind: str | None = None, num_classes: int | None = None) -> DataSet:

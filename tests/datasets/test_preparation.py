@@ -362,7 +362,8 @@ def test_an_import_brings_its_own_classes_and_is_marked(tmp_path, monkeypatch):
         sources.load("mnist", "nevis22:mnist")
     prepare.import_file(tmp_path / "m.npz", "mnist")
     dataset = sources.load("mnist", "nevis22:mnist")
-    assert dataset.local and dataset.num_classes == 4 and sources.state("nevis22:mnist").name == "ready (local)"
+    assert dataset.local and dataset.num_classes == 4
+    assert sources.state("nevis22:mnist") == sources.State("ready", origin="local")
     (tmp_path / "s.csv").write_text("order,year,task_id,dataset_id,meta_split\n1,2004,mnist,mnist,test\n")
     assert load_stream(str(tmp_path / "s.csv")).digest.endswith("-local")
     partial = load_stream("full+partial")

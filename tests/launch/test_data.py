@@ -91,8 +91,9 @@ def test_an_import_stands_for_a_task_and_overlaps_are_found(data, pictures, tmp_
     rows = list(csv.DictReader(io.StringIO(data("overlap", f"--stream={tmp_path / 's.csv'}", "--format=csv"))))
     assert {row["earlier"] for row in rows} == {"cifar10"} and {row["task_id"] for row in rows} == {"stl10"}
     assert 0 < sum(int(row["exact"]) for row in rows) < 30
-    states = {row["canonical_id"]: row["state"] for row in csv.DictReader(io.StringIO(data("list", "--format=csv")))}
-    assert states["cifar10"] == "ready (local)" and states["cifar100"] == "downloadable"
+    rows = {row["canonical_id"]: row for row in csv.DictReader(io.StringIO(data("list", "--format=csv")))}
+    assert (rows["cifar10"]["state"], rows["cifar10"]["origin"]) == ("ready", "local")
+    assert rows["cifar100"]["state"] == "downloadable" and rows["cifar100"]["source"] == "www.cs.toronto.edu"
 
 
 def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
@@ -115,7 +116,8 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
     assert "not_mnist: notmnist.zip is missing: with an account of Kaggle" in told
     assert "semeion:" in told and "rows of 3 numbers; expected 256 pixels" in told
     assert "mnist (published): sound" in data("verify")
-    assert "1 of 1 data sets are ready" in data("prepare", "--task=mnist", "--offline")
+    told = data("prepare", "--task=mnist_2", "--offline")
+    assert "1 of 1 data sets are ready" in told and "Ready: mnist" in told
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
         (["list", "full"], "list takes flags only, not 'full'"),
         (["prepare"], "name what to prepare: --stream=short, or --task=mnist,usps"),
         (["prepare", "--task=mnits"], "unknown data set 'mnits'. Did you mean 'mnist'"),
-        (["prepare", "--task=mnist", "--from=nowhere"], "--from=nowhere: no such folder"),
+        (["prepare", "--task=mnist", "--from=nowhere"], "--from=nowhere: no such file or folder"),
         (["prepare", "--task=mnist", "--store=tfrecord"], "array_record"),
         (["import", "x.npz"], "import takes one file and one task"),
         (["import", "nowhere.npz", "--task=mnist"], "nowhere.npz: no such file or directory"),
