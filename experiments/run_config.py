@@ -64,6 +64,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
 }
 
 
+SEARCHES = ("random", "grid", "bayesian")
 _RANGES = {
     ("search", "trials"): (1, 10**6),
     ("select", "neighbours"): (1, 10**6),
@@ -151,8 +152,8 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
 
 
 def _check(config: ml_collections.ConfigDict) -> None:
-    if config.search.method not in ("random", "grid"):
-        raise BadInput(unknown("search.method", config.search.method, ("random", "grid")))
+    if config.search.method not in SEARCHES:
+        raise BadInput(unknown("search.method", config.search.method, SEARCHES))
     if config.auxiliary.which not in ("related", "all", "random"):
         raise BadInput(unknown("auxiliary.which", config.auxiliary.which, ("related", "all", "random")))
     if not 1 <= config.ensemble <= config.search.trials:
@@ -168,8 +169,8 @@ def _check(config: ml_collections.ConfigDict) -> None:
         "auxiliary_weight": (0, 1e6),
     }.items():
         values = config.search[name]
-        if config.search.method == "random" and len(values) != 2:
-            raise BadInput(f"config.search.{name} is {values}; random search needs (low, high).")
+        if config.search.method != "grid" and len(values) != 2:
+            raise BadInput(f"config.search.{name} is {values}; {config.search.method} search needs (low, high).")
         if not values or not all(isinstance(value, int | float) and low <= value <= high for value in values):
             raise BadInput(f"config.search.{name} is {values}; it must hold numbers between {low} and {high}.")
 

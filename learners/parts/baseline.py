@@ -24,7 +24,7 @@ from learners.parts.model import (
 )
 from learners.parts.relatedness import Neighbours
 from learners.parts.schedule import batch_size
-from learners.parts.search import GridSearch, RandomSearch
+from learners.parts.search import BayesianSearch, GridSearch, RandomSearch, Search
 from learners.parts.training_data import Current, TrainingData
 from nevis_stream.checkpoint import Tree
 from nevis_stream.counted import counted
@@ -50,7 +50,7 @@ class Baseline:
     """
 
     initialisation: Initialisation
-    search: RandomSearch | GridSearch
+    search: Search
     recipe: Recipe
     data: TrainingData = CURRENT
     neighbours: Neighbours = Neighbours()
@@ -77,7 +77,7 @@ class Baseline:
         trial = functools.partial(
             _trial, task=task, backbone=backbone, recipe=self.recipe, helpers=[ctx.task(name) for name in helpers]
         )
-        results = ctx.map(trial, self.search.draw(ctx.seed))
+        results = self.search.run(ctx, trial)
         chosen_facts = {"initialised_from": source or "random"}
         chosen_facts |= {"related": scores} if scores else {}
         chosen_facts |= {"helpers": list(helpers)} if helpers else {}
@@ -197,7 +197,12 @@ def from_config(config: Any, initialisation: Initialisation, data: TrainingData 
     """Builds a baseline from a resolved config (see experiments/run_config.py)."""
     names = ("learning_rate", "label_smoothing", *(("auxiliary_weight",) if data != CURRENT else ()))
     spaces = {name: tuple(config.search[name]) for name in names}
-    search = GridSearch(spaces) if config.search.method == "grid" else RandomSearch(config.search.trials, spaces)
+    searches = {
+        "grid": lambda: GridSearch(spaces),
+        "random": lambda: RandomSearch(config.search.trials, spaces),
+        "bayesian": lambda: BayesianSearch(config.search.trials, spaces),
+    }
+    search = searches[config.search.method]()
     options = {name: config.network[name] for name in ("stage_sizes", "width", "stem", "hidden")}
     options = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items() if v is not None}
     network = Network(config.network.name, tuple(sorted(options.items())), config.network.resolution)

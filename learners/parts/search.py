@@ -1,17 +1,52 @@
 """Hyper-parameter search: which values the trials of one task get."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
+from nevis_stream.checkpoint import Tree
 from nevis_stream.errors import BadInput
+from nevis_stream.learner import Context
 
 Hyper = dict[str, float]
 """Hyper-parameters of one trial, by name: `learning_rate`, `label_smoothing`."""
 
 LOGARITHMIC = ("learning_rate",)
+_INITIAL = 3  # trials of a sequential search that are drawn at random first
+_CANDIDATES = 2048
+
+Trial = Callable[[Context, Hyper], Tree]
+
+
+class Search(Protocol):
+    """Runs the trials of one task.
+
+    Attributes:
+      trials: how many.
+    """
+
+    trials: int
+
+    def run(self, ctx: Context, trial: Trial) -> list[Tree]:
+        """Returns the results of the trials in the order of their numbers; each has `info` with `dev_error`."""
+        ...
+
+
+def _value(name: str, low: float, high: float, share: float) -> float:
+    """Returns the value at a share of the way from low to high, on the scale of the hyper-parameter."""
+    if name in LOGARITHMIC:
+        return float(np.exp(np.log(low) + share * (np.log(high) - np.log(low))))
+    return float(low + share * (high - low))
+
+
+def _check(space: Mapping[str, Sequence[float]]) -> None:
+    for name, (low, high) in space.items():
+        if not low <= high or (name in LOGARITHMIC and low <= 0):
+            raise BadInput(f"search space of {name}: from {low} to {high} is no range for it.")
 
 
 @dataclass(frozen=True)
@@ -27,24 +62,18 @@ class RandomSearch:
     space: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def __post_init__(self):
-        for name, (low, high) in self.space.items():
-            if not low <= high or (name in LOGARITHMIC and low <= 0):
-                raise BadInput(f"search space of {name}: from {low} to {high} is no range for it.")
+        _check(self.space)
+
+    def run(self, ctx: Context, trial: Trial) -> list[Tree]:
+        """Runs all trials, in any order."""
+        return ctx.map(trial, self.draw(ctx.seed))
 
     def draw(self, seed: int) -> list[Hyper]:
         """Returns one set of values a trial; trial i gets the same values whatever the number of trials."""
         return [self._one(np.random.RandomState([seed & 0xFFFFFFFF, seed >> 32, i])) for i in range(self.trials)]
 
     def _one(self, random: np.random.RandomState) -> Hyper:
-        values = {}
-        for name in sorted(self.space):
-            low, high = self.space[name]
-            share = random.uniform()
-            if name in LOGARITHMIC:
-                values[name] = float(np.exp(np.log(low) + share * (np.log(high) - np.log(low))))
-            else:
-                values[name] = float(low + share * (high - low))
-        return values
+        return {name: _value(name, *self.space[name], random.uniform()) for name in sorted(self.space)}
 
 
 @dataclass(frozen=True)
@@ -62,6 +91,10 @@ class GridSearch:
         """Number of trials a task."""
         return len(self.draw(0))
 
+    def run(self, ctx: Context, trial: Trial) -> list[Tree]:
+        """Runs all trials, in any order."""
+        return ctx.map(trial, self.draw(ctx.seed))
+
     def draw(self, seed: int) -> list[Hyper]:
         """Returns one set of values a trial; the seed plays no part."""
         names = sorted(self.space)
@@ -69,3 +102,62 @@ class GridSearch:
             dict(zip(names, map(float, values), strict=True))
             for values in itertools.product(*(self.space[name] for name in names))
         ]
+
+
+@dataclass(frozen=True)
+class BayesianSearch:
+    """One trial after the other, each where a Gaussian process promises most (BHPO; NEVIS'22, Appendix H).
+
+    The process (Matérn 5/2 with its own scale for each hyper-parameter, and noise) is fitted to the dev errors so far; the next
+    trial is the candidate with the lowest mean - kappa × deviation (UCB). The first three are those of a random search. The few
+    FLOPs of the fit are not counted.
+
+    Attributes:
+      trials: number of trials a task.
+      space: low and high by hyper-parameter.
+      kappa: weight of the deviation.
+    """
+
+    trials: int
+    space: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    kappa: float = 1.96
+
+    def __post_init__(self):
+        _check(self.space)
+
+    def run(self, ctx: Context, trial: Trial) -> list[Tree]:
+        """Runs the trials one after the other."""
+        first = min(_INITIAL, self.trials)
+        drawn = RandomSearch(first, self.space).draw(ctx.seed)
+        results = ctx.map(trial, drawn)
+        names = sorted(self.space)
+        points = [[self._share(name, hyper[name]) for name in names] for hyper in drawn]
+        random = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 11])
+        while len(results) < self.trials:
+            errors = [result["info"]["dev_error"] for result in results]
+            shares = self._next(np.asarray(points), errors, random)
+            points.append(shares)
+            hyper = {name: _value(name, *self.space[name], share) for name, share in zip(names, shares, strict=True)}
+            results += ctx.map(trial, [hyper])
+        return results
+
+    def _share(self, name: str, value: float) -> float:
+        low, high = (np.log(self.space[name]) if name in LOGARITHMIC else np.asarray(self.space[name], float)).tolist()
+        value = float(np.log(value)) if name in LOGARITHMIC else value
+        return (value - low) / (high - low) if high > low else 0.0
+
+    def _next(self, points: np.ndarray, errors: Sequence[float | None], random: np.random.RandomState) -> list[float]:
+        """Returns the shares of the next trial; a trial without a dev error counts as an error of 1."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import Matern, WhiteKernel
+
+        values = np.asarray([1.0 if error is None else error for error in errors])
+        scales = np.full(points.shape[1], 0.3)
+        kernel = Matern(scales, (0.05, 5.0), nu=2.5) + WhiteKernel(1e-2, (1e-4, 1.0))
+        process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
+        candidates = random.uniform(size=(_CANDIDATES, points.shape[1]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            mean, deviation = process.fit(points, values).predict(candidates, return_std=True)
+        return candidates[np.argmin(mean - self.kappa * deviation)].tolist()

@@ -46,8 +46,8 @@ def small_stream(tmp_path_factory):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "--config is missing; one of: experiments/configs/ft_dynamic.py"),
-        (["--config=experiments/configs/ft.py"], "no such file; one of: experiments/configs/ft_dynamic.py"),
+        ([], "--config is missing; one of: experiments/configs/"),
+        (["--config=experiments/configs/ft.py"], "no such file; one of: experiments/configs/"),
         ([NCM], "--run_dir is missing"),
         ([NCM, "extra"], "'extra': this command takes flags only"),
         ([NCM, "--runs_dir=x"], "Unknown command line flag 'runs_dir'. Did you mean: run_dir"),

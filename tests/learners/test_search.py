@@ -1,0 +1,63 @@
+"""Searches: what the trials get, and that the sequential one looks where it has been told to."""
+
+import numpy as np
+import pytest
+
+from learners.parts.search import BayesianSearch, GridSearch, RandomSearch
+from nevis_stream.errors import BadInput
+from nevis_stream.learner import Context
+
+SPACE = {"learning_rate": (1e-4, 1e-1), "label_smoothing": (0.0, 0.3)}
+
+
+def context(seed=0):
+    return Context(path=(f"seed {seed}", "task"), phase="train")
+
+
+def valley(ctx, hyper):
+    """A dev error with its lowest point at a rate of 0.01 and no smoothing."""
+    ctx.charge(1)
+    error = 0.1 * (np.log10(hyper["learning_rate"]) + 2) ** 2 + hyper["label_smoothing"] + 0.05
+    return {"info": {"dev_error": float(min(error, 1.0)), "hyper": dict(hyper)}}
+
+
+def best(search, seed):
+    return min(result["info"]["dev_error"] for result in search.run(context(seed), valley))
+
+
+def test_trials_are_numbered_and_charged_like_those_of_any_search():
+    ctx = context()
+    results = BayesianSearch(6, SPACE).run(ctx, valley)
+    assert len(results) == 6 and ctx.meter.counts() == {"train": {str(trial): 1 for trial in range(6)}}
+    drawn = [result["info"]["hyper"] for result in results]
+    assert drawn[:3] == RandomSearch(3, SPACE).draw(context().seed)
+    assert all(1e-4 <= h["learning_rate"] <= 1e-1 and 0 <= h["label_smoothing"] <= 0.3 for h in drawn)
+    again = BayesianSearch(6, SPACE).run(context(), valley)
+    assert [r["info"]["hyper"] for r in again] == drawn
+
+
+def test_it_finds_a_valley_that_a_random_search_misses():
+    seeds = range(12)
+    bayesian = np.mean([best(BayesianSearch(12, SPACE), seed) for seed in seeds])
+    random = np.mean([best(RandomSearch(12, SPACE), seed) for seed in seeds])
+    assert bayesian < 0.085 < random
+
+
+def test_trials_that_diverged_are_avoided():
+    def steep(ctx, hyper):
+        diverged = hyper["learning_rate"] > 0.003
+        return {"info": {"dev_error": None if diverged else 0.2, "hyper": dict(hyper)}}
+
+    results = BayesianSearch(16, SPACE).run(context(3), steep)
+    assert np.mean([r["info"]["dev_error"] is None for r in results[8:]]) < 0.4
+
+
+def test_a_hyper_parameter_may_be_fixed():
+    results = BayesianSearch(5, SPACE | {"label_smoothing": (0.15, 0.15)}).run(context(), valley)
+    assert {r["info"]["hyper"]["label_smoothing"] for r in results} == {0.15}
+
+
+def test_a_space_that_is_no_range_is_refused():
+    with pytest.raises(BadInput, match="search space of learning_rate: from 0 to 1 is no range"):
+        BayesianSearch(3, {"learning_rate": (0, 1)})
+    assert GridSearch({"learning_rate": (0.1, 0.2), "label_smoothing": (0.0,)}).trials == 2
