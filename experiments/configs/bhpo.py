@@ -10,6 +10,6 @@ from experiments import run_config
 
 def get_config():
     """Returns the config."""
-    config = run_config.default("indep")
+    config = run_config.default("bhpo")
     config.search.method = "bayesian"
     return config
