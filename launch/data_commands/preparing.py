@@ -145,7 +145,8 @@ def import_file(path: Path, task: str, kind: str | None, year: int | None, domai
     with bar(task) as progress:
         folder = preparation.import_file(path, task, kind=kind, year=year, domain=domain, form=form, progress=progress)
     about = prepared.about(task, "local")
-    print(f"{task}: {about['kind']}, {about['num_classes']} classes, {counts(about)}")
+    print(f"{task}: {about['kind']}, {about['num_classes']} classes, {about['classes_with_samples']} of them with samples")
+    print(f"found: {counts(about['found'])}; after duplicates were removed and the rest was divided: {counts(about['splits'])}")
     print_duplicates(about)
     print(f"ready: {folder}")
     print(f"next: python -m launch.data show {task}")

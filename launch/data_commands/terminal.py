@@ -43,9 +43,9 @@ def bar(title: str):
     return Bar()
 
 
-def counts(about: dict[str, Any]) -> str:
-    """Returns the sizes of the splits as words."""
-    return ", ".join(f"{name} {count:,}" for name, count in about["splits"].items())
+def counts(sizes: dict[str, int]) -> str:
+    """Returns the sizes of parts or splits as words."""
+    return ", ".join(f"{name} {count:,}" for name, count in sizes.items())
 
 
 def print_duplicates(about: dict[str, Any]) -> None:

@@ -63,7 +63,8 @@ def test_list_is_a_table_and_a_csv_and_can_be_filtered(data):
 def test_the_way_of_a_new_task(data, pictures, tmp_path):
     assert "For a new task give its year too" in data("import", pictures, "--task=mine", status=2)
     told = data("import", pictures, "--task=mine", "--year=2024", "--domain=noise")
-    assert "mine: single_label, 3 classes, train 40, dev 9, dev_test 9, test 20" in told
+    assert "mine: single_label, 3 classes, 3 of them with samples" in told
+    assert "found: test 20, train 60; after duplicates were removed" in told and "train 40, dev 9, dev_test 9, test 20" in told
     assert "exact duplicates removed: 0 within a part, 2 across parts (0 of them with another label)" in told
     assert "mine (local): sound" in data("verify")
     shown = data("show", "mine", f"--out={tmp_path / 'sheets'}")
