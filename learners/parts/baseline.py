@@ -70,7 +70,7 @@ class Baseline:
         network = self.recipe.network
         with ctx.phase("select"):
             source, scores = self.initialisation.choose(task, ctx, network)
-            if getattr(self.data, "which", None) == "related" and not scores:
+            if self.data.by_relatedness and not scores:
                 scores = FromRelated(self.neighbours).choose(task, ctx, network)[1]
             helpers = self.data.choose(ctx, scores)
         backbone = None if source is None else ctx.predictor(source)["variables"]
@@ -106,7 +106,7 @@ class Baseline:
             weights = np.exp((accuracies - accuracies.max()) / ENSEMBLE_TEMPERATURE) if members else np.ones(0)
             found["members"] = [predictor.tree["variables"] for predictor in members[1:]]
             found["weights"] = [float(weight / weights.sum()) for weight in weights]
-        if getattr(self.initialisation, "space", None) == "static":
+        if self.initialisation.needs_independent:
             found["independent"] = order[0].tree["variables"]
             if source is not None:
                 alone = functools.partial(_trial, task=task, backbone=None, recipe=self.recipe, helpers=())

@@ -11,7 +11,13 @@ from nevis_stream.task import TaskView
 
 
 class Initialisation(Protocol):
-    """Chooses the earlier task whose backbone a new task starts from."""
+    """Chooses the earlier task whose backbone a new task starts from.
+
+    Attributes:
+      needs_independent: whether every task also needs a predictor trained on it alone, for later choices.
+    """
+
+    needs_independent: bool
 
     def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
         """Returns the id of an earlier task, or None for random parameters, and the score of each task that was compared.
@@ -25,6 +31,8 @@ class Initialisation(Protocol):
 class FromRandom:
     """Random parameters, drawn anew for each trial."""
 
+    needs_independent = False
+
     def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
         """Returns None."""
         return None, {}
@@ -33,6 +41,8 @@ class FromRandom:
 @dataclass(frozen=True)
 class FromPrevious:
     """The predictor chosen for the task just before; random parameters for the first task."""
+
+    needs_independent = False
 
     def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
         """Returns the id of the last task met."""
@@ -52,12 +62,17 @@ class FromRelated:
     neighbours: Neighbours = Neighbours()
     space: str = "dynamic"
 
+    @property
+    def needs_independent(self) -> bool:
+        """Whether every task also needs a predictor trained on it alone."""
+        return self.space == "static"
+
     def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
         """Returns the id of the earlier task with the highest score, and all scores."""
         scores = {}
         for task_id in ctx.past_tasks:
             tree: Any = ctx.predictor(task_id)
-            variables = tree["independent"] if self.space == "static" else tree["variables"]
+            variables = tree["independent"] if self.needs_independent else tree["variables"]
             scores[task_id] = round(self.neighbours.score(ctx, task, network, variables), 6)
         best = max(reversed(scores), key=scores.__getitem__) if scores else None
         return best, scores

@@ -12,7 +12,13 @@ AUXILIARY_BATCH = 64
 
 
 class TrainingData(Protocol):
-    """Chooses the auxiliary tasks of a new task."""
+    """Chooses the auxiliary tasks of a new task.
+
+    Attributes:
+      by_relatedness: whether the choice needs scores, which are then computed where the initialisation found none.
+    """
+
+    by_relatedness: bool
 
     def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
         """Returns ids of earlier tasks; `scores` is what the initialisation found of their relatedness."""
@@ -22,6 +28,8 @@ class TrainingData(Protocol):
 @dataclass(frozen=True)
 class Current:
     """The current task alone."""
+
+    by_relatedness = False
 
     def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
         """Returns nothing."""
@@ -39,6 +47,11 @@ class Auxiliary:
 
     count: int = 1
     which: str = "related"
+
+    @property
+    def by_relatedness(self) -> bool:
+        """Whether the choice needs scores."""
+        return self.which == "related"
 
     def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
         """Returns up to k earlier tasks."""

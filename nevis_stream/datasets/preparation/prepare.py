@@ -1,6 +1,7 @@
 """Prepares one data set: a catalogue row from its files, or a file of the user's."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def silent(stage: str, done: int, total: int) -> None:
 
 
 def gather(
-    dataset_id: str, places: list[Path], *, download: bool = True, verified: bool = True, progress: Progress = silent
+    dataset_id: str, places: Sequence[Path], *, download: bool = True, verified: bool = True, progress: Progress = silent
 ) -> dict[str, Path]:
     """Returns the files of a catalogue data set by name: from `places`, from earlier downloads, else downloaded.
 
@@ -96,7 +97,7 @@ def content(
 
 def prepare(
     dataset_id: str,
-    places: list[Path] = [],  # noqa: B006 - never changed
+    places: Sequence[Path] = (),
     *,
     form: str = prepared.ARRAY_RECORD,
     download: bool = True,
@@ -139,7 +140,7 @@ def prepare(
     return directory
 
 
-def builder(dataset_id: str, places: list[Path] = [], **options: Any) -> Any:  # noqa: B006 - never changed
+def builder(dataset_id: str, places: Sequence[Path] = (), **options: Any) -> Any:
     """Returns the TFDS builder of a catalogue data set, prepared now if it is not yet; takes what `prepare` takes."""
     import tensorflow_datasets as tfds
 
