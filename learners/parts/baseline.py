@@ -129,7 +129,7 @@ class Baseline:
     def estimate(self, classes: int, n_train: int, n_dev: int, n_predict: int) -> dict[str, Any]:
         """Returns what a task will cost, from its sizes alone: trials, steps and FLOPs by phase; trains nothing.
 
-  
+        No trial is taken to diverge; what choosing among earlier tasks and training on them costs is not included.
         """
         recipe, trials = self.recipe, self.search.trials
         step, look, _ = (
