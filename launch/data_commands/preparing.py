@@ -11,10 +11,9 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
-from launch.data_commands.terminal import INCOMPLETE, bar, counts, dataset_of, print_duplicates
+from launch.data_commands.terminal import INCOMPLETE, bar, counts, dataset_of, print_duplicates, progress_bars
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
@@ -55,16 +54,7 @@ def prepare(stream: str | None, tasks: Sequence[str], options: dict[str, Any], j
     wanted = _wanted(stream, tasks)
     jobs = min(jobs or os.cpu_count() or 1, len(wanted))
     outcome: dict[str, str] = {}
-    console = Console(file=sys.stderr)
-    bars = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    bars = progress_bars()
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, bars, ProcessPoolExecutor(jobs, mp_context=context) as pool:
         told = manager.Queue()
@@ -82,7 +72,7 @@ def prepare(stream: str | None, tasks: Sequence[str], options: dict[str, Any], j
             bars.advance(all_bar)
             name = source.partition(":")[2]
             line = outcome[source].removeprefix(f"{name}: ") or "ready"
-            console.print(f"{name}: {line}", highlight=False, markup=False, soft_wrap=True)
+            bars.console.print(f"{name}: {line}", highlight=False, markup=False, soft_wrap=True)
     _print_outcome(wanted, outcome)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from nevis_stream import catalogue
 
@@ -23,13 +23,16 @@ def console() -> Console:
     return Console(width=None if Console().is_terminal else 180)
 
 
+def progress_bars() -> Progress:
+    """Returns bars on standard error, which show nothing where there is no terminal."""
+    terminal = Console(file=sys.stderr)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal)
+
+
 def bar(title: str):
     """Returns a context manager that shows a bar and gives a function that moves it: stage, done, total."""
-    console = Console(file=sys.stderr)
-    bars = Progress(
-        TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), console=console, transient=True,
-        disable=not console.is_terminal,
-    )  # fmt: skip
+    bars = progress_bars()
 
     class Bar:
         def __enter__(self) -> Callable[[str, int, int], None]:

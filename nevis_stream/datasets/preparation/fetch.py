@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream import catalogue
-from nevis_stream.datasets.preparation.unpack import SUFFIXES, stem
+from nevis_stream.datasets.preparation.unpack import stem
 from nevis_stream.errors import BadInput
 
 _BLOCK = 2**20
@@ -154,8 +154,3 @@ def download(source: Source, folder: Path, progress: Any = None) -> Path:
 def _reason(error: Exception) -> str:
     response = getattr(error, "response", None)
     return f"status {response.status_code}" if response is not None else type(error).__name__
-
-
-def is_archive(name: str) -> bool:
-    """Whether a file's name has the suffix of an archive."""
-    return name.lower().endswith(tuple(suffix.lower() for suffix in SUFFIXES))
