@@ -99,7 +99,7 @@ def _wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
         raise BadInput("name what to prepare: --stream=short, or --task=mnist,usps.")
     found = [row["source"] for row in stream_rows(stream.removesuffix("+partial"))[1]] if stream else []
     for task in map(dataset_of, tasks):
-        valid = [*catalogue.layouts(), *catalogue.shared()]
+        valid = {*catalogue.layouts(), *catalogue.shared()}
         if task not in valid:
             raise BadInput(unknown("data set", task, valid))
         found.append(f"nevis22:{task}" if task in catalogue.layouts() else f"local:{task}")
