@@ -47,7 +47,7 @@ def step_rows(name: str, network: Network, batches: list[int], repeats: int, pea
         program = counted(recipe.step(10), donate_argnums=0)
         side = recipe.stored_size
         random = np.random.RandomState(0)
-        stored = random.randint(256, size=(batch, side, side, 3)).astype(np.uint8)
+        stored = random.randint(256, size=(batch, side, 3, side)).astype(np.uint8)
         sizes = np.full((batch, 2), side, np.int32)
         target = np.eye(64, dtype=np.uint8)[random.randint(10, size=batch)]
         rest = (stored, sizes, target, jax.random.key(0), np.int32(0), np.float32(0.01), np.float32(0.1))
@@ -72,7 +72,7 @@ def input_rows(repeats: int) -> None:
     """Prints a row a batch size for gathering a batch on the host and for augmenting it on the device."""
     images = ArrayImages(np.random.RandomState(0).randint(256, size=(2000, 64, 64, 3)).astype(np.uint8))
     begun = time.process_time()
-    stored = images.resized(80)
+    stored = images.banded(80)
     once = (time.process_time() - begun) / len(images)
     sizes = images.sizes
     view = jax.jit(lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation()))

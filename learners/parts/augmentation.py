@@ -1,6 +1,6 @@
 """Training views on the device: random-resized crop and horizontal flip of fixed-size stored pictures.
 
-A picture is stored squeezed to a square (`Images.resized`) with its original height and width beside it. Crops are drawn in
+A picture is stored squeezed to a square (`Images.banded`) with its original height and width beside it. Crops are drawn in
 the original geometry, so area and aspect ratio are distributed as if the original had been cropped; only the resolution of
 the source is limited by the stored size.
 """
@@ -68,41 +68,44 @@ def random_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax
 
 def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array:
     """Cuts one box from each picture and resizes it (bilinear, one axis after the other, as matrix products: on a CPU
-    these are seven times faster than gathering pixels).
+    these are many times faster than gathering pixels).
 
     Args:
-      images: float32[b, s, s, c].
-      boxes: float32[b, 4], top, left, height, width as shares of the picture.
+      images: float32[b, s, 3, s], rows of colours (`Images.banded`).
+      boxes: float32[b, 4], top, left, height, width as shares of the picture; with a negative width the view is mirrored.
       size: side of the result in pixels.
 
     Returns:
-      float32[b, size, size, c].
+      float32[b, size, size, 3].
     """
+    batch, source = images.shape[:2]
 
-    source = images.shape[1]
-
-    def weights(start, extent):  # [b, size, source]: the shares of the two nearest pixels, 0 elsewhere
-        centres = (start + (jnp.arange(size) + 0.5) / size * extent) * source - 0.5
-        centres = jnp.clip(centres, 0, source - 1)
-        return jnp.maximum(0, 1 - jnp.abs(centres[:, :, None] - jnp.arange(source)))
+    def centres(start, extent):  # of the view's pixels, in pixels of the picture
+        return jnp.clip((start + (jnp.arange(size) + 0.5) / size * extent) * source - 0.5, 0, source - 1)
 
     top, left, height, width = (boxes[:, i, None] for i in range(4))
-    rows = jnp.einsum("bys,bsxc->byxc", weights(top, height), images)
-    return jnp.einsum("bxs,bysc->byxc", weights(left, width), rows)
+    pixels = jnp.arange(source)
+    # The shares of the two nearest pixels, 0 elsewhere: [b, size, source] and [b, source, size].
+    rows = jnp.maximum(0, 1 - jnp.abs(centres(top, height)[:, :, None] - pixels))
+    columns = jnp.maximum(0, 1 - jnp.abs(centres(left, width)[:, None, :] - pixels[:, None]))
+    narrow = images.reshape(batch, source * 3, source) @ columns
+    views = rows @ narrow.reshape(batch, source, 3 * size)
+    return views.reshape(batch, size, 3, size).swapaxes(2, 3)
 
 
 def training_view(
     key: jax.Array, images: jax.Array, sizes: jax.Array, size: int, options: Augmentation
 ) -> jax.Array:
-    """Returns float32[b, size, size, 3] in [-1, 1]: augmented views of uint8[b, s, s, 3] stored pictures."""
+    """Returns float32[b, size, size, 3] in [-1, 1]: augmented views of stored pictures uint8[b, s, 3, s] (`Images.banded`)."""
     crop_key, flip_key = jax.random.split(key)
-    views = to_unit_range(images)
     if options.crop:
         boxes = random_boxes(crop_key, sizes, options)
     else:
         boxes = jnp.tile(jnp.asarray([0.0, 0.0, 1.0, 1.0]), (images.shape[0], 1))
-    views = crop_and_resize(views, boxes, size)
     if options.flip:
-        mirrored = jax.random.bernoulli(flip_key, 0.5, (images.shape[0], 1, 1, 1))
-        views = jnp.where(mirrored, views[:, :, ::-1], views)
-    return views
+        mirrored = jax.random.bernoulli(flip_key, 0.5, images.shape[:1])
+        top, left, height, width = boxes.T
+        boxes = jnp.stack(
+            [top, jnp.where(mirrored, left + width, left), height, jnp.where(mirrored, -width, width)], axis=1
+        )
+    return to_unit_range(crop_and_resize(images.astype(jnp.float32), boxes, size))

@@ -154,7 +154,7 @@ class Baseline:
         variables = jax.eval_shape(initialise_program(network, outputs), words)
         batch, scalar = batch_size(n_train, recipe.largest_batch), np.float32(0)
         shape = TaskShape.of(SINGLE_LABEL, classes)  # the kind is an argument: every kind costs the same
-        stored = array((batch, recipe.stored_size, recipe.stored_size, 3), jnp.uint8)
+        stored = array((batch, recipe.stored_size, 3, recipe.stored_size), jnp.uint8)
         sizes, target = array((batch, 2), jnp.int32), array((batch, outputs), jnp.uint8)
         step = (begin(variables), stored, sizes, target, jax.random.key(0), np.int32(0), scalar, scalar, shape)
         views = array((EVALUATION_BATCH, network.resolution, network.resolution, 3), jnp.uint8)

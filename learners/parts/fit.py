@@ -125,7 +125,7 @@ def fit(
     Returns:
       {"variables", "step" (of the best look), "info" (see docs/run-directory.md)}.
     """
-    stored, sizes = task.train.images.resized(recipe.stored_size), task.train.images.sizes
+    stored, sizes = task.train.images.banded(recipe.stored_size), task.train.images.sizes
     batches = Batches(len(task.train), batch_size(len(task.train), recipe.largest_batch), ctx.seed)
     rates = cosine_rates(hyper["learning_rate"], recipe.steps, recipe.warmup_share)
     step = ctx.jit(recipe.step(task.num_classes, [helper.num_classes for helper in helpers]), donate_argnums=0)
@@ -199,7 +199,7 @@ def fit(
 
 def _batches_of(task: TaskView, number: int, seed: int, recipe: Recipe):
     """Returns f(step) → (stored, sizes, target, shape) of one auxiliary task."""
-    stored, sizes = task.train.images.resized(recipe.stored_size), task.train.images.sizes
+    stored, sizes = task.train.images.banded(recipe.stored_size), task.train.images.sizes
     batches = Batches(len(task.train), AUXILIARY_BATCH, (seed + 1 + number) & (2**63 - 1))
     shape = TaskShape.of(task.kind, task.num_classes)
 

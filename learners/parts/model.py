@@ -149,7 +149,7 @@ def step_program(
 ):
     """Returns the training step.
 
-    f(carry, stored uint8[b, s, s, 3], sizes int32[b, 2], target, key, step, rate, smoothing, shape, others, weight) → carry. In
+    f(carry, stored uint8[b, s, 3, s], sizes int32[b, 2], target, key, step, rate, smoothing, shape, others, weight) → carry. In
     the carry, `loss_sum` adds up the losses of the current task and `finite_steps` counts the steps before the first loss that
     was not finite. `helpers` are the heads' sizes of auxiliary tasks; `others` is one (stored, sizes, target, shape) for each,
     whose loss is scaled by `weight` and whose batch does not reach BatchNorm's running statistics (NEVIS'22, Appendix G).

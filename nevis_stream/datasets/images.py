@@ -1,11 +1,13 @@
 """Images: a read-only sequence of pictures of one or of many sizes.
 
 Two kinds carry the pixels: `ArrayImages` (one uint8 array) and `EncodedImages` (files' bytes, decoded when needed).
-A learner reads them through three methods, all uint8 RGB:
+A learner reads them through four methods, all uint8 RGB:
 
 * `images[i]`: one picture, `[height, width, 3]`;
 * `images.resized(size)`: all pictures squeezed to `[n, size, size, 3]`, ignoring their aspect ratio; together with
   `images.sizes` this is enough to draw crops in each picture's own geometry;
+* `images.banded(size)`: the same, each row of pixels as its three colours one after the other, `[n, size, 3, size]`: what a
+  crop by matrix products wants;
 * `images.center_cropped(size)`: the central square of side min(height, width), resized (the paper's evaluation view).
 """
 
@@ -48,6 +50,10 @@ class Images(Sequence):
         """uint8[n, size, size, 3]: every whole picture resized (bilinear, antialiased) to a square."""
         return self._derive("resized", size)
 
+    def banded(self, size: int) -> np.ndarray:
+        """uint8[n, size, 3, size]: as `resized`, but the colours of a row stand one after the other."""
+        return self._derive("banded", size)
+
     def center_cropped(self, size: int) -> np.ndarray:
         """uint8[n, size, size, 3]: the central square of every picture, resized (bilinear, antialiased)."""
         return self._derive("center_cropped", size)
@@ -55,22 +61,30 @@ class Images(Sequence):
     def _derive(self, view: str, size: int) -> np.ndarray:
         """Computes a fixed-size view once and keeps it for as long as the container lives."""
         if (view, size) not in self._derived:
-            out = np.empty((len(self), size, size, 3), np.uint8)
+            out = np.empty((len(self), *view_shape(view, size)), np.uint8)
             for i in range(len(self)):
-                out[i] = np.asarray(view_of(self._picture(i), view, size))
+                out[i] = view_of(self._picture(i), view, size)
             out.setflags(write=False)
             self._derived[view, size] = out
         return self._derived[view, size]
 
 
-def view_of(picture: Image.Image, view: str, size: int) -> Image.Image:
-    """Returns a picture as `Images.resized` or `Images.center_cropped` (the name of the view) have it."""
+def view_shape(view: str, size: int) -> tuple[int, int, int]:
+    """Returns the shape of one picture in a view."""
+    return (size, 3, size) if view == "banded" else (size, size, 3)
+
+
+def view_of(picture: Image.Image, view: str, size: int) -> np.ndarray:
+    """Returns uint8 of `view_shape`: a picture as `Images.resized`, `banded` or `center_cropped` (the view's name) have it."""
     if view == "center_cropped":
         width, height = picture.size
         side = min(height, width)
         left, top = (width - side) // 2, (height - side) // 2
         picture = picture.crop((left, top, left + side, top + side))
-    return picture if picture.size == (size, size) else picture.resize((size, size), Image.Resampling.BILINEAR)
+    if picture.size != (size, size):
+        picture = picture.resize((size, size), Image.Resampling.BILINEAR)
+    pixels = np.asarray(picture)
+    return np.ascontiguousarray(pixels.transpose(0, 2, 1)) if view == "banded" else pixels
 
 
 class ArrayImages(Images):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from nevis_stream.datasets.images import Images, view_of
+from nevis_stream.datasets.images import Images, view_of, view_shape
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full
 
@@ -47,7 +47,7 @@ class _Prepared(Images):
         """Opens the derived array, or makes it: under a name of this process first, so that two may do so at once."""
         part = "" if self._chosen is None else "-" + hashlib.sha256(self._chosen.astype("<i8").tobytes()).hexdigest()[:12]
         path = self._folder / f"{self._key}{part}-{view}-{size}-{_SCHEMA}.npy"
-        shape = (len(self), size, size, 3)
+        shape = (len(self), *view_shape(view, size))
         if path.is_file():
             try:
                 found = np.load(path, mmap_mode="r")
@@ -70,7 +70,7 @@ class _Prepared(Images):
             header = {"descr": "|u1", "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, header)
             for index in range(len(self)):
-                file.write(np.asarray(view_of(self._picture(index), view, size)).data)
+                file.write(view_of(self._picture(index), view, size).data)
             file.flush()
             os.fsync(file.fileno())
 
