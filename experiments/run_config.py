@@ -26,14 +26,14 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "train": {"steps": 120, "validate_every": 30},
         "network": _CPU_NETWORK,
         "augmentation": {"min_area": 0.5},
-        "select": {"train_cap": 500, "dev_cap": 250},
+        "select": {"train_cap": 500, "dev_cap": 250, "margin": 2.0},
     },
     "small": {
         "search": _CPU_SEARCH | {"trials": 4},
         "train": {"steps": 240, "validate_every": 60},
         "network": _CPU_NETWORK,
         "augmentation": {"min_area": 0.5},
-        "select": {"train_cap": 500, "dev_cap": 250},
+        "select": {"train_cap": 500, "dev_cap": 250, "margin": 2.0},
     },
     # Appendix C of NEVIS'22.
     "cheap": {
@@ -46,7 +46,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "train": {"steps": 25_000, "validate_every": 1000},
         "network": {"name": "resnet18", "stem": "standard", "resolution": 64},
         "augmentation": {"min_area": 0.08},
-        "select": {"train_cap": 10_000, "dev_cap": 5_000},
+        "select": {"train_cap": 10_000, "dev_cap": 5_000, "margin": 0.0},
     },
     # Section 4 of NEVIS'22, the reference code's default budget.
     "paper": {
@@ -59,7 +59,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "train": {"steps": 50_000, "validate_every": 1000},
         "network": {"name": "resnet34", "stem": "small", "resolution": 64},
         "augmentation": {"min_area": 0.08},
-        "select": {"train_cap": 10_000, "dev_cap": 5_000},
+        "select": {"train_cap": 10_000, "dev_cap": 5_000, "margin": 0.0},
     },
 }
 
@@ -70,6 +70,7 @@ _RANGES = {
     ("select", "neighbours"): (1, 10**6),
     ("select", "train_cap"): (1, 10**9),
     ("select", "dev_cap"): (1, 10**9),
+    ("select", "margin"): (0, 100),
     ("auxiliary", "count"): (1, 10**6),
     ("train", "steps"): (0, 10**8),
     ("train", "validate_every"): (1, 10**8),
@@ -102,6 +103,7 @@ def default(learner: str) -> ml_collections.ConfigDict:
                 "neighbours": 5,
                 "train_cap": config_dict.placeholder(int),
                 "dev_cap": config_dict.placeholder(int),
+                "margin": config_dict.placeholder(float),
             },
             "auxiliary": {"which": "related", "count": 1},
             "ensemble": 1,

@@ -6,4 +6,4 @@ from learners.parts.initialisation import FromRelated
 
 def build(config) -> Baseline:
     """Builds the learner from a resolved config."""
-    return from_config(config, FromRelated(neighbours(config), "dynamic"))
+    return from_config(config, FromRelated(neighbours(config), "dynamic", config.select.margin))

@@ -7,4 +7,4 @@ from learners.parts.initialisation import FromRelated
 
 def build(config) -> Baseline:
     """Builds the learner from a resolved config."""
-    return from_config(config, FromRelated(neighbours(config), "static"))
+    return from_config(config, FromRelated(neighbours(config), "static", config.select.margin))

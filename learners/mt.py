@@ -9,6 +9,6 @@ def build(config) -> Baseline:
     """Builds the learner from a resolved config."""
     return from_config(
         config,
-        FromRelated(neighbours(config), "dynamic"),
+        FromRelated(neighbours(config), "dynamic", config.select.margin),
         Auxiliary(config.auxiliary.count, config.auxiliary.which),
     )

@@ -6,6 +6,7 @@ two is wanted while it is traced.
 
 import contextvars
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,8 @@ class CountedFunction:
         self._jitted = jax.jit(function, **options)
         self._values_matter = any(name.startswith("static") for name in options)
         self._flops: dict[Any, int] = {}
+        self._compiled: set[Any] = set()
+        self._lock = threading.Lock()  # trials may run side by side: each program is counted and compiled once
 
     def flops(self, *args: Any) -> int:
         """Returns the FLOPs of one call; `jax.ShapeDtypeStruct` may stand for arrays.
@@ -56,14 +59,36 @@ class CountedFunction:
         Raises:
           CostUnknown: the program's cost cannot be counted, or it is called while another program is traced.
         """
+        return self._counted(self._signature(args), args)
+
+    def charged(self, *args: Any) -> tuple[Any, int]:
+        """Calls the function; returns its result and the FLOPs of the call.
+
+        Raises:
+          CostUnknown: as `flops`; then it is not called.
+        """
         signature = self._signature(args)
+        cost = self._counted(signature, args)
+        if signature in self._compiled:
+            return self._jitted(*args), cost
+        with self._lock:  # others that need the same program wait for it
+            result = self._jitted(*args)
+            self._compiled.add(signature)
+        return result, cost
+
+    def _counted(self, signature: Any, args: Any) -> int:
         if signature not in self._flops:
-            executed, differs = self._traced(self._jitted, args, canonical=False)
-            if differs:  # another function object: JAX would find the trace of this one
-                same = functools.wraps(self._function)(lambda *given: self._function(*given))
-                executed, _ = self._traced(jax.jit(same, **self._options), args, canonical=True)
-            self._flops[signature] = flops.count_jaxpr(executed)
+            with self._lock:
+                if signature not in self._flops:
+                    self._flops[signature] = self._count(args)
         return self._flops[signature]
+
+    def _count(self, args: Any) -> int:
+        executed, differs = self._traced(self._jitted, args, canonical=False)
+        if differs:  # another function object: JAX would find the trace of this one
+            same = functools.wraps(self._function)(lambda *given: self._function(*given))
+            executed, _ = self._traced(jax.jit(same, **self._options), args, canonical=True)
+        return flops.count_jaxpr(executed)
 
     @staticmethod
     def _traced(jitted: Any, args: Any, canonical: bool) -> tuple[Any, bool]:
@@ -81,7 +106,7 @@ class CountedFunction:
         self._jitted.lower(*args).compile()
 
     def __call__(self, *args: Any) -> Any:
-        return self._jitted(*args)
+        return self.charged(*args)[0]
 
     def _signature(self, args: Any) -> Any:
         leaves, structure = jax.tree_util.tree_flatten(args)

@@ -6,6 +6,7 @@ compiled with `ctx.jit` is charged at every call, anything else is charged with 
 """
 
 import contextlib
+import functools
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import numpy as np
 from nevis_stream.checkpoint import Tree, to_host
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import LeakError, LearnerFault, unknown
+from nevis_stream.executor import Executor, Inline, Trial
 from nevis_stream.meter import Meter
 from nevis_stream.task import TaskView
 
@@ -89,7 +91,7 @@ class Workspace(Protocol):
 
     def finished(self, trial: int) -> tuple[Tree, dict] | None: ...
     def finish(self, trial: int, result: Tree, counts: dict) -> None: ...
-    def due(self) -> bool: ...
+    def due(self, trial: int | None) -> bool: ...
     def save(self, trial: int | None, step: int, tree: Tree, counts: dict) -> None: ...
     def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None: ...
 
@@ -113,6 +115,8 @@ class Context:
         past_views: Mapping[str, Callable[[], TaskView]] | None = None,
         workspace: Workspace | None = None,
         progress: Progress | None = None,
+        executor: Executor | None = None,
+        devices: int = 1,
     ):
         self._path = path
         self._phase = phase
@@ -120,6 +124,8 @@ class Context:
         self._past_views = past_views or {}
         self._workspace = workspace
         self._progress = progress or Silent()
+        self._executor = executor or Inline()
+        self._devices = devices
         self._trials = 0
         self.trial = trial
         self.meter = Meter()
@@ -147,8 +153,7 @@ class Context:
         program = counted(function, **options)
 
         def call(*args):
-            flops = program.flops(*args)
-            result = program(*args)
+            result, flops = program.charged(*args)
             self.charge(flops)
             return result
 
@@ -188,39 +193,89 @@ class Context:
 
         Each trial has a context with its own trial number, seed and meter; its result is a tree of arrays and JSON scalars.
         A trial that was finished before a kill is read back, with its cost, instead of being run again. A second map of the
-        same task (a sequential search) numbers its trials on from the first one's.
+        same task (a sequential search) numbers its trials on from the first one's. Trials may run side by side, or on another
+        machine: what they need of the past is asked for before, and handed over with the function or the items.
 
         Raises:
           LearnerFault: called inside a trial.
         """
+        trials = self._new_trials(function, items)
+        return self._charged(self._executor.run(trials, self._progress) if trials else [])
+
+    def map_together(
+        self, function: Callable[[Sequence["Context"], Sequence[Any]], Sequence[Tree]], items: Sequence[Any]
+    ) -> list[Tree]:
+        """As `map`, for trials that are computed at once: `function(contexts, items)` returns all results, and charges each
+        context what its trial costs. Unless all were finished before a kill, all are run again.
+
+        Raises:
+          LearnerFault: called inside a trial.
+        """
+        trials = self._new_trials(function, items)
+        done = [trial.finished() for trial in trials]
+        if None in done:
+            contexts = [trial.begin(progress=self._progress) for trial in trials]
+            results = function(contexts, items)
+            done = [
+                trial.finish((to_host(result), ctx.meter.counts()))
+                for trial, ctx, result in zip(trials, contexts, results, strict=True)
+            ]
+        return self._charged(done)
+
+    def _new_trials(self, function: Callable, items: Sequence[Any]) -> list[Trial]:
         if self.trial is not None:
             raise LearnerFault(f"ctx.map was called inside trial {self.trial}; trials cannot have trials of their own.")
         first, self._trials = self._trials, self._trials + len(items)
-        results = []
-        for trial, item in enumerate(items, start=first):
-            self._progress.trial(trial, self._trials)
-            done = self._workspace.finished(trial) if self._workspace else None
-            if done is None:
-                ctx = Context(
-                    path=(*self._path, f"trial {trial}"),
-                    phase=self._phase,
-                    trial=trial,
-                    past=self._past,
-                    past_views=self._past_views,
-                    workspace=self._workspace,
-                    progress=self._progress,
-                )
-                done = to_host(function(ctx, item)), ctx.meter.counts()
-                if self._workspace:
-                    self._workspace.finish(trial, *done)
-            result, counts = done
+        options = {"phase": self._phase, "workspace": self._workspace, "devices": self._devices}
+        return [
+            Trial(
+                function,
+                item,
+                number,
+                functools.partial(Context, path=(*self._path, f"trial {number}"), trial=number, **options),
+                self._workspace,
+            )
+            for number, item in enumerate(items, start=first)
+        ]
+
+    def _charged(self, done: Sequence[tuple[Tree, dict]]) -> list[Tree]:
+        for _, counts in done:
             self.meter.add(counts)
-            results.append(result)
-        return results
+        return [result for result, _ in done]
+
+    def spread(self, batch: Tree) -> Tree:
+        """Returns a tree of arrays [b, …] laid out over the devices of this run, a share of the b examples on each.
+
+        With one device, or a b that cannot be shared equally, the tree comes back as it is. Programs called with such a batch
+        compute the same over all of it (gradients, batch statistics); other arguments are copied to every device.
+        """
+        if self._devices == 1:
+            return batch
+        import jax
+
+        def place(array):
+            shared = array.shape[0] % self._devices == 0
+            return jax.device_put(array, self._sharding("batch" if shared else None))
+
+        return jax.tree.map(place, batch)
+
+    def replicate(self, tree: Tree) -> Tree:
+        """Returns a tree of arrays copied to every device of this run."""
+        if self._devices == 1:
+            return tree
+        import jax
+
+        return jax.device_put(tree, self._sharding(None))
+
+    def _sharding(self, axis: str | None):
+        import jax
+
+        mesh = jax.make_mesh((self._devices,), ("batch",), devices=jax.devices()[: self._devices])
+        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*([axis] if axis else [])))
 
     def checkpoint(self, step: int, tree: Callable[[], Tree]) -> None:
         """Offers a position inside the current trial for saving; `tree()` is called only when a save is due."""
-        if self._workspace and self._workspace.due():
+        if self._workspace and self._workspace.due(self.trial):
             self._workspace.save(self.trial, step, tree(), self.meter.counts())
 
     def restore(self) -> tuple[int, Tree] | None:
@@ -238,7 +293,7 @@ class Context:
 
     @property
     def past_tasks(self) -> tuple[str, ...]:
-        """Ids of the tasks met so far, in order, the current one not included."""
+        """Ids of the tasks met so far, in order, the current one not included; in a trial none is known."""
         return tuple(self._past)
 
     def predictor(self, task_id: str) -> Tree:

@@ -21,6 +21,7 @@ from nevis_stream import checkpoint, compilations, outcomes
 from nevis_stream.checkpoint import Checkpoint, Tree
 from nevis_stream.environment import append_environment
 from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning, unknown
+from nevis_stream.executor import Executor, Inline
 from nevis_stream.learner import Context, Learner, Predictor, Progress, Silent, State
 from nevis_stream.ledger import SCHEMA, Ledger, encode
 from nevis_stream.storage import append_line, exclusive, remove_leftovers, write_file
@@ -43,6 +44,8 @@ def run(
     keep: str = "chosen",
     checkpoint_seconds: float = 30.0,
     progress: Progress | None = None,
+    executor: Executor | None = None,
+    devices: int = 1,
 ) -> Ledger:
     """Runs a learner over a stream, or goes on with a run that was interrupted.
 
@@ -57,6 +60,8 @@ def run(
       keep: which predictors are kept and answer the predicted split: "chosen", or "all" trials'.
       checkpoint_seconds: least time between saved positions inside a trial.
       progress: told what is going on.
+      executor: runs the trials; None: one after the other in this process.
+      devices: how many devices share each training batch.
 
     Returns:
       The complete ledger.
@@ -77,7 +82,8 @@ def run(
         "keep": keep,
     }
     with exclusive(path / "lock"):
-        return _Run(learner, stream, events, path, resolved, checkpoint_seconds, progress or Silent()).go()
+        how = _How(checkpoint_seconds, progress or Silent(), executor or Inline(), devices)
+        return _Run(learner, stream, events, path, resolved, how).go()
 
 
 def _describe(learner: Learner) -> dict[str, Any]:
@@ -96,6 +102,16 @@ def _describe(learner: Learner) -> dict[str, Any]:
     return {"learner": type(learner).__name__, "options": json.loads(json.dumps(values, default=describe))}
 
 
+@dataclasses.dataclass(frozen=True)
+class _How:
+    """How a run is carried out, which changes nothing of what it computes; see `run`."""
+
+    checkpoint_seconds: float
+    progress: Progress
+    executor: Executor
+    devices: int
+
+
 class _Run:
     def __init__(
         self,
@@ -104,8 +120,7 @@ class _Run:
         events: tuple[Event, ...],
         path: Path,
         config: dict[str, Any],
-        checkpoint_seconds: float,
-        progress: Progress,
+        how: _How,
     ):
         self.learner = learner
         self.stream = stream
@@ -113,8 +128,7 @@ class _Run:
         self.path = path
         self.config = config
         self.config_hash = hashlib.sha256(encode(config).encode()).hexdigest()[:16]
-        self.checkpoint_seconds = checkpoint_seconds
-        self.progress = progress
+        self.how, self.progress = how, how.progress
         for directory in (path, path / "checkpoints", path / "outcomes", path / "thumbnails"):
             directory.mkdir(parents=True, exist_ok=True)
             remove_leftovers(directory)
@@ -305,6 +319,8 @@ class _Run:
             past_views={e.task.task_id: functools.partial(self._view, e) for e in earlier},
             workspace=None if event is None else self._workspace(event),
             progress=self.progress,
+            executor=self.how.executor,
+            devices=self.how.devices,
         )
 
     def _loader(self, event: Event) -> Callable[[], Tree]:
@@ -325,7 +341,7 @@ class _Run:
 
     def _workspace(self, event: Event) -> EventWorkspace:
         path = self._checkpoint(event)
-        return EventWorkspace(path.with_name(path.name + ".progress"), self.checkpoint_seconds)
+        return EventWorkspace(path.with_name(path.name + ".progress"), self.how.checkpoint_seconds)
 
     def _checkpoint(self, event: Event) -> Path:
         return self.path / "checkpoints" / f"{event.index:04d}-{event.task.task_id}"

@@ -25,7 +25,8 @@ class EventWorkspace:
     def __init__(self, path: Path, seconds: float):
         self._path = path
         self._seconds = seconds
-        self._last = time.monotonic()
+        self._begun = time.monotonic()
+        self._last: dict[int | None, float] = {}
         if path.exists():
             remove_leftovers(path)
 
@@ -40,9 +41,9 @@ class EventWorkspace:
         for _, path in self._positions(trial):
             shutil.rmtree(path)
 
-    def due(self) -> bool:
+    def due(self, trial: int | None) -> bool:
         """Whether a position is worth saving now; time decides only what is saved, never what is computed."""
-        return time.monotonic() - self._last >= self._seconds
+        return time.monotonic() - self._last.get(trial, self._begun) >= self._seconds
 
     def save(self, trial: int | None, step: int, tree: Tree, counts: dict) -> None:
         """Saves a position, keeping the one before it."""
@@ -50,7 +51,7 @@ class EventWorkspace:
         checkpoint.write(path, {"result": tree}, {"flops": counts})
         for _, old in self._positions(trial)[:-_KEPT_POSITIONS]:
             shutil.rmtree(old)
-        self._last = time.monotonic()
+        self._last[trial] = time.monotonic()
 
     def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None:
         """Returns step, tree and FLOPs of the last sound position of a trial, or None."""

@@ -1,5 +1,6 @@
 """Where a model starts: a task's initial parameters, chosen before the trials begin."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -54,13 +55,16 @@ class FromRelated:
     """The predictor of the most related earlier task (NEVIS'22, section 5); random parameters for the first task.
 
     Attributes:
-      neighbours: how tasks are scored; of equals the latest is taken.
+      neighbours: how tasks are scored.
       space: "dynamic": in the feature space of each task's own, fine-tuned predictor (FT-d); "static": in that of a predictor
         trained on the task alone, from random parameters (FT-s).
+      margin: scores that lie fewer standard errors than this below the highest count as equal to it; of equals the latest task
+        is taken, whose predictor has learned from most. 0 is the paper's rule.
     """
 
     neighbours: Neighbours = Neighbours()
     space: str = "dynamic"
+    margin: float = 0.0
 
     @property
     def needs_independent(self) -> bool:
@@ -68,11 +72,14 @@ class FromRelated:
         return self.space == "static"
 
     def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
-        """Returns the id of the earlier task with the highest score, and all scores."""
+        """Returns the id of the earlier task, and all scores."""
         scores = {}
         for task_id in ctx.past_tasks:
             tree: Any = ctx.predictor(task_id)
             variables = tree["independent"] if self.needs_independent else tree["variables"]
             scores[task_id] = round(self.neighbours.score(ctx, task, network, variables), 6)
-        best = max(reversed(scores), key=scores.__getitem__) if scores else None
-        return best, scores
+        if not scores:
+            return None, {}
+        best = max(scores.values())
+        error = math.sqrt(best * (1 - best) / self.neighbours.asked(task))
+        return [task_id for task_id, score in scores.items() if score >= best - self.margin * error][-1], scores

@@ -36,6 +36,10 @@ class Neighbours:
     train_cap: int = 10_000
     dev_cap: int = 5_000
 
+    def asked(self, task: TaskView) -> int:
+        """Returns how many dev pictures of a task the score rests on."""
+        return min(len(task.dev), self.dev_cap)
+
     def score(self, ctx: Context, task: TaskView, network: Network, variables: Mapping[str, Any]) -> float:
         """Returns accuracy or mAP of the neighbours' votes in the feature space of `variables`; higher is more related."""
         train, dev = _some(task.train, self.train_cap), _some(task.dev, self.dev_cap)

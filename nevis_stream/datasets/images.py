@@ -13,6 +13,7 @@ A learner reads them through four methods, all uint8 RGB:
 
 import hashlib
 import io
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,6 +27,15 @@ class Images(Sequence):
 
     def __init__(self):
         self._derived: dict[tuple[str, int], np.ndarray] = {}
+        self._lock = threading.Lock()  # trials may run side by side: a view is made once
+
+    def __getstate__(self) -> dict:
+        """What travels to another process: the pictures, not the views made of them."""
+        return {name: value for name, value in vars(self).items() if name not in ("_derived", "_lock", "_records")}
+
+    def __setstate__(self, state: dict) -> None:
+        Images.__init__(self)
+        vars(self).update(state)
 
     def __iter__(self):
         return (self[index] for index in range(len(self)))
@@ -59,14 +69,18 @@ class Images(Sequence):
         return self._derive("center_cropped", size)
 
     def _derive(self, view: str, size: int) -> np.ndarray:
-        """Computes a fixed-size view once and keeps it for as long as the container lives."""
-        if (view, size) not in self._derived:
-            out = np.empty((len(self), *view_shape(view, size)), np.uint8)
-            for i in range(len(self)):
-                out[i] = view_of(self._picture(i), view, size)
-            out.setflags(write=False)
-            self._derived[view, size] = out
-        return self._derived[view, size]
+        """Makes a fixed-size view once and keeps it for as long as the container lives."""
+        with self._lock:
+            if (view, size) not in self._derived:
+                self._derived[view, size] = self._make_view(view, size)
+            return self._derived[view, size]
+
+    def _make_view(self, view: str, size: int) -> np.ndarray:
+        out = np.empty((len(self), *view_shape(view, size)), np.uint8)
+        for i in range(len(self)):
+            out[i] = view_of(self._picture(i), view, size)
+        out.setflags(write=False)
+        return out
 
 
 def view_shape(view: str, size: int) -> tuple[int, int, int]:

@@ -38,12 +38,7 @@ class _Prepared(Images):
             raise IndexError(index)
         return int(index if self._chosen is None else self._chosen[index])
 
-    def _derive(self, view: str, size: int) -> np.ndarray:
-        if (view, size) not in self._derived:
-            self._derived[view, size] = self._opened(view, size)
-        return self._derived[view, size]
-
-    def _opened(self, view: str, size: int) -> np.ndarray:
+    def _make_view(self, view: str, size: int) -> np.ndarray:
         """Opens the derived array, or makes it: under a name of this process first, so that two may do so at once."""
         part = "" if self._chosen is None else "-" + hashlib.sha256(self._chosen.astype("<i8").tobytes()).hexdigest()[:12]
         path = self._folder / f"{self._key}{part}-{view}-{size}-{_SCHEMA}.npy"
@@ -89,6 +84,14 @@ class RawImages(_Prepared):
             self._array = np.load(path, mmap_mode="r")
         except (OSError, ValueError) as error:
             raise BadInput(f"{path}: cannot be read ({error}). Prepare the data set again with --force.") from None
+
+    def __getstate__(self) -> dict:
+        """The file's name instead of what is mapped."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_array"}
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        self._array = np.load(self._path, mmap_mode="r")
 
     def __len__(self) -> int:
         return len(self._array) if self._chosen is None else len(self._chosen)

@@ -1,0 +1,75 @@
+"""Who runs the trials of one `ctx.map`: one after the other here; side by side in launch/executors.
+
+An executor gets trials and returns their results in order. A trial carries all that it needs and can travel to another process;
+what it computes depends on nothing but itself, so that every executor gives the same events and the same FLOPs.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from nevis_stream.checkpoint import Tree, to_host
+
+Result = tuple[Tree, dict]
+"""What a trial returned, and its FLOPs by phase and trial."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One call of `function(ctx, item)` with a context of its own.
+
+    Attributes:
+      function: what is run.
+      item: what it is given beside its context.
+      number: of the trial in its task, from 0.
+      begin: `begin(progress=…)` returns the context.
+      workspace: where positions and the result are kept, or None (see nevis_stream.workspace).
+    """
+
+    function: Callable[[Any, Any], Tree]
+    item: Any
+    number: int
+    begin: Callable[..., Any]
+    workspace: Any = None
+
+    def finished(self) -> Result | None:
+        """Returns the result of a trial that was finished before a kill, or None."""
+        return self.workspace.finished(self.number) if self.workspace else None
+
+    def finish(self, result: Result) -> Result:
+        """Keeps a result and returns it."""
+        if self.workspace:
+            self.workspace.finish(self.number, *result)
+        return result
+
+    def run(self, progress: Any = None) -> Result:
+        """Runs the trial, from its last saved position; a finished one is read back with its cost."""
+        done = self.finished()
+        if done is None:
+            ctx = self.begin(progress=progress)
+            done = self.finish((to_host(self.function(ctx, self.item)), ctx.meter.counts()))
+        return done
+
+    def without_function(self) -> "Trial":
+        """Returns the trial without its function, which may be large and the same for all trials: to send it only once."""
+        return replace(self, function=None)
+
+
+class Executor(Protocol):
+    """Runs trials; new ones are a file in launch/executors."""
+
+    def run(self, trials: Sequence[Trial], progress: Any) -> list[Result]:
+        """Returns the trials' results in their order; `progress` is told of each trial that begins or ends."""
+        ...
+
+
+class Inline:
+    """Runs trials one after the other in this process."""
+
+    def run(self, trials: Sequence[Trial], progress: Any) -> list[Result]:
+        """Runs them in order."""
+        results = []
+        for trial in trials:
+            progress.trial(trial.number, trials[-1].number + 1)
+            results.append(trial.run(progress))
+        return results
