@@ -125,7 +125,7 @@ def test_explicit_values_win_over_the_budget(small_stream, tmp_path):
     assert "FLOPs" not in done.stderr and "two: error" in done.stderr.replace("2020 ", "")
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT])
 def test_a_signal_stops_it_and_the_same_command_goes_on(small_stream, tmp_path, sent):
     words = [FT, f"--config.stream={small_stream}", "--config.network.name=mlp", "--config.network.hidden=(8,)"]
     words += ["--config.train.steps=30000", "--config.train.validate_every=50", "--checkpoint_seconds=0"]
