@@ -1,9 +1,9 @@
 """Sends runs to a SLURM cluster with submitit; at the time limit and at preemption they requeue themselves and go on.
 
   python -m launch.slurm --partition=gpu --hours=24 --gpus=1 -- launch.run --config=experiments/configs/mt.py --run_dir=runs/a
-  python -m launch.slurm --partition=gpu --hours=24 -- COMMAND + COMMAND    several commands, one array
-  python -m launch.slurm --partition=gpu --hours=24 --dry_run -- COMMAND    print the script and the commands, send nothing
-  python -m launch.slurm --executor=local -- COMMAND                        on this machine, without SLURM
+  python -m launch.slurm --partition=gpu --hours=24 -- COMMAND + COMMAND     # several commands, one array
+  python -m launch.slurm --partition=gpu --hours=24 --dry_run -- COMMAND     # print the script and the commands, send nothing
+  python -m launch.slurm --executor=local -- COMMAND                         # on this machine, without SLURM
 
 COMMAND is an entry point with its flags. launch.run with --seeds=N becomes N jobs, each with its own RUN_DIR/seed-N.
 More in docs/clusters.md.
