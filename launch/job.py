@@ -56,7 +56,7 @@ class Job:
                 self._await_the_end()
         finally:
             self._stop()
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
         if self._child.returncode:
             raise CommandFailed(_told(self._child.returncode))
 

@@ -150,16 +150,17 @@ def log(cluster):
     return (cluster / "log").read_text()
 
 
-def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster):
-    words = ["launch.run", FT, "--config.network.name=mlp", "--config.network.hidden=(8,)", "--config.train.steps=300"]
-    words += ["--config.search.trials=1", "--config.train.validate_every=50", "--checkpoint_seconds=0"]
+def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, small_stream):
+    words = ["launch.run", FT, f"--config.stream={small_stream}", "--config.network.name=mlp", "--config.network.hidden=(8,)"]
+    words += ["--config.train.steps=3000", "--config.train.validate_every=50", "--config.search.trials=1"]
+    words += ["--config.search.learning_rate=(0.001,0.002)", "--checkpoint_seconds=0"]
     plain = subprocess.run([sys.executable, "-m", *words, f"--run_dir={tmp_path / 'plain'}"], capture_output=True, check=False)
     assert plain.returncode == 0, plain.stderr
     run_dir = tmp_path / "run"
     sent = launch(*SLURM, f"--folder={tmp_path / 'logs'}", "--", *words, f"--run_dir={run_dir}")
     assert sent.returncode == 0, sent.stderr
     assert "sent: 7: launch.run" in sent.stdout
-    for requeues, (task, numbers) in enumerate([("0004", [signal.SIGUSR2]), ("0010", [signal.SIGTERM, signal.SIGUSR2])], 1):
+    for requeues, (task, numbers) in enumerate([("0000", [signal.SIGUSR2]), ("0002", [signal.SIGTERM, signal.SIGUSR2])], 1):
         process = start(cluster)
         wait_for(lambda task=task: list(run_dir.glob(f"checkpoints/{task}-*")))
         for number in numbers:  # the time limit; then a preemption, which begins with TERM
