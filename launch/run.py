@@ -57,7 +57,8 @@ def main(argv):
     from launch.one_run import run_config_once
 
     entry.use_compilation_cache()
-    signal.signal(signal.SIGTERM, _stop)
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):  # SLURM's --signal, and what submitit asks it to send
+        signal.signal(number, _stop)
     first = config.seed
     for seed in range(first, first + _SEEDS.value):
         directory = Path(_RUN_DIR.value) / (f"seed-{seed}" if _SEEDS.value > 1 else "")
@@ -68,7 +69,7 @@ def main(argv):
 
 
 def _stop(signum, frame):
-    print("\nstopped by SIGTERM: start the same command again to go on from here", file=sys.stderr)
+    print(f"\nstopped by {signal.Signals(signum).name}: start the same command again to go on from here", file=sys.stderr)
     sys.stderr.flush()
     os._exit(143)
 

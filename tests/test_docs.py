@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -115,9 +116,18 @@ def flags_of(module):
 @pytest.mark.parametrize("command", commands())
 def test_commands_exist(command):
     """make targets, modules and their flags, configs and their keys, budgets, streams."""
-    words = command.split()
+    words = shlex.split(command, comments=True)
     while "=" in words[0]:
         words = words[1:]
+    words, sent = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
+    for other in " ".join(sent).split(" + "):  # launch.slurm sends commands, which must exist too
+        if other not in ("", "COMMAND"):
+            check_command(["python", "-m", *other.split()])
+    check_command(words)
+
+
+def check_command(words):
+    command = " ".join(words)
     if words[0] == "make":
         assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.M)
         return

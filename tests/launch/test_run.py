@@ -1,13 +1,11 @@
 """The entry points as a user meets them: real processes."""
 
-import csv
 import json
 import signal
 import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
 from nevis_stream.ledger import Ledger
@@ -19,28 +17,6 @@ FT = "--config=experiments/configs/ft_prev.py"
 def launch(module, *words, **options):
     command = [sys.executable, "-m", f"launch.{module}", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
-
-
-@pytest.fixture(scope="module")
-def small_stream(tmp_path_factory):
-    """A user's own stream: two small npz files and a csv of rows."""
-    directory = tmp_path_factory.mktemp("own")
-    random = np.random.RandomState(0)
-    for name in ("one", "two"):
-        labels = random.randint(3, size=80)
-        images = (random.randint(0, 90, size=(80, 8, 8)) + 50 * labels[:, None, None]).astype(np.uint8)
-        np.savez(
-            directory / f"{name}.npz",
-            images_train=images[:60],
-            labels_train=labels[:60],
-            images_test=images[60:],
-            labels_test=labels[60:],
-        )
-    rows = [["order", "year", "task_id", "dataset_id", "meta_split", "path"]]
-    rows += [[1, 2001, "one", "one", "train", "one.npz"], [2, 2020, "two", "two", "test", "two.npz"]]
-    with open(directory / "own.csv", "w", newline="") as file:
-        csv.writer(file).writerows(rows)
-    return directory / "own.csv"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +101,7 @@ def test_explicit_values_win_over_the_budget(small_stream, tmp_path):
     assert "FLOPs" not in done.stderr and "two: error" in done.stderr.replace("2020 ", "")
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT])
 def test_a_signal_stops_it_and_the_same_command_goes_on(small_stream, tmp_path, sent):
     words = [FT, f"--config.stream={small_stream}", "--config.network.name=mlp", "--config.network.hidden=(8,)"]
     words += ["--config.train.steps=30000", "--config.train.validate_every=50", "--checkpoint_seconds=0"]

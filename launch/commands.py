@@ -1,0 +1,97 @@
+"""Commands that are sent away as jobs: taken apart, checked, one for each seed."""
+
+import runpy
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from nevis_stream.errors import BadInput, unknown
+
+SEPARATOR = "+"  # a word by itself between two commands
+
+
+def jobs(words: Sequence[str]) -> list[list[str]]:
+    """Returns the commands that are jobs of their own; `--seeds=N` of launch.run becomes N of them.
+
+    Args:
+      words: one or more commands, each a module and its flags, with `+` between them.
+
+    Raises:
+      BadInput: no command, an unknown module, a missing config or run_dir, or one run_dir twice.
+    """
+    commands = _split(words)
+    found = [job for command in commands for job in (_by_seed(command) if _module(command) == "launch.run" else [command])]
+    directories = [_taken(job, ["run_dir"])[0].get("run_dir") for job in found]
+    resolved = [Path(directory).resolve() for directory in directories if directory is not None]
+    for place in resolved:
+        if resolved.count(place) > 1:
+            raise BadInput(f"--run_dir={place.name}: two jobs would write this directory; give each command its own.")
+    return found
+
+
+def entry_points() -> list[str]:
+    """Modules that can be sent: those of this package that can be started, but launch.slurm."""
+    files = [file for file in sorted(Path(__file__).parent.glob("*.py")) if file.stem != "slurm"]
+    return [f"launch.{file.stem}" for file in files if "\nif __name__ ==" in file.read_text()]
+
+
+def _split(words: Sequence[str]) -> list[list[str]]:
+    commands: list[list[str]] = [[]]
+    for word in words:
+        if word == SEPARATOR:
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    if not all(commands):
+        where = "" if len(commands) == 1 else f" before or behind a {SEPARATOR!r}"
+        raise BadInput(f"no command{where}: write it behind --, {entry_points()[-1]} --config=… --run_dir=… say.")
+    return commands
+
+
+def _module(command: Sequence[str]) -> str:
+    if command[0] not in entry_points():
+        raise BadInput(unknown("module", command[0], entry_points()))
+    return command[0]
+
+
+def _by_seed(command: Sequence[str]) -> list[list[str]]:
+    """One command of launch.run for each of its seeds, in RUN_DIR/seed-N as launch.run has it."""
+    values, rest = _taken(command, ["seeds", "run_dir", "config", "config.seed"])
+    shown = shlex.join(command)
+    if "config" not in values:
+        raise BadInput(f"{shown}: --config is missing; launch.run --help lists them.")
+    config, _, argument = values["config"].partition(":")
+    if not Path(config).is_file():
+        raise BadInput(f"--config={config}: no such file; launch.run --help lists those that there are.")
+    if "run_dir" not in values:
+        raise BadInput(f"{shown}: --run_dir is missing: the directory in which the run is kept, runs/my-run say.")
+    count = _whole("seeds", values.get("seeds", "1"), 1)
+    if count == 1:
+        return [list(command)]
+    if "config.seed" in values:
+        first = _whole("config.seed", values["config.seed"], 0)
+    else:
+        first = runpy.run_path(config)["get_config"](*([argument] if argument else [])).seed
+    rest = [*rest, f"--config={values['config']}"]
+    directory = Path(values["run_dir"])
+    return [[*rest, f"--config.seed={seed}", f"--run_dir={directory / f'seed-{seed}'}"] for seed in range(first, first + count)]
+
+
+def _whole(flag: str, value: str, least: int) -> int:
+    if not value.isdecimal() or int(value) < least:
+        raise BadInput(f"--{flag}={value}: it must be a whole number, {least} or more.")
+    return int(value)
+
+
+def _taken(command: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The values of some flags, the last one given of each, and the words that are left without them."""
+    values: dict[str, str] = {}
+    rest: list[str] = []
+    words = iter(command)
+    for word in words:
+        name, equals, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or name not in names:
+            rest.append(word)
+        else:
+            values[name] = value if equals else next(words, "")
+    return values, rest

@@ -1,0 +1,239 @@
+"""Sending runs to a cluster: what is sent, and jobs that are stopped, requeued and go on."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from launch import commands, sending
+from launch.job import Job
+from nevis_stream.errors import BadInput, NevisStreamError
+from nevis_stream.ledger import Ledger
+
+submitit = pytest.importorskip("submitit", reason="jobs are sent with submitit, which is not installed")
+
+NCM = "--config=experiments/configs/nearest_class_mean.py"
+FT = "--config=experiments/configs/ft_prev.py"
+SLURM = ["--partition=gpu", "--hours=1.5"]
+
+
+def launch(*words, **options):
+    command = [sys.executable, "-m", "launch.slurm", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+
+
+def wait_for(what, seconds=120):
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*SLURM], "no command: write it behind --"),
+        ([*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+"], "no command before or behind a '+'"),
+        ([*SLURM, "--", "launch.rn", NCM], "unknown module 'launch.rn'. Did you mean 'launch.run'? Valid: launch.data, "),
+        ([*SLURM, "--", "launch.slurm"], "unknown module 'launch.slurm'"),
+        ([*SLURM, "--", "launch.run", NCM], "--run_dir is missing"),
+        ([*SLURM, "--", "launch.run", "--run_dir=x"], "--config is missing"),
+        ([*SLURM, "--", "launch.run", "--config=none.py", "--run_dir=x"], "--config=none.py: no such file"),
+        ([*SLURM, "--", "launch.run", NCM, "--run_dir=x", "--seeds=no"], "--seeds=no: it must be a whole number, 1 or more"),
+        ([*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+", "launch.run", FT, "--run_dir=x"], "two jobs would write"),
+        (["--hours=1", "--", "launch.run", NCM, "--run_dir=x"], "--partition missing"),
+        ([*SLURM, "--nodes=2", "--", "launch.run", NCM, "--run_dir=x"], "--nodes=2: a run is one process on one node"),
+        (["--executor=slrum", "--", "launch.run", NCM, "--run_dir=x"], "unknown executor 'slrum'. Did you mean 'slurm'?"),
+        ([*SLURM, "--sbatch==x", "--dry_run", "--", "launch.run", NCM, "--run_dir=x"], "it must be NAME=VALUE"),
+        ([*SLURM, "launch.run", NCM, "--run_dir=x"], "the command to be sent goes behind a word --"),
+        ([*SLURM, "--", "launch.run", NCM, "--run_dir=x"], "sbatch and srun not found: start this on a machine of the"),
+    ],
+)
+def test_a_mistake_gets_one_clear_message(words, message, tmp_path):
+    done = launch(*words, env=os.environ | {"PATH": str(tmp_path)})
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ") and message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_submitit_it_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(NevisStreamError, match="pip install submitit"):
+        sending.require_submitit()
+
+
+def test_each_seed_is_a_job():
+    words = ["launch.run", NCM, "--config.budget=small", "--run_dir", "runs/a", "--seeds=3"]
+    head = ["launch.run", "--config.budget=small", NCM]
+    found = commands.jobs([*words, "--config.seed=4", "+", "launch.report", "runs/b", "--out=page"])
+    assert found[:3] == [[*head, f"--config.seed={seed}", f"--run_dir=runs/a/seed-{seed}"] for seed in (4, 5, 6)]
+    assert found[3:] == [["launch.report", "runs/b", "--out=page"]]
+    assert [job[-2] for job in commands.jobs(words)] == ["--config.seed=0", "--config.seed=1", "--config.seed=2"]
+    alone = ["launch.run", NCM, "--run_dir=runs/a", "--seeds=1"]
+    assert commands.jobs(alone) == [alone]
+    with pytest.raises(BadInput, match="two jobs would write"):
+        commands.jobs([*words, "+", "launch.run", FT, "--run_dir=runs/../runs/a/seed-2"])
+
+
+def test_seeds_begin_where_the_config_says(tmp_path):
+    config = tmp_path / "own.py"
+    config.write_text("import ml_collections\n\ndef get_config():\n    return ml_collections.ConfigDict({'seed': 7})\n")
+    found = commands.jobs(["launch.run", f"--config={config}", "--run_dir=a", "--seeds=2"])
+    assert [job[-1] for job in found] == ["--run_dir=a/seed-7", "--run_dir=a/seed-8"]
+
+
+def test_dry_run_prints_the_script(tmp_path):
+    words = [*SLURM, "--gpus=2", "--cpus=8", "--memory_gb=31.5", "--array_parallelism=2", "--sbatch=account=lab"]
+    words += ["--sbatch=exclusive", "--setup=module load cuda", f"--folder={tmp_path / 'logs'}", "--dry_run"]
+    done = launch(*words, "--", "launch.run", NCM, f"--run_dir={tmp_path / 'r'}", "--seeds=3")
+    assert done.returncode == 0, done.stderr
+    options = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(.*))?$", done.stdout, re.M))
+    expected = {"partition": "gpu", "time": "90", "gpus-per-node": "2", "cpus-per-task": "8", "mem": "32256M"}
+    expected |= {"signal": "USR2@90", "array": "0-2%2", "requeue": "", "account": "lab", "exclusive": "", "nodes": "1"}
+    assert {name: options[name] for name in expected} == expected
+    assert re.search(r"^module load cuda$", done.stdout, re.M)
+    assert "--cpus-per-task=8 " in done.stdout.partition("srun ")[2]
+    assert f"# job 2: python -m launch.run {NCM} --config.seed=2 --run_dir={tmp_path / 'r' / 'seed-2'}" in done.stdout
+    assert not list(tmp_path.iterdir())
+    one = launch(*SLURM, "--dry_run", "--", "launch.run", NCM, f"--run_dir={tmp_path / 'r'}")
+    assert "--array" not in one.stdout and "--gpus" not in one.stdout
+
+
+def test_the_local_executor_runs_and_tells_of_failures(tmp_path):
+    words = ["--executor=local", "--hours=1", "--array_parallelism=2", f"--folder={tmp_path / 'logs'}", "--", "launch.run", NCM]
+    words += [f"--run_dir={tmp_path / 'r'}", "--seeds=2", "+"]
+    words += ["launch.run", NCM, "--config.budget=tny", f"--run_dir={tmp_path / 'x'}"]
+    done = launch(*words)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.count("done: ") == 2
+    assert [Ledger(tmp_path / "r" / f"seed-{seed}").header["seed"] for seed in (0, 1)] == [0, 1]
+    assert all(Ledger(tmp_path / "r" / f"seed-{seed}").complete for seed in (0, 1))
+    assert "status 2, a mistake in the command; error: unknown budget 'tny'. Did you mean 'tiny'?" in done.stdout
+    assert "1 of 3 jobs failed" in done.stderr
+    debug = launch("--executor=debug", f"--folder={tmp_path / 'logs'}", "--", "launch.run", NCM, f"--run_dir={tmp_path / 'd'}")
+    assert debug.returncode == 0 and Ledger(tmp_path / "d").complete, debug.stderr
+
+
+# Jobs that are signalled. A cluster is played by three programs: sbatch keeps the script, srun starts its command, scontrol
+# keeps what it is asked. As SLURM does, signals go to every process of the job.
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """Directory where sent scripts and requeues are kept."""
+    programs = tmp_path / "cluster"
+    programs.mkdir()
+    for name, text in {
+        "sbatch": 'cp "$1" "$(dirname "$0")/script.sh"; echo Submitted batch job 7',
+        "srun": 'while [ "${1#-}" != "$1" ]; do case "$1" in --output|--error) shift;; esac; shift; done; exec "$@"',
+        "scontrol": 'echo "$@" >> "$(dirname "$0")/asked"',
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    return programs
+
+
+def start(cluster):
+    """Starts the sent script as SLURM would, in a process group of its own; the shell itself outlives signals."""
+    command = ["bash", "-c", f"trap : TERM USR2; . {cluster / 'script.sh'}"]
+    environment = os.environ | {"SLURM_JOB_ID": "7"}
+    with open(cluster / "log", "a") as log:
+        return subprocess.Popen(command, env=environment, start_new_session=True, stdout=log, stderr=subprocess.STDOUT)
+
+
+def log(cluster):
+    return (cluster / "log").read_text()
+
+
+def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, small_stream):
+    words = ["launch.run", FT, f"--config.stream={small_stream}", "--config.network.name=mlp", "--config.network.hidden=(8,)"]
+    words += ["--config.train.steps=3000", "--config.train.validate_every=50", "--config.search.trials=1"]
+    words += ["--config.search.learning_rate=(0.001,0.002)", "--checkpoint_seconds=0"]
+    plain = subprocess.run([sys.executable, "-m", *words, f"--run_dir={tmp_path / 'plain'}"], capture_output=True, check=False)
+    assert plain.returncode == 0, plain.stderr
+    run_dir = tmp_path / "run"
+    sent = launch(*SLURM, f"--folder={tmp_path / 'logs'}", "--", *words, f"--run_dir={run_dir}")
+    assert sent.returncode == 0, sent.stderr
+    assert "sent: 7: launch.run" in sent.stdout
+    for requeues, (task, numbers) in enumerate([("0000", [signal.SIGUSR2]), ("0002", [signal.SIGTERM, signal.SIGUSR2])], 1):
+        process = start(cluster)
+        wait_for(lambda task=task: list(run_dir.glob(f"checkpoints/{task}-*")))
+        for number in numbers:  # the time limit; then a preemption, which begins with TERM
+            os.killpg(process.pid, number)
+            wait_for(lambda count=requeues: log(cluster).count("stopped by SIG") == count)
+        process.wait(60)
+        assert (cluster / "asked").read_text() == requeues * "requeue 7\n"
+        assert not Ledger(run_dir).complete
+    assert start(cluster).wait(120) == 0, log(cluster)
+    assert Ledger(run_dir).complete
+    assert Ledger(run_dir).path.read_bytes() == Ledger(tmp_path / "plain").path.read_bytes()
+    again = launch(*SLURM, f"--folder={tmp_path / 'logs'}", "--", *words, f"--run_dir={run_dir}", "--seeds=2")
+    assert "sent: 7_0: " in again.stdout and "sent: 7_1: " in again.stdout
+
+
+def own_job(cluster, tmp_path, program):
+    """Sends a program of the test's own, and starts it."""
+    from submitit.slurm.slurm import SlurmExecutor
+
+    (tmp_path / "own_program.py").write_text(program)
+    SlurmExecutor(tmp_path / "logs").submit(Job(["own_program"], tmp_path))
+    return start(cluster)
+
+
+SLEEP = "import time; print('begun', flush=True); time.sleep(600)"
+BUSY = f"import os, signal; [signal.signal(number, lambda *_: os._exit(2)) for number in (10, 12, 15)]; {SLEEP}"
+
+
+def test_a_cancelled_job_stays_cancelled(tmp_path, cluster):
+    process = own_job(cluster, tmp_path, SLEEP)
+    wait_for(lambda: "begun" in log(cluster))
+    os.killpg(process.pid, signal.SIGTERM)
+    time.sleep(1)
+    assert process.poll() is None  # SLURM ends it, or sends the signal at which it requeues
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(30)
+    assert not (cluster / "asked").exists()
+
+
+@pytest.mark.parametrize(("program", "sent"), [("exit(2)", None), ("exit(1)", None), (BUSY, signal.SIGUSR2)])
+def test_a_failed_command_is_not_requeued(tmp_path, cluster, program, sent):
+    process = own_job(cluster, tmp_path, program)
+    if sent:
+        wait_for(lambda: "begun" in log(cluster))
+        os.killpg(process.pid, sent)
+    assert process.wait(60) != 0
+    assert not (cluster / "asked").exists()
+    assert "a mistake in the command" in log(cluster) or program == "exit(1)"
+
+
+def test_a_checkpoint_ends_the_command_and_is_the_same_job(tmp_path):
+    (tmp_path / "own_program.py").write_text("import time, pathlib; pathlib.Path('begun').touch(); time.sleep(600)")
+    job = Job(["own_program"], tmp_path)
+    job._start()
+    wait_for((tmp_path / "begun").exists)
+    again = job.checkpoint()
+    assert job._child.returncode == -signal.SIGTERM
+    assert isinstance(again, submitit.helpers.DelayedSubmission)
+    assert (again.function.words, again.function.directory) == (job.words, job.directory)
+    (tmp_path / "own_program.py").write_text("open('ended', 'w')")
+    again.result()
+    assert (tmp_path / "ended").exists()
+
+
+def test_the_local_executor_starts_a_stopped_job_again(tmp_path):
+    from submitit.local.local import LocalExecutor
+
+    program = "import os, pathlib, time; again = pathlib.Path('job').exists(); print(os.getppid(), file=open('job', 'w'))"
+    (tmp_path / "own_program.py").write_text(f"{program}; again or time.sleep(600)")
+    executor = LocalExecutor(tmp_path / "logs")
+    executor.update_parameters(timeout_min=60)
+    sent = executor.submit(Job(["own_program"], tmp_path))
+    wait_for(lambda: (tmp_path / "job").exists() and (tmp_path / "job").read_text())
+    os.kill(int((tmp_path / "job").read_text()), signal.SIGUSR2)
+    assert sent.exception() is None, sent.stderr()
+    assert "Requeued job" in sent.stdout()
