@@ -13,6 +13,14 @@ from nevis_stream.counted import CountedFunction
 from nevis_stream.errors import BadInput
 
 TINY = {"stage_sizes": (1, 1), "width": 4}
+IMAGES = jax.ShapeDtypeStruct((1, 64, 64, 3), np.float32)
+SMALL = {  # of each backbone: options of a tiny one, its features
+    "mlp": ({"hidden": (5, 7)}, 7),
+    "resnet": (TINY, 8),
+    "resnet18": (TINY, 8),
+    "resnet34": (TINY, 8),
+    "resnet50": (TINY, 32),
+}
 
 
 @functools.cache
@@ -26,6 +34,10 @@ def parameters(module, inputs):
     return sum(leaf.size for leaf in jax.tree.leaves(variables["params"]))
 
 
+def features_of(module, images=IMAGES):
+    return jax.eval_shape(lambda x: module.init_with_output(jax.random.key(0), x), images)[0]
+
+
 @pytest.mark.parametrize(
     ("name", "stem", "classes", "published"),
     [
@@ -34,13 +46,12 @@ def parameters(module, inputs):
         ("resnet18", "standard", 1000, 11_689_512),
         ("resnet18", "small", 10, 11_173_962),
         ("resnet34", "strided", 10, 21_282_122),
+        ("resnet50", "standard", 1000, 25_557_032),
     ],
 )
 def test_parameters_are_as_many_as_published(name, stem, classes, published):
-    images = jax.ShapeDtypeStruct((1, 64, 64, 3), np.float32)
-    features = jax.ShapeDtypeStruct((1, 512), np.float32)
-    backbone = parameters(make_backbone(name, stem=stem), images)
-    assert backbone + parameters(Head(classes), features) == published
+    module = make_backbone(name, stem=stem)
+    assert parameters(module, IMAGES) + parameters(Head(classes), features_of(module)) == published
 
 
 @pytest.mark.parametrize(("stem", "side"), [("small", 64), ("strided", 32), ("standard", 16)])
@@ -55,14 +66,28 @@ def test_stem_sets_the_resolution_of_the_first_stage(stem, side):
 
 @pytest.mark.parametrize("name", names())
 def test_backbones_return_pooled_features(name):
-    options = {"hidden": (5, 7)} if name == "mlp" else TINY
+    options, size = SMALL[name]
     module, head = make_backbone(name, **options), Head(3)
-    images = jax.ShapeDtypeStruct((2, 8, 8, 3), np.float32)
-    features, _ = jax.eval_shape(lambda x: module.init_with_output(jax.random.key(0), x), images)
-    assert features.shape == (2, 7 if name == "mlp" else 8)
-    assert features.dtype == np.float32
-    logits, _ = jax.eval_shape(lambda x: head.init_with_output(jax.random.key(0), x), features)
-    assert logits.shape == (2, 3)
+    for side in (8, 64):
+        features = features_of(module, jax.ShapeDtypeStruct((2, side, side, 3), np.float32))
+        assert (features.shape, features.dtype) == ((2, size), np.float32)
+    assert features_of(head, features).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", names())
+def test_features_and_gradients_are_finite(name):
+    module = make_backbone(name, **SMALL[name][0])
+    variables, images = initialised(module, size=32)
+
+    @jax.jit
+    def loss(params):
+        features, updated = module.apply({**variables, "params": params}, images, train=True, mutable=["batch_stats"])
+        return (features**2).mean(), (features, updated)
+
+    gradients, (features, updated) = jax.grad(loss, has_aux=True)(variables["params"])
+    assert jax.tree.all(jax.tree.map(lambda leaf: bool(jnp.isfinite(leaf).all()), (gradients, features, updated)))
+    assert features.std() > 0 and any(leaf.any() for leaf in jax.tree.leaves(gradients))
+    assert set(updated) == set(variables) - {"params"}
 
 
 def test_mlp_is_dense_layers_with_relu_and_has_no_statistics():
@@ -135,6 +160,10 @@ def test_modules_are_plain_values():
         ("resnet", {"stem": "smal"}, "unknown stem 'smal'. Did you mean 'small'.*strided"),
         ("resnet", {"width": 0}, "width is 0; it must be positive"),
         ("resnet", {"stage_sizes": ()}, "stage_sizes is ()"),
+        ("resnet", {"stage_sizes": 3}, "stage_sizes is 3; it must be a list of positive whole numbers"),
+        ("resnet", {"zero_init_last": "no"}, "zero_init_last is 'no'; it must be true or false"),
+        ("resnet50", {"padding": "valid"}, "unknown padding 'valid'.*same, torch"),
+        ("resnet50", {"block": "bottelneck"}, "unknown block .*Did you mean 'bottleneck'"),
         ("mlp", {"hidden": (8, -1)}, "hidden is"),
     ],
 )  # fmt: skip

@@ -13,10 +13,13 @@ from flax import linen as nn
 
 from learners.parts.networks.convolution import convolve
 from learners.parts.networks.mlp import MLP
+from learners.parts.networks.nfnet import NFNet
 from learners.parts.networks.resnet import ResNet
+from learners.parts.networks.vgg import VGG
+from learners.parts.networks.vit import ViT
 from nevis_stream.errors import BadInput, unknown
 
-__all__ = ["MLP", "Head", "ResNet", "convolve", "make_backbone", "names"]
+__all__ = ["MLP", "VGG", "Head", "NFNet", "ResNet", "ViT", "convolve", "make_backbone", "names"]
 
 
 class Head(nn.Module):
@@ -35,9 +38,15 @@ class Head(nn.Module):
 
 _BACKBONES: dict[str, tuple[type[nn.Module], dict]] = {
     "mlp": (MLP, {}),
+    "nfnet_f0": (NFNet, {}),
     "resnet": (ResNet, {}),
     "resnet18": (ResNet, {"stage_sizes": (2, 2, 2, 2)}),
     "resnet34": (ResNet, {"stage_sizes": (3, 4, 6, 3)}),
+    "resnet50": (ResNet, {"stage_sizes": (3, 4, 6, 3), "block": "bottleneck"}),
+    "vgg11": (VGG, {"stage_sizes": (1, 1, 2, 2, 2)}),
+    "vgg16": (VGG, {"stage_sizes": (2, 2, 3, 3, 3)}),
+    "vit_b8": (ViT, {}),
+    "vit_tiny8": (ViT, {"width": 192, "heads": 3}),
 }
 
 
