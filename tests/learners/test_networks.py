@@ -33,7 +33,7 @@ SMALL = {  # of each backbone: options of a tiny one, its features
 @functools.cache
 def initialised(module, size=8, n=2):
     images = jax.random.uniform(jax.random.key(1), (n, size, size, 3), minval=-1, maxval=1)
-    return jax.jit(module.init)(jax.random.key(0), images), images
+    return jax.jit(module.init)(jax.random.key(0, impl="rbg"), images), images  # rbg compiles three times faster
 
 
 def parameters(module, inputs):
@@ -103,18 +103,17 @@ def test_backbones_return_pooled_features(name):
     assert features_of(head, features).shape == (2, 3)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", ["mlp", "nfnet_f0", "resnet", "resnet50", "vgg11", "vgg16", "vit_b8"])
 def test_features_and_gradients_are_finite(name):
     module = make_backbone(name, **SMALL[name][0])
     variables, images = initialised(module, size=32)
 
-    @jax.jit
     def loss(params):
         features, updated = module.apply({**variables, "params": params}, images, train=True, mutable=["batch_stats"])
         return (features**2).mean(), (features, updated)
 
-    gradients, (features, updated) = jax.grad(loss, has_aux=True)(variables["params"])
-    assert jax.tree.all(jax.tree.map(lambda leaf: bool(jnp.isfinite(leaf).all()), (gradients, features, updated)))
+    gradients, (features, updated) = jax.device_get(jax.jit(jax.grad(loss, has_aux=True))(variables["params"]))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((gradients, features, updated)))
     assert features.std() > 0 and any(leaf.any() for leaf in jax.tree.leaves(gradients))
     assert set(updated) == set(variables) - {"params"}
 
@@ -183,9 +182,8 @@ def reference(x, kernel, stride, before, after):
     return np.stack([np.stack([np.einsum("nhwc,hwcd->nd", place, kernel) for place in row], 1) for row in places], 1)
 
 
-@pytest.mark.parametrize("side", [1, 3, 4, 7, 8])
-@pytest.mark.parametrize("size", [1, 3, 7])
-@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("side", [1, 4, 7, 8])
+@pytest.mark.parametrize(("size", "stride"), [(1, 2), (3, 1), (3, 2), (7, 2)])
 def test_torch_pads_alike_on_both_sides(side, size, stride):
     random = np.random.RandomState(0)
     x, kernel = random.normal(size=(2, side, side, 5)), random.normal(size=(size, size, 5, 3))
@@ -196,7 +194,7 @@ def test_torch_pads_alike_on_both_sides(side, size, stride):
 
 def test_padding_changes_what_strided_layers_see():
     same = make_backbone("resnet", stem="standard", **TINY)
-    variables, images = initialised(same, size=32)
+    variables, images = initialised(same, size=16)
     torch = make_backbone("resnet", stem="standard", padding="torch", **TINY)
     features = [jax.jit(module.apply)(variables, images) for module in (same, torch)]
     assert features[0].shape == features[1].shape and not np.allclose(*features, rtol=1e-3)
@@ -228,14 +226,14 @@ def test_the_activation_keeps_the_variance():
 
 
 def test_blocks_without_normalisation_start_as_their_shortcut_and_keep_the_expected_variance():
-    module = make_backbone("nfnet_f0", stage_sizes=(3, 1), width=16, group_width=4)
-    variables, images = initialised(module, size=32)
+    module = make_backbone("nfnet_f0", stage_sizes=(2,), width=16, group_width=4)
+    variables, images = initialised(module, size=16)
     assert set(variables) == {"params"}
     assert set(variables["params"]["NFBlock_1"]) == {
         "skip", "SqueezeExcite_0", *(f"StandardisedConv_{i}" for i in range(4)),
     }  # fmt: skip
     _, state = jax.jit(lambda x: module.apply(variables, x, capture_intermediates=True))(images)
-    outputs = [state["intermediates"][f"NFBlock_{i}"]["__call__"][0] for i in range(4)]
+    outputs = [state["intermediates"][f"NFBlock_{i}"]["__call__"][0] for i in range(2)]
     np.testing.assert_array_equal(outputs[0], outputs[1])
     betas = []
 
@@ -245,7 +243,7 @@ def test_blocks_without_normalisation_start_as_their_shortcut_and_keep_the_expec
         return run(*args, **kwargs)
 
     with nn.intercept_methods(remember):
-        jax.eval_shape(module.apply, variables, images)
+        jax.eval_shape(make_backbone("nfnet_f0", stage_sizes=(3, 1)).init, jax.random.key(0), IMAGES)
     np.testing.assert_allclose(betas, [1, 1.04**-0.5, 1.08**-0.5, 1.12**-0.5])
 
 
