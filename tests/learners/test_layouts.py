@@ -138,7 +138,7 @@ def test_every_parameter_of_an_nfnet_comes_from_its_tensor():
 
 def random_arrays(shapes):
     random = np.random.RandomState(0)
-    return {name: random.normal(size=shape) for name, shape in shapes.items()}
+    return {name: np.asarray(random.normal(size=shape)) for name, shape in shapes.items()}
 
 
 def test_axes_are_turned():
@@ -152,11 +152,11 @@ def test_axes_are_turned():
     np.testing.assert_allclose(block["StandardisedConv_1"]["gain"][3], arrays["stages.0.0.conv2.gain"][3, 0, 0, 0], rtol=1e-6)
 
 
-def torch_convolution(x, weight, stride):
-    """Cross-correlation of [n, c, h, w] with [o, c, k, k], padded by (k - 1) / 2 on every side."""
+def torch_convolution(x, weight, stride, before=None):
+    """Cross-correlation of [n, c, h, w] with [o, c, k, k], padded by k - 1 in all; half of it, or `before`, comes first."""
     size = weight.shape[-1]
-    around = (size - 1) // 2
-    x = np.pad(x, ((0, 0), (0, 0), (around, around), (around, around)))
+    before = (size - 1) // 2 if before is None else before
+    x = np.pad(x, ((0, 0), (0, 0), *2 * ((before, size - 1 - before),)))
     windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), (2, 3))[:, :, ::stride, ::stride]
     return np.einsum("nchwij,ocij->nohw", windows, weight)
 
@@ -184,6 +184,49 @@ def test_a_converted_resnet_computes_what_its_tensors_mean():
     variables = {"params": converted["params"]["backbone"], "batch_stats": converted["batch_stats"]}
     found = jax.jit(TINY.apply)(variables, images.transpose(0, 2, 3, 1).astype(np.float32))
     np.testing.assert_allclose(found, x.mean((2, 3)), rtol=1e-3, atol=1e-3)
+
+
+def test_a_converted_nfnet_computes_what_its_tensors_mean():
+    options = {"width": 16, "group_width": 4}
+    arrays = random_arrays(nfnet_shapes((2, 1), **options))
+    images = np.random.RandomState(1).uniform(-1, 1, (2, 3, 32, 32))
+
+    def act(x):
+        return 1.7015043497085571 * 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+    def convolution(name, x, stride=1):
+        weight, gain, bias = (arrays[f"{name}.{part}"] for part in ("weight", "gain", "bias"))
+        fan_in = weight[0].size
+        weight = (weight - weight.mean((1, 2, 3), keepdims=True)) / weight.std((1, 2, 3), keepdims=True) * gain / fan_in**0.5
+        groups = x.shape[1] // weight.shape[1]
+        before = 0 if stride == 2 else None  # even sides: the odd pixel comes after
+        parts = zip(np.split(x, groups, 1), np.split(weight, groups), strict=True)
+        return np.concatenate([torch_convolution(*part, stride, before) for part in parts], 1) + bias[:, None, None]
+
+    def block(name, x, stride, variance, first):
+        y = act(x) / np.sqrt(variance)
+        if first:
+            n, c, h, w = y.shape
+            x = convolution(f"{name}.downsample.conv", y.reshape(n, c, h // stride, stride, w // stride, stride).mean((3, 5)))
+        y = convolution(f"{name}.conv2", act(convolution(f"{name}.conv1", y)), stride)
+        y = convolution(f"{name}.conv3", act(convolution(f"{name}.conv2b", act(y))))
+        excite = y.mean((2, 3))
+        for layer, between in (("fc1", lambda z: np.maximum(z, 0)), ("fc2", lambda z: 1 / (1 + np.exp(-z)))):
+            weight, bias = (arrays[f"{name}.attn_last.{layer}.{part}"] for part in ("weight", "bias"))
+            excite = between(excite @ weight[:, :, 0, 0].T + bias)
+        return x + 0.2 * 2 * arrays[f"{name}.skipinit_gain"] * y * excite[:, :, None, None]
+
+    x = images
+    for number, stride in ((1, 2), (2, 1), (3, 1), (4, 2)):
+        x = convolution(f"stem.conv{number}", act(x) if number > 1 else x, stride)
+    x = block("stages.0.0", x, 1, 1.0, True)
+    x = block("stages.0.1", x, 1, 1.04, False)
+    x = block("stages.1.0", x, 2, 1.08, True)
+    expected = act(convolution("final_conv", x)).mean((2, 3))
+    network = make_backbone("nfnet_f0", stage_sizes=(2, 1), **options)
+    params = convert(arrays, "timm_nfnet", network)["params"]["backbone"]
+    found = jax.jit(network.apply)({"params": params}, images.transpose(0, 2, 3, 1).astype(np.float32))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -265,10 +265,8 @@ def test_patches_are_squares_of_the_picture():
     module = make_backbone("vit_b8", patch=4, width=8, depth=1, heads=1)
     variables, images = initialised(module, size=8)
     changed = images.at[:, 1:4, 5].add(1.0)
-    embedded = [
-        module.apply(variables, x, capture_intermediates=True)[1]["intermediates"]["patches"]["__call__"][0]
-        for x in (images, changed)
-    ]
+    program = jax.jit(lambda x: module.apply(variables, x, capture_intermediates=True)[1]["intermediates"]["patches"])
+    embedded = [program(x)["__call__"][0] for x in (images, changed)]
     assert np.argwhere(np.abs(embedded[0] - embedded[1]).max((0, 2)) > 1e-6).tolist() == [[1]]
 
 
