@@ -9,21 +9,40 @@ from flax import linen as nn
 from jax import numpy as jnp
 
 from learners.parts.networks import MLP, Head, ResNet, convolve, make_backbone, names
+from learners.parts.networks.nfnet import NFBlock, StandardisedConv, activate
+from learners.parts.networks.vit import Attention
 from nevis_stream.counted import CountedFunction
 from nevis_stream.errors import BadInput
 
 TINY = {"stage_sizes": (1, 1), "width": 4}
+IMAGES = jax.ShapeDtypeStruct((1, 64, 64, 3), np.float32)
+SMALL = {  # of each backbone: options of a tiny one, its features
+    "mlp": ({"hidden": (5, 7)}, 7),
+    "nfnet_f0": ({"stage_sizes": (1, 1), "width": 16, "group_width": 4}, 64),
+    "resnet": (TINY, 8),
+    "resnet18": (TINY, 8),
+    "resnet34": (TINY, 8),
+    "resnet50": (TINY, 32),
+    "vgg11": ({"stage_sizes": (1, 2), "width": 4, "norm": True}, 8),
+    "vgg16": ({"stage_sizes": (1, 2), "width": 4, "hidden": (6, 5)}, 5),
+    "vit_b8": ({"patch": 4, "width": 12, "depth": 2, "heads": 3}, 12),
+    "vit_tiny8": ({"width": 8, "depth": 1, "heads": 2}, 8),
+}
 
 
 @functools.cache
 def initialised(module, size=8, n=2):
     images = jax.random.uniform(jax.random.key(1), (n, size, size, 3), minval=-1, maxval=1)
-    return module.init(jax.random.key(0), images), images
+    return jax.jit(module.init)(jax.random.key(0, impl="rbg"), images), images  # rbg compiles three times faster
 
 
 def parameters(module, inputs):
     variables = jax.eval_shape(module.init, jax.random.key(0), inputs)
     return sum(leaf.size for leaf in jax.tree.leaves(variables["params"]))
+
+
+def features_of(module, images=IMAGES):
+    return jax.eval_shape(lambda x: module.init_with_output(jax.random.key(0), x), images)[0]
 
 
 @pytest.mark.parametrize(
@@ -34,13 +53,34 @@ def parameters(module, inputs):
         ("resnet18", "standard", 1000, 11_689_512),
         ("resnet18", "small", 10, 11_173_962),
         ("resnet34", "strided", 10, 21_282_122),
+        ("resnet50", "standard", 1000, 25_557_032),
     ],
 )
 def test_parameters_are_as_many_as_published(name, stem, classes, published):
-    images = jax.ShapeDtypeStruct((1, 64, 64, 3), np.float32)
-    features = jax.ShapeDtypeStruct((1, 512), np.float32)
-    backbone = parameters(make_backbone(name, stem=stem), images)
-    assert backbone + parameters(Head(classes), features) == published
+    module = make_backbone(name, stem=stem)
+    assert parameters(module, IMAGES) + parameters(Head(classes), features_of(module)) == published
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "published"),
+    [
+        ("vgg11", {}, 9_220_480),  # the convolutions
+        ("vgg16", {}, 14_714_688),
+        ("vgg16", {"norm": True}, 14_714_688 + 4_224),  # a scale instead of no scale; its offset is the bias
+        ("vgg16", {"hidden": (4096, 4096)}, 138_357_544 - 48 * 512 * 4096 - 4097 * 1000),  # one place of the map instead of 7×7
+        ("vit_b8", {}, 85_054_464 + (8 * 8 * 3 + 1) * 768 + 64 * 768 + 2 * 768),  # blocks; patches, positions, normalisation
+        # timm's dm_nfnet_f0 with its head; DeepMind's paper gives 71.5 M.
+        ("nfnet_f0", {}, 71_489_284 - 3073 * 1000),
+    ],
+)
+def test_backbones_have_as_many_parameters_as_published(name, options, published):
+    assert parameters(make_backbone(name, **options), IMAGES) == published
+
+
+def test_blocks_of_a_vision_transformer_have_as_many_parameters_as_published():
+    params = jax.eval_shape(make_backbone("vit_b8").init, jax.random.key(0), IMAGES)["params"]
+    blocks = [tree for name, tree in params.items() if name.startswith("EncoderBlock")]
+    assert len(blocks) == 12 and sum(leaf.size for leaf in jax.tree.leaves(blocks)) == 85_054_464
 
 
 @pytest.mark.parametrize(("stem", "side"), [("small", 64), ("strided", 32), ("standard", 16)])
@@ -55,14 +95,27 @@ def test_stem_sets_the_resolution_of_the_first_stage(stem, side):
 
 @pytest.mark.parametrize("name", names())
 def test_backbones_return_pooled_features(name):
-    options = {"hidden": (5, 7)} if name == "mlp" else TINY
+    options, size = SMALL[name]
     module, head = make_backbone(name, **options), Head(3)
-    images = jax.ShapeDtypeStruct((2, 8, 8, 3), np.float32)
-    features, _ = jax.eval_shape(lambda x: module.init_with_output(jax.random.key(0), x), images)
-    assert features.shape == (2, 7 if name == "mlp" else 8)
-    assert features.dtype == np.float32
-    logits, _ = jax.eval_shape(lambda x: head.init_with_output(jax.random.key(0), x), features)
-    assert logits.shape == (2, 3)
+    for side in (8, 64):
+        features = features_of(module, jax.ShapeDtypeStruct((2, side, side, 3), np.float32))
+        assert (features.shape, features.dtype) == ((2, size), np.float32)
+    assert features_of(head, features).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", ["mlp", "nfnet_f0", "resnet", "resnet50", "vgg11", "vgg16", "vit_b8"])
+def test_features_and_gradients_are_finite(name):
+    module = make_backbone(name, **SMALL[name][0])
+    variables, images = initialised(module, size=32)
+
+    def loss(params):
+        features, updated = module.apply({**variables, "params": params}, images, train=True, mutable=["batch_stats"])
+        return (features**2).mean(), (features, updated)
+
+    gradients, (features, updated) = jax.device_get(jax.jit(jax.grad(loss, has_aux=True))(variables["params"]))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((gradients, features, updated)))
+    assert features.std() > 0 and any(leaf.any() for leaf in jax.tree.leaves(gradients))
+    assert set(updated) == set(variables) - {"params"}
 
 
 def test_mlp_is_dense_layers_with_relu_and_has_no_statistics():
@@ -121,6 +174,107 @@ def test_gradients_reach_every_parameter():
     assert all(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(gradients))
 
 
+def reference(x, kernel, stride, before, after):
+    """Convolution of [n, h, w, c] with [k, k, c, channels], one place after the other."""
+    x = np.pad(x, ((0, 0), (before, after), (before, after), (0, 0)))
+    size, side = len(kernel), (x.shape[1] - len(kernel)) // stride + 1
+    places = [[x[:, stride * i : stride * i + size, stride * j : stride * j + size] for j in range(side)] for i in range(side)]
+    return np.stack([np.stack([np.einsum("nhwc,hwcd->nd", place, kernel) for place in row], 1) for row in places], 1)
+
+
+@pytest.mark.parametrize("side", [1, 4, 7, 8])
+@pytest.mark.parametrize(("size", "stride"), [(1, 2), (3, 1), (3, 2), (7, 2)])
+def test_torch_pads_alike_on_both_sides(side, size, stride):
+    random = np.random.RandomState(0)
+    x, kernel = random.normal(size=(2, side, side, 5)), random.normal(size=(size, size, 5, 3))
+    expected = reference(x, kernel, stride, (size - 1) // 2, (size - 1) // 2)
+    found = convolve(x.astype(np.float32), kernel.astype(np.float32), stride, "torch")
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_padding_changes_what_strided_layers_see():
+    same = make_backbone("resnet", stem="standard", **TINY)
+    variables, images = initialised(same, size=16)
+    torch = make_backbone("resnet", stem="standard", padding="torch", **TINY)
+    features = [jax.jit(module.apply)(variables, images) for module in (same, torch)]
+    assert features[0].shape == features[1].shape and not np.allclose(*features, rtol=1e-3)
+
+
+def test_grouped_convolutions_are_convolutions_of_groups():
+    random = np.random.RandomState(0)
+    x, kernel = (random.normal(size=shape).astype(np.float32) for shape in ((2, 4, 4, 6), (3, 3, 2, 9)))
+    parts = [reference(x[..., 2 * g : 2 * g + 2], kernel[..., 3 * g : 3 * g + 3], 2, 0, 1) for g in range(3)]
+    np.testing.assert_allclose(convolve(x, kernel, 2, groups=3), np.concatenate(parts, -1), rtol=1e-4, atol=1e-5)
+    counted = [CountedFunction(lambda x, k, g=g: convolve(x, k, 1, groups=g)) for g in (1, 3)]
+    assert counted[0].flops(x, np.zeros((3, 3, 6, 9), np.float32)) == 3 * counted[1].flops(x, kernel)
+
+
+def test_standardised_kernels_have_mean_0_and_a_variance_of_the_squared_gain_over_the_fan_in():
+    conv = StandardisedConv(8, 3, groups=2)
+    images = jnp.zeros((1, 3, 3, 4)).at[:, 1, 1].set(1.0)
+    params = conv.init(jax.random.key(0), images)["params"]
+    params |= {"kernel": 5 * params["kernel"] + 1, "gain": jnp.arange(8.0), "bias": jnp.arange(8.0)}
+    taps = jnp.stack([conv.apply({"params": params}, images.at[..., 1 - c :: 2].set(0.0)) for c in range(2)]) - params["bias"]
+    kernel = taps[:, 0].reshape(-1, 8)  # of both inputs of a group, at 3×3 places
+    np.testing.assert_allclose(kernel.mean(0), np.zeros(8), atol=1e-5)
+    np.testing.assert_allclose(kernel.var(0), np.arange(8.0) ** 2 / 18, rtol=1e-4)
+
+
+def test_the_activation_keeps_the_variance():
+    x = np.random.RandomState(0).normal(size=100_000).astype(np.float32)
+    assert activate(x).std() == pytest.approx(1, abs=0.01)
+
+
+def test_blocks_without_normalisation_start_as_their_shortcut_and_keep_the_expected_variance():
+    module = make_backbone("nfnet_f0", stage_sizes=(2,), width=16, group_width=4)
+    variables, images = initialised(module, size=16)
+    assert set(variables) == {"params"}
+    assert set(variables["params"]["NFBlock_1"]) == {
+        "skip", "SqueezeExcite_0", *(f"StandardisedConv_{i}" for i in range(4)),
+    }  # fmt: skip
+    _, state = jax.jit(lambda x: module.apply(variables, x, capture_intermediates=True))(images)
+    outputs = [state["intermediates"][f"NFBlock_{i}"]["__call__"][0] for i in range(2)]
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    betas = []
+
+    def remember(run, args, kwargs, context):
+        if isinstance(context.module, NFBlock):
+            betas.append(context.module.beta)
+        return run(*args, **kwargs)
+
+    with nn.intercept_methods(remember):
+        jax.eval_shape(make_backbone("nfnet_f0", stage_sizes=(3, 1)).init, jax.random.key(0), IMAGES)
+    np.testing.assert_allclose(betas, [1, 1.04**-0.5, 1.08**-0.5, 1.12**-0.5])
+
+
+def test_attention_mixes_tokens_as_in_the_formula():
+    attention, random = Attention(2), np.random.RandomState(0)
+    x = random.normal(size=(1, 3, 4)).astype(np.float32)
+    params = attention.init(jax.random.key(0), x)["params"]
+    q, k, v = np.split(x[0] @ params["qkv"]["kernel"], 3, -1)
+    heads = []
+    for part in (slice(0, 2), slice(2, 4)):
+        weights = np.exp(q[:, part] @ k[:, part].T / np.sqrt(2))
+        heads.append(weights / weights.sum(-1, keepdims=True) @ v[:, part])
+    expected = np.concatenate(heads, -1) @ params["out"]["kernel"]
+    np.testing.assert_allclose(attention.apply({"params": params}, x)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_patches_are_squares_of_the_picture():
+    """Only the token of the patch that changes is embedded differently."""
+    module = make_backbone("vit_b8", patch=4, width=8, depth=1, heads=1)
+    variables, images = initialised(module, size=8)
+    changed = images.at[:, 1:4, 5].add(1.0)
+    program = jax.jit(lambda x: module.apply(variables, x, capture_intermediates=True)[1]["intermediates"]["patches"])
+    embedded = [program(x)["__call__"][0] for x in (images, changed)]
+    assert np.argwhere(np.abs(embedded[0] - embedded[1]).max((0, 2)) > 1e-6).tolist() == [[1]]
+
+
+def test_pictures_must_consist_of_patches():
+    with pytest.raises(BadInput, match="12×12 pixels; patch, 8, must divide both"):
+        make_backbone("vit_tiny8").init(jax.random.key(0), jnp.zeros((1, 12, 12, 3)))
+
+
 def test_modules_are_plain_values():
     assert make_backbone("resnet34") == make_backbone("resnet") == ResNet()
     assert make_backbone("resnet", stage_sizes=[1, 1]) == ResNet(stage_sizes=(1, 1))
@@ -130,12 +284,25 @@ def test_modules_are_plain_values():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("resnet43", {}, "unknown backbone 'resnet43'. Did you mean 'resnet34'.*mlp, resnet"),
+        ("resnet43", {}, "unknown backbone 'resnet43'. Did you mean 'resnet34'.*mlp, nfnet_f0, resnet"),
         ("mlp", {"width": 3}, "backbone 'mlp': unknown option 'width'.*Valid: hidden"),
         ("resnet", {"stem": "smal"}, "unknown stem 'smal'. Did you mean 'small'.*strided"),
         ("resnet", {"width": 0}, "width is 0; it must be positive"),
         ("resnet", {"stage_sizes": ()}, "stage_sizes is ()"),
+        ("resnet", {"stage_sizes": 3}, "stage_sizes is 3; it must be a list of positive whole numbers"),
+        ("resnet", {"zero_init_last": "no"}, "zero_init_last is 'no'; it must be true or false"),
+        ("resnet50", {"padding": "valid"}, "unknown padding 'valid'.*same, torch"),
+        ("resnet50", {"block": "bottelneck"}, "unknown block .*Did you mean 'bottleneck'"),
         ("mlp", {"hidden": (8, -1)}, "hidden is"),
+        ("mlp", {"hidden": ()}, "hidden is ()"),
+        ("vgg16", {"norm": 1}, "norm is 1; it must be true or false"),
+        ("vgg11", {"stem": "small"}, "unknown option 'stem'.*hidden, norm, stage_sizes, width"),
+        ("vgg11", {"hidden": (0,)}, "hidden is"),
+        ("vit_b8", {"heads": 7}, "width is 768; it must be a multiple of heads, 7"),
+        ("vit_b8", {"patch": -8}, "patch is -8; it must be positive"),
+        ("vit_b8", {"depth": True}, "depth is True; it must be positive"),
+        ("nfnet_f0", {"stage_sizes": (1,) * 5}, "at most 4 stages"),
+        ("nfnet_f0", {"width": 64}, "width is 64; it must be a multiple of 16, and its half of group_width, 128"),
     ],
 )  # fmt: skip
 def test_wrong_names_and_options_say_what_is_valid(name, options, message):

@@ -1,0 +1,146 @@
+"""Pre-trained weights under the names of other libraries, as the variables of a backbone.
+
+The numbers are taken as they are. A network computes what they were trained for only with the same padding and the same scaling
+of pixels: torchvision's and timm's ResNets need `padding="torch"` and `stem="standard"`, and all were trained on pixels
+normalised by ImageNet's mean and standard deviation rather than on [-1, 1].
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from flax import linen as nn
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from learners.parts.networks import NFNet, ResNet
+from nevis_stream.errors import BadInput, unknown
+
+_IGNORED = ("fc.", "head.", "classifier.")  # classifiers: a task has a head of its own
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a parameter is stored: its shape there, given its shape here, and the way back."""
+
+    shape: Callable[[tuple[int, ...]], tuple[int, ...]]
+    load: Callable[[np.ndarray], np.ndarray]
+
+
+_SAME = _Form(lambda shape: shape, lambda array: array)
+_KERNEL = _Form(lambda shape: (shape[3], shape[2], *shape[:2]), lambda array: array.transpose(2, 3, 1, 0))  # OIHW
+_DENSE = _Form(lambda shape: (shape[1], shape[0], 1, 1), lambda array: array[:, :, 0, 0].T)  # a 1×1 convolution
+_GAIN = _Form(lambda shape: (*shape, 1, 1, 1), lambda array: array[:, 0, 0, 0])
+_Rule = tuple[str, Path, _Form]
+
+
+def _norm(name: str, path: Path) -> Iterator[_Rule]:
+    for theirs, collection, ours in (
+        ("weight", "params", "scale"),
+        ("bias", "params", "bias"),
+        ("running_mean", "batch_stats", "mean"),
+        ("running_var", "batch_stats", "var"),
+    ):
+        yield f"{name}.{theirs}", (collection, *path, ours), _SAME
+
+
+def _resnet(network: ResNet) -> Iterator[_Rule]:
+    yield "conv1.weight", ("params", "Conv_0", "kernel"), _KERNEL
+    yield from _norm("bn1", ("BatchNorm_0",))
+    kind, convolutions = ("BasicBlock", 2) if network.block == "basic" else ("BottleneckBlock", 3)
+    for (stage, block), number in _blocks(network):
+        for i in range(convolutions + 1):
+            shortcut = i == convolutions
+            names = ("downsample.0", "downsample.1") if shortcut else (f"conv{i + 1}", f"bn{i + 1}")
+            prefix, path = f"layer{stage + 1}.{block}", f"{kind}_{number}"
+            if shortcut and (block > 0 or (stage == 0 and kind == "BasicBlock")):
+                continue
+            yield f"{prefix}.{names[0]}.weight", ("params", path, f"Conv_{i}", "kernel"), _KERNEL
+            yield from _norm(f"{prefix}.{names[1]}", (path, f"BatchNorm_{i}"))
+
+
+def _standardised(name: str, path: Path) -> Iterator[_Rule]:
+    for theirs, ours, form in (("weight", "kernel", _KERNEL), ("gain", "gain", _GAIN), ("bias", "bias", _SAME)):
+        yield f"{name}.{theirs}", ("params", *path, ours), form
+
+
+def _nfnet(network: NFNet) -> Iterator[_Rule]:
+    for i in range(4):
+        yield from _standardised(f"stem.conv{i + 1}", (f"StandardisedConv_{i}",))
+    for (stage, block), number in _blocks(network):
+        name, path = f"stages.{stage}.{block}", f"NFBlock_{number}"
+        if block == 0:
+            yield from _standardised(f"{name}.downsample.conv", (path, "shortcut"))
+        for i, convolution in enumerate(("conv1", "conv2", "conv2b", "conv3")):
+            yield from _standardised(f"{name}.{convolution}", (path, f"StandardisedConv_{i}"))
+        for i in range(2):
+            dense = ("params", path, "SqueezeExcite_0", f"Dense_{i}")
+            yield f"{name}.attn_last.fc{i + 1}.weight", (*dense, "kernel"), _DENSE
+            yield f"{name}.attn_last.fc{i + 1}.bias", (*dense, "bias"), _SAME
+        yield f"{name}.skipinit_gain", ("params", path, "skip"), _SAME
+    yield from _standardised("final_conv", ("StandardisedConv_4",))
+
+
+def _blocks(network: ResNet | NFNet) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yields (stage, block of it) and the block's number in the network."""
+    places = [(stage, block) for stage, blocks in enumerate(network.stage_sizes) for block in range(blocks)]
+    return zip(places, range(len(places)), strict=True)
+
+
+_LAYOUTS: dict[str, tuple[type[nn.Module], Callable[[Any], Iterator[_Rule]]]] = {
+    "timm_nfnet": (NFNet, _nfnet),
+    "timm_resnet": (ResNet, _resnet),
+    "torchvision_resnet": (ResNet, _resnet),
+}
+
+
+def layouts() -> tuple[str, ...]:
+    """Returns the names that `convert` knows."""
+    return tuple(sorted(_LAYOUTS))
+
+
+def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -> dict[str, Any]:
+    """Returns {"params": {"backbone": …}, "batch_stats": …} in float32, filled from another library's tensors.
+
+    "torchvision_resnet" and "timm_resnet" (the same names; ResNet-18, 34, 50 and others of these blocks):
+      conv1.weight [O, I, H, W], bn1.{weight, bias, running_mean, running_var}, and of each block layer1.0, layer1.1, …:
+      conv1.weight, bn1.*, conv2.weight, bn2.* (and conv3.weight, bn3.* of bottlenecks), and where its shape changes
+      downsample.0.weight, downsample.1.*.
+    "timm_nfnet" (timm's dm_nfnet_f0): {weight [O, I / groups, H, W], gain [O, 1, 1, 1], bias [O]} of stem.conv1 to stem.conv4,
+      of each block's conv1, conv2, conv2b, conv3 and, of a stage's first, downsample.conv (stages.0.0.conv1.weight, …), and of
+      final_conv; each block's attn_last.{fc1, fc2}.{weight [O, I, 1, 1], bias}, and skipinit_gain []. timm computes GELU by
+      erf and adds 1e-5 to the kernels' variances, where `NFNet` does as the code that the weights were trained with.
+
+    Args:
+      arrays: tensors by name. Classifiers (fc.*, head.*, classifier.*) and *.num_batches_tracked are left out.
+      layout: one of `layouts()`.
+      network: the backbone, as of `make_backbone`, whose variables are wanted.
+
+    Raises:
+      BadInput: unknown layout, or not of this network; a tensor is missing, has another shape, or has no place.
+    """
+    if layout not in _LAYOUTS:
+        raise BadInput(unknown("layout", layout, _LAYOUTS))
+    family, rules = _LAYOUTS[layout]
+    if not isinstance(network, family):
+        raise BadInput(f"layout {layout!r} is of {family.__name__}; the network is {type(network).__name__}.")
+    images = jax.ShapeDtypeStruct((1, 64, 64, 3), np.float32)
+    wanted = flatten_dict(dict(jax.eval_shape(network.init, jax.random.key(0), images)))
+    filled: dict[Path, np.ndarray] = {}
+    known = set()
+    for name, path, form in rules(network):
+        known.add(name)
+        expected = form.shape(wanted[path].shape)
+        if name not in arrays:
+            raise BadInput(f"layout {layout!r}: tensor {name!r} of shape {expected} is missing.")
+        if (found := np.shape(arrays[name])) != expected:
+            raise BadInput(f"layout {layout!r}: tensor {name!r} has shape {found}; the network's has {expected}.")
+        filled[path] = form.load(np.asarray(arrays[name], np.float32))
+    for name in sorted(set(arrays) - known):
+        if not name.startswith(_IGNORED) and not name.endswith("num_batches_tracked"):
+            raise BadInput(f"layout {layout!r}: tensor {name!r} of shape {np.shape(arrays[name])} has no place in the network.")
+    assert filled.keys() == wanted.keys(), sorted(filled.keys() ^ wanted.keys())
+    tree = unflatten_dict(filled)
+    return {"params": {"backbone": tree["params"]}, "batch_stats": tree.get("batch_stats", {})}

@@ -1,0 +1,104 @@
+"""Backbones, which turn images into features, and the linear head that turns features into logits.
+
+`make_backbone("resnet34")` builds one by name; its options are the attributes of its class. All are
+called as `module.apply(variables, images, train=...)`. A network with batch normalisation keeps its
+running statistics in the collection `batch_stats`, which must be mutable where `train=True`.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+from flax import linen as nn
+
+from learners.parts.networks.convolution import convolve
+from learners.parts.networks.mlp import MLP
+from learners.parts.networks.nfnet import NFNet
+from learners.parts.networks.resnet import ResNet
+from learners.parts.networks.vgg import VGG
+from learners.parts.networks.vit import ViT
+from nevis_stream.errors import BadInput, unknown
+
+__all__ = ["MLP", "VGG", "Head", "NFNet", "ResNet", "ViT", "convolve", "make_backbone", "names"]
+
+
+class Head(nn.Module):
+    """Linear layer from features float32[n, features] to logits float32[n, classes].
+
+    Attributes:
+      classes: number of logits.
+    """
+
+    classes: int
+
+    @nn.compact
+    def __call__(self, features: jax.Array) -> jax.Array:
+        return nn.Dense(self.classes)(features)
+
+
+_BACKBONES: dict[str, tuple[type[nn.Module], dict]] = {
+    "mlp": (MLP, {}),
+    "nfnet_f0": (NFNet, {}),
+    "resnet": (ResNet, {}),
+    "resnet18": (ResNet, {"stage_sizes": (2, 2, 2, 2)}),
+    "resnet34": (ResNet, {"stage_sizes": (3, 4, 6, 3)}),
+    "resnet50": (ResNet, {"stage_sizes": (3, 4, 6, 3), "block": "bottleneck"}),
+    "vgg11": (VGG, {"stage_sizes": (1, 1, 2, 2, 2)}),
+    "vgg16": (VGG, {"stage_sizes": (2, 2, 3, 3, 3)}),
+    "vit_b8": (ViT, {}),
+    "vit_tiny8": (ViT, {"width": 192, "heads": 3}),
+}
+
+
+def names() -> tuple[str, ...]:
+    """Returns the names that `make_backbone` knows."""
+    return tuple(sorted(_BACKBONES))
+
+
+def make_backbone(name: str, **options: Any) -> nn.Module:
+    """Builds a backbone by name.
+
+    A class tells of its options by their types, by `choices` (the valid strings) and by `problem()` (what is wrong with them
+    together, if anything).
+
+    Args:
+      name: one of `names()` ("resnet" is "resnet34"; the options decide).
+      **options: attributes of the class, in place of the name's own; lists are taken as tuples.
+
+    Raises:
+      BadInput: unknown name or option, or a value that the option cannot have; lists valid choices.
+
+    >>> make_backbone("resnet18", width=16).stage_sizes
+    (2, 2, 2, 2)
+    """
+    if name not in _BACKBONES:
+        raise BadInput(unknown("backbone", name, _BACKBONES))
+    module, preset = _BACKBONES[name]
+    fields = {f.name: f for f in dataclasses.fields(module) if f.name not in ("parent", "name")}
+    for option in options:
+        if option not in fields:
+            raise BadInput(f"backbone {name!r}: {unknown('option', option, fields)}")
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+    for option, value in options.items():
+        if wrong := _problem(fields[option], value, getattr(module, "choices", {})):
+            raise BadInput(f"backbone {name!r}: {wrong}")
+    network = module(**{**preset, **options})
+    if hasattr(network, "problem") and (wrong := network.problem()):
+        raise BadInput(f"backbone {name!r}: {wrong}")
+    return network
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _problem(field: dataclasses.Field, value: Any, choices: dict[str, tuple[str, ...]]) -> str:
+    """Returns what is wrong with the value of an option, or nothing."""
+    if field.name in choices:
+        return "" if value in choices[field.name] else unknown(field.name, value, choices[field.name])
+    if field.type is bool:
+        return "" if isinstance(value, bool) else f"{field.name} is {value!r}; it must be true or false."
+    if field.type is int:
+        return "" if _positive(value) else f"{field.name} is {value!r}; it must be positive."
+    fits = isinstance(value, tuple) and all(map(_positive, value)) and (value or not field.default)
+    return "" if fits else f"{field.name} is {value!r}; it must be a list of positive whole numbers."
