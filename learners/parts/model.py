@@ -35,15 +35,38 @@ class Network:
       name: a name known to `make_backbone`.
       options: its options, as sorted pairs so that they can be hashed.
       resolution: side of the input in pixels.
+      precision: "float32", or "bfloat16": the backbone computes in bfloat16; parameters, their updates, the statistics of
+        normalisation, and the head stay float32.
     """
 
     name: str
     options: tuple[tuple[str, Any], ...] = ()
     resolution: int = 64
+    precision: str = "float32"
 
     def backbone(self):
         """Returns the flax module."""
         return make_backbone(self.name, **dict(self.options))
+
+    def features(self, params: Any, statistics: Any, images: jax.Array, train: bool) -> tuple[jax.Array, Any]:
+        """Applies the backbone.
+
+        Args:
+          params: its parameters.
+          statistics: running statistics of normalisation; {} where there are none.
+          images: float32[b, r, r, 3] in [-1, 1].
+          train: normalise with the statistics of the batch, else with the running ones.
+
+        Returns:
+          float32[b, features], and the running statistics after this batch (as before where not `train`).
+        """
+        if self.precision != "float32":
+            params, images = jax.tree.map(lambda x: x.astype(self.precision), (params, images))
+        variables = {"params": params, "batch_stats": statistics}
+        if not train:
+            return self.backbone().apply(variables, images, train=False).astype(jnp.float32), statistics
+        found, updated = self.backbone().apply(variables, images, train=True, mutable=["batch_stats"])
+        return found.astype(jnp.float32), updated.get("batch_stats", {})
 
 
 def head_size(classes: int) -> int:
@@ -154,14 +177,12 @@ def step_program(
     was not finite. `helpers` are the heads' sizes of auxiliary tasks; `others` is one (stored, sizes, target, shape) for each,
     whose loss is scaled by `weight` and whose batch does not reach BatchNorm's running statistics (NEVIS'22, Appendix G).
     """
-    backbone, head = network.backbone(), Head(outputs)
-    optimise = optimiser(momentum, decay)
+    head, optimise = Head(outputs), optimiser(momentum, decay)
 
     def helping(params, statistics, key, number, other):
         stored, sizes, target, shape = other
         images = training_view(key, stored, sizes, network.resolution, augment)
-        inputs = {"params": params["backbone"], "batch_stats": statistics}
-        features, _ = backbone.apply(inputs, images, train=True, mutable=["batch_stats"])
+        features, _ = network.features(params["backbone"], statistics, images, train=True)
         logits = Head(helpers[number]).apply({"params": params["helpers"][str(number)]}, features)
         return loss(logits, target, jnp.float32(0), shape)
 
@@ -170,19 +191,14 @@ def step_program(
         images = training_view(key, stored, sizes, network.resolution, augment)
 
         def objective(params):
-            features, updated = backbone.apply(
-                {"params": params["backbone"], "batch_stats": carry["batch_stats"]},
-                images,
-                train=True,
-                mutable=["batch_stats"],
-            )
+            features, statistics = network.features(params["backbone"], carry["batch_stats"], images, train=True)
             logits = head.apply({"params": params["head"]}, features)
             own = loss(logits, target, smoothing, shape)
             total = own
             for number, other in enumerate(others):
                 drawn = jax.random.fold_in(key, number + 1)
                 total = total + weight * helping(params, carry["batch_stats"], drawn, number, other)
-            return total, (own, updated.get("batch_stats", {}))
+            return total, (own, statistics)
 
         (_, (value, stats)), gradients = jax.value_and_grad(objective, has_aux=True)(carry["params"])
         before = (optax.MaskedState(optax.EmptyState()), optax.TraceState(carry["momentum"]))
@@ -202,14 +218,11 @@ def step_program(
 @functools.cache
 def probabilities_program(network: Network, outputs: int):
     """Returns f(variables, images uint8[b, r, r, 3], shape) → float32[b, outputs] probabilities."""
-    backbone, head = network.backbone(), Head(outputs)
+    head = Head(outputs)
 
     def probabilities(variables, images, shape):
-        features = backbone.apply(
-            {"params": variables["params"]["backbone"], "batch_stats": variables["batch_stats"]},
-            to_unit_range(images),
-            train=False,
-        )
+        images = to_unit_range(images)
+        features, _ = network.features(variables["params"]["backbone"], variables["batch_stats"], images, train=False)
         logits = head.apply({"params": variables["params"]["head"]}, features)
         single = jax.nn.softmax(_masked(logits, shape.classes))
         return jnp.where(shape.multi_label, jax.nn.sigmoid(logits), single)

@@ -70,30 +70,27 @@ def _some(examples: LabelledImages, cap: int) -> LabelledImages:
 
 
 @functools.cache
-def features_program(network: Network):
+def features_program(network: Network, train: bool = True):
     """Returns f(variables, images uint8[b, r, r, 3]) → float32[b, features]: pooled output of the backbone.
 
-    BatchNorm uses the statistics of the batch, as in the public reference implementation: those of an earlier task would say
-    more of its own pictures than of these.
+    For relatedness BatchNorm uses the statistics of the batch (`train`), as in the public reference implementation: those of an
+    earlier task would say more of its own pictures than of these.
     """
-    backbone = network.backbone()
 
     def features(variables, images):
-        pooled, _ = backbone.apply(
-            {"params": variables["params"]["backbone"], "batch_stats": variables["batch_stats"]},
-            to_unit_range(images),
-            train=True,
-            mutable=["batch_stats"],
-        )
-        return pooled
+        images = to_unit_range(images)
+        return network.features(variables["params"]["backbone"], variables["batch_stats"], images, train)[0]
 
     return features
 
 
-def embed(ctx: Context, network: Network, variables: Mapping[str, Any], images: Any) -> np.ndarray:
-    """Returns float32[n, features] for the evaluation view of every picture; the last batch is filled by repeating."""
+def embed(ctx: Context, network: Network, variables: Mapping[str, Any], images: Any, train: bool = True) -> np.ndarray:
+    """Returns float32[n, features] for the evaluation view of every picture; the last batch is filled by repeating.
+
+    `train`: whether BatchNorm uses the statistics of the batch.
+    """
     views = images.center_cropped(network.resolution)
-    program = ctx.jit(features_program(network))
+    program = ctx.jit(features_program(network, train))
     parameters = {"params": {"backbone": variables["params"]["backbone"]}, "batch_stats": variables["batch_stats"]}
     parameters = jax.device_put(parameters)
     found = []
