@@ -14,7 +14,8 @@ import numpy as np
 from benchmarks.machine import describe, matrix_product_peak
 from experiments.run_config import BUDGETS
 from learners.parts.augmentation import Augmentation, training_view
-from learners.parts.fit import Batches, Recipe
+from learners.parts.feed import Batches
+from learners.parts.fit import Recipe
 from learners.parts.model import Network, TaskShape, begin, initialise_program
 from nevis_stream.counted import counted
 from nevis_stream.datasets.images import ArrayImages

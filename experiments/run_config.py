@@ -5,19 +5,23 @@ A value of None is "as the budget says"; anything given on the command line or i
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import ml_collections
 from ml_collections import config_dict
 
 import learners
+from learners.parts import weights
+from learners.parts.build import INITIALISATIONS
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Learner
-from nevis_stream.runner import KEEP
+from nevis_stream.runner import check_keep
 from nevis_stream.stream import PROTOCOLS
 
-_CPU_SEARCH = {"method": "random", "learning_rate": (0.03, 0.3), "label_smoothing": (0.0, 0.2)}
+_CPU_SEARCH = {"method": "random", "learning_rate": (0.03, 0.3), "label_smoothing": (0.0, 0.2), "batch": (8, 16, 32)}
 _CPU_NETWORK = {"name": "resnet", "stage_sizes": (1, 1, 1), "width": 16, "stem": "strided", "resolution": 32}
+_OTHER_CPU_NETWORK = {"name": "vgg11", "stage_sizes": (1, 1, 1), "width": 16}  # BHPO's large space: another architecture
 
 BUDGETS: dict[str, dict[str, Any]] = {
     # At most 5 and 15 seconds a task of the stream pico on two cores; milder crops, since there are few steps.
@@ -25,6 +29,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "search": _CPU_SEARCH | {"trials": 2},
         "train": {"steps": 120, "validate_every": 30},
         "network": _CPU_NETWORK,
+        "other_network": _OTHER_CPU_NETWORK,
         "augmentation": {"min_area": 0.5},
         "select": {"train_cap": 500, "dev_cap": 250, "margin": 2.0},
     },
@@ -32,6 +37,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "search": _CPU_SEARCH | {"trials": 4},
         "train": {"steps": 240, "validate_every": 60},
         "network": _CPU_NETWORK,
+        "other_network": _OTHER_CPU_NETWORK,
         "augmentation": {"min_area": 0.5},
         "select": {"train_cap": 500, "dev_cap": 250, "margin": 2.0},
     },
@@ -42,9 +48,11 @@ BUDGETS: dict[str, dict[str, Any]] = {
             "trials": 4,
             "learning_rate": (1e-4, 1e-3, 1e-2, 1e-1),
             "label_smoothing": (0.15,),
+            "batch": (16, 32, 64, 128),
         },
         "train": {"steps": 25_000, "validate_every": 1000},
         "network": {"name": "resnet18", "stem": "standard", "resolution": 64},
+        "other_network": {"name": "vgg11"},
         "augmentation": {"min_area": 0.08},
         "select": {"train_cap": 10_000, "dev_cap": 5_000, "margin": 0.0},
     },
@@ -55,9 +63,11 @@ BUDGETS: dict[str, dict[str, Any]] = {
             "trials": 16,
             "learning_rate": (1e-4, 1e-1),
             "label_smoothing": (0.0, 0.3),
+            "batch": (16, 32, 64, 128, 256, 512),
         },
         "train": {"steps": 50_000, "validate_every": 1000},
         "network": {"name": "resnet34", "stem": "small", "resolution": 64},
+        "other_network": {"name": "vgg11"},
         "augmentation": {"min_area": 0.08},
         "select": {"train_cap": 10_000, "dev_cap": 5_000, "margin": 0.0},
     },
@@ -82,11 +92,19 @@ _RANGES = {
 }
 
 
+def _network() -> dict[str, Any]:
+    """Returns the open keys of a network: its name and its options, of which each backbone has some."""
+    kinds = {"name": str, "stage_sizes": tuple, "width": int, "stem": str, "hidden": tuple, "block": str, "padding": str}
+    kinds |= {"norm": bool, "patch": int, "depth": int, "heads": int}
+    return {name: config_dict.placeholder(kind) for name, kind in kinds.items()}
+
+
 def default(learner: str) -> ml_collections.ConfigDict:
     """Returns the config of a learner with everything else open: budget `tiny` on the stream `pico`."""
     return ml_collections.ConfigDict(
         {
             "learner": learner,
+            "label": "",
             "stream": "pico",
             "budget": "tiny",
             "protocol": "meta_test",
@@ -98,14 +116,19 @@ def default(learner: str) -> ml_collections.ConfigDict:
                 "learning_rate": config_dict.placeholder(tuple),
                 "label_smoothing": config_dict.placeholder(tuple),
                 "auxiliary_weight": (0.1, 1.0),
+                "space": "small",
+                "batch": config_dict.placeholder(tuple),
+                "pruning": "none",
             },
+            "initialisation": config_dict.placeholder(str),
+            "pretrained": {"path": config_dict.placeholder(str)},
             "select": {
                 "neighbours": 5,
                 "train_cap": config_dict.placeholder(int),
                 "dev_cap": config_dict.placeholder(int),
                 "margin": config_dict.placeholder(float),
             },
-            "auxiliary": {"which": "related", "count": 1},
+            "auxiliary": {"which": config_dict.placeholder(str), "count": 1},
             "ensemble": 1,
             "train": {
                 "steps": config_dict.placeholder(int),
@@ -113,15 +136,10 @@ def default(learner: str) -> ml_collections.ConfigDict:
                 "largest_batch": 512,
                 "warmup_share": 0.1,
                 "weight_decay": 1e-4,
+                "frozen": False,
             },
-            "network": {
-                "name": config_dict.placeholder(str),
-                "resolution": config_dict.placeholder(int),
-                "stage_sizes": config_dict.placeholder(tuple),
-                "width": config_dict.placeholder(int),
-                "stem": config_dict.placeholder(str),
-                "hidden": config_dict.placeholder(tuple),
-            },
+            "network": {"resolution": config_dict.placeholder(int), "precision": "float32"} | _network(),
+            "other_network": _network(),
             "augmentation": {"crop": True, "flip": True, "min_area": config_dict.placeholder(float)},
         }
     )
@@ -138,26 +156,46 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
         ("learner", resolved.learner, learners.names()),
         ("budget", resolved.budget, BUDGETS),
         ("protocol", resolved.protocol, PROTOCOLS),
-        ("keep", resolved.keep, KEEP),
+        ("search.method", resolved.search.method or SEARCHES[0], SEARCHES),
+        ("search.space", resolved.search.space, ("small", "large")),
+        ("search.pruning", resolved.search.pruning, ("none", "halving")),
+        ("network.precision", resolved.network.precision, ("float32", "bfloat16")),
+        ("auxiliary.which", resolved.auxiliary.which or "none", ("none", "related", "all", "random")),
+        ("initialisation", resolved.initialisation or INITIALISATIONS[0], INITIALISATIONS),
     ):
         if value not in valid:
             raise BadInput(unknown(what, value, valid))
-    other_network = resolved.network.name is not None  # then the budget's stages and stem are not its
+    check_keep(resolved.keep)
+    named = [section for section in ("network", "other_network") if resolved[section].name is not None]
     for section, values in BUDGETS[resolved.budget].items():
         for name, value in values.items():
-            if section == "network" and other_network and name != "resolution":
+            if section in named and name != "resolution":  # another network: the budget's stages and stem are not its
                 continue
             if resolved[section][name] is None:
                 resolved[section][name] = value
     _check(resolved)
+    resolved.label = resolved.label or resolved.learner
+    if resolved.pretrained.path:
+        _bring(resolved)
     return resolved
 
 
+def _bring(config: ml_collections.ConfigDict) -> None:
+    """Fills in what the file of pre-trained weights says of itself: its digest and cost, and a stand-in's name in the label."""
+    path = Path(config.pretrained.path)
+    facts = weights.read_facts(path)
+    config.pretrained = {"path": str(path), "digest": weights.digest(path)} | {
+        name: getattr(facts, name) for name in ("flops", "trained_on", "stand_in")
+    }
+    if facts.stand_in and "stand-in" not in config.label:
+        config.label += f" (stand-in: pre-trained on {facts.trained_on}, not {facts.stand_in})"
+
+
 def _check(config: ml_collections.ConfigDict) -> None:
-    if config.search.method not in SEARCHES:
-        raise BadInput(unknown("search.method", config.search.method, SEARCHES))
-    if config.auxiliary.which not in ("related", "all", "random"):
-        raise BadInput(unknown("auxiliary.which", config.auxiliary.which, ("related", "all", "random")))
+    if config.search.pruning != "none" and config.search.method == "bayesian":
+        raise BadInput("config.search.pruning: trials of a Bayesian search come one after the other; there is none to prune.")
+    if config.search.space == "large" and config.search.method == "grid":
+        raise BadInput("config.search.space: a grid over the large space is endless; take search.method random or bayesian.")
     if not 1 <= config.ensemble <= config.search.trials:
         most = f"search.trials, {config.search.trials}"
         raise BadInput(f"config.ensemble is {config.ensemble}; it must lie between 1 and {most}.")

@@ -96,6 +96,13 @@ class Workspace(Protocol):
     def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None: ...
 
 
+def key_of(seed: int):
+    """Returns the JAX key of a context with this seed."""
+    import jax
+
+    return jax.random.wrap_key_data(np.asarray([seed >> 32, seed & 0xFFFFFFFF], np.uint32), impl="threefry2x32")
+
+
 class Context:
     """What a learner may use while it works.
 
@@ -134,10 +141,7 @@ class Context:
     @property
     def key(self):
         """A JAX key made from `seed`; split or fold it, never use one twice."""
-        import jax
-
-        words = np.asarray([self.seed >> 32, self.seed & 0xFFFFFFFF], np.uint32)
-        return jax.random.wrap_key_data(words, impl="threefry2x32")
+        return key_of(self.seed)
 
     def jit(self, function: Callable, **options: Any) -> Callable:
         """Returns `function` compiled by `jax.jit(function, **options)`; every call charges its FLOPs to the meter.

@@ -9,6 +9,8 @@ import functools
 import hashlib
 import json
 import os
+import re
+import shutil
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -31,6 +33,20 @@ from nevis_stream.thumbnails import write_thumbnails
 from nevis_stream.workspace import EventWorkspace
 
 KEEP = ("chosen", "all")
+
+
+def check_keep(keep: str) -> int | None:
+    """Returns K where `keep` is "last_K", else None.
+
+    Raises:
+      BadInput: it is neither that nor one of `KEEP`.
+    """
+    if keep in KEEP:
+        return None
+    count = re.fullmatch(r"last_([1-9]\d*)", keep)
+    if not count:
+        raise BadInput(f"{unknown('keep', keep, KEEP)} Or last_K: the chosen predictors of the last K tasks, last_5 say.")
+    return int(count[1])
 
 
 def run(
@@ -57,7 +73,9 @@ def run(
       seed: root of every random number.
       config: JSON values that, with stream, protocol, seed and keep, fully describe the run; its "learner" names the
         learner. None describes the learner's attributes.
-      keep: which predictors are kept and answer the predicted split: "chosen", or "all" trials'.
+      keep: which predictors are kept: "chosen", each task's chosen one; "all", those of all trials, which then answer the
+        predicted split too; "last_K", the chosen ones of the last K tasks: checkpoints of older tasks are deleted, and a
+        learner knows only those K tasks as its past.
       checkpoint_seconds: least time between saved positions inside a trial.
       progress: told what is going on.
       executor: runs the trials; None: one after the other in this process.
@@ -69,8 +87,7 @@ def run(
     Raises:
       NevisStreamError: of a kind that says what to do: bad input, a locked directory, a full disk, a faulty learner.
     """
-    if keep not in KEEP:
-        raise BadInput(unknown("keep", keep, KEEP))
+    check_keep(keep)
     stream = load_stream(stream) if isinstance(stream, str) else stream
     events = stream.events(protocol)
     path = Path(run_dir)
@@ -136,6 +153,7 @@ class _Run:
         self._write_once("config.json", json.dumps(identity, indent=1))
         self._write_once("stream.csv", stream.csv)
         self.ledger = Ledger(path)
+        self.last = check_keep(config["keep"])
 
     def go(self) -> Ledger:
         """Does every event that the ledger does not have yet."""
@@ -156,6 +174,7 @@ class _Run:
             record = self._recorded(event) if event.kind == "train" else self._predict(event)
             self.ledger.append(record)
             self._workspace(event).remove()
+            self._forget(event)
             self._time(event, begun)
             if event.kind == "predict":
                 self.progress.result(f"{event.task.year} {event.task.task_id}: {_summary(record)}")
@@ -177,7 +196,7 @@ class _Run:
         record = {
             "kind": "run",
             "schema": SCHEMA,
-            "learner": self.config["learner"],
+            "learner": self.config.get("label") or self.config["learner"],
             "budget": self.config.get("budget"),
             "stream": self.stream.name,
             "stream_digest": self.config["stream_digest"],
@@ -311,6 +330,7 @@ class _Run:
 
     def _context(self, scope: str, phase: str, trial: int | None = None, event: Event | None = None) -> Context:
         earlier = [] if event is None else [e for e in self.events[: event.index] if e.kind == "train"]
+        earlier = earlier[-self.last :] if self.last else earlier
         return Context(
             path=(f"seed {self.config['seed']}", scope, *(() if phase != "predict" else ("predict", f"trial {trial}"))),
             phase=phase,
@@ -322,6 +342,13 @@ class _Run:
             executor=self.how.executor,
             devices=self.how.devices,
         )
+
+    def _forget(self, event: Event) -> None:
+        """Deletes checkpoints of tasks that are no longer kept: those more than K tasks before."""
+        if self.last:
+            trained = [e for e in self.events[: event.index + 1] if e.kind == "train"]
+            for old in trained[: -self.last]:
+                shutil.rmtree(self._checkpoint(old), ignore_errors=True)
 
     def _loader(self, event: Event) -> Callable[[], Tree]:
         """Returns what loads the predictor chosen for a done task."""

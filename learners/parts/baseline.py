@@ -9,12 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learners.parts.augmentation import Augmentation
-from learners.parts.fit import Recipe, fit
-from learners.parts.initialisation import FromRelated, Initialisation
+from learners.parts.fit import MAIN, Recipe, fit
+from learners.parts.halving import Halving
+from learners.parts.initialisation import FromRelated, Initialisation, Start
 from learners.parts.model import (
     EVALUATION_BATCH,
-    Network,
     TaskShape,
     begin,
     head_size,
@@ -22,9 +21,9 @@ from learners.parts.model import (
     predict_probabilities,
     probabilities_program,
 )
+from learners.parts.probe import fit_heads
 from learners.parts.relatedness import Neighbours
-from learners.parts.schedule import batch_size
-from learners.parts.search import BayesianSearch, GridSearch, RandomSearch, Search
+from learners.parts.search import Hyper, Search
 from learners.parts.training_data import Current, TrainingData
 from nevis_stream.checkpoint import Tree
 from nevis_stream.counted import counted
@@ -47,6 +46,8 @@ class Baseline:
       data: what they are trained on beside the current task.
       neighbours: how the relatedness of tasks is scored, where `data` needs it and the initialisation does not.
       ensemble: how many of the best trials answer together (NEVIS'22, Appendix I).
+      halving: which trials are ended early, or None.
+      frozen: whether the backbone stays as it starts, and only heads are trained, those of all trials at once.
     """
 
     initialisation: Initialisation
@@ -55,36 +56,41 @@ class Baseline:
     data: TrainingData = CURRENT
     neighbours: Neighbours = Neighbours()
     ensemble: int = 1
+    halving: Halving | None = None
+    frozen: bool = False
 
     def init(self, ctx: Context) -> State:
         """Returns the empty state: what is known of the past stands in the predictors' checkpoints.
 
-        The programs of the most usual task (the smallest batch and head) are compiled here, so that the first task need
-        not wait for them.
+        What pre-training cost is charged here. The programs of the most usual task (the smallest batch and head) are compiled
+        here, so that the first task need not wait for them.
         """
+        if self.initialisation.flops:
+            ctx.charge(self.initialisation.flops)
         ctx.compile(self._programs(classes=1, n_train=1))
         return {}
 
     def train(self, task: TaskView, state: State, ctx: Context) -> tuple[State, Sequence[Predictor]]:
         """Runs the trials; the predictors come back by rising dev error."""
-        network = self.recipe.network
         with ctx.phase("select"):
-            source, scores = self.initialisation.choose(task, ctx, network)
+            start = self.initialisation.choose(task, ctx, self.recipe.network)
+            scores = start.scores
             if self.data.by_relatedness and not scores:
-                scores = FromRelated(self.neighbours).choose(task, ctx, network)[1]
+                scores = FromRelated(self.neighbours).choose(task, ctx, self.recipe.network).scores
             helpers = self.data.choose(ctx, scores)
-        backbone = None if source is None else ctx.predictor(source)["variables"]
-        trial = functools.partial(
-            _trial, task=task, backbone=backbone, recipe=self.recipe, helpers=[ctx.task(name) for name in helpers]
-        )
-        results = self.search.run(ctx, trial)
-        chosen_facts = {"initialised_from": source or "random"}
+        results = self.search.run(ctx.seed, self._evaluate(task, ctx, start, [ctx.task(name) for name in helpers]))
+        chosen_facts = {"initialised_from": start.source}
         chosen_facts |= {"related": scores} if scores else {}
         chosen_facts |= {"helpers": list(helpers)} if helpers else {}
         predictors = [
             Predictor(
-                tree={"variables": result["variables"], "kind": task.kind, "classes": task.num_classes},
-                trial=number,
+                tree={
+                    "variables": result["variables"],
+                    "kind": task.kind,
+                    "classes": task.num_classes,
+                    "network": result["info"]["hyper"].get("network", MAIN),
+                },
+                trial=result.get("trial", number),
                 step=result["step"],
                 info=result["info"] | chosen_facts,
             )
@@ -94,42 +100,69 @@ class Baseline:
         order = sorted(
             predictors, key=lambda p: (worst if p.info["dev_error"] is None else p.info["dev_error"], p.trial)
         )
-        order[0].tree.update(self._beside(task, ctx, source, order))
+        order[0].tree.update(self._beside(task, ctx, start, order))
         return state, order
 
-    def _beside(self, task: TaskView, ctx: Context, source: str | None, order: Sequence[Predictor]) -> Tree:
+    def _evaluate(self, task: TaskView, ctx: Context, start: Start, helpers: Sequence[TaskView]) -> Callable:
+        """Returns what runs a trial for each set of hyper-parameters."""
+        if self.frozen:
+            return lambda hypers: self._heads(task, ctx, start, hypers)
+        trial = functools.partial(_trial, task=task, backbone=start.variables, recipe=self.recipe, helpers=helpers)
+        if self.halving:
+            recipe = self.recipe
+            return lambda hypers: self.halving.run(ctx, trial, hypers, recipe.steps, recipe.validate_every)
+        return lambda hypers: ctx.map(trial, [{"hyper": hyper} for hyper in hypers])
+
+    def _heads(self, task: TaskView, ctx: Context, start: Start, hypers: Sequence[Hyper]) -> list[Tree]:
+        """Trains heads on the start's backbone, a random one where there is none, which every result then holds."""
+        backbone = start.variables
+        if backbone is None:
+            words = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32]).randint(2**32, size=4, dtype=np.uint32)
+            backbone = ctx.jit(initialise_program(self.recipe.network, head_size(task.num_classes)))(words)
+        kept = {"params": {"backbone": backbone["params"]["backbone"]}, "batch_stats": backbone["batch_stats"]}
+        results = fit_heads(ctx, task, kept, hypers, self.recipe)
+        for result in results:
+            head = result["variables"]["params"]["head"]
+            result["variables"] = {"params": kept["params"] | {"head": head}, "batch_stats": kept["batch_stats"]}
+        return results
+
+    def _beside(self, task: TaskView, ctx: Context, start: Start, order: Sequence[Predictor]) -> Tree:
         """What the chosen predictor carries besides its own parameters: an ensemble's, and those trained independently."""
         found: dict[str, Any] = {}
         if self.ensemble > 1:
             members = [predictor for predictor in order if predictor.info["dev_error"] is not None][: self.ensemble]
             accuracies = np.asarray([1 - predictor.info["dev_error"] for predictor in members])
             weights = np.exp((accuracies - accuracies.max()) / ENSEMBLE_TEMPERATURE) if members else np.ones(0)
-            found["members"] = [predictor.tree["variables"] for predictor in members[1:]]
+            found["members"] = [
+                {name: predictor.tree[name] for name in ("variables", "network")} for predictor in members[1:]
+            ]
             found["weights"] = [float(weight / weights.sum()) for weight in weights]
         if self.initialisation.needs_independent:
             found["independent"] = order[0].tree["variables"]
-            if source is not None:
+            if start.variables is not None:
                 alone = functools.partial(_trial, task=task, backbone=None, recipe=self.recipe, helpers=())
                 with ctx.phase("select"):
-                    (result,) = ctx.map(alone, [order[0].info["hyper"]])
+                    (result,) = ctx.map(alone, [{"hyper": order[0].info["hyper"]}])
                 found["independent"] = result["variables"]
         return found
 
     def predict(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
         """Returns float32[n, classes] probabilities."""
-        members = [predictor["variables"], *predictor.get("members", ())]
+        members = [predictor, *predictor.get("members", ())]
         weights = predictor.get("weights") or [1.0]
         answers = 0.0
-        for variables, weight in zip(members, weights, strict=True):
+        for member, weight in zip(members, weights, strict=True):
+            network = self.recipe.of({"network": member["network"]}).network
             answers += weight * predict_probabilities(
-                ctx, self.recipe.network, variables, images, predictor["kind"], predictor["classes"]
+                ctx, network, member["variables"], images, predictor["kind"], predictor["classes"]
             )
         return np.asarray(answers, np.float32)
 
     def estimate(self, classes: int, n_train: int, n_dev: int, n_predict: int) -> dict[str, Any]:
         """Returns what a task will cost, from its sizes alone: trials, steps and FLOPs by phase; trains nothing.
 
-        No trial is taken to diverge; what choosing among earlier tasks and training on them costs is not included.
+        No trial is taken to diverge or to be pruned; what choosing among earlier tasks and training on them costs is not
+        included, and of several networks the first is taken.
         """
         recipe, trials = self.recipe, self.search.trials
         step, look, _ = (
@@ -139,7 +172,7 @@ class Baseline:
         return {
             "trials": trials,
             "steps": recipe.steps,
-            "batch": batch_size(n_train, recipe.largest_batch),
+            "batch": recipe.batch_of(n_train),
             "flops": {
                 "train": trials * recipe.steps * step,
                 "validate": trials * looks * -(-n_dev // EVALUATION_BATCH) * look,
@@ -152,7 +185,7 @@ class Baseline:
         recipe, network, outputs = self.recipe, self.recipe.network, head_size(classes)
         words, array = jax.ShapeDtypeStruct((4,), jnp.uint32), jax.ShapeDtypeStruct
         variables = jax.eval_shape(initialise_program(network, outputs), words)
-        batch, scalar = batch_size(n_train, recipe.largest_batch), np.float32(0)
+        batch, scalar = recipe.batch_of(n_train), np.float32(0)
         shape = TaskShape.of(SINGLE_LABEL, classes)  # the kind is an argument: every kind costs the same
         stored = array((batch, recipe.stored_size, 3, recipe.stored_size), jnp.uint8)
         sizes, target = array((batch, 2), jnp.int32), array((batch, outputs), jnp.uint8)
@@ -167,68 +200,34 @@ class Baseline:
 
 def _trial(
     ctx: Context,
-    hyper: Mapping[str, float],
+    item: Mapping[str, Any],
     *,
     task: TaskView,
     backbone: Tree | None,
     recipe: Recipe,
     helpers: Sequence[TaskView],
 ) -> Tree:
-    """Makes the initial parameters of one trial and fits them."""
-    random = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32])
-    words = random.randint(2**32, size=(1 + len(helpers), 4), dtype=np.uint32)
-    fresh = ctx.jit(initialise_program(recipe.network, head_size(task.num_classes)))(words[0])
-    if backbone is not None:
-        fresh = {
-            "params": {"backbone": backbone["params"]["backbone"], "head": fresh["params"]["head"]},
-            "batch_stats": backbone["batch_stats"],
-        }
-    if helpers:
-        made = [
-            ctx.jit(initialise_program(recipe.network, head_size(helper.num_classes)))(words[1 + number])
-            for number, helper in enumerate(helpers)
-        ]
-        heads = {str(number): variables["params"]["head"] for number, variables in enumerate(made)}
-        fresh["params"] = {**fresh["params"], "helpers": heads}
-    return fit(ctx, task, fresh, hyper, recipe, helpers)
+    """Makes the initial parameters of one trial and fits them; or goes on where an earlier piece of it stopped.
 
-
-def from_config(config: Any, initialisation: Initialisation, data: TrainingData = CURRENT) -> Baseline:
-    """Builds a baseline from a resolved config (see experiments/run_config.py)."""
-    names = ("learning_rate", "label_smoothing", *(("auxiliary_weight",) if data != CURRENT else ()))
-    spaces = {name: tuple(config.search[name]) for name in names}
-    searches = {
-        "grid": lambda: GridSearch(spaces),
-        "random": lambda: RandomSearch(config.search.trials, spaces),
-        "bayesian": lambda: BayesianSearch(config.search.trials, spaces),
-    }
-    search = searches[config.search.method]()
-    options = {name: config.network[name] for name in ("stage_sizes", "width", "stem", "hidden")}
-    options = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items() if v is not None}
-    network = Network(config.network.name, tuple(sorted(options.items())), config.network.resolution)
-    network.backbone()
-    return Baseline(
-        initialisation,
-        search,
-        Recipe(
-            network=network,
-            steps=config.train.steps,
-            validate_every=config.train.validate_every,
-            augmentation=Augmentation(
-                crop=config.augmentation.crop,
-                min_area=config.augmentation.min_area,
-                flip=config.augmentation.flip,
-            ),
-            largest_batch=config.train.largest_batch,
-            warmup_share=config.train.warmup_share,
-            weight_decay=config.train.weight_decay,
-        ),
-        data=data,
-        neighbours=neighbours(config),
-        ensemble=config.ensemble,
-    )
-
-
-def neighbours(config: Any) -> Neighbours:
-    """Returns how a resolved config scores the relatedness of tasks."""
-    return Neighbours(config.select.neighbours, config.select.train_cap, config.select.dev_cap)
+    `item` holds `hyper` and may hold `position` and `until` (see `fit`).
+    """
+    hyper, position = item["hyper"], item.get("position")
+    recipe, fresh = recipe.of(hyper), None
+    if position is None:
+        random = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32])
+        words = random.randint(2**32, size=(1 + len(helpers), 4), dtype=np.uint32)
+        fresh = ctx.jit(initialise_program(recipe.network, head_size(task.num_classes)))(words[0])
+        if backbone is not None:
+            fresh = {
+                "params": {"backbone": backbone["params"]["backbone"], "head": fresh["params"]["head"]},
+                "batch_stats": backbone["batch_stats"],
+            }
+        if helpers:
+            made = [
+                ctx.jit(initialise_program(recipe.network, head_size(helper.num_classes)))(words[1 + number])
+                for number, helper in enumerate(helpers)
+            ]
+            heads = {str(number): variables["params"]["head"] for number, variables in enumerate(made)}
+            fresh["params"] = {**fresh["params"], "helpers": heads}
+    result = fit(ctx, task, fresh, hyper, recipe, helpers, position, item.get("until"))
+    return result | {"trial": ctx.trial}

@@ -1,5 +1,6 @@
 """Fitting one model to one task with given hyper-parameters: the paper's training recipe (NEVIS'22, section 4)."""
 
+import dataclasses
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -10,23 +11,17 @@ import jax
 import numpy as np
 
 from learners.parts.augmentation import Augmentation
-from learners.parts.model import (
-    Network,
-    TaskShape,
-    begin,
-    head_size,
-    predict_probabilities,
-    step_program,
-    targets,
-)
-from learners.parts.schedule import batch_size, cosine_rates
+from learners.parts.feed import Feed
+from learners.parts.model import Network, begin, head_size, predict_probabilities, step_program
+from learners.parts.schedule import SCHEDULES, batch_size
 from learners.parts.training_data import AUXILIARY_BATCH
 from nevis_stream import metrics
 from nevis_stream.checkpoint import Tree, to_host
 from nevis_stream.errors import RunWarning
-from nevis_stream.learner import Context
+from nevis_stream.learner import Context, key_of
 from nevis_stream.task import TaskView
 
+MAIN, OTHER = "main", "other"
 _STORED_SCALE = 1.25  # stored pictures are this much larger than the network's input
 
 
@@ -43,6 +38,9 @@ class Recipe:
       warmup_share: share of the updates in which the learning rate rises.
       momentum: of Nesterov's method.
       weight_decay: L2 on kernels.
+      schedule: of the learning rate: "cosine" or "piecewise".
+      batch: examples a step; None: by eq. 4.
+      other: the network that a search over architectures sets against `network`, or None.
     """
 
     network: Network
@@ -53,6 +51,22 @@ class Recipe:
     warmup_share: float = 0.1
     momentum: float = 0.9
     weight_decay: float = 1e-4
+    schedule: str = "cosine"
+    batch: int | None = None
+    other: Network | None = None
+
+    def of(self, hyper: Mapping[str, Any]) -> "Recipe":
+        """Returns the recipe of one trial: with the choices that its hyper-parameters make."""
+        named = {name: hyper[name] for name in ("schedule", "batch") if name in hyper}
+        looks = {name: hyper[name] for name in ("crop", "flip") if name in hyper}
+        network = self.other if hyper.get("network") == OTHER else self.network
+        return dataclasses.replace(
+            self, **named, network=network, augmentation=dataclasses.replace(self.augmentation, **looks)
+        )
+
+    def batch_of(self, examples: int) -> int:
+        """Returns how many examples a step has, for a task with so many."""
+        return self.batch or batch_size(examples, self.largest_batch)
 
     @property
     def stored_size(self) -> int:
@@ -65,27 +79,6 @@ class Recipe:
         return step_program(
             self.network, head_size(classes), self.augmentation, self.momentum, self.weight_decay, heads
         )
-
-
-class Batches:
-    """Epoch after epoch of shuffled sample numbers; what step t gets depends on the seed and t alone."""
-
-    def __init__(self, examples: int, size: int, seed: int):
-        self._examples, self._size, self._seed = examples, size, seed
-        self._orders: dict[int, np.ndarray] = {}
-
-    def __call__(self, step: int) -> np.ndarray:
-        """Returns int[size] sample numbers of one step, reaching into the next epoch where one ends."""
-        places = np.arange(step * self._size, (step + 1) * self._size)
-        epochs, inside = np.divmod(places, self._examples)
-        return np.concatenate([self._order(epoch)[inside[epochs == epoch]] for epoch in np.unique(epochs)])
-
-    def _order(self, epoch: int) -> np.ndarray:
-        if epoch not in self._orders:
-            self._orders = {e: order for e, order in self._orders.items() if e == epoch - 1}
-            words = [self._seed & 0xFFFFFFFF, self._seed >> 32, int(epoch)]
-            self._orders[epoch] = np.random.RandomState(words).permutation(self._examples)
-        return self._orders[epoch]
 
 
 def dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> float:
@@ -103,10 +96,12 @@ def dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> float
 def fit(
     ctx: Context,
     task: TaskView,
-    variables: Mapping[str, Any],
-    hyper: Mapping[str, float],
+    variables: Mapping[str, Any] | None,
+    hyper: Mapping[str, Any],
     recipe: Recipe,
     helpers: Sequence[TaskView] = (),
+    position: Tree | None = None,
+    until: int | None = None,
 ) -> Tree:
     """Trains from `variables` and returns the parameters with the lowest dev error (the last such, where several tie).
 
@@ -117,97 +112,100 @@ def fit(
       ctx: context of the trial.
       task: the current task.
       variables: {"params": {"backbone", "head"}, "batch_stats"} to start from; with helpers also their heads, "helpers": {"0",
-        …}, which are dropped at the end.
+        …}, which are dropped at the end. Not needed with a position.
       hyper: `learning_rate`, `label_smoothing` and, with helpers, `auxiliary_weight`.
       recipe: everything else.
       helpers: auxiliary tasks, of which each step sees a batch of 64.
+      position: where an earlier call with `until` stopped, to go on from there as if it had not.
+      until: stop after so many steps (a multiple of `validate_every`); the schedule is that of all steps.
 
     Returns:
-      {"variables", "step" (of the best look), "info" (see docs/run-directory.md)}.
+      {"variables", "step" (of the best look), "info" (see docs/run-directory.md)}, and "position" where `until` ended it.
     """
-    stored, sizes = task.train.images.banded(recipe.stored_size), task.train.images.sizes
-    batches = Batches(len(task.train), batch_size(len(task.train), recipe.largest_batch), ctx.seed)
-    rates = cosine_rates(hyper["learning_rate"], recipe.steps, recipe.warmup_share)
+    seed = position["seed"] if position else ctx.seed
+    stop = min(until or recipe.steps, recipe.steps)
+    key, rates = key_of(seed), SCHEDULES[recipe.schedule](hyper["learning_rate"], recipe.steps, recipe.warmup_share)
     step = ctx.jit(recipe.step(task.num_classes, [helper.num_classes for helper in helpers]), donate_argnums=0)
-    others = [_batches_of(helper, number, ctx.seed, recipe) for number, helper in enumerate(helpers)]
-    weight = np.float32(hyper.get("auxiliary_weight", 0))
-    smoothing, shape = np.float32(hyper["label_smoothing"]), TaskShape.of(task.kind, task.num_classes)
-    key = ctx.key
+    feed = Feed(ctx, task, recipe.stored_size, recipe.batch_of(len(task.train)), seed)
+    others = [
+        Feed(ctx, helper, recipe.stored_size, AUXILIARY_BATCH, (seed + 1 + number) & (2**63 - 1))
+        for number, helper in enumerate(helpers)
+    ]
+    weight, smoothing = np.float32(hyper.get("auxiliary_weight", 0)), np.float32(hyper["label_smoothing"])
 
     def look(carry) -> float:
-        with ctx.phase("validate"):
-            answers = predict_probabilities(ctx, recipe.network, carry, task.dev.images, task.kind, task.num_classes)
-        return dev_error(task.dev.labels, answers, task.kind) if np.isfinite(answers).all() else math.inf
+        return look_at_dev(ctx, task, recipe.network, carry)
 
     resumed = ctx.restore()
-    if resumed:
-        start, saved = resumed
-        carry = saved["carry"]
-        best, curve = saved["best"], saved["curve"]
+    if resumed or position:
+        start, saved = resumed or (position["step"], position)
+        carry, best, curve = saved["carry"], saved["best"], saved["curve"]
     else:
-        start = 0
-        carry = begin(variables)
+        start, carry = 0, begin(variables)
         error = look(carry)
-        curve = [[0, None, _rounded(error)]]
+        curve = [[0, None, rounded(error)]]
         best = {"step": 0, "error": error, "variables": _copy(carry)}
-    diverged = False
-    for index in range(start, recipe.steps):
-        picked = batches(index)
-        carry = step(
-            carry,
-            stored[picked],
-            sizes[picked],
-            targets(task.train.labels[picked], task.kind, task.num_classes),
-            key,
-            np.int32(index),
-            rates[index],
-            smoothing,
-            shape,
-            *((tuple(other(index) for other in others), weight) if others else ()),
-        )
-        done = index + 1
-        if done % recipe.validate_every and done != recipe.steps:
-            continue
-        ctx.progress(done, recipe.steps)
-        if int(carry["finite_steps"]) < done:
-            diverged = int(carry["finite_steps"])
-            warnings.warn(
-                f"task {task.task_id!r}, trial {ctx.trial}: the loss was not finite at step {diverged + 1} of {recipe.steps} "
-                f"(learning rate {hyper['learning_rate']:.3g}); it ends, its parameters of step {best['step']} are kept.",
-                RunWarning,
-                stacklevel=2,
+    carry, done, diverged = ctx.replicate(carry), start, False
+    try:
+        for index in range(start, stop):
+            batch = feed(index)
+            auxiliary = (tuple(other(index).astuple() for other in others), weight) if others else ()
+            carry = step(
+                carry,
+                batch.stored,
+                batch.sizes,
+                batch.target,
+                key,
+                np.int32(index),
+                rates[index],
+                smoothing,
+                batch.shape,
+                *auxiliary,
             )
-            break
-        error = look(carry)
-        curve.append([done, _rounded(float(carry["loss_sum"]) / (done - curve[-1][0])), _rounded(error)])
-        carry["loss_sum"] = np.float32(0)
-        if error <= best["error"]:
-            best = {"step": done, "error": error, "variables": _copy(carry)}
-        ctx.checkpoint(done, lambda: {"carry": carry, "best": best, "curve": curve})  # noqa: B023 - called at once
-    return {
+            done = index + 1
+            if done % recipe.validate_every and done != recipe.steps:
+                continue
+            ctx.progress(done, recipe.steps)
+            if int(carry["finite_steps"]) < done:
+                diverged = int(carry["finite_steps"])
+                warnings.warn(
+                    f"task {task.task_id!r}, trial {ctx.trial}: the loss was not finite at step {diverged + 1} of "
+                    f"{recipe.steps} (learning rate {hyper['learning_rate']:.3g}); it ends, its parameters of step "
+                    f"{best['step']} are kept.",
+                    RunWarning,
+                    stacklevel=2,
+                )
+                break
+            error = look(carry)
+            curve.append([done, rounded(float(carry["loss_sum"]) / (done - curve[-1][0])), rounded(error)])
+            carry["loss_sum"] = np.float32(0)
+            if error <= best["error"]:
+                best = {"step": done, "error": error, "variables": _copy(carry)}
+            ctx.checkpoint(done, lambda: {"carry": carry, "best": best, "curve": curve})  # noqa: B023 - called at once
+    finally:
+        for each in (feed, *others):
+            each.close()
+    result = {
         "variables": best["variables"],
         "step": best["step"],
         "info": {
             "hyper": dict(hyper),
-            "steps": done if recipe.steps else 0,
-            "dev_error": _rounded(best["error"]),
+            "steps": done,
+            "dev_error": rounded(best["error"]),
             "diverged": diverged,
             "curve": curve,
         },
     }
+    if done < recipe.steps and diverged is False:
+        result["position"] = {"seed": seed, "step": done, "carry": to_host(carry), "best": best, "curve": curve}
+    return result
 
 
-def _batches_of(task: TaskView, number: int, seed: int, recipe: Recipe):
-    """Returns f(step) → (stored, sizes, target, shape) of one auxiliary task."""
-    stored, sizes = task.train.images.banded(recipe.stored_size), task.train.images.sizes
-    batches = Batches(len(task.train), AUXILIARY_BATCH, (seed + 1 + number) & (2**63 - 1))
-    shape = TaskShape.of(task.kind, task.num_classes)
-
-    def batch(step: int):
-        picked = batches(step)
-        return stored[picked], sizes[picked], targets(task.train.labels[picked], task.kind, task.num_classes), shape
-
-    return batch
+def look_at_dev(ctx: Context, task: TaskView, network: Network, carry: Mapping[str, Any]) -> float:
+    """Returns the dev error of the parameters in a carry; infinity where an answer is not finite. Charged to `validate`."""
+    with ctx.phase("validate"):
+        answers = predict_probabilities(ctx, network, carry, task.dev.images, task.kind, task.num_classes)
+    return dev_error(task.dev.labels, answers, task.kind) if np.isfinite(answers).all() else math.inf
 
 
 def _copy(carry: Mapping[str, Any]) -> Tree:
@@ -216,6 +214,6 @@ def _copy(carry: Mapping[str, Any]) -> Tree:
     return to_host({"params": params, "batch_stats": jax.tree.map(np.array, carry["batch_stats"])})
 
 
-def _rounded(value: float) -> float | None:
-    """Seven digits are what float32 holds; infinity has no place in JSON."""
+def rounded(value: float) -> float | None:
+    """Returns a number as the ledger has it: seven digits are what float32 holds; infinity, which JSON lacks, as None."""
     return float(f"{value:.7g}") if math.isfinite(value) else None

@@ -2,29 +2,48 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
+from learners.parts import weights
 from learners.parts.model import Network
 from learners.parts.relatedness import Neighbours
+from nevis_stream.checkpoint import Tree
 from nevis_stream.learner import Context
 from nevis_stream.task import TaskView
 
+PRETRAINED = "pretrained"
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where the trials of a task start.
+
+    Attributes:
+      source: id of the earlier task whose predictor it is, "pretrained", or "random".
+      variables: {"params": {"backbone", …}, "batch_stats"}, or None for random parameters, drawn anew for each trial.
+      scores: relatedness of each candidate, where candidates were compared.
+    """
+
+    source: str = "random"
+    variables: Tree | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+
 
 class Initialisation(Protocol):
-    """Chooses the earlier task whose backbone a new task starts from.
+    """Chooses the backbone that a new task starts from.
 
     Attributes:
       needs_independent: whether every task also needs a predictor trained on it alone, for later choices.
+      flops: what was spent before the stream on what it brings along; charged to `pretrain`.
     """
 
     needs_independent: bool
+    flops: int
 
-    def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
-        """Returns the id of an earlier task, or None for random parameters, and the score of each task that was compared.
-
-        Costs go to the phase `select`, in which this is called.
-        """
+    def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
+        """Returns the start; costs go to the phase `select`, in which this is called."""
         ...
 
 
@@ -33,10 +52,11 @@ class FromRandom:
     """Random parameters, drawn anew for each trial."""
 
     needs_independent = False
+    flops = 0
 
-    def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
-        """Returns None."""
-        return None, {}
+    def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
+        """Returns the random start."""
+        return Start()
 
 
 @dataclass(frozen=True)
@@ -44,10 +64,31 @@ class FromPrevious:
     """The predictor chosen for the task just before; random parameters for the first task."""
 
     needs_independent = False
+    flops = 0
 
-    def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
-        """Returns the id of the last task met."""
-        return (ctx.past_tasks[-1] if ctx.past_tasks else None), {}
+    def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
+        """Returns the predictor of the last task met."""
+        return _past(ctx, ctx.past_tasks[-1]) if ctx.past_tasks else Start()
+
+
+@dataclass(frozen=True)
+class FromPretrained:
+    """The same pre-trained weights for every task (PT; NEVIS'22, section 5).
+
+    Attributes:
+      path: a file that `launch.pretrain` wrote.
+      flops: what pre-training cost, as the file says.
+      digest: of the file's content, so that another file is another learner.
+    """
+
+    path: str
+    flops: int = 0
+    digest: str = ""
+    needs_independent = False
+
+    def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
+        """Returns the weights."""
+        return Start(PRETRAINED, weights.load(Path(self.path), network))
 
 
 @dataclass(frozen=True)
@@ -60,26 +101,43 @@ class FromRelated:
         trained on the task alone, from random parameters (FT-s).
       margin: scores that lie fewer standard errors than this below the highest count as equal to it; of equals the latest task
         is taken, whose predictor has learned from most. 0 is the paper's rule.
+      pretrained: weights that are a candidate beside the earlier tasks (PT + FT-d), or None.
     """
 
     neighbours: Neighbours = Neighbours()
     space: str = "dynamic"
     margin: float = 0.0
+    pretrained: FromPretrained | None = None
 
     @property
     def needs_independent(self) -> bool:
         """Whether every task also needs a predictor trained on it alone."""
         return self.space == "static"
 
-    def choose(self, task: TaskView, ctx: Context, network: Network) -> tuple[str | None, Mapping[str, float]]:
-        """Returns the id of the earlier task, and all scores."""
+    @property
+    def flops(self) -> int:
+        """What pre-training cost."""
+        return self.pretrained.flops if self.pretrained else 0
+
+    def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
+        """Returns the predictor with the best score, and all scores."""
         scores = {}
+        if self.pretrained:
+            variables = self.pretrained.choose(task, ctx, network).variables
+            scores[PRETRAINED] = round(self.neighbours.score(ctx, task, network, variables), 6)
         for task_id in ctx.past_tasks:
             tree: Any = ctx.predictor(task_id)
             variables = tree["independent"] if self.needs_independent else tree["variables"]
             scores[task_id] = round(self.neighbours.score(ctx, task, network, variables), 6)
         if not scores:
-            return None, {}
+            return Start()
         best = max(scores.values())
         error = math.sqrt(best * (1 - best) / self.neighbours.asked(task))
-        return [task_id for task_id, score in scores.items() if score >= best - self.margin * error][-1], scores
+        source = [name for name, score in scores.items() if score >= best - self.margin * error][-1]
+        if self.pretrained and source == PRETRAINED:
+            return Start(source, self.pretrained.choose(task, ctx, network).variables, scores)
+        return _past(ctx, source, scores)
+
+
+def _past(ctx: Context, task_id: str, scores: Mapping[str, float] | None = None) -> Start:
+    return Start(task_id, ctx.predictor(task_id)["variables"], scores or {})

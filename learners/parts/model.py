@@ -81,6 +81,12 @@ def _masked(logits: jax.Array, classes: jax.Array) -> jax.Array:
     return jnp.where(jnp.arange(logits.shape[-1]) < classes, logits, _MASKED)
 
 
+def masked_probabilities(logits: jax.Array, shape: "TaskShape") -> jax.Array:
+    """Returns float32[b, outputs]: softmax over the task's classes, or a sigmoid for each label."""
+    single = jax.nn.softmax(_masked(logits, shape.classes))
+    return jnp.where(shape.multi_label, jax.nn.sigmoid(logits), single)
+
+
 def targets(labels: np.ndarray, kind: str, classes: int) -> np.ndarray:
     """Returns uint8[n, outputs] with a 1 at every label of a sample, as wide as the task's head.
 
@@ -223,9 +229,7 @@ def probabilities_program(network: Network, outputs: int):
     def probabilities(variables, images, shape):
         images = to_unit_range(images)
         features, _ = network.features(variables["params"]["backbone"], variables["batch_stats"], images, train=False)
-        logits = head.apply({"params": variables["params"]["head"]}, features)
-        single = jax.nn.softmax(_masked(logits, shape.classes))
-        return jnp.where(shape.multi_label, jax.nn.sigmoid(logits), single)
+        return masked_probabilities(head.apply({"params": variables["params"]["head"]}, features), shape)
 
     return probabilities
 

@@ -42,3 +42,18 @@ def _shape(steps: int, warmup: int) -> np.ndarray:
         return np.zeros(0)
     schedule = optax.warmup_cosine_decay_schedule(float(warmup == 0), 1.0, warmup, steps, end_value=0.0)
     return np.asarray(jax.jit(schedule)(np.arange(steps)), np.float64)
+
+
+def piecewise_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
+    """Returns float32[steps]: linear warm-up to `peak`, a tenth of it from half of the steps on, a hundredth from 3/4 on.
+
+    The paper names a piecewise constant schedule (Appendix H) and does not say where it falls; these places are usual.
+    """
+    at = np.arange(steps)
+    warmup = int(warmup_share * steps)
+    rising = at / max(warmup, 1)
+    falling = np.where(at < 0.5 * steps, 1.0, np.where(at < 0.75 * steps, 0.1, 0.01))
+    return (peak * np.where(at < warmup, rising, falling)).astype(np.float32)
+
+
+SCHEDULES = {"cosine": cosine_rates, "piecewise": piecewise_rates}

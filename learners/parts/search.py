@@ -4,22 +4,26 @@ import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from nevis_stream.checkpoint import Tree
 from nevis_stream.errors import BadInput
-from nevis_stream.learner import Context
 
-Hyper = dict[str, float]
-"""Hyper-parameters of one trial, by name: `learning_rate`, `label_smoothing`."""
+Hyper = dict[str, Any]
+"""Hyper-parameters of one trial, by name: `learning_rate`, `label_smoothing`, …: numbers, or one of some choices."""
+
+Space = Mapping[str, Sequence[Any]]
+"""Of each hyper-parameter (low, high), or in a grid and for `CHOICES` the values it may have."""
+
+Evaluate = Callable[[Sequence[Hyper]], list[Tree]]
+"""Runs one trial for each set of values and returns their results in order; each has `info` with `dev_error`."""
 
 LOGARITHMIC = ("learning_rate",)
+CHOICES = ("schedule", "batch", "network", "crop", "flip")  # the rest of BHPO's large space (NEVIS'22, Appendix H)
 _INITIAL = 3  # trials of a sequential search that are drawn at random first
 _CANDIDATES = 2048
-
-Trial = Callable[[Context, Hyper], Tree]
 
 
 class Search(Protocol):
@@ -31,20 +35,28 @@ class Search(Protocol):
 
     trials: int
 
-    def run(self, ctx: Context, trial: Trial) -> list[Tree]:
-        """Returns the results of the trials in the order of their numbers; each has `info` with `dev_error`."""
+    def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
+        """Returns the results of the trials in the order in which they were begun; `seed` is the task's."""
         ...
 
 
-def _value(name: str, low: float, high: float, share: float) -> float:
-    """Returns the value at a share of the way from low to high, on the scale of the hyper-parameter."""
+def _value(name: str, values: Sequence[Any], share: float) -> Any:
+    """Returns the value at a share of the way from low to high, on the scale of the hyper-parameter, or the choice there."""
+    if name in CHOICES:
+        return values[min(int(share * len(values)), len(values) - 1)]
+    low, high = values
     if name in LOGARITHMIC:
         return float(np.exp(np.log(low) + share * (np.log(high) - np.log(low))))
     return float(low + share * (high - low))
 
 
-def _check(space: Mapping[str, Sequence[float]]) -> None:
-    for name, (low, high) in space.items():
+def _check(space: Space) -> None:
+    for name, values in space.items():
+        if name in CHOICES:
+            if not values:
+                raise BadInput(f"search space of {name}: it has no choice.")
+            continue
+        low, high = values
         if not low <= high or (name in LOGARITHMIC and low <= 0):
             raise BadInput(f"search space of {name}: from {low} to {high} is no range for it.")
 
@@ -59,21 +71,21 @@ class RandomSearch:
     """
 
     trials: int
-    space: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    space: Space = field(default_factory=dict)
 
     def __post_init__(self):
         _check(self.space)
 
-    def run(self, ctx: Context, trial: Trial) -> list[Tree]:
+    def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
         """Runs all trials, in any order."""
-        return ctx.map(trial, self.draw(ctx.seed))
+        return evaluate(self.draw(seed))
 
     def draw(self, seed: int) -> list[Hyper]:
         """Returns one set of values a trial; trial i gets the same values whatever the number of trials."""
         return [self._one(np.random.RandomState([seed & 0xFFFFFFFF, seed >> 32, i])) for i in range(self.trials)]
 
     def _one(self, random: np.random.RandomState) -> Hyper:
-        return {name: _value(name, *self.space[name], random.uniform()) for name in sorted(self.space)}
+        return {name: _value(name, self.space[name], random.uniform()) for name in sorted(self.space)}
 
 
 @dataclass(frozen=True)
@@ -84,22 +96,22 @@ class GridSearch:
       space: values by hyper-parameter.
     """
 
-    space: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    space: Space = field(default_factory=dict)
 
     @property
     def trials(self) -> int:
         """Number of trials a task."""
         return len(self.draw(0))
 
-    def run(self, ctx: Context, trial: Trial) -> list[Tree]:
+    def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
         """Runs all trials, in any order."""
-        return ctx.map(trial, self.draw(ctx.seed))
+        return evaluate(self.draw(seed))
 
     def draw(self, seed: int) -> list[Hyper]:
         """Returns one set of values a trial; the seed plays no part."""
         names = sorted(self.space)
         return [
-            dict(zip(names, map(float, values), strict=True))
+            {n: value if n in CHOICES else float(value) for n, value in zip(names, values, strict=True)}
             for values in itertools.product(*(self.space[name] for name in names))
         ]
 
@@ -119,29 +131,34 @@ class BayesianSearch:
     """
 
     trials: int
-    space: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    space: Space = field(default_factory=dict)
     kappa: float = 1.96
 
     def __post_init__(self):
         _check(self.space)
 
-    def run(self, ctx: Context, trial: Trial) -> list[Tree]:
+    def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
         """Runs the trials one after the other."""
         first = min(_INITIAL, self.trials)
-        drawn = RandomSearch(first, self.space).draw(ctx.seed)
-        results = ctx.map(trial, drawn)
+        drawn = RandomSearch(first, self.space).draw(seed)
+        results = evaluate(drawn)
         names = sorted(self.space)
         points = [[self._share(name, hyper[name]) for name in names] for hyper in drawn]
-        random = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 11])
+        random = np.random.RandomState([seed & 0xFFFFFFFF, seed >> 32, 11])
         while len(results) < self.trials:
             errors = [result["info"]["dev_error"] for result in results]
-            shares = self._next(np.asarray(points), errors, random)
-            points.append(shares)
-            hyper = {name: _value(name, *self.space[name], share) for name, share in zip(names, shares, strict=True)}
-            results += ctx.map(trial, [hyper])
+            hyper = {
+                name: _value(name, self.space[name], share)
+                for name, share in zip(names, self._next(np.asarray(points), errors, random), strict=True)
+            }
+            points.append([self._share(name, hyper[name]) for name in names])
+            results += evaluate([hyper])
         return results
 
-    def _share(self, name: str, value: float) -> float:
+    def _share(self, name: str, value: Any) -> float:
+        """Where a value stands between low and high, or the middle of a choice's part."""
+        if name in CHOICES:
+            return (list(self.space[name]).index(value) + 0.5) / len(self.space[name])
         low, high = (np.log(self.space[name]) if name in LOGARITHMIC else np.asarray(self.space[name], float)).tolist()
         value = float(np.log(value)) if name in LOGARITHMIC else value
         return (value - low) / (high - low) if high > low else 0.0

@@ -7,6 +7,8 @@ import pytest
 
 import learners
 from experiments import run_config
+from learners.parts import weights
+from learners.parts.model import Network, initialise_program
 from nevis_stream.checkpoint import to_host
 from nevis_stream.learner import Context
 from nevis_stream.meter import total
@@ -15,12 +17,23 @@ from nevis_stream.task import LabelledImages, TaskView
 from tests import toy
 
 
-def build(name):
-    """The learner with a budget of moments."""
-    config = run_config.default(name)
-    config.network.update(name="mlp", hidden=(8,), resolution=8)
-    config.train.update(steps=4, validate_every=2)
-    return run_config.build(run_config.resolve(config))
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    """Builds a learner by name with a budget of moments; weights are there for those that start from some."""
+    file = tmp_path_factory.mktemp("weights") / "mlp.safetensors"
+    network = Network("mlp", (("hidden", (8,)),), 8)
+    drawn = initialise_program(network, 64)(np.arange(4, dtype=np.uint32))
+    file.write_bytes(weights.encode(to_host(drawn), weights.Facts(weights.describe(network), "nothing", 1000)))
+
+    def build(name):
+        config = run_config.default(name)
+        config.network.update(name="mlp", hidden=(8,), resolution=8)
+        config.train.update(steps=4, validate_every=2)
+        if name.startswith("pt_"):
+            config.pretrained.path = str(file)
+        return run_config.build(run_config.resolve(config))
+
+    return build
 
 
 @pytest.fixture(scope="module", params=learners.names())
@@ -29,7 +42,7 @@ def name(request):
 
 
 @pytest.fixture(scope="module")
-def ledger(name, tmp_path_factory):
+def ledger(name, build, tmp_path_factory):
     return run(build(name), toy.stream(), tmp_path_factory.mktemp(name), keep="all")
 
 
@@ -58,12 +71,12 @@ def test_every_task_costs_something_to_train_and_to_predict(ledger):
         assert set(predict["flops"]) == {"predict"}
 
 
-def test_it_gives_the_same_ledger_again(name, ledger, tmp_path):
+def test_it_gives_the_same_ledger_again(name, build, ledger, tmp_path):
     again = run(build(name), toy.stream(), tmp_path, keep="all")
     assert again.path.read_bytes() == ledger.path.read_bytes()
 
 
-def test_its_configuration_cannot_be_changed(name):
+def test_its_configuration_cannot_be_changed(name, build):
     learner = build(name)
     assert dataclasses.is_dataclass(learner)
     field = next((field.name for field in dataclasses.fields(learner)), "anything")
@@ -72,7 +85,7 @@ def test_its_configuration_cannot_be_changed(name):
 
 
 @pytest.mark.parametrize("position", [0, 2], ids=["single_label", "multi_label"])
-def test_predict_answers_each_image_for_itself(name, position):
+def test_predict_answers_each_image_for_itself(name, build, position):
     """In another order, or in two halves, each image gets the same probabilities; nothing is learned from the asking."""
     learner, stream = build(name), toy.stream()
     task = stream.tasks[position]

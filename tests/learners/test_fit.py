@@ -14,7 +14,8 @@ from PIL import Image
 from learners.parts import model
 from learners.parts.augmentation import Augmentation, crop_and_resize, random_boxes, training_view
 from learners.parts.baseline import Baseline
-from learners.parts.fit import Batches, Recipe
+from learners.parts.feed import Batches
+from learners.parts.fit import Recipe
 from learners.parts.initialisation import FromPrevious, FromRandom
 from learners.parts.model import Network, TaskShape, head_size, loss, targets
 from learners.parts.schedule import batch_size, cosine_rates

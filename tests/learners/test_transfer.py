@@ -84,8 +84,8 @@ def test_of_scores_that_differ_by_less_than_their_noise_the_latest_task_is_taken
     monkeypatch.setattr(Neighbours, "score", lambda *_: next(found))
     past = {name: lambda: {"variables": variables()} for name in ("old", "new", "far")}
     ctx = Context(path=("test",), phase="select", past=past)
-    source, scores = FromRelated(margin=margin).choose(view(toy.blobs("a", n=60)), ctx, NETWORK)
-    assert source == chosen and scores == {"old": 0.8, "new": 0.65, "far": 0.3}
+    start = FromRelated(margin=margin).choose(view(toy.blobs("a", n=60)), ctx, NETWORK)
+    assert start.source == chosen and start.scores == {"old": 0.8, "new": 0.65, "far": 0.3}
 
 
 def test_caps_limit_what_is_embedded_and_multi_label_tasks_have_a_score():
@@ -168,8 +168,8 @@ def test_an_ensemble_is_the_weighted_mean_of_the_best_trials(tmp_path):
     weights = np.exp(-np.asarray(errors) / 0.1)
     assert tree["weights"] == pytest.approx(weights / weights.sum()) and len(tree["members"]) == 2
     images = stream().splits(stream().tasks[0])["test"].images
-    members = [tree["variables"], *tree["members"]]
-    answers = [ensemble.predict({"variables": m, "kind": tree["kind"], "classes": 3}, images, context()) for m in members]
+    members = [{name: tree[name] for name in ("variables", "network")}, *tree["members"]]
+    answers = [ensemble.predict({**member, "kind": tree["kind"], "classes": 3}, images, context()) for member in members]
     expected = sum(w * a for w, a in zip(tree["weights"], answers, strict=True))
     assert np.allclose(ensemble.predict(tree, images, context()), expected, atol=1e-6)
     single = run(learner(FromRandom(), trials=4), stream(), tmp_path / "single").of_kind("predict")[0]

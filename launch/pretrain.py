@@ -1,0 +1,79 @@
+"""Makes a file of pre-trained weights, from which pt_isup, pt_ext, pt_mt and pt_ft start.
+
+  python -m launch.pretrain --config=experiments/configs/indep.py --tasks=pico_digits --out=weights.safetensors
+  python -m launch.pretrain --config=experiments/configs/indep.py \\
+      --config.stream=local25 --tasks=meta_train --out=joint.safetensors
+  python -m launch.pretrain --config=experiments/configs/indep.py --config.network.name=resnet34 \\
+      --config.network.stem=standard --config.network.padding=torch --import_file=resnet34.safetensors \\
+      --layout=torchvision_resnet --flops=1.9e19 --trained_on=ImageNet --out=imagenet.safetensors
+
+The config gives network, search, steps and stream; --tasks names tasks of the stream, or meta_train for all of S_Tr at once.
+What it cost is written into the file and charged to whoever starts from it. Afterwards:
+  python -m launch.run --config=experiments/configs/pt_isup.py --config.pretrained.path=weights.safetensors --run_dir=runs/pt
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from absl import flags
+from ml_collections import config_flags
+
+from launch import entry
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "Config file: network, search, steps, stream.")
+_TASKS = flags.DEFINE_list("tasks", None, "Ids of tasks of the stream, or meta_train.")
+_OUT = flags.DEFINE_string("out", None, "File of weights to write, weights.safetensors say.")
+_STAND_IN = flags.DEFINE_string("stand_in_for", "", "What these weights take the place of; it shows wherever they are used.")
+_FILE = flags.DEFINE_string("import_file", None, "A file of another library's weights (.safetensors or .npz).")
+_LAYOUT = flags.DEFINE_string("layout", None, "Names in that file: torchvision_resnet, timm_resnet or timm_nfnet.")
+_FLOPS = flags.DEFINE_float("flops", None, "What the imported weights cost to train.", lower_bound=0)
+_TRAINED_ON = flags.DEFINE_string("trained_on", None, "What the imported weights were trained on.")
+_DATA_DIR = flags.DEFINE_string("data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder.")
+
+
+def main(argv):
+    """Pre-trains or imports."""
+    if argv:
+        entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
+    if not flags.FLAGS["config"].present:
+        entry.fail("--config is missing: experiments/configs/indep.py say.")
+    if not _OUT.value:
+        entry.fail("--out is missing: the file of weights to write.")
+    if bool(_TASKS.value) == bool(_FILE.value):
+        entry.fail("give --tasks (to pre-train) or --import_file (weights of another library).")
+    from experiments import pretraining, run_config
+
+    if _DATA_DIR.value:
+        os.environ["NEVIS_STREAM_DATA"] = str(Path(_DATA_DIR.value).absolute())
+    config, out = run_config.resolve(_CONFIG.value), Path(_OUT.value)
+    if _FILE.value:
+        for name, value in (("layout", _LAYOUT.value), ("flops", _FLOPS.value), ("trained_on", _TRAINED_ON.value)):
+            if value is None:
+                entry.fail(f"--{name} is missing: imported weights carry what they are and what they cost.")
+        facts = pretraining.import_weights(
+            config, Path(_FILE.value), _LAYOUT.value, out, _TRAINED_ON.value, int(_FLOPS.value), _STAND_IN.value
+        )
+    else:
+        from launch.progress import TerminalProgress
+        from nevis_stream.stream import load_stream
+
+        entry.use_compilation_cache()
+        signal.signal(signal.SIGTERM, _stop)
+        stream = load_stream(config.stream)
+        with TerminalProgress(f"pre-train on {','.join(_TASKS.value)}") as progress:
+            facts = pretraining.pretrain(config, stream, _TASKS.value, out, _STAND_IN.value, progress=progress)
+    print(f"{out}: {facts.network['name']} pre-trained on {facts.trained_on}, {facts.flops:.4g} FLOPs")
+    command = "python -m launch.run --config=experiments/configs/pt_isup.py"
+    print(f"next: {command} --config.pretrained.path={out} --run_dir=runs/pt")
+
+
+def _stop(signum, frame):
+    print("\nstopped by SIGTERM: start the same command again to go on from here", file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(143)
+
+
+if __name__ == "__main__":
+    entry.start(main)

@@ -1,0 +1,131 @@
+"""Builds the paper's family of learners from a resolved config (see experiments/run_config.py)."""
+
+from typing import Any
+
+from learners.parts.augmentation import Augmentation
+from learners.parts.baseline import CURRENT, Baseline
+from learners.parts.fit import MAIN, OTHER, Recipe
+from learners.parts.halving import Halving
+from learners.parts.initialisation import FromPretrained, FromPrevious, FromRandom, FromRelated, Initialisation
+from learners.parts.model import Network
+from learners.parts.relatedness import Neighbours
+from learners.parts.schedule import SCHEDULES
+from learners.parts.search import BayesianSearch, GridSearch, RandomSearch
+from learners.parts.training_data import Auxiliary
+from nevis_stream.errors import BadInput
+
+_NETWORK_OPTIONS = (
+    "stage_sizes",
+    "width",
+    "stem",
+    "hidden",
+    "block",
+    "padding",
+    "norm",
+    "patch",
+    "depth",
+    "heads",
+)
+
+
+def network(section: Any, resolution: int, precision: str) -> Network:
+    """Returns the network that a section of a resolved config describes."""
+    options = {name: section[name] for name in _NETWORK_OPTIONS if section.get(name) is not None}
+    options = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}
+    found = Network(section["name"], tuple(sorted(options.items())), resolution, precision)
+    found.backbone()
+    return found
+
+
+INITIALISATIONS = ("random", "previous", "related", "related_static", "pretrained", "pretrained_or_related")
+
+
+def initialisation(config: Any, name: str) -> Initialisation:
+    """Returns the initialisation by one of `INITIALISATIONS`."""
+    if name == "random":
+        return FromRandom()
+    if name == "previous":
+        return FromPrevious()
+    if name == "pretrained":
+        return _pretrained(config)
+    brought = _pretrained(config) if name == "pretrained_or_related" else None
+    space = "static" if name == "related_static" else "dynamic"
+    return FromRelated(_neighbours(config), space, config.select.margin, brought)
+
+
+def baseline(config: Any, start: str, auxiliary: str = "none") -> Baseline:
+    """Builds a learner of the paper's family from a resolved config.
+
+    Args:
+      config: its `initialisation` and `auxiliary.which` come before what the learner's name stands for.
+      start: the learner's initialisation, one of `INITIALISATIONS`.
+      auxiliary: the learner's auxiliary tasks: "none", "related", "all" or "random".
+
+    Raises:
+      BadInput: values that cannot be combined, or weights that are not there.
+    """
+    begin = initialisation(config, config.initialisation or start)
+    which = config.auxiliary.which or auxiliary
+    data = CURRENT if which == "none" else Auxiliary(config.auxiliary.count, which)
+    names = ("learning_rate", "label_smoothing", *(("auxiliary_weight",) if data != CURRENT else ()))
+    spaces = {name: tuple(config.search[name]) for name in names}
+    main, other = network(config.network, config.network.resolution, config.network.precision), None
+    if config.search.space == "large":
+        spaces |= {"schedule": tuple(SCHEDULES), "batch": tuple(config.search.batch)}
+        spaces |= {"crop": (True, False), "flip": (True, False)}
+        if isinstance(begin, FromRandom):  # a network starts from one of its own kind
+            other = network(config.other_network, config.network.resolution, config.network.precision)
+            spaces["network"] = (MAIN, OTHER)
+    searches = {
+        "grid": lambda: GridSearch(spaces),
+        "random": lambda: RandomSearch(config.search.trials, spaces),
+        "bayesian": lambda: BayesianSearch(config.search.trials, spaces),
+    }
+    frozen, pruning = config.train.frozen, config.search.pruning == "halving"
+    if frozen and (data != CURRENT or pruning or config.search.space == "large" or begin.needs_independent):
+        raise BadInput(
+            "config.train.frozen: heads on a frozen backbone are trained on the current task alone, all trials at once; it "
+            "cannot be combined with auxiliary tasks, ft_static, config.search.pruning or config.search.space=large."
+        )
+    return Baseline(
+        begin,
+        searches[config.search.method](),
+        Recipe(
+            network=main,
+            steps=config.train.steps,
+            validate_every=config.train.validate_every,
+            augmentation=Augmentation(
+                crop=config.augmentation.crop,
+                min_area=config.augmentation.min_area,
+                flip=config.augmentation.flip,
+            ),
+            largest_batch=config.train.largest_batch,
+            warmup_share=config.train.warmup_share,
+            weight_decay=config.train.weight_decay,
+            other=other,
+        ),
+        data=data,
+        neighbours=_neighbours(config),
+        ensemble=config.ensemble,
+        halving=Halving() if pruning else None,
+        frozen=frozen,
+    )
+
+
+def _neighbours(config: Any) -> Neighbours:
+    """Returns how a config scores the relatedness of tasks."""
+    return Neighbours(config.select.neighbours, config.select.train_cap, config.select.dev_cap)
+
+
+def _pretrained(config: Any) -> FromPretrained:
+    """Returns the initialisation from the weights that a config names.
+
+    Raises:
+      BadInput: it names none.
+    """
+    if not config.pretrained.path:
+        raise BadInput(
+            f"learner {config.learner}: --config.pretrained.path is missing: the weights that it starts from. Make a file with "
+            "python -m launch.pretrain (see docs/pretraining.md)."
+        )
+    return FromPretrained(config.pretrained.path, config.pretrained.flops, config.pretrained.digest)

@@ -1,0 +1,168 @@
+"""Linear heads on frozen features: all trials of a task trained at once, one program for all of them (vmap and scan)."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from learners.parts.feed import Batches
+from learners.parts.fit import Recipe, dev_error, rounded
+from learners.parts.model import EVALUATION_BATCH, TaskShape, head_size, loss, masked_probabilities, optimiser, targets
+from learners.parts.relatedness import embed
+from learners.parts.schedule import SCHEDULES
+from learners.parts.search import Hyper
+from nevis_stream.checkpoint import Tree
+from nevis_stream.learner import Context
+from nevis_stream.task import TaskView
+
+
+@functools.cache
+def heads_program(steps: int, momentum: float, decay: float):
+    """Returns f(heads, momenta, features, target, picked, rates, smoothing, shape) → heads, momenta, losses of `steps` steps.
+
+    The first axis of heads ({"kernel" [t, features, outputs], "bias"}), momenta, picked (int32[t, steps, b] sample numbers),
+    rates (float32[t, steps]) and smoothing (float32[t]) is the trial.
+    """
+    optimise = optimiser(momentum, decay)
+
+    def one(head, trace, features, target, picked, rates, smoothing, shape):
+        def step(carry, inputs):
+            head, trace = carry
+            rows, rate = inputs
+
+            def objective(head):
+                logits = features[rows] @ head["kernel"] + head["bias"]
+                return loss(logits, target[rows], smoothing, shape)
+
+            value, gradient = jax.value_and_grad(objective)(head)
+            state = (optax.MaskedState(optax.EmptyState()), optax.TraceState(trace))
+            updates, (_, trace) = optimise.update(gradient, state, head)
+            return (jax.tree.map(lambda p, u: p - rate * u, head, updates), trace.trace), value
+
+        (head, trace), losses = jax.lax.scan(step, (head, trace), (picked, rates), length=steps)
+        return head, trace, losses
+
+    return jax.vmap(one, in_axes=(0, 0, None, None, 0, 0, 0, None))
+
+
+@functools.cache
+def answers_program():
+    """Returns f(heads, features [b, features], shape) → float32[t, b, outputs] probabilities."""
+
+    def answers(head, features, shape):
+        return masked_probabilities(features @ head["kernel"] + head["bias"], shape)
+
+    return jax.vmap(answers, in_axes=(0, None, None))
+
+
+def fit_heads(
+    ctx: Context, task: TaskView, backbone: Mapping[str, Any], hypers: Sequence[Hyper], recipe: Recipe
+) -> list[Tree]:
+    """Trains one linear head for each set of hyper-parameters on the features of a backbone that stays as it is.
+
+    Features are those of the evaluation view, with the running statistics, computed once and charged outside of the trials.
+    Each trial is charged its share of the common program.
+
+    Args:
+      ctx: context of the task (not of a trial).
+      task: the current task.
+      backbone: {"params": {"backbone"}, "batch_stats"}.
+      hypers: `learning_rate` and `label_smoothing` of each trial.
+      recipe: network, steps, looks, batch size and optimiser; views are not augmented.
+
+    Returns:
+      A result for each trial as `fit` has it, of which "variables" holds the head only: {"params": {"head"}}.
+    """
+    known = embed(ctx, recipe.network, backbone, task.train.images, train=False)
+    with ctx.phase("validate"):
+        asked = embed(ctx, recipe.network, backbone, task.dev.images, train=False)
+
+    def together(contexts: Sequence[Context], hypers: Sequence[Hyper]) -> list[Tree]:
+        return _train(contexts, hypers, task, recipe, known, asked)
+
+    return ctx.map_together(together, hypers)
+
+
+def _train(
+    contexts: Sequence[Context], hypers: Sequence[Hyper], task: TaskView, recipe: Recipe, known: np.ndarray, asked: np.ndarray
+) -> list[Tree]:
+    trials, outputs, batch = len(hypers), head_size(task.num_classes), recipe.batch_of(len(task.train))
+    shape = TaskShape.of(task.kind, task.num_classes)
+    known, target = (
+        _padded(array) for array in (known, targets(task.train.labels, task.kind, task.num_classes))
+    )
+    orders = [Batches(len(task.train), batch, ctx.seed) for ctx in contexts]
+    schedule = SCHEDULES[recipe.schedule]
+    rates = np.stack([schedule(hyper["learning_rate"], recipe.steps, recipe.warmup_share) for hyper in hypers])
+    smoothing = np.asarray([hyper["label_smoothing"] for hyper in hypers], np.float32)
+    scale = 1 / np.sqrt(known.shape[1])  # as flax's Dense starts: variance 1 / features
+    drawn = [np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 5]) for ctx in contexts]
+    kernels = np.stack([random.normal(0, scale, (known.shape[1], outputs)) for random in drawn])
+    heads = {"kernel": jnp.asarray(kernels, jnp.float32), "bias": jnp.zeros((trials, outputs))}
+    momenta = jax.tree.map(jnp.zeros_like, heads)
+
+    def look() -> list[float]:
+        program, parts = answers_program(), []
+        for start in range(0, len(asked), EVALUATION_BATCH):
+            rows = np.arange(start, start + EVALUATION_BATCH) % len(asked)
+            found = _shared(contexts, "validate", program, heads, asked[rows], shape)
+            parts.append(np.asarray(found)[:, : len(asked) - start, : task.num_classes])
+        answers = np.concatenate(parts, axis=1)
+        return [dev_error(task.dev.labels, a, task.kind) if np.isfinite(a).all() else np.inf for a in answers]
+
+    def kept(trial: int) -> Tree:
+        return {"params": {"head": {"Dense_0": {name: np.asarray(array[trial]) for name, array in heads.items()}}}}
+
+    errors = look()
+    best = [{"step": 0, "error": error, "variables": kept(trial)} for trial, error in enumerate(errors)]
+    curves = [[[0, None, rounded(error)]] for error in errors]
+    for start in range(0, recipe.steps, recipe.validate_every):
+        stop = min(start + recipe.validate_every, recipe.steps)
+        picked = np.stack([np.stack([order(step) for step in range(start, stop)]) for order in orders]).astype(np.int32)
+        program = heads_program(stop - start, recipe.momentum, recipe.weight_decay)
+        heads, momenta, losses = _shared(
+            contexts, "train", program, heads, momenta, known, target, picked, rates[:, start:stop], smoothing, shape
+        )
+        contexts[0].progress(stop, recipe.steps)
+        errors = look()
+        for trial, (error, values) in enumerate(zip(errors, np.asarray(losses), strict=True)):
+            curves[trial].append([stop, rounded(float(values.mean())), rounded(error)])
+            if error <= best[trial]["error"]:
+                best[trial] = {"step": stop, "error": error, "variables": kept(trial)}
+    return [
+        {
+            "variables": best[trial]["variables"],
+            "step": best[trial]["step"],
+            "info": {
+                "hyper": dict(hyper),
+                "steps": recipe.steps,
+                "dev_error": rounded(best[trial]["error"]),
+                "diverged": not np.isfinite(errors[trial]),
+                "curve": curves[trial],
+            },
+        }
+        for trial, hyper in enumerate(hypers)
+    ]
+
+
+def _padded(array: np.ndarray) -> jax.Array:
+    """Returns the rows on the device, as many as a power of 2 from 1024 on, so that data sets of other sizes share programs."""
+    rows = max(1024, 1 << (len(array) - 1).bit_length())
+    return jnp.asarray(np.pad(array, ((0, rows - len(array)), (0, 0))))
+
+
+def _shared(contexts: Sequence[Context], phase: str, program: Any, *args: Any) -> Any:
+    """Calls a program that serves all trials; each is charged its share, the first one what is left over."""
+    from nevis_stream.counted import counted
+
+    result, flops = counted(program).charged(*args)
+    share, rest = divmod(flops, len(contexts))
+    for number, ctx in enumerate(contexts):
+        with ctx.phase(phase):
+            ctx.charge(share + (rest if number == 0 else 0))
+    return result
+

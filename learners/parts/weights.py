@@ -1,0 +1,98 @@
+"""Pre-trained weights: a safetensors file with a backbone and the facts that every result made with it must carry."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import safetensors
+import safetensors.numpy
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from learners.parts.model import Network, initialise_program
+from nevis_stream.checkpoint import Tree
+from nevis_stream.errors import BadInput
+
+_FACTS = "nevis_stream"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a file of weights says of itself.
+
+    Attributes:
+      network: name, options and resolution of the network (`Network` as JSON).
+      trained_on: what it was trained on, in words.
+      flops: what pre-training cost, all trials and looks included; whoever imports weights states it.
+      stand_in: of what these weights take the place because it cannot be had; empty for the thing itself.
+    """
+
+    network: Mapping[str, Any]
+    trained_on: str
+    flops: int
+    stand_in: str = ""
+
+
+def describe(network: Network) -> dict[str, Any]:
+    """Returns name, options and resolution of a network as JSON; precision is not part of the weights."""
+    options = json.loads(json.dumps(dict(network.options)))
+    return {"name": network.name, "options": options, "resolution": network.resolution}
+
+
+def encode(variables: Mapping[str, Any], facts: Facts) -> bytes:
+    """Returns the content of a file with {"params": {"backbone"}, "batch_stats"}; a head is left out: a task has its own."""
+    tree = {"backbone": variables["params"]["backbone"], "batch_stats": variables["batch_stats"]}
+    arrays = {name: np.ascontiguousarray(array) for name, array in flatten_dict(tree, sep="/").items()}
+    return safetensors.numpy.save(arrays, {_FACTS: json.dumps(dataclasses.asdict(facts))})
+
+
+def read_facts(path: Path) -> Facts:
+    """Returns what the file says of itself.
+
+    Raises:
+      BadInput: no such file, or not one that `launch.pretrain` wrote; the message says what to do.
+    """
+    try:
+        with safetensors.safe_open(path, "numpy") as file:
+            return Facts(**json.loads(file.metadata()[_FACTS]))
+    except OSError:
+        raise BadInput(f"{path}: no such file of weights; make one with python -m launch.pretrain.") from None
+    except (safetensors.SafetensorError, KeyError, TypeError, ValueError):
+        raise BadInput(
+            f"{path}: not a file of weights with their facts. Weights of another library are imported with "
+            "python -m launch.pretrain --import_file."
+        ) from None
+
+
+def digest(path: Path) -> str:
+    """Returns the first 16 hex digits of the file's sha256."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+@functools.lru_cache(maxsize=2)
+def load(path: Path, network: Network) -> Tree:
+    """Returns {"params": {"backbone"}, "batch_stats"} for a network.
+
+    Raises:
+      BadInput: the weights are those of another network; the message names both, or the first array that differs.
+    """
+    facts = read_facts(path)
+    arrays = safetensors.numpy.load_file(path)
+    expected = jax.eval_shape(initialise_program(network, 64), jax.ShapeDtypeStruct((4,), np.uint32))
+    expected = {"backbone": expected["params"]["backbone"], "batch_stats": expected["batch_stats"]}
+    for name, array in flatten_dict(expected, sep="/").items():
+        found = arrays[name].shape if name in arrays else "missing"
+        if found != array.shape:
+            raise BadInput(
+                f"{path}: these are weights of {facts.network}, the config asks for {describe(network)} "
+                f"({name}: {array.shape} expected, {found} found). Set config.network as in the file."
+            )
+    tree = unflatten_dict(arrays, sep="/")
+    return {"params": {"backbone": tree["backbone"]}, "batch_stats": tree.get("batch_stats", {})}

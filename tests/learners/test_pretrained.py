@@ -1,0 +1,204 @@
+"""Pre-trained weights: the file and its facts, importing, the job, and the learners that start from it."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from experiments import pretraining, run_config
+from learners.parts import weights
+from learners.parts.baseline import Baseline
+from learners.parts.fit import Recipe
+from learners.parts.initialisation import PRETRAINED, FromPretrained, FromRelated
+from learners.parts.model import Network, initialise_program
+from learners.parts.search import RandomSearch
+from nevis_stream.analysis.points import phase_flops
+from nevis_stream.checkpoint import Checkpoint, to_host
+from nevis_stream.errors import BadInput
+from nevis_stream.runner import run
+from tests import toy
+
+NETWORK = Network("resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 4)), resolution=8)
+FACTS = weights.Facts(weights.describe(NETWORK), "shapes", 12345)
+SPACE = {"learning_rate": (0.02, 0.05), "label_smoothing": (0.0, 0.1)}
+
+
+def variables(seed=0):
+    return to_host(initialise_program(NETWORK, 64)(np.asarray([seed, 1, 2, 3], np.uint32)))
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("weights") / "made.safetensors"
+    path.write_bytes(weights.encode(variables(), FACTS))
+    return path
+
+
+def learner(initialisation):
+    return Baseline(initialisation, RandomSearch(2, SPACE), Recipe(NETWORK, steps=6, validate_every=3))
+
+
+def config(**options):
+    made = run_config.default("indep")
+    made.network.update(name="resnet", stage_sizes=(1,), width=4, stem="strided", resolution=8)
+    made.train.update(steps=20, validate_every=5)
+    made.search.trials = 2
+    for name, value in options.items():
+        made[name] = value
+    return run_config.resolve(made)
+
+
+def test_a_file_gives_back_the_backbone_and_its_facts(file):
+    assert weights.read_facts(file) == FACTS
+    loaded, made = weights.load(file, NETWORK), variables()
+    assert set(loaded["params"]) == {"backbone"}
+    expected = {"params": {"backbone": made["params"]["backbone"]}, "batch_stats": made["batch_stats"]}
+    assert jax.tree.all(jax.tree.map(np.array_equal, loaded, expected))
+
+
+def test_weights_of_another_network_or_no_weights_are_refused(file, tmp_path):
+    wider = Network("resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 8)), resolution=8)
+    with pytest.raises(BadInput, match=r"weights of .*'width': 4.*asks for .*'width': 8.*Set config.network"):
+        weights.load(file, wider)
+    with pytest.raises(BadInput, match="no such file of weights; make one with python -m launch.pretrain"):
+        weights.read_facts(tmp_path / "absent.safetensors")
+    other = tmp_path / "other.safetensors"
+    other.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(BadInput, match="not a file of weights with their facts"):
+        weights.read_facts(other)
+
+
+def test_every_task_starts_from_the_weights_and_their_cost_is_charged_once(file, tmp_path):
+    ledger = run(learner(FromPretrained(str(file), FACTS.flops)), toy.stream(), tmp_path)
+    assert phase_flops(ledger)["pretrain"] == ledger.header["flops"]["pretrain"]["-"] == 12345
+    for record in ledger.of_kind("train"):
+        assert {trial["info"]["initialised_from"] for trial in record["trials"]} == {PRETRAINED}
+    still = Baseline(FromPretrained(str(file)), RandomSearch(1, SPACE), Recipe(NETWORK, steps=0, validate_every=3))
+    run(still, toy.stream(), tmp_path / "still")
+    tree = Checkpoint(tmp_path / "still/checkpoints/0004-gamma").load("predictor-000")
+    mine = variables()["params"]["backbone"]
+    assert jax.tree.all(jax.tree.map(np.array_equal, tree["variables"]["params"]["backbone"], mine))
+
+
+def test_the_weights_are_a_candidate_beside_the_earlier_tasks(file, tmp_path):
+    ledger = run(learner(FromRelated(pretrained=FromPretrained(str(file), 7))), toy.stream(), tmp_path)
+    assert ledger.header["flops"] == {"pretrain": {"-": 7}}
+    met = []
+    for record in ledger.of_kind("train"):
+        info = record["trials"][0]["info"]
+        assert set(info["related"]) == {PRETRAINED, *met} and info["initialised_from"] in info["related"]
+        met.append(record["task_id"])
+    first = ledger.of_kind("train")[0]["trials"][0]["info"]
+    assert first["initialised_from"] == PRETRAINED
+
+
+def test_a_stand_in_shows_in_the_ledger_and_another_file_is_another_config(file, tmp_path):
+    facts = weights.Facts(weights.describe(NETWORK), "drawn shapes", 5, "ImageNet")
+    (tmp_path / "a.safetensors").write_bytes(weights.encode(variables(), facts))
+    (tmp_path / "b.safetensors").write_bytes(weights.encode(variables(1), facts))
+    made = run_config.default("pt_isup")
+    digests = []
+    for name in "ab":
+        made.pretrained = {"path": str(tmp_path / f"{name}.safetensors")}
+        resolved = run_config.resolve(made)
+        assert resolved.label == "pt_isup (stand-in: pre-trained on drawn shapes, not ImageNet)"
+        assert resolved.pretrained.flops == 5
+        assert run_config.resolve(resolved).to_dict() == resolved.to_dict()
+        digests.append(resolved.pretrained.digest)
+    assert digests[0] != digests[1]
+    with pytest.raises(BadInput, match="--config.pretrained.path is missing"):
+        run_config.build(run_config.resolve(run_config.default("pt_ft")))
+
+
+def test_pre_training_on_several_tasks_learns_each_and_says_what_it_cost(tmp_path):
+    stream, out = toy.stream(), tmp_path / "w.safetensors"
+    facts = pretraining.pretrain(config(), stream, ["meta_train"], out, "something large")
+    record = json.loads((tmp_path / "w.safetensors.json").read_text())
+    assert facts == weights.read_facts(out)
+    assert facts.stand_in == "something large" and facts.trained_on == "the 2 data sets of the meta-train part of toy"
+    spent = sum(sum(by_trial.values()) for by_trial in record["flops"].values())
+    assert facts.flops == spent > 0 and set(record["flops"]) == {"pretrain", "validate"}
+    assert set(record["chosen"]["dev_errors"]) == {"alpha", "beta"}
+    curve = record["chosen"]["curve"]
+    assert [look[0] for look in curve] == [0, 5, 10, 15, 20] and curve[-1][2] < curve[0][2]
+    assert not (tmp_path / "w.safetensors.progress" / "trial-000").exists()
+    weights.load(out, NETWORK)
+
+
+def test_wrong_tasks_are_refused(tmp_path):
+    with pytest.raises(BadInput, match="unknown task 'delta'"):
+        pretraining.pretrain(config(), toy.stream(), ["delta"], tmp_path / "w.safetensors")
+
+
+def test_stopped_pre_training_goes_on_to_the_same_file(tmp_path):
+    """Stopped in the second trial: the first is read back, the second goes on from its saved position."""
+
+    class Stop(Exception):
+        pass
+
+    class Stopping:
+        looks = 0
+
+        def trial(self, *_):
+            pass
+
+        def step(self, *_):
+            self.looks += 1
+            if self.looks == 6:
+                raise Stop
+
+    pretraining.pretrain(config(), toy.stream(), ["meta_train"], tmp_path / "whole.safetensors")
+    with pytest.raises(Stop):
+        pretraining.pretrain(
+            config(), toy.stream(), ["meta_train"], tmp_path / "w.safetensors", checkpoint_seconds=0, progress=Stopping()
+        )
+    assert list((tmp_path / "w.safetensors.progress").glob("*/trial-001.step-*"))
+    pretraining.pretrain(config(), toy.stream(), ["meta_train"], tmp_path / "w.safetensors")
+    for suffix in ("safetensors", "safetensors.json"):
+        assert (tmp_path / f"w.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+
+
+def command(*words):
+    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_weights_of_another_library_are_imported(tmp_path, suffix):
+    """A ResNet of two stages under torchvision's names, from the command line to a learner that starts from it."""
+    import safetensors.numpy
+
+    from learners.parts import layouts
+
+    options = {"stage_sizes": (1, 1), "width": 4, "stem": "standard", "padding": "torch"}
+    network = Network("resnet", tuple(sorted(options.items())), 32)
+    random = np.random.RandomState(0)
+    names = {"conv1.weight": (4, 3, 7, 7)} | {f"bn1.{n}": (4,) for n in ("weight", "bias", "running_mean", "running_var")}
+    for layer, (before, width) in enumerate(((4, 4), (4, 8)), start=1):
+        names |= {f"layer{layer}.0.conv1.weight": (width, before, 3, 3), f"layer{layer}.0.conv2.weight": (width, width, 3, 3)}
+        norms = [f"layer{layer}.0.bn1", f"layer{layer}.0.bn2"]
+        if before != width:
+            names[f"layer{layer}.0.downsample.0.weight"] = (width, before, 1, 1)
+            norms.append(f"layer{layer}.0.downsample.1")
+        names |= {f"{norm}.{n}": (width,) for norm in norms for n in ("weight", "bias", "running_mean", "running_var")}
+    arrays = {name: random.uniform(0.5, 1, shape).astype(np.float32) for name, shape in names.items()}
+    source, out = tmp_path / f"theirs.{suffix}", tmp_path / "ours.safetensors"
+    if suffix == "npz":
+        np.savez(source, **arrays)
+    else:
+        safetensors.numpy.save_file(arrays, source)
+    flags = ["--config.network.name=resnet", "--config.network.stage_sizes=(1,1)", "--config.network.width=4"]
+    flags += ["--config.network.stem=standard", "--config.network.padding=torch"]
+    words = ["launch.pretrain", "--config=experiments/configs/indep.py", *flags, f"--import_file={source}", f"--out={out}"]
+    refused = command(*words, "--layout=torchvision_resnet")
+    assert refused.returncode == 2 and "--flops is missing: imported weights carry" in refused.stderr
+    wrong = command(*words, "--layout=keras", "--flops=1e18", "--trained_on=ImageNet")
+    assert wrong.returncode == 2 and "torchvision_resnet" in wrong.stderr and "Traceback" not in wrong.stderr
+    done = command(*words, "--layout=torchvision_resnet", "--flops=1e18", "--trained_on=ImageNet")
+    assert done.returncode == 0, done.stderr
+    assert weights.read_facts(out).flops == 10**18
+    expected = layouts.convert(arrays, "torchvision_resnet", network.backbone())["params"]["backbone"]
+    found = weights.load(out, network)["params"]["backbone"]
+    assert jax.tree.all(jax.tree.map(np.array_equal, found, expected))
