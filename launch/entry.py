@@ -1,6 +1,7 @@
 """What the entry points share: flags that teach, errors without tracebacks, a compilation cache."""
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -65,6 +66,18 @@ def _show_warning(message, category, filename, lineno, file=None, line=None) -> 
 def _module() -> str:
     spec = sys.modules["__main__"].__spec__
     return spec.name if spec else Path(sys.argv[0]).stem
+
+
+def stop_on_signals() -> None:
+    """Ends the process at once at TERM, USR1 and USR2 (what SLURM and submitit send): everything that counts is on disk."""
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, _stop)
+
+
+def _stop(signum, frame) -> None:
+    print(f"\nstopped by {signal.Signals(signum).name}: start the same command again to go on from here", file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(143)
 
 
 def use_compilation_cache() -> None:

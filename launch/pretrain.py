@@ -13,8 +13,6 @@ What it cost is written into the file and charged to whoever starts from it. Aft
 """
 
 import os
-import signal
-import sys
 from pathlib import Path
 
 from absl import flags
@@ -60,19 +58,13 @@ def main(argv):
         from nevis_stream.stream import load_stream
 
         entry.use_compilation_cache()
-        signal.signal(signal.SIGTERM, _stop)
+        entry.stop_on_signals()
         stream = load_stream(config.stream)
         with TerminalProgress(f"pre-train on {','.join(_TASKS.value)}") as progress:
             facts = pretraining.pretrain(config, stream, _TASKS.value, out, _STAND_IN.value, progress=progress)
     print(f"{out}: {facts.network['name']} pre-trained on {facts.trained_on}, {facts.flops:.4g} FLOPs")
     command = "python -m launch.run --config=experiments/configs/pt_isup.py"
     print(f"next: {command} --config.pretrained.path={out} --run_dir=runs/pt")
-
-
-def _stop(signum, frame):
-    print("\nstopped by SIGTERM: start the same command again to go on from here", file=sys.stderr)
-    sys.stderr.flush()
-    os._exit(143)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ Afterwards: python -m launch.report runs/a runs/b --out=report
 import os
 import runpy
 import shlex
-import signal
 import sys
 from pathlib import Path
 
@@ -57,8 +56,7 @@ def main(argv):
     from launch.one_run import run_config_once
 
     entry.use_compilation_cache()
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):  # SLURM's --signal, and what submitit asks it to send
-        signal.signal(number, _stop)
+    entry.stop_on_signals()
     first = config.seed
     for seed in range(first, first + _SEEDS.value):
         directory = Path(_RUN_DIR.value) / (f"seed-{seed}" if _SEEDS.value > 1 else "")
@@ -66,12 +64,6 @@ def main(argv):
         run_config_once(config, stream, directory, _CHECKPOINT.value)
         print(f"done: {directory}")
     print(f"next: python -m launch.report {shlex.quote(_RUN_DIR.value)}{'/*' if _SEEDS.value > 1 else ''} --out=report")
-
-
-def _stop(signum, frame):
-    print(f"\nstopped by {signal.Signals(signum).name}: start the same command again to go on from here", file=sys.stderr)
-    sys.stderr.flush()
-    os._exit(143)
 
 
 def _explain(error: Exception) -> str:

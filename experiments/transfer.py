@@ -1,0 +1,150 @@
+"""The transfer matrix (NEVIS'22, Appendix J): each task trained from each earlier task's independent predictor.
+
+Row i, column j > i: the usual search on task j with every trial started from the chosen predictor of the Indep run on i,
+against the Indep run on j. Each row is a run directory of its own over the tasks behind i, so a stopped matrix goes on where it
+was.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_collections
+import pandas as pd
+
+from experiments import run_config
+from learners.parts import weights
+from nevis_stream.checkpoint import Checkpoint
+from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
+from nevis_stream.ledger import Ledger
+from nevis_stream.meter import total
+from nevis_stream.storage import write_file
+from nevis_stream.stream import Stream, load_stream
+
+Run = Callable[[ml_collections.ConfigDict, Stream, Path], Ledger]
+"""Runs a resolved config over a stream into a directory, or goes on with it."""
+
+
+def read_config(run_dir: Path) -> ml_collections.ConfigDict:
+    """Returns the resolved config of a run directory.
+
+    Raises:
+      BadInput: it holds no config of one of the learners here.
+    """
+    try:
+        values = json.loads((run_dir / "config.json").read_text())
+        known = run_config.default(values["learner"]).to_dict()
+    except (OSError, ValueError, KeyError):
+        raise BadInput(f"{run_dir}: not the directory of a run that launch.run made (no config.json of a learner).") from None
+    return ml_collections.ConfigDict({name: _tuples(values[name]) for name in known if name in values})
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _tuples(each) for name, each in value.items()}
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+
+
+class TransferMatrix:
+    """The matrix that belongs to a complete Indep run.
+
+    Args:
+      indep: its run directory.
+      out: directory of the matrix: one run directory a row, weights/, matrix.csv.
+      sources: ids of the tasks whose rows are wanted; None: all but the last.
+      stream: the run's stream by name or csv; None: by the name that the run has.
+
+    Raises:
+      BadInput: the run is not a complete one of Indep, its data have changed, or a source is not a task of it.
+    """
+
+    def __init__(self, indep: Path, out: Path, sources: Sequence[str] | None = None, stream: str | None = None):
+        self.config, self.out, self._indep = read_config(indep), out, indep
+        self.ledger = Ledger(indep)
+        if self.config.learner != "indep" or not self.ledger.complete:
+            what = f"of {self.config.learner}" if self.config.learner != "indep" else "unfinished"
+            raise BadInput(f"{indep}: a transfer matrix starts from a complete run of indep; this one is {what}.")
+        self.stream = load_stream(stream or self.config.stream)
+        if self.stream.digest != self.ledger.header["stream_digest"]:
+            raise BadInput(f"{indep}: stream {self.stream.name} is another than this run's, or its data have changed.")
+        self.errors = {record["task_id"]: record["error"] for record in self.ledger.of_kind("predict")}
+        self.trained = {record["task_id"]: record for record in self.ledger.of_kind("train")}
+        tasks = list(self.trained)
+        for source in sources or ():
+            if source not in tasks[:-1]:
+                raise BadInput(unknown("source", source, tasks[:-1]))
+        self.sources = [task for task in tasks[:-1] if not sources or task in sources]
+
+    def targets(self, source: str) -> Stream:
+        """Returns the stream of the tasks behind `source`, all of them judged."""
+        behind = [task for task in self.stream.tasks if task.task_id in self.trained]
+        place = [task.task_id for task in behind].index(source)
+        tasks = [dataclasses.replace(task, meta_split="test") for task in behind[place + 1 :]]
+        loaded = {task.dataset_id: self.stream.dataset(task) for task in tasks}
+        return Stream(f"{self.stream.name}_from_{source}", tasks, loaded.__getitem__, chronological=False)
+
+    def row_config(self, source: str) -> ml_collections.ConfigDict:
+        """Writes the source's predictor as a file of weights and returns the config of its row."""
+        record = self.trained[source]
+        path = self.out / "weights" / f"{source}.safetensors"
+        if not path.exists():
+            event = self._indep / "checkpoints" / f"{record['event']:04d}-{source}"
+            try:
+                tree = Checkpoint(event).load(f"predictor-{record['chosen']:03d}")
+            except DamagedCheckpoint as error:
+                raise BadInput(f"{error} The Indep run must have its checkpoints (config.keep chosen or all).") from None
+            network = run_config.build(self.config).recipe.network
+            facts = weights.Facts(weights.describe(network), f"{source} alone", total(record["flops"]))
+            write_file(path, weights.encode(tree["variables"], facts))
+        config = ml_collections.ConfigDict(self.config.to_dict())
+        config.update(initialisation="pretrained", label=f"indep from {source}", protocol="meta_test", keep="chosen")
+        config.pretrained = {"path": str(path)}
+        return run_config.resolve(config)
+
+    def run(self, run_one: Run) -> pd.DataFrame:
+        """Runs the rows that are missing and returns the matrix, which is written to matrix.csv after each row.
+
+        Columns: source, target, error, indep_error, gain (accuracy, or mAP, above that of Indep) and ratio (to it; NaN where
+        that is 0).
+        """
+        rows: list[dict[str, Any]] = []
+        for source in self.sources:
+            ledger = run_one(self.row_config(source), self.targets(source), self.out / f"from-{source}")
+            for record in ledger.of_kind("predict"):
+                before, after = self.errors[record["task_id"]], record["error"]
+                row = {"source": source, "target": record["task_id"], "error": after, "indep_error": before}
+                known = before is not None and after is not None
+                row["gain"] = before - after if known else float("nan")
+                row["ratio"] = (1 - after) / (1 - before) if known and before < 1 else float("nan")
+                rows.append(row)
+            frame = pd.DataFrame(rows)
+            write_file(self.out / "matrix.csv", frame.to_csv(index=False, float_format="%.6f").encode())
+        return frame
+
+
+def draw(matrix: pd.DataFrame, path: Path) -> None:
+    """Writes the heat map of gains as PNG: sources from top to bottom, targets from left to right, in points of accuracy."""
+    import io
+
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    order = list(dict.fromkeys([*matrix["source"], *matrix["target"]]))
+    targets = [task for task in order if task in set(matrix["target"])]
+    sources = list(dict.fromkeys(matrix["source"]))
+    table = matrix.pivot(index="source", columns="target", values="gain").reindex(index=sources, columns=targets) * 100
+    limit = max(1.0, float(table.abs().max().max()))
+    figure = Figure(figsize=(2.5 + 0.28 * len(targets), 1.8 + 0.28 * len(sources)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    picture = axes.imshow(table.to_numpy(), cmap="RdBu", vmin=-limit, vmax=limit, aspect="equal")
+    axes.set_xticks(range(len(targets)), targets, rotation=90)
+    axes.set_yticks(range(len(sources)), sources)
+    axes.set_xlabel("trained on")
+    axes.set_ylabel("started from")
+    figure.colorbar(picture, ax=axes, label="gain over Indep (points)", shrink=0.8)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120)
+    write_file(path, buffer.getvalue())

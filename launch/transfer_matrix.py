@@ -1,0 +1,60 @@
+"""Trains every task from every earlier task's independent predictor: the transfer matrix of NEVIS'22, Appendix J.
+
+  python -m launch.run --config=experiments/configs/indep.py --run_dir=runs/indep
+  python -m launch.transfer_matrix --indep=runs/indep --out=runs/transfer
+  python -m launch.transfer_matrix --indep=runs/indep --sources=pico_digits,pico_faces --out=runs/transfer
+  python -m launch.transfer_matrix --indep=runs/indep --dry_run
+
+Writes OUT/matrix.csv and OUT/matrix.png; each row is a run directory OUT/from-TASK. The same command goes on with a stopped
+one. Where the run's stream was a csv, name it: --stream=my_stream.csv.
+For the paper's 106 tasks these are 5,565 learner runs of 16 trials beside the 106 of Indep.
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from launch import entry
+
+_INDEP = flags.DEFINE_string("indep", None, "Directory of a complete run of indep.")
+_OUT = flags.DEFINE_string("out", None, "Directory of the matrix.")
+_SOURCES = flags.DEFINE_list("sources", None, "Ids of the tasks to start from; default: all but the last.")
+_STREAM = flags.DEFINE_string("stream", None, "The run's stream; default: the name that the run has. For a csv, its path.")
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print rows, trainings and the FLOPs they will cost; run nothing.")
+
+
+def main(argv):
+    """Runs what is missing of the matrix, or prints what that is."""
+    if argv:
+        entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
+    if not _INDEP.value:
+        entry.fail("--indep is missing: the directory of a complete run of indep.")
+    if not (_OUT.value or _DRY_RUN.value):
+        entry.fail("--out is missing: the directory of the matrix, runs/transfer say.")
+    from experiments.transfer import TransferMatrix, draw
+    from nevis_stream.analysis.points import phase_flops
+
+    matrix = TransferMatrix(Path(_INDEP.value), Path(_OUT.value or "."), _SOURCES.value, _STREAM.value)
+    tasks = list(matrix.trained)
+    runs = sum(len(tasks) - 1 - tasks.index(source) for source in matrix.sources)
+    if _DRY_RUN.value:
+        trials, flops = matrix.config.search.trials, phase_flops(matrix.ledger)
+        each = sum(flops.values()) / len(tasks)
+        print(
+            f"{len(matrix.sources)} rows, {runs} learner runs of {trials} trials: {runs * trials} trainings, about "
+            f"{runs * each:.3g} FLOPs at what Indep's tasks cost on average. Nothing was run."
+        )
+        return
+    from launch.one_run import run_config_once
+
+    entry.use_compilation_cache()
+    entry.stop_on_signals()
+    print(f"{len(matrix.sources)} rows, {runs} learner runs")
+    frame = matrix.run(run_config_once)
+    draw(frame, matrix.out / "matrix.png")
+    print(f"mean gain {100 * frame['gain'].mean():+.2f} points over {len(frame)} pairs: {matrix.out / 'matrix.csv'}")
+    print(f"picture: {matrix.out / 'matrix.png'}")
+
+
+if __name__ == "__main__":
+    entry.start(main)

@@ -1,0 +1,88 @@
+"""launch.transfer_matrix: rows from an Indep run, against Indep, gone on with, and what is refused."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments import run_config
+from experiments.transfer import TransferMatrix
+from nevis_stream.errors import BadInput
+from nevis_stream.ledger import Ledger
+from nevis_stream.runner import run
+from nevis_stream.stream import load_stream
+
+FLAGS = ["--config.network.name=mlp", "--config.network.hidden=(8,)", "--config.network.resolution=8"]
+FLAGS += ["--config.train.steps=6", "--config.train.validate_every=3", "--config.search.trials=2"]
+
+
+def command(*words):
+    return subprocess.run([sys.executable, "-m", *map(str, words)], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def indep(tmp_path_factory):
+    """A run of Indep over three tasks of pico, with a small MLP."""
+    folder = tmp_path_factory.mktemp("transfer")
+    rows = load_stream("pico").tasks
+    chosen = [rows[0], rows[5], rows[7]]
+    lines = ["order,year,task_id,dataset_id,meta_split,source"]
+    from nevis_stream.stream_rows import stream_rows
+
+    sources = {row["task_id"]: row["source"] for row in stream_rows("pico")[1]}
+    splits = ("train", "train", "test")
+    for order, (task, split) in enumerate(zip(chosen, splits, strict=True), start=1):
+        lines.append(f"{order},{task.year},{task.task_id},{task.dataset_id},{split},{sources[task.task_id]}")
+    (folder / "three.csv").write_text("\n".join(lines) + "\n")
+    done = command(
+        "launch.run",
+        "--config=experiments/configs/indep.py",
+        *FLAGS,
+        f"--config.stream={folder / 'three.csv'}",
+        f"--run_dir={folder / 'indep'}",
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "indep"
+
+
+def start(indep):
+    return f"--indep={indep}", f"--stream={indep.parent / 'three.csv'}"
+
+
+def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp_path):
+    plan = command("launch.transfer_matrix", *start(indep), "--dry_run")
+    assert "2 rows, 3 learner runs of 2 trials: 6 trainings" in plan.stdout, plan.stderr
+    first = command("launch.transfer_matrix", *start(indep), f"--out={tmp_path}", "--sources=pico_textures")
+    assert first.returncode == 0, first.stderr
+    whole = command("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
+    assert whole.returncode == 0, whole.stderr
+    matrix = pd.read_csv(tmp_path / "matrix.csv")
+    pairs = [("pico_textures", "pico_digits"), ("pico_textures", "pico_textures_2"), ("pico_digits", "pico_textures_2")]
+    assert list(zip(matrix["source"], matrix["target"], strict=True)) == pairs
+    errors = {record["task_id"]: record["error"] for record in Ledger(indep).of_kind("predict")}
+    assert matrix["indep_error"].tolist() == pytest.approx([errors[target] for _, target in pairs], abs=1e-6)
+    assert np.allclose(matrix["gain"], matrix["indep_error"] - matrix["error"], atol=2e-6)
+    assert (tmp_path / "matrix.png").read_bytes()[:4] == b"\x89PNG"
+    row = Ledger(tmp_path / "from-pico_textures")
+    mine = {record["task_id"]: record for record in Ledger(indep).of_kind("train")}
+    for record in row.of_kind("train"):
+        hypers = [[trial["info"]["hyper"] for trial in r["trials"]] for r in (record, mine[record["task_id"]])]
+        assert hypers[0] == hypers[1]  # the usual search
+        assert record["trials"][0]["info"]["initialised_from"] == "pretrained"
+    before = (tmp_path / "from-pico_textures" / "ledger.jsonl").stat().st_mtime_ns
+    command("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
+    assert (tmp_path / "from-pico_textures" / "ledger.jsonl").stat().st_mtime_ns == before
+
+
+def test_what_is_no_complete_run_of_indep_is_refused(indep, tmp_path):
+    with pytest.raises(BadInput, match="unknown source 'alpha'"):
+        TransferMatrix(indep, tmp_path, ["alpha"], str(indep.parent / "three.csv"))
+    with pytest.raises(BadInput, match="not the directory of a run"):
+        TransferMatrix(tmp_path, tmp_path)
+    config = run_config.default("nearest_class_mean")
+    config = run_config.resolve(config)
+    run(run_config.build(config), "pico", tmp_path / "ncm", config=run_config.to_json(config))
+    refused = command("launch.transfer_matrix", f"--indep={tmp_path / 'ncm'}", "--dry_run")
+    assert refused.returncode == 2 and "this one is of nearest_class_mean" in refused.stderr
