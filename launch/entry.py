@@ -1,6 +1,7 @@
 """What the entry points share: flags that teach, errors without tracebacks, a compilation cache."""
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -56,6 +57,18 @@ def fail(message: str) -> None:
     """Prints an error and exits with status 2."""
     print(f"error: {message}", file=sys.stderr)
     sys.exit(USAGE_ERROR)
+
+
+def stop_at_signals() -> None:
+    """Ends the process at once, with status 143, at the signals with which machines and clusters stop a run."""
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):  # SLURM's --signal, and what submitit asks it to send
+        signal.signal(number, _stop)
+
+
+def _stop(signum, frame) -> None:
+    print(f"\nstopped by {signal.Signals(signum).name}: start the same command again to go on from here", file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(143)
 
 
 def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
