@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import run_config
-from nevis_stream.stream_rows import stream_names
+from experiments import grid, run_config
+from nevis_stream.stream_rows import stream_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "RESULTS.md"]
@@ -146,7 +147,25 @@ def check_command(words):
         if flag == "config.budget":
             assert value in run_config.BUDGETS, word
         if flag == "config.stream":
-            assert value in stream_names() or value.endswith(".csv"), word
+            check_stream(value)
+    if words[2] in ("launch.run", "launch.sweep") and "help" not in command:
+        check_values([word.lstrip("-").partition("=")[::2] for word in words[3:]])
+
+
+def check_stream(name):
+    assert name.endswith(".csv") or stream_rows(name)
+
+
+def check_values(given):
+    """The config's values, swept ones too, have their types and can be resolved."""
+    config = runpy.run_path(ROOT / dict(given)["config"])["get_config"]()
+    values = {flag.removeprefix("config."): value for flag, value in given if flag.startswith("config.")}
+    config.update_from_flattened_dict({key: grid.typed(config, key, value) for key, value in values.items()})
+    axes = [(key, value) for flag, value in given for key, name in ((grid.TRIALS, "trials"), (grid.STEPS, "steps")) if flag == name]
+    axes += [grid.axis(value) for flag, value in given if flag == "set"]
+    for made in [cell.config for cell in grid.cells(config, axes)] if axes else [run_config.resolve(config)]:
+        run_config.build(made)
+        check_stream(made.stream)
 
 
 def test_every_dependency_has_its_reason():
