@@ -161,7 +161,8 @@ def check_values(given):
     config = runpy.run_path(ROOT / dict(given)["config"])["get_config"]()
     values = {flag.removeprefix("config."): value for flag, value in given if flag.startswith("config.")}
     config.update_from_flattened_dict({key: grid.typed(config, key, value) for key, value in values.items()})
-    axes = [(key, value) for flag, value in given for key, name in ((grid.TRIALS, "trials"), (grid.STEPS, "steps")) if flag == name]
+    swept = {"trials": grid.TRIALS, "steps": grid.STEPS}
+    axes = [(swept[flag], value) for flag, value in given if flag in swept]
     axes += [grid.axis(value) for flag, value in given if flag == "set"]
     for made in [cell.config for cell in grid.cells(config, axes)] if axes else [run_config.resolve(config)]:
         run_config.build(made)

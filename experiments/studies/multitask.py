@@ -1,10 +1,10 @@
 """What should a task be trained with?
 
-Question: does MT gain from auxiliary tasks of the past, and from which: the most related one, the three most related, all, or a
-random one?
+Question: does MT gain from auxiliary tasks of the past, and from which: the most related one, the three most related, all, or
+a random one?
 
-On SHORT's tasks whose data are on this machine (14 where local25's are), at budget small, about 25 CPU minutes, FT-d beside it;
-`all` trains on up to 13 others in every step:
+On SHORT's tasks whose data are on this machine (14 where local25's are), at budget small, about 90 CPU minutes, half of them
+for `all`, which trains on up to 13 others in every step; FT-d stands beside it:
 
   python -m launch.sweep --config=experiments/studies/multitask.py --set=auxiliary.count=1,3 --run_dir=runs/multitask
   python -m launch.sweep --config=experiments/studies/multitask.py --set=auxiliary.which=random,all --run_dir=runs/multitask
@@ -18,15 +18,16 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
   python -m launch.sweep --config=experiments/studies/multitask.py --config.stream=short --config.budget=paper \
       --set=auxiliary.which=random,all --run_dir=runs/multitask-paper --commands
 
-Cost by --dry_run: COST1 for each sweep, COST3 for FT-d; neither the auxiliary tasks' batches of 64
-(four times the current task's of 16, for each task) nor choosing among earlier tasks is included: the ledger counts both.
+Cost by --dry_run: 1.6e13 FLOPs in all, 1.0e13 of them training, for each sweep, 7.9e12 for FT-d; neither the auxiliary tasks'
+batches of 64 (four times the current task's of 16, for each of them) nor choosing among earlier tasks is included: the ledger
+counts both.
 
-What is missing: the paper also varies where MT starts (FT-d, FT-prev, random). learners/mt.py always starts as FT-d does, and no
-key of the config chooses otherwise. learners/parts has all that is needed (FromPrevious and FromRandom beside Auxiliary).
+What is missing: the paper also varies where MT starts (FT-d, FT-prev, random). learners/mt.py always starts as FT-d does, and
+no key of the config chooses otherwise. learners/parts has what is needed (FromPrevious and FromRandom beside Auxiliary).
 
-The paper (NEVIS'22, Appendix G, on SHORT; no figures here): initialisation matters most; all earlier tasks or a subset give the
-same trade-off; FT-d with the most related task is what its main text reports as MT. There (Table N) MT has 0.2694 on the 27
-meta-test tasks and FT-d 0.2704; over the 104 rows 0.2332 and 0.2318.
+The paper (NEVIS'22, Appendix G, on SHORT; no figures here): initialisation matters most; all earlier tasks or a subset give
+the same trade-off; FT-d with the most related task is what its main text reports as MT. There (Table N) MT has 0.2694 on the
+27 meta-test tasks and FT-d 0.2704; over the 104 rows 0.2332 and 0.2318.
 """
 
 from experiments import run_config
