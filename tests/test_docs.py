@@ -116,15 +116,16 @@ def flags_of(module):
 
 @pytest.mark.parametrize("command", commands())
 def test_commands_exist(command):
-    """make targets, modules and their flags, configs and their keys, budgets, streams."""
-    words = shlex.split(command, comments=True)
-    while "=" in words[0]:
-        words = words[1:]
-    words, sent = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
-    for other in " ".join(sent).split(" + "):  # launch.slurm sends commands, which must exist too
-        if other not in ("", "COMMAND"):
-            check_command(["python", "-m", *other.split()])
-    check_command(words)
+    """make targets, modules and their flags, configs, their keys and the values of these, budgets, streams."""
+    for part in command.split(" | xargs "):
+        words = shlex.split(part, comments=True)
+        while "=" in words[0]:
+            words = words[1:]
+        words, sent = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
+        for other in " ".join(sent).split(" + "):  # launch.slurm sends commands, which must exist too
+            if other not in ("", "COMMAND"):
+                check_command(["python", "-m", *other.split()])
+        check_command(words)
 
 
 def check_command(words):
