@@ -1,6 +1,6 @@
 """Tables of a sweep: what it will cost, and what it found."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -15,8 +15,14 @@ from nevis_stream.analysis.summary import MethodPoint, method_points
 from nevis_stream.stream import Stream
 
 
-def print_plan(cells: Sequence[Cell], streams: Mapping[str, Stream], seeds: int) -> None:
-    """Prints each run's tasks, steps and estimated FLOPs, and the sums over the sweep."""
+def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int) -> None:
+    """Prints each combination's tasks, steps and estimated FLOPs, and the sums over the sweep.
+
+    Args:
+      cells: the combinations.
+      load: returns a stream by its name.
+      seeds: how many each will be run with.
+    """
     keys = _keys(cells)
     table = _table(f"{len(cells)} combinations, {seeds} {'seed' if seeds == 1 else 'seeds'}", keys)
     for name in ("tasks", "FLOPs training", "FLOPs in all"):
@@ -24,7 +30,7 @@ def print_plan(cells: Sequence[Cell], streams: Mapping[str, Stream], seeds: int)
     sums = [0.0, 0.0]
     unknown = set()
     for cell in cells:
-        rows = plan(cell.config, streams[cell.config.stream])
+        rows = plan(cell.config, load(cell.config.stream))
         if all("flops" in row for row in rows):
             costs = [sum(row["flops"]["train"] for row in rows), sum(sum(row["flops"].values()) for row in rows)]
             sums = [total + seeds * cost for total, cost in zip(sums, costs, strict=True)]
@@ -36,7 +42,7 @@ def print_plan(cells: Sequence[Cell], streams: Mapping[str, Stream], seeds: int)
     console = _console()
     console.print(table)
     for learner in sorted(unknown):
-        console.print(f"{learner} gives no estimate of its FLOPs; its runs count them.")
+        console.print(f"{learner} gives no estimate of its FLOPs; its runs count them and are not in the sum.")
     console.print(
         f"{len(cells) * seeds} runs. Estimated FLOPs of all of them: {sums[0]:.4g} training (the paper's total), "
         f"{sums[1]:.4g} in all. Nothing was run.",
@@ -51,14 +57,16 @@ def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path
       cells: the combinations.
       directories: by the name of a cell, its complete runs.
     """
-    points = _points([directory for found in directories.values() for directory in found])
+    points, reasons = _points([directory for found in directories.values() for directory in found])
     keys = _keys(cells)
     table = _table("* marks the Pareto front (error, FLOPs training)", keys)
     for name in ("seeds", "error", "± std", "FLOPs training", "FLOPs in all", "front"):
         table.add_column(name, justify="right")
-    reasons: list[str] = []
     for cell in cells:
-        point = next(points[path] for path in directories[cell.name] if path in points)
+        point = next((points[path] for path in directories[cell.name] if path in points), None)
+        if point is None:
+            table.add_row(*_cells(cell, keys), "0", *5 * "-")
+            continue
         spread = f"{point.error.std:.4f}" if point.error.n > 1 else ""
         costs = f"{point.paper_total.mean:.4g}", f"{point.full_total.mean:.4g}"
         mark = "*" if point.on_paper_front else ""
@@ -72,13 +80,14 @@ def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path
         console.print("Only points of the same stream are compared: each stream has its own front.")
 
 
-def _points(directories: Sequence[Path]) -> dict[Path, MethodPoint]:
-    runs, _ = read_runs(directories)
+def _points(directories: Sequence[Path]) -> tuple[dict[Path, MethodPoint], list[str]]:
+    """The point of each directory's combination, and why directories are left out."""
+    runs, left_out = read_runs(directories)
     found = {}
     for group in group_by_stream(runs).values():
         for point in method_points(by_seed(group)):
             found |= {run.path: point for run in point.group.runs}
-    return found
+    return found, [f"{one.path}: {one.reason}" for one in left_out]
 
 
 def _console() -> Console:

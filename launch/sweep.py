@@ -10,6 +10,7 @@ are not done again. With --steps a trial looks at the dev split four times, unle
 More in docs/sweeps-and-studies.md.
 """
 
+import functools
 import shlex
 import sys
 from pathlib import Path
@@ -52,11 +53,13 @@ def main(argv):
     from experiments import grid_tables
     from nevis_stream.stream import load_stream
 
-    streams = {name: load_stream(name) for name in dict.fromkeys(cell.config.stream for cell in cells)}
+    for name in dict.fromkeys(cell.config.stream for cell in cells):
+        load_stream(name)  # what is missing is told before anything is run
+    load = functools.lru_cache(maxsize=1)(load_stream)  # of several streams one at a time fits into memory
     if _DRY_RUN.value:
-        grid_tables.print_plan(cells, streams, _SEEDS.value)
+        grid_tables.print_plan(cells, load, _SEEDS.value)
         return
-    _run_all(runs, streams)
+    _run_all(runs, load)
     seeds = range(first, first + _SEEDS.value)
     grid_tables.print_results(cells, {cell.name: [_directory(cell, seed) for seed in seeds] for cell in cells})
     print(f"next: python -m launch.report {shlex.quote(_RUN_DIR.value)}/*/* --out=report")
@@ -78,7 +81,7 @@ def _overrides() -> dict:
     return config_flags.get_override_values(flags.FLAGS["config"])
 
 
-def _run_all(runs, streams) -> None:
+def _run_all(runs, load) -> None:
     from launch.one_run import run_config_once
     from nevis_stream.ledger import Ledger
 
@@ -89,7 +92,7 @@ def _run_all(runs, streams) -> None:
         there = " (complete already)" if Ledger(directory).complete else ""
         print(f"run {number} of {len(runs)}: {directory}{there}", flush=True)
         cell.config.seed = seed
-        run_config_once(cell.config, streams[cell.config.stream], directory, _CHECKPOINT.value)
+        run_config_once(cell.config, load(cell.config.stream), directory, _CHECKPOINT.value)
 
 
 def _directory(cell, seed: int) -> Path:

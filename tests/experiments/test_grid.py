@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments import grid, run_config
+from experiments import grid, grid_tables, run_config
 
 
 def config(**values):
@@ -58,3 +58,10 @@ def test_two_names_of_one_run_are_refused():
         grid.cells(config(), [("budget", "tiny,tiny")])
     with pytest.raises(ValueError, match="unknown config key"):
         grid.cells(config(), [("trials", "2")])
+
+
+def test_a_combination_whose_runs_cannot_be_used_has_no_point_but_a_reason(tmp_path, capsys):
+    cells = grid.cells(config(), [("search.trials", "2")])
+    grid_tables.print_results(cells, {"trials-2": [tmp_path / "none"]})
+    printed = "".join(capsys.readouterr().out.split())
+    assert "│2│120│0│-│-│-│-│-│" in printed and "nosuchdirectory" in printed
