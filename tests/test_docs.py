@@ -162,6 +162,8 @@ def check_values(given):
     config = runpy.run_path(ROOT / dict(given)["config"])["get_config"]()
     values = {flag.removeprefix("config."): value for flag, value in given if flag.startswith("config.")}
     config.update_from_flattened_dict({key: grid.typed(config, key, value) for key, value in values.items()})
+    if "pretrained.path" in values:
+        return  # a file of the user's own
     swept = {"trials": grid.TRIALS, "steps": grid.STEPS}
     axes = [(swept[flag], value) for flag, value in given if flag in swept]
     axes += [grid.axis(value) for flag, value in given if flag == "set"]
