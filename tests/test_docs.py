@@ -102,7 +102,8 @@ def commands():
             if command := line.partition(" #")[0].strip():
                 yield pytest.param(command, id=f"{name(page)}: {command[:60]}")
     for source in SOURCES:
-        for command in re.findall(r"^ *(python -m .*)$", ast.get_docstring(ast.parse(source.read_text())) or "", re.M):
+        told = (ast.get_docstring(ast.parse(source.read_text())) or "").replace("\\\n", " ")
+        for command in re.findall(r"^ *(python -m .*)$", told, re.M):
             yield pytest.param(command, id=f"{name(source)}: {command[:60]}")
 
 
