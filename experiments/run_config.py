@@ -226,6 +226,14 @@ def flat(config: ml_collections.ConfigDict, prefix: str = "") -> list[tuple[str,
     return pairs
 
 
+def type_of(config: ml_collections.ConfigDict, key: str) -> type:
+    """Returns the type of the value that a dotted key must have."""
+    *sections, name = key.split(".")
+    for section in sections:
+        config = config[section]
+    return config.get_type(name)
+
+
 def to_json(config: ml_collections.ConfigDict) -> dict[str, Any]:
     """Returns the values as plain JSON: tuples become lists."""
     return json.loads(json.dumps(config.to_dict()))

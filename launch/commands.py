@@ -44,7 +44,7 @@ def _split(words: Sequence[str]) -> list[list[str]]:
             commands[-1].append(word)
     if not all(commands):
         where = "" if len(commands) == 1 else f" before or behind a {SEPARATOR!r}"
-        raise BadInput(f"no command{where}: write it behind --, {entry_points()[-1]} --config=… --run_dir=… say.")
+        raise BadInput(f"no command{where}: write it behind --, launch.run --config=… --run_dir=… say.")
     return commands
 
 

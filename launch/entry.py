@@ -59,18 +59,9 @@ def fail(message: str) -> None:
     sys.exit(USAGE_ERROR)
 
 
-def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
-    print(f"warning: {message}", file=sys.stderr)
-
-
-def _module() -> str:
-    spec = sys.modules["__main__"].__spec__
-    return spec.name if spec else Path(sys.argv[0]).stem
-
-
-def stop_on_signals() -> None:
-    """Ends the process at once at TERM, USR1 and USR2 (what SLURM and submitit send): everything that counts is on disk."""
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+def stop_at_signals() -> None:
+    """Ends the process at once, with status 143, at the signals with which machines and clusters stop a run."""
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):  # SLURM's --signal, and what submitit asks it to send
         signal.signal(number, _stop)
 
 
@@ -78,6 +69,15 @@ def _stop(signum, frame) -> None:
     print(f"\nstopped by {signal.Signals(signum).name}: start the same command again to go on from here", file=sys.stderr)
     sys.stderr.flush()
     os._exit(143)
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
+    print(f"warning: {message}", file=sys.stderr)
+
+
+def _module() -> str:
+    spec = sys.modules["__main__"].__spec__
+    return spec.name if spec else Path(sys.argv[0]).stem
 
 
 def use_compilation_cache() -> None:

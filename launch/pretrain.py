@@ -58,7 +58,7 @@ def main(argv):
         from nevis_stream.stream import load_stream
 
         entry.use_compilation_cache()
-        entry.stop_on_signals()
+        entry.stop_at_signals()
         stream = load_stream(config.stream)
         with TerminalProgress(f"pre-train on {','.join(_TASKS.value)}") as progress:
             facts = pretraining.pretrain(config, stream, _TASKS.value, out, _STAND_IN.value, progress=progress)

@@ -9,16 +9,14 @@ Any value of a config can be overridden with --config.NAME=VALUE; a value that i
 Afterwards: python -m launch.report runs/a runs/b --out=report
 """
 
-import os
-import runpy
 import shlex
 import sys
 from pathlib import Path
 
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import config_flags
 
-from launch import entry
+from launch import config_flag, entry
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "Config file of a learner, below experiments/configs/.")
 _RUN_DIR = flags.DEFINE_string("run_dir", None, "Directory of the run; made if missing, gone on with if it is there.")
@@ -34,16 +32,11 @@ def main(argv):
     """Runs, or prints the plan."""
     if argv:
         entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
-    file = flags.FLAGS["config"].config_filename if flags.FLAGS["config"].present else None
-    if not file:
-        entry.fail(f"--config is missing; one of: {', '.join(_configs())}.")
-    if not Path(file).is_file():
-        entry.fail(f"--config={file}: no such file; one of: {', '.join(_configs())}, or a file of your own.")
+    config_flag.given_file()
     from experiments import run_config
     from nevis_stream.stream import load_stream
 
-    if _DATA_DIR.value:
-        os.environ["NEVIS_STREAM_DATA"] = str(Path(_DATA_DIR.value).absolute())
+    config_flag.use_data_dir(_DATA_DIR.value)
     config = run_config.resolve(_CONFIG.value)
     stream = load_stream(config.stream)
     if _DRY_RUN.value:
@@ -56,7 +49,7 @@ def main(argv):
     from launch.one_run import run_config_once
 
     entry.use_compilation_cache()
-    entry.stop_on_signals()
+    entry.stop_at_signals()
     first = config.seed
     for seed in range(first, first + _SEEDS.value):
         directory = Path(_RUN_DIR.value) / (f"seed-{seed}" if _SEEDS.value > 1 else "")
@@ -64,38 +57,6 @@ def main(argv):
         run_config_once(config, stream, directory, _CHECKPOINT.value)
         print(f"done: {directory}")
     print(f"next: python -m launch.report {shlex.quote(_RUN_DIR.value)}{'/*' if _SEEDS.value > 1 else ''} --out=report")
-
-
-def _explain(error: Exception) -> str:
-    """Names the valid keys when a `--config.KEY=VALUE` has no place in the config."""
-    from experiments import run_config
-    from nevis_stream.errors import unknown
-
-    words = [word.lstrip("-").partition("=") for word in sys.argv[1:] if word.startswith("-")]
-    files = [value for name, _, value in words if name == "config"]
-    if not files or not Path(files[-1]).is_file():
-        return str(error)
-    config = runpy.run_path(files[-1])["get_config"]()
-    valid = dict(run_config.flat(config))
-    given = {name.removeprefix("config."): value for name, _, value in words if name.startswith("config.")}
-    for key, value in given.items():
-        if key not in valid:
-            return unknown("config key", key, valid)
-        if f"--config.{key}={value}" in str(error):
-            return f"--config.{key}={value}: the value must be of type {_type_of(config, key)} (here: {valid[key]})."
-    return str(error)
-
-
-def _type_of(config: ConfigDict, key: str) -> str:
-    *sections, name = key.split(".")
-    for section in sections:
-        config = config[section]
-    return config.get_type(name).__name__
-
-
-def _configs() -> list[str]:
-    directory = Path(__file__).resolve().parents[1] / "experiments" / "configs"
-    return sorted(f"experiments/configs/{path.name}" for path in directory.glob("[!_]*.py"))
 
 
 def _teach() -> str:
@@ -106,7 +67,8 @@ def _teach() -> str:
 
     keys = "\n".join(f"  --config.{key}={value}" for key, value in run_config.flat(run_config.default("NAME")))
     return (
-        f"\nConfigs: {', '.join(_configs())}\n"
+        f"\nConfigs: {', '.join(config_flag.configs())}\n"
+        f"Studies, each with its commands: {', '.join(config_flag.studies())}\n"
         f"Budgets: {', '.join(run_config.BUDGETS)} (cheap and paper are too long for a CPU: plan them with --dry_run)\n"
         f"Streams: {', '.join(stream_names())}, {variants.SPLIT_HELP};\n"
         "  with +partial behind it: only tasks whose data are here; or the path of a csv (docs/adding-a-task.md)\n"
@@ -117,4 +79,4 @@ def _teach() -> str:
 if __name__ == "__main__":
     if any(word.lstrip("-").startswith("help") for word in sys.argv[1:]):
         __doc__ += _teach()
-    entry.start(main, _explain)
+    entry.start(main, config_flag.explain)

@@ -48,7 +48,7 @@ def main(argv):
     from launch.one_run import run_config_once
 
     entry.use_compilation_cache()
-    entry.stop_on_signals()
+    entry.stop_at_signals()
     print(f"{len(matrix.sources)} rows, {runs} learner runs")
     frame = matrix.run(run_config_once)
     draw(frame, matrix.out / "matrix.png")

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import run_config
-from nevis_stream.stream_rows import stream_names
+from experiments import grid, run_config
+from nevis_stream.stream_rows import stream_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "RESULTS.md"]
@@ -101,7 +102,8 @@ def commands():
             if command := line.partition(" #")[0].strip():
                 yield pytest.param(command, id=f"{name(page)}: {command[:60]}")
     for source in SOURCES:
-        for command in re.findall(r"^ *(python -m .*)$", ast.get_docstring(ast.parse(source.read_text())) or "", re.M):
+        told = (ast.get_docstring(ast.parse(source.read_text())) or "").replace("\\\n", " ")
+        for command in re.findall(r"^ *(python -m .*)$", told, re.M):
             yield pytest.param(command, id=f"{name(source)}: {command[:60]}")
 
 
@@ -115,15 +117,16 @@ def flags_of(module):
 
 @pytest.mark.parametrize("command", commands())
 def test_commands_exist(command):
-    """make targets, modules and their flags, configs and their keys, budgets, streams."""
-    words = shlex.split(command, comments=True)
-    while "=" in words[0]:
-        words = words[1:]
-    words, sent = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
-    for other in " ".join(sent).split(" + "):  # launch.slurm sends commands, which must exist too
-        if other not in ("", "COMMAND"):
-            check_command(["python", "-m", *other.split()])
-    check_command(words)
+    """make targets, modules and their flags, configs, their keys and the values of these, budgets, streams."""
+    for part in command.split(" | xargs "):
+        words = shlex.split(part, comments=True)
+        while "=" in words[0]:
+            words = words[1:]
+        words, sent = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
+        for other in " ".join(sent).split(" + "):  # launch.slurm sends commands, which must exist too
+            if other not in ("", "COMMAND"):
+                check_command(["python", "-m", *other.split()])
+        check_command(words)
 
 
 def check_command(words):
@@ -146,7 +149,28 @@ def check_command(words):
         if flag == "config.budget":
             assert value in run_config.BUDGETS, word
         if flag == "config.stream":
-            assert value in stream_names() or value.endswith(".csv"), word
+            check_stream(value)
+    if words[2] in ("launch.run", "launch.sweep") and "help" not in command:
+        check_values([word.lstrip("-").partition("=")[::2] for word in words[3:]])
+
+
+def check_stream(name):
+    assert name.endswith(".csv") or stream_rows(name)
+
+
+def check_values(given):
+    """The config's values, swept ones too, have their types and can be resolved."""
+    config = runpy.run_path(ROOT / dict(given)["config"])["get_config"]()
+    values = {flag.removeprefix("config."): value for flag, value in given if flag.startswith("config.")}
+    config.update_from_flattened_dict({key: grid.typed(config, key, value) for key, value in values.items()})
+    if "pretrained.path" in values:
+        return  # a file of the user's own
+    swept = {"trials": grid.TRIALS, "steps": grid.STEPS}
+    axes = [(swept[flag], value) for flag, value in given if flag in swept]
+    axes += [grid.axis(value) for flag, value in given if flag == "set"]
+    for made in [cell.config for cell in grid.cells(config, axes)] if axes else [run_config.resolve(config)]:
+        run_config.build(made)
+        check_stream(made.stream)
 
 
 def test_every_dependency_has_its_reason():

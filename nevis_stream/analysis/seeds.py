@@ -106,7 +106,7 @@ def _difference(run: Run, same: list[Run]) -> str:
         return run.name
     names = sorted({name for other in same for name in other.settings})
     differing = [n for n in names if len({other.settings.get(n) for other in same}) > 1]
-    if len(differing) > 2:
+    if len(differing) > 3:  # trials, steps and looks, which a sweep varies together, can still be read
         return f"config {run.header['config_hash'][:8]}"
     short = [name.removeprefix("learner.") for name in differing]
     values = [run.settings.get(name, "unset") for name in differing]

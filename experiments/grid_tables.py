@@ -1,0 +1,110 @@
+"""Tables of a sweep: what it will cost, and what it found."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from experiments.grid import STEPS, TRIALS, Cell, short, written
+from experiments.plan import plan
+from experiments.run_config import flat
+from nevis_stream.analysis.runs import group_by_stream, read_runs
+from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.analysis.summary import MethodPoint, method_points
+from nevis_stream.stream import Stream
+
+
+def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int) -> None:
+    """Prints each combination's tasks, steps and estimated FLOPs, and the sums over the sweep.
+
+    Args:
+      cells: the combinations.
+      load: returns a stream by its name.
+      seeds: how many each will be run with.
+    """
+    keys = _keys(cells)
+    table = _table(f"{len(cells)} combinations, {seeds} {'seed' if seeds == 1 else 'seeds'}", keys)
+    for name in ("tasks", "FLOPs training", "FLOPs in all"):
+        table.add_column(name, justify="right")
+    sums = [0.0, 0.0]
+    unknown = set()
+    for cell in cells:
+        rows = plan(cell.config, load(cell.config.stream))
+        if all("flops" in row for row in rows):
+            costs = [sum(row["flops"]["train"] for row in rows), sum(sum(row["flops"].values()) for row in rows)]
+            sums = [total + seeds * cost for total, cost in zip(sums, costs, strict=True)]
+            shown = [f"{cost:.4g}" for cost in costs]
+        else:
+            unknown.add(cell.config.learner)
+            shown = ["-", "-"]
+        table.add_row(*_cells(cell, keys), str(len(rows)), *shown)
+    console = _console()
+    console.print(table)
+    for learner in sorted(unknown):
+        console.print(f"{learner} gives no estimate of its FLOPs; its runs count them and are not in the sum.")
+    console.print(
+        f"{len(cells) * seeds} runs. Estimated FLOPs of all of them: {sums[0]:.4g} training (the paper's total), "
+        f"{sums[1]:.4g} in all. Nothing was run.",
+        highlight=False,
+    )
+
+
+def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path]]) -> None:
+    """Prints each point, over its seeds; * marks the Pareto front of error and FLOPs of training, one for each stream.
+
+    Args:
+      cells: the combinations.
+      directories: by the name of a cell, its complete runs.
+    """
+    points, reasons = _points([directory for found in directories.values() for directory in found])
+    keys = _keys(cells)
+    table = _table("* marks the Pareto front (error, FLOPs training)", keys)
+    for name in ("seeds", "error", "± std", "FLOPs training", "FLOPs in all", "front"):
+        table.add_column(name, justify="right")
+    for cell in cells:
+        point = next((points[path] for path in directories[cell.name] if path in points), None)
+        if point is None:
+            table.add_row(*_cells(cell, keys), "0", *5 * "-")
+            continue
+        spread = f"{point.error.std:.4f}" if point.error.n > 1 else ""
+        costs = f"{point.paper_total.mean:.4g}", f"{point.full_total.mean:.4g}"
+        mark = "*" if point.on_paper_front else ""
+        table.add_row(*_cells(cell, keys), str(point.error.n), f"{point.error.mean:.4f}", spread, *costs, mark)
+        reasons += point.reasons
+    console = _console()
+    console.print(table)
+    for reason in reasons:
+        console.print(reason, highlight=False)
+    if len({cell.config.stream for cell in cells}) > 1:
+        console.print("Only points of the same stream are compared: each stream has its own front.")
+
+
+def _points(directories: Sequence[Path]) -> tuple[dict[Path, MethodPoint], list[str]]:
+    """The point of each directory's combination, and why directories are left out."""
+    runs, left_out = read_runs(directories)
+    found = {}
+    for group in group_by_stream(runs).values():
+        for point in method_points(by_seed(group)):
+            found |= {run.path: point for run in point.group.runs}
+    return found, [f"{one.path}: {one.reason}" for one in left_out]
+
+
+def _console() -> Console:
+    return Console(width=None if Console().is_terminal else 120)
+
+
+def _keys(cells: Sequence[Cell]) -> list[str]:
+    return [TRIALS, STEPS, *(key for key in cells[0].values if key not in (TRIALS, STEPS))]
+
+
+def _table(title: str, keys: Sequence[str]) -> Table:
+    table = Table(title=title)
+    for key in keys:
+        table.add_column(short(key), justify="right")
+    return table
+
+
+def _cells(cell: Cell, keys: Sequence[str]) -> list[str]:
+    values = dict(flat(cell.config))
+    return [written(values[key]) for key in keys]

@@ -1,0 +1,41 @@
+"""What should a task be trained with, and from where should it start?
+
+Question: does MT gain from auxiliary tasks of the past, and from which: the most related one, the three most related, all, or
+a random one? Does where it starts (as FT-d, as FT-prev, at random) matter more?
+
+On SHORT's tasks whose data are on this machine (14 where local25's are), at budget small, about 120 CPU minutes, 50 of them
+for `all`, which trains on up to 13 others in every step; FT-d stands beside it:
+
+  python -m launch.sweep --config=experiments/studies/multitask.py --set=initialisation=related,previous,random \
+      --run_dir=runs/multitask
+  python -m launch.sweep --config=experiments/studies/multitask.py --set=auxiliary.count=3 --run_dir=runs/multitask
+  python -m launch.sweep --config=experiments/studies/multitask.py --set=auxiliary.which=random,all --run_dir=runs/multitask
+  python -m launch.run --config=experiments/configs/ft_dynamic.py --config.stream=short+partial --config.budget=small \
+      --run_dir=runs/multitask/ft_dynamic/seed-0
+
+At the paper's scale, all twelve; the printed commands go to launch.slurm (docs/sweeps-and-studies.md):
+
+  python -m launch.sweep --config=experiments/studies/multitask.py --config.stream=short --config.budget=paper \
+      --set=initialisation=related,previous,random --set=auxiliary.which=related,random,all \
+      --run_dir=runs/multitask-paper --commands
+  python -m launch.sweep --config=experiments/studies/multitask.py --config.stream=short --config.budget=paper \
+      --set=initialisation=related,previous,random --set=auxiliary.count=3 --run_dir=runs/multitask-paper --commands
+
+Cost by --dry_run: 7.9e12 FLOPs in all, 5.2e12 of them training, for each of the 7 runs; neither the auxiliary tasks' batches
+of 64 (four times the current task's of 16, for each of them) nor choosing among earlier tasks is included: the ledger counts
+both.
+
+The paper (NEVIS'22, Appendix G, on SHORT; no figures here): initialisation matters most; all earlier tasks or a subset give
+the same trade-off; FT-d with the most related task is what its main text reports as MT. There (Table N) MT has 0.2694 on the
+27 meta-test tasks and FT-d 0.2704; over the 104 rows 0.2332 and 0.2318.
+"""
+
+from experiments import run_config
+
+
+def get_config():
+    """Returns the central setting."""
+    config = run_config.default("mt")
+    config.stream = "short+partial"
+    config.budget = "small"
+    return config
