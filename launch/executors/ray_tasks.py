@@ -108,13 +108,14 @@ class RayTasks:
             import ray
         except ImportError:
             raise NevisStreamError(
-                "Ray is not installed, and --executor=ray runs trials with it: pip install 'ray[default]' "
+                "Ray is not installed, and --executor=ray runs trials with it: pip install ray "
                 "(it is part of the extra `cluster`)."
             ) from None
         if not ray.is_initialized():
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             here = {"include_dashboard": False, "num_cpus": cores()} if self.ray_address is None else {}
-            with _own_signal_handlers():
+            with _own_signal_handlers(), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", r"os\.fork\(\) was called")  # its children become other programs at once
                 try:
                     ray.init(self.ray_address or "local", log_to_driver=False, logging_level="ERROR", **here)
                 except (ConnectionError, RuntimeError, ValueError) as error:

@@ -51,7 +51,7 @@ def own_folders(tmp_path_factory):
 
 def built(name):
     if name == "ray" and importlib.util.find_spec("ray") is None:
-        pytest.skip("Ray is not installed: pip install 'ray[default]'")
+        pytest.skip("Ray is not installed: pip install ray")
     return executors.build(name, {"workers": 2} if name == "threads" else {})
 
 
@@ -229,7 +229,7 @@ def test_unknown_names_and_options_are_told():
 
 def test_without_ray_it_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(NevisStreamError, match=r"pip install 'ray\[default\]' .*`cluster`"):
+    with pytest.raises(NevisStreamError, match=r"pip install ray .*`cluster`"):
         context(executors.build("ray")).map(numbered, [1])
 
 
