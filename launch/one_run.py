@@ -6,13 +6,19 @@ import ml_collections
 
 from experiments import run_config
 from launch.progress import TerminalProgress
+from nevis_stream.executor import Executor
 from nevis_stream.ledger import Ledger
 from nevis_stream.runner import run
 from nevis_stream.stream import Stream
 
 
 def run_config_once(
-    config: ml_collections.ConfigDict, stream: Stream, run_dir: Path, checkpoint_seconds: float = 30.0
+    config: ml_collections.ConfigDict,
+    stream: Stream,
+    run_dir: Path,
+    checkpoint_seconds: float = 30.0,
+    executor: Executor | None = None,
+    devices: int = 1,
 ) -> Ledger:
     """Runs (or goes on with) one config in one directory; returns the complete ledger."""
     with TerminalProgress(f"{config.learner} {config.budget} seed {config.seed}") as progress:
@@ -26,4 +32,6 @@ def run_config_once(
             keep=config.keep,
             checkpoint_seconds=checkpoint_seconds,
             progress=progress,
+            executor=executor,
+            devices=devices,
         )

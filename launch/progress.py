@@ -54,12 +54,12 @@ class TerminalProgress:
         self._bars.update(self._steps, visible=False)
 
     def trial(self, trial: int, trials: int) -> None:
-        """A trial begins."""
+        """So many trials are done; one more begins, or several run."""
         self._bars.update(self._trials, completed=trial, total=trials, visible=True)
         self._bars.reset(self._steps, visible=False)
 
     def step(self, step: int, steps: int) -> None:
-        """So many steps of the trial are done."""
+        """So many steps of the trial are done, or of all trials that run."""
         self._bars.update(self._steps, completed=step, total=steps, visible=True)
 
     def result(self, text: str) -> None:

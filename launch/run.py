@@ -5,6 +5,8 @@
   python -m launch.run --config=experiments/configs/indep.py --config.stream=my_stream.csv --run_dir=runs/c
   python -m launch.run --config=experiments/configs/indep.py --config.budget=paper --dry_run
 
+  python -m launch.run --config=experiments/configs/indep.py --run_dir=runs/d --executor=threads     # trials side by side
+
 Any value of a config can be overridden with --config.NAME=VALUE; a value that is given is never changed by the budget.
 Afterwards: python -m launch.report runs/a runs/b --out=report
 """
@@ -26,6 +28,12 @@ _DATA_DIR = flags.DEFINE_string("data_dir", None, "Root of prepared data; defaul
 _CHECKPOINT = flags.DEFINE_float(
     "checkpoint_seconds", 30.0, "Least time between two saved positions inside a trial.", lower_bound=0.0
 )
+_EXECUTOR = flags.DEFINE_string("executor", "inline", "Who runs the trials: inline, threads or ray (docs/executors.md).")
+_WORKERS = flags.DEFINE_integer("workers", None, "Threads (threads); default: the number of cores.", lower_bound=1)
+_CPUS = flags.DEFINE_float("cpus_per_trial", None, "Cores that a trial reserves (ray); default: 1.", lower_bound=0.0)
+_GPUS = flags.DEFINE_float("gpus_per_trial", None, "GPUs that a trial reserves and sees (ray); default: 0.", lower_bound=0.0)
+_ADDRESS = flags.DEFINE_string("ray_address", None, "Address of a cluster of Ray; default: one is started on this machine.")
+_DEVICES = flags.DEFINE_integer("devices", 1, "Devices that share each training batch.", lower_bound=1)
 
 
 def main(argv):
@@ -48,20 +56,45 @@ def main(argv):
         entry.fail("--run_dir is missing: the directory in which the run is kept, runs/my-run say.")
     from launch.one_run import run_config_once
 
+    executor = _executor()
     entry.use_compilation_cache()
     entry.stop_at_signals()
     first = config.seed
     for seed in range(first, first + _SEEDS.value):
         directory = Path(_RUN_DIR.value) / (f"seed-{seed}" if _SEEDS.value > 1 else "")
         config.seed = seed
-        run_config_once(config, stream, directory, _CHECKPOINT.value)
+        run_config_once(config, stream, directory, _CHECKPOINT.value, executor, _DEVICES.value)
         print(f"done: {directory}")
     print(f"next: python -m launch.report {shlex.quote(_RUN_DIR.value)}{'/*' if _SEEDS.value > 1 else ''} --out=report")
+
+
+def _executor():
+    """Builds the executor from the flags that were given; checks that there are as many devices as asked for."""
+    from launch import executors
+    from nevis_stream.errors import BadInput
+
+    given = {flag.name: flag.value for flag in (_WORKERS, _CPUS, _GPUS, _ADDRESS) if flag.value is not None}
+    executor = executors.build(_EXECUTOR.value, given)
+    if _DEVICES.value > 1 and _EXECUTOR.value == "threads":
+        raise BadInput(
+            "--devices and --executor=threads: programs on several devices wait for each other for ever when several threads "
+            "start them. Take --executor=inline, or ray."
+        )
+    if _DEVICES.value > 1 and _EXECUTOR.value == "inline":
+        import jax
+
+        if _DEVICES.value > len(jax.devices()):
+            raise BadInput(
+                f"--devices={_DEVICES.value}: there are {len(jax.devices())} here ({jax.devices()[0].device_kind}). "
+                f"To try it on a CPU, set XLA_FLAGS=--xla_force_host_platform_device_count={_DEVICES.value}."
+            )
+    return executor
 
 
 def _teach() -> str:
     """The part of --help that changes with the package: configs, budgets, streams, and every key of a config."""
     from experiments import run_config
+    from launch import executors
     from nevis_stream.catalogue import variants
     from nevis_stream.stream_rows import stream_names
 
@@ -72,8 +105,13 @@ def _teach() -> str:
         f"Budgets: {', '.join(run_config.BUDGETS)} (cheap and paper are too long for a CPU: plan them with --dry_run)\n"
         f"Streams: {', '.join(stream_names())}, {variants.SPLIT_HELP};\n"
         "  with +partial behind it: only tasks whose data are here; or the path of a csv (docs/adding-a-task.md)\n"
+        f"Executors: {'; '.join(_described(name, executors.options(name)) for name in executors.names())}\n"
         f"Keys and defaults (None: as the budget says):\n{keys}\n"
     )
+
+
+def _described(executor: str, options: list[str]) -> str:
+    return f"{executor} ({', '.join(f'--{name}' for name in options if name in flags.FLAGS)})" if options else executor
 
 
 if __name__ == "__main__":

@@ -129,7 +129,22 @@ class CountedFunction:
         return len(self._flops)
 
 
-@functools.cache
+def made_once(factory: Callable) -> Callable:
+    """As `functools.cache`, and trials that run side by side and want the same program get the same one.
+
+    (`functools.cache` may call the function once in each of two threads: two programs, both compiled.)
+    """
+    cached, lock = functools.cache(factory), threading.RLock()
+
+    @functools.wraps(factory)
+    def make(*args, **options):
+        with lock:
+            return cached(*args, **options)
+
+    return make
+
+
+@made_once
 def counted(function: Callable, **options: Any) -> CountedFunction:
     """Returns the one `CountedFunction` of this function in this process, so that it is compiled once per signature.
 

@@ -5,6 +5,7 @@ import os
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 from nevis_stream.ledger import encode
 from nevis_stream.storage import append_line
@@ -19,7 +20,7 @@ def describe_environment() -> dict:
         "machine": platform.machine(),
         "system": platform.system(),
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "packages": {},
     }
     for package in _PACKAGES:
@@ -35,9 +36,14 @@ def describe_environment() -> dict:
     return facts
 
 
-def append_environment(path: Path) -> None:
-    """Adds one line to environment.jsonl."""
-    append_line(path, encode(describe_environment()))
+def cores() -> int:
+    """Returns how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def append_environment(path: Path, **how: Any) -> None:
+    """Adds one line to environment.jsonl: what `describe_environment` returns, and how the process works."""
+    append_line(path, encode(describe_environment() | how))
 
 
 def _processor() -> str:

@@ -4,6 +4,7 @@ An executor gets trials and returns their results in order. A trial carries all 
 what it computes depends on nothing but itself, so that every executor gives the same events and the same FLOPs.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ class Trial:
       function: what is run.
       item: what it is given beside its context.
       number: of the trial in its task, from 0.
-      begin: `begin(progress=…)` returns the context.
+      begin: `begin(progress=…)` returns the context; `workspace=…` gives it another one.
       workspace: where positions and the result are kept, or None (see nevis_stream.workspace).
     """
 
@@ -54,15 +55,23 @@ class Trial:
         """Returns the trial without its function, which may be large and the same for all trials: to send it only once."""
         return replace(self, function=None)
 
+    def to_send(self) -> "Trial":
+        """Returns the trial as another process may run it: without its function, and with what its workspace shares."""
+        workspace = self.workspace.shared() if self.workspace else None
+        return replace(
+            self.without_function(), begin=functools.partial(self.begin, workspace=workspace), workspace=workspace
+        )
+
 
 class Executor(Protocol):
     """Runs trials; new ones are a file in launch/executors."""
 
     def run(self, trials: Sequence[Trial], progress: Any) -> list[Result]:
-        """Returns the trials' results in their order; `progress` is told of each trial that begins or ends."""
+        """Returns the trials' results in their order; `progress` is told how many are done."""
         ...
 
 
+@dataclass(frozen=True)
 class Inline:
     """Runs trials one after the other in this process."""
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from nevis_stream.checkpoint import Tree, to_host
 from nevis_stream.datasets.images import Images
-from nevis_stream.errors import LeakError, LearnerFault, unknown
+from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
 from nevis_stream.executor import Executor, Inline, Trial
 from nevis_stream.meter import Meter
 from nevis_stream.task import TaskView
@@ -62,7 +62,8 @@ class Learner(Protocol):
 
 
 class Progress(Protocol):
-    """Receives what is going on; every method may do nothing."""
+    """Receives what is going on; every method may do nothing. `trial` tells how many trials of an event are done, `step` how
+    many steps of the trial that runs (of all that run, where several do)."""
 
     def event(self, index: int, events: int, description: str) -> None: ...
     def trial(self, trial: int, trials: int) -> None: ...
@@ -94,6 +95,7 @@ class Workspace(Protocol):
     def due(self, trial: int | None) -> bool: ...
     def save(self, trial: int | None, step: int, tree: Tree, counts: dict) -> None: ...
     def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None: ...
+    def shared(self) -> "Workspace": ...
 
 
 def key_of(seed: int):
@@ -274,6 +276,8 @@ class Context:
     def _sharding(self, axis: str | None):
         import jax
 
+        if self._devices > len(jax.devices()):
+            raise BadInput(f"{self._devices} devices shall share each batch, but there are {len(jax.devices())} here.")
         mesh = jax.make_mesh((self._devices,), ("batch",), devices=jax.devices()[: self._devices])
         return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*([axis] if axis else [])))
 

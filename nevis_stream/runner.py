@@ -162,7 +162,8 @@ class _Run:
                 self._workspace(event).remove()  # a kill may have come just before that
         if self.ledger.complete:
             return self.ledger
-        append_environment(self.path / "environment.jsonl")
+        how = {"executor": repr(self.how.executor), "devices_a_batch": self.how.devices}
+        append_environment(self.path / "environment.jsonl", **how)
         if not self.ledger.records:
             self.ledger.append(self._initialise())
         for event in self.events:

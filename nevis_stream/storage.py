@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from nevis_stream.errors import RunLocked, StorageFull
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TEMPORARY_PREFIX = ".tmp-"
+_ATTEMPTS = 10  # at putting a directory where another process puts the same one
 
 
 @contextlib.contextmanager
@@ -37,6 +39,11 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def _temporary(path: Path) -> Path:
+    """A name beside `path` that no other process or thread takes, and that `remove_leftovers` finds."""
+    return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
+
+
 def _write_synced(path: Path, data: bytes) -> None:
     with open(path, "wb") as file:
         file.write(data)
@@ -47,7 +54,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 def write_file(path: Path, data: bytes) -> None:
     """Writes a whole file: temporary name, sync, rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(TEMPORARY_PREFIX + path.name)
+    temporary = _temporary(path)
     with clear_when_full(path):
         try:
             _write_synced(temporary, data)
@@ -59,22 +66,31 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_directory(path: Path, files: dict[str, bytes]) -> None:
-    """Writes a directory with these files in one step, replacing what stood there."""
+    """Writes a directory with these files in one step, replacing what stood there, even if another process does so too."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(TEMPORARY_PREFIX + path.name)
+    temporary = _temporary(path)
     with clear_when_full(path):
         try:
-            shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             for name, data in files.items():
                 _write_synced(temporary / name, data)
             sync_directory(temporary)
-            shutil.rmtree(path, ignore_errors=True)
-            os.rename(temporary, path)
+            _put(temporary, path)
             sync_directory(path.parent)
         except OSError:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+def _put(temporary: Path, path: Path) -> None:
+    """Puts a directory in the place of another; a second process may be doing the same."""
+    for attempt in range(_ATTEMPTS):
+        shutil.rmtree(path, ignore_errors=True)
+        try:
+            return os.rename(temporary, path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or attempt == _ATTEMPTS - 1:
+                raise
 
 
 def append_line(path: Path, line: str) -> None:
@@ -115,9 +131,9 @@ def remove_leftovers(directory: Path) -> None:
     """Deletes temporary files and directories that a killed process left directly inside `directory`."""
     for path in directory.glob(TEMPORARY_PREFIX + "*"):
         if path.is_dir():
-            shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)
         else:
-            path.unlink()
+            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """What an unfinished train event keeps on disk: its finished trials, and positions inside the running one."""
 
 import re
+import secrets
 import shutil
 import time
 import warnings
@@ -9,7 +10,7 @@ from pathlib import Path
 from nevis_stream import checkpoint
 from nevis_stream.checkpoint import Checkpoint, Tree
 from nevis_stream.errors import DamagedCheckpoint, RunWarning
-from nevis_stream.storage import remove_leftovers
+from nevis_stream.storage import TEMPORARY_PREFIX, remove_leftovers, write_file
 
 _KEPT_POSITIONS = 2
 
@@ -27,6 +28,7 @@ class EventWorkspace:
         self._seconds = seconds
         self._begun = time.monotonic()
         self._last: dict[int | None, float] = {}
+        self._mark: Path | None = None
         if path.exists():
             remove_leftovers(path)
 
@@ -39,7 +41,7 @@ class EventWorkspace:
         """Saves a finished trial's result and FLOPs and drops its positions."""
         checkpoint.write(self._path / f"trial-{trial:03d}", {"result": result}, {"flops": counts})
         for _, path in self._positions(trial):
-            shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)
 
     def due(self, trial: int | None) -> bool:
         """Whether a position is worth saving now; time decides only what is saved, never what is computed."""
@@ -50,7 +52,7 @@ class EventWorkspace:
         path = self._path / f"{_position_prefix(trial)}{step:09d}"
         checkpoint.write(path, {"result": tree}, {"flops": counts})
         for _, old in self._positions(trial)[:-_KEPT_POSITIONS]:
-            shutil.rmtree(old)
+            shutil.rmtree(old, ignore_errors=True)
         self._last[trial] = time.monotonic()
 
     def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None:
@@ -59,8 +61,15 @@ class EventWorkspace:
             read = self._read(path, "the position before it is used")
             if read is not None:
                 return step, *read
-            shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)
         return None
+
+    def shared(self) -> "SharedPositions":
+        """Returns what other processes may use of it, on whatever machine; it can be pickled."""
+        if self._mark is None:
+            self._mark = self._path.absolute() / f"{TEMPORARY_PREFIX}mark-{secrets.token_hex(8)}"
+            write_file(self._mark, b"")
+        return SharedPositions(self._mark, self._seconds)
 
     def remove(self) -> None:
         """Deletes the whole directory."""
@@ -82,6 +91,39 @@ class EventWorkspace:
             if match:
                 found.append((int(match[1]), path))
         return sorted(found)
+
+
+class SharedPositions(EventWorkspace):
+    """Positions of trials that run in other processes, for those that see the run directory; elsewhere none are kept.
+
+    Results are kept by the process that has the run. When that process has left the event, or was killed and the run started
+    again, the mark is gone: a process that was taken for lost and still works then saves nothing more.
+
+    Args:
+      mark: a file in the event's directory; who sees it works on the same file system.
+      seconds: least time between two saved positions.
+    """
+
+    def __init__(self, mark: Path, seconds: float):
+        self._path, self._mark, self._seconds = mark.parent, mark, seconds
+        self._begun, self._last = time.monotonic(), {}
+
+    def __reduce__(self):
+        return SharedPositions, (self._mark, self._seconds)  # a clock is its machine's own
+
+    def finished(self, trial: int) -> None:
+        """Returns None: who has the run has looked."""
+
+    def finish(self, trial: int, result: Tree, counts: dict) -> None:
+        """Does nothing: the result goes to who has the run."""
+
+    def due(self, trial: int | None) -> bool:
+        """Whether a position is worth saving now, and can be."""
+        return super().due(trial) and self._mark.exists()
+
+    def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None:
+        """Returns step, tree and FLOPs of the last sound position of a trial, or None."""
+        return super().restore(trial) if self._mark.exists() else None
 
 
 def _position_prefix(trial: int | None) -> str:

@@ -1,20 +1,24 @@
 """Runs a learner on the toy stream in a process that can kill itself at the n-th operation on files.
 
-python -m tests.kill_target RUN_DIR LEARNER [N]
+python -m tests.kill_target RUN_DIR LEARNER [N [EXECUTOR [OPTIONS]]]
 
-With N, the process counts writes, syncs, renames and removals, and sends itself SIGKILL at the N-th: a write is half done
-then, the others are not begun. It prints how many there were if it lives.
+EXECUTOR is a name of launch.executors, OPTIONS are its own, as JSON. With an N that is not 0, the process counts writes,
+syncs, renames and removals, and sends itself SIGKILL at the N-th: a write is half done then, the others are not begun. It
+prints how many there were if it lives.
 """
 
 import builtins
+import json
 import os
 import shutil
 import signal
 import sys
+import threading
 
 from tests import toy
 
 operations = 0
+lock = threading.Lock()
 
 
 def arm(fatal: int) -> None:
@@ -23,8 +27,10 @@ def arm(fatal: int) -> None:
     def counted(function, half=None):
         def call(*args, **kwargs):
             global operations
-            operations += 1
-            if operations == fatal:
+            with lock:
+                operations += 1
+                last = operations == fatal
+            if last:
                 if half:
                     half(*args)
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -71,9 +77,9 @@ class _Half:
 
 
 def learner(name: str):
-    """The toy learner, or FT-prev with a small MLP: real JAX training that takes a moment."""
-    if name == "toy":
-        return toy.ToyLearner()
+    """The toy learner, the same slowed down, or FT-prev with a small MLP: real JAX training that takes a moment."""
+    if name in ("toy", "slow"):
+        return toy.ToyLearner(seconds=0.25 * (name == "slow"))
     from experiments import run_config
 
     config = run_config.default("ft_prev")
@@ -84,13 +90,15 @@ def learner(name: str):
 
 def main() -> None:
     """Runs; see the module."""
+    from launch import executors
     from nevis_stream.runner import run
 
-    target = learner(sys.argv[2])
+    run_dir, name, fatal, executor, options = (*sys.argv[1:], *("0", "inline", "{}")[len(sys.argv) - 3 :])
+    target, how = learner(name), executors.build(executor, json.loads(options))
     stream = toy.stream()
-    arm(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    arm(int(fatal))
     print("ready", flush=True)
-    run(target, stream, sys.argv[1], seed=3, keep="all", checkpoint_seconds=0)
+    run(target, stream, run_dir, seed=3, keep="all", checkpoint_seconds=0, executor=how)
     print(operations, flush=True)
 
 

@@ -14,13 +14,16 @@ from nevis_stream.ledger import Ledger
 RUNNING = -signal.SIGKILL
 
 
-def command(run_dir, learner, fatal=None):
-    words = [sys.executable, "-m", "tests.kill_target", str(run_dir), learner]
-    return words if fatal is None else [*words, str(fatal)]
+EXECUTORS = ("inline", "threads")
 
 
-def complete(run_dir, learner):
-    done = subprocess.run(command(run_dir, learner), capture_output=True, text=True, check=True)
+def command(run_dir, learner, executor, fatal=0):
+    options = '{"workers": 3}' if executor == "threads" else "{}"
+    return [sys.executable, "-m", "tests.kill_target", str(run_dir), learner, str(fatal), executor, options]
+
+
+def complete(run_dir, learner, executor="inline"):
+    done = subprocess.run(command(run_dir, learner, executor), capture_output=True, text=True, check=True)
     return int(done.stdout.split()[-1]), done.stderr
 
 
@@ -38,16 +41,17 @@ def toy_reference(tmp_path_factory):
     return results(run_dir), operations
 
 
-def test_killed_at_every_kind_of_file_operation(tmp_path, toy_reference):
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_killed_at_every_kind_of_file_operation(tmp_path, toy_reference, executor):
     """One run is killed again and again, every few file operations; then many runs are killed once, anywhere."""
     expected, operations = toy_reference
     assert operations > 300  # the whole machinery is under test, not a corner of it
-    chance = random.Random(0)
+    chance, once = random.Random(0), 30 if executor == "inline" else 10
     often = tmp_path / "often"
     kills = 0
     while True:
         done = subprocess.run(
-            command(often, "toy", chance.randint(5, 60)), capture_output=True, check=False
+            command(often, "toy", executor, chance.randint(5, 60)), capture_output=True, check=False
         )
         if done.returncode == 0:
             break
@@ -56,30 +60,32 @@ def test_killed_at_every_kind_of_file_operation(tmp_path, toy_reference):
         assert kills < 200
     assert kills >= 10
     assert results(often) == expected
-    for number, fatal in enumerate(sorted(chance.sample(range(1, operations), 30))):
+    for number, fatal in enumerate(sorted(chance.sample(range(1, operations), once))):
         run_dir = tmp_path / f"once-{number}"
-        done = subprocess.run(command(run_dir, "toy", fatal), capture_output=True, check=False)
+        done = subprocess.run(command(run_dir, "toy", executor, fatal), capture_output=True, check=False)
         assert done.returncode == RUNNING, f"operation {fatal}: {done.stderr.decode()}"
-        complete(run_dir, "toy")
+        complete(run_dir, "toy", executor)
         assert results(run_dir) == expected, f"killed at operation {fatal}"
         assert not list((run_dir / "checkpoints").glob("*.progress"))
         assert not list(run_dir.rglob(".tmp-*"))
 
 
-def test_killed_at_random_times_while_training(tmp_path, monkeypatch):
-    """FT-prev with real JAX training, killed 25 times at random moments of one run."""
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_killed_at_random_times_while_training(tmp_path, monkeypatch, executor):
+    """FT-prev with real JAX training, killed again and again at random moments of one run."""
+    wanted = 25 if executor == "inline" else 8
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     complete(tmp_path / "warm", "ft_prev")  # fills the compilation cache
-    child = subprocess.Popen(command(tmp_path / "reference", "ft_prev"), stdout=subprocess.PIPE)
+    child = subprocess.Popen(command(tmp_path / "reference", "ft_prev", "inline"), stdout=subprocess.PIPE)
     assert child.stdout.readline() == b"ready\n"
     began = time.monotonic()
     child.communicate()
     seconds = time.monotonic() - began
     chance, kills, run_dir = random.Random(1), 0, tmp_path / "killed"
-    while kills < 25:
+    while kills < wanted:
         child = subprocess.Popen(
-            command(run_dir, "ft_prev"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command(run_dir, "ft_prev", executor), stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         assert child.stdout.readline() == b"ready\n"
         time.sleep(chance.uniform(0, seconds))
@@ -89,5 +95,5 @@ def test_killed_at_random_times_while_training(tmp_path, monkeypatch):
         if Ledger(run_dir).complete:  # it lived long enough: begin another one
             assert results(run_dir) == results(tmp_path / "reference")
             os.rename(run_dir, tmp_path / f"finished-{kills}")
-    complete(run_dir, "ft_prev")
+    complete(run_dir, "ft_prev", executor)
     assert results(run_dir) == results(tmp_path / "reference")

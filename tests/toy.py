@@ -1,6 +1,7 @@
 """Small data sets and learners that the tests share."""
 
 import io
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +60,7 @@ class ToyLearner:
 
     trials: int = 3
     steps: int = 4
+    seconds: float = 0.0  # that a step takes
 
     def init(self, ctx):
         ctx.charge(7)
@@ -74,6 +76,7 @@ class ToyLearner:
             start, total = ctx.restore() or (0, np.zeros(task.num_classes))
             for step in range(start, self.steps):
                 ctx.charge(10 + item)
+                time.sleep(self.seconds)
                 total = (
                     total
                     + np.random.RandomState([ctx.seed & 0xFFFFFFFF, step]).uniform(

@@ -6,7 +6,6 @@ Heads are made with 64, 256, 1024, … outputs, the next that holds the task's c
 their few FLOPs are charged as they are executed.
 """
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from flax import struct
 
 from learners.parts.augmentation import Augmentation, to_unit_range, training_view
 from learners.parts.networks import Head, make_backbone
+from nevis_stream.counted import made_once
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context
 from nevis_stream.task import SINGLE_LABEL
@@ -145,7 +145,7 @@ def optimiser(momentum: float, weight_decay: float) -> optax.GradientTransformat
     )
 
 
-@functools.cache
+@made_once
 def initialise_program(network: Network, outputs: int):
     """Returns f(words uint32[4]) → variables: {"params": {"backbone", "head"}, "batch_stats"}.
 
@@ -172,7 +172,7 @@ def begin(variables: Mapping[str, Any]) -> dict[str, Any]:
     return dict(variables) | {"momentum": still, "loss_sum": np.float32(0), "finite_steps": np.int32(0)}
 
 
-@functools.cache
+@made_once
 def step_program(
     network: Network, outputs: int, augment: Augmentation, momentum: float, decay: float, helpers: tuple[int, ...] = ()
 ):
@@ -221,7 +221,7 @@ def step_program(
     return step
 
 
-@functools.cache
+@made_once
 def probabilities_program(network: Network, outputs: int):
     """Returns f(variables, images uint8[b, r, r, 3], shape) → float32[b, outputs] probabilities."""
     head = Head(outputs)

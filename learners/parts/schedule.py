@@ -1,11 +1,12 @@
 """Batch size and learning-rate schedule of the paper."""
 
-import functools
 import math
 
 import jax
 import numpy as np
 import optax
+
+from nevis_stream.counted import made_once
 
 FINAL_RATE = 1e-8
 
@@ -35,7 +36,7 @@ def cosine_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
     return np.where(rising, peak * shape, FINAL_RATE + (peak - FINAL_RATE) * shape).astype(np.float32)
 
 
-@functools.cache
+@made_once
 def _shape(steps: int, warmup: int) -> np.ndarray:
     """The schedule with peak 1 and end 0, compiled once for all trials."""
     if steps == 0:

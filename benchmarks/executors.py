@@ -1,0 +1,73 @@
+"""How much faster trials run side by side: four trials a task of the budget tiny on the embedded stream, by each executor.
+
+  python -m benchmarks.executors [--repeats=2] [--executors=inline,threads,ray]
+
+Runs of the executors alternate in one process, programs are compiled and workers started before. A ratio is the seconds of all
+train events with `inline` over those with the executor, of the same repeat; beside it the lowest and highest ratio of a task.
+"""
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+from benchmarks.machine import describe
+from experiments import run_config
+from launch import entry, executors
+from nevis_stream.runner import run
+from nevis_stream.stream import load_stream
+
+TRIALS = 4
+
+
+def learner(steps: int | None = None):
+    """Indep at the budget tiny with four trials."""
+    config = run_config.default("indep")
+    config.budget, config.search.trials = "tiny", TRIALS
+    if steps is not None:
+        config.train.update(steps=steps, validate_every=steps)
+    return run_config.build(run_config.resolve(config))
+
+
+def seconds(run_dir: str) -> list[float]:
+    """Returns the wall-clock seconds of each train event."""
+    rows = [json.loads(line) for line in (Path(run_dir) / "timing.jsonl").read_text().splitlines()]
+    return [row["seconds"] for row in rows if row["kind"] == "train"]
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--executors", default="inline,threads")
+    arguments = parser.parse_args()
+    entry.use_compilation_cache()
+    stream, names = load_stream("pico"), arguments.executors.split(",")
+    built = {name: executors.build(name) for name in names}
+    times: dict[str, list[list[float]]] = {name: [] for name in names}
+    ledgers = set()
+    with tempfile.TemporaryDirectory() as directory:
+        for name in names:
+            run(learner(steps=2), stream, f"{directory}/warm-{name}", executor=built[name])
+        for repeat in range(arguments.repeats):
+            for name in names:
+                ledger = run(learner(), stream, f"{directory}/{name}-{repeat}", executor=built[name])
+                ledgers.add(ledger.path.read_bytes())
+                times[name].append(seconds(f"{directory}/{name}-{repeat}"))
+    print(
+        f"{describe()}; pico, {len(stream.tasks)} tasks, {TRIALS} trials a task, budget tiny, n = {arguments.repeats}; "
+        f"ledgers {'equal byte for byte' if len(ledgers) == 1 else 'NOT equal'}.\n"
+    )
+    print("| executor | seconds of training | times faster than inline | of single tasks |\n|---|---|---|---|")
+    for name in names:
+        totals = [sum(one) for one in times[name]]
+        ratios = [sum(a) / sum(b) for a, b in zip(times["inline"], times[name], strict=True)]
+        tasks = [x / y for a, b in zip(times["inline"], times[name], strict=True) for x, y in zip(a, b, strict=True)]
+        print(
+            f"| {name} | {', '.join(f'{total:.1f}' for total in totals)} | {', '.join(f'{ratio:.2f}' for ratio in ratios)} "
+            f"| {min(tasks):.2f}–{max(tasks):.2f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

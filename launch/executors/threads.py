@@ -1,0 +1,64 @@
+"""Trials side by side in threads of this process.
+
+XLA lets go of the interpreter while it computes. A step of a small network keeps one core busy, so several cores train as
+many trials; one large network keeps all cores busy by itself.
+"""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+from launch.side_by_side import SideBySide
+from nevis_stream.environment import cores
+from nevis_stream.errors import BadInput
+from nevis_stream.executor import Result, Trial
+
+
+class _Abandoned(Exception):
+    """Ends a trial after another one has failed."""
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Runs trials side by side in threads.
+
+    Attributes:
+      workers: how many at the same time; None: one for each core.
+    """
+
+    workers: int | None = None
+
+    def __post_init__(self):
+        if self.workers is not None and self.workers < 1:
+            raise BadInput(f"executor 'threads': workers={self.workers}; it must be 1 or more.")
+
+    def run(self, trials: Sequence[Trial], progress: Any) -> list[Result]:
+        """Runs them; the first exception ends the others at their next report of progress, and is raised."""
+        together, failed = SideBySide(progress, trials), threading.Event()
+
+        def check() -> None:
+            if failed.is_set():
+                raise _Abandoned
+
+        def work(trial: Trial) -> Result:
+            check()
+            result = trial.run(together.of(trial, check))
+            together.ended(trial)
+            return result
+
+        with ThreadPoolExecutor(min(self.workers or cores(), len(trials)), "trial") as pool:
+            jobs = [pool.submit(work, trial) for trial in trials]
+            try:
+                for job in as_completed(jobs):
+                    job.result()
+            except BaseException:  # Ctrl-C too
+                failed.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+        return [job.result() for job in jobs]
+
+
+NAME = "threads"
+EXECUTOR = Threads

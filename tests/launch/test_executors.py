@@ -1,0 +1,342 @@
+"""One suite for every executor of the registry: whoever runs the trials, the run is the same."""
+
+import functools
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import psutil
+import pytest
+
+from launch import executors
+from launch.side_by_side import SideBySide
+from learners.parts.baseline import Baseline
+from learners.parts.fit import Recipe
+from learners.parts.initialisation import FromPrevious, FromRandom
+from learners.parts.model import Network
+from learners.parts.search import BayesianSearch, RandomSearch
+from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, RunWarning
+from nevis_stream.learner import Context, Silent
+from nevis_stream.runner import run
+from nevis_stream.workspace import EventWorkspace
+from tests import toy
+
+ROOT = Path(__file__).resolve().parents[2]
+SPACE = {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.1)}
+RECIPE = Recipe(Network("mlp", (("hidden", (16,)),), resolution=8), steps=10, validate_every=5)
+LEARNERS = {
+    "toy": toy.ToyLearner(),
+    "random": Baseline(FromPrevious(), RandomSearch(3, SPACE), RECIPE),
+    "sequential": Baseline(FromRandom(), BayesianSearch(4, SPACE), RECIPE),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_folders(tmp_path_factory):
+    """Workers of Ray find the environment of their driver; a cluster that a test started ends with this module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NEVIS_STREAM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+    if "ray" in sys.modules:
+        sys.modules["ray"].shutdown()
+
+
+def built(name):
+    if name == "ray" and importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed: pip install ray")
+    return executors.build(name, {"workers": 2} if name == "threads" else {})
+
+
+@pytest.fixture(params=executors.names())
+def executor(request):
+    return built(request.param)
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    """Ledgers of runs with trials one after the other."""
+
+    @functools.cache
+    def of(name):
+        return run(LEARNERS[name], toy.stream(), tmp_path_factory.mktemp(name), seed=1).path.read_bytes()
+
+    return of
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_ledger_is_the_same(tmp_path, executor, references, name):
+    ledger = run(LEARNERS[name], toy.stream(), tmp_path, seed=1, executor=executor, checkpoint_seconds=0)
+    assert ledger.path.read_bytes() == references(name)
+    assert json.loads((tmp_path / "environment.jsonl").read_text())["executor"] == repr(executor)
+
+
+@dataclass(frozen=True)
+class Failing(toy.ToyLearner):
+    """The third trial of the second task fails after the others while a file is there; every trial leaves a line."""
+
+    folder: str = ""
+
+    def train(self, task, state, ctx):
+        folder, plain = Path(self.folder), ctx.map
+
+        def mapped(function, items):
+            def trial(ctx, item):
+                with open(folder / "trials", "a") as file:
+                    file.write(f"{task.task_id} {item}\n")
+                if task.task_id == "beta" and item == 2 and (folder / "fail").exists():
+                    await_that(lambda: len(list((folder / "run" / "checkpoints").glob("*beta.progress/trial-00[01]"))) == 2)
+                    raise LearnerFault("the disk of the third trial burns")
+                return function(ctx, item)
+
+            return plain(trial, items)
+
+        ctx.map = mapped
+        return super().train(task, state, ctx)
+
+
+def await_that(condition, seconds=60):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_finished_trials_are_kept_when_one_fails(tmp_path, executor):
+    learner, ledgers = Failing(folder=str(tmp_path)), []
+    for how in (None, executor):
+        path = tmp_path / ("run" if how else "reference")
+        if how:
+            (tmp_path / "fail").touch()
+            with pytest.raises(LearnerFault, match="the disk of the third trial burns") as raised:
+                run(learner, toy.stream(), path, executor=how)
+            assert type(raised.value) is LearnerFault
+            (tmp_path / "fail").unlink()
+        ledgers.append(run(learner, toy.stream(), path, executor=how).path.read_bytes())
+        ran = (tmp_path / "trials").read_text().splitlines()
+        (tmp_path / "trials").unlink()
+    assert ledgers[0] == ledgers[1]
+    assert sorted(line for line in ran if "beta" in line) == ["beta 0", "beta 1", "beta 2", "beta 2"]
+
+
+class Odd(Exception):
+    """No error of the project's."""
+
+
+def fails_or_goes_on(ctx, item):
+    if item == 0:
+        raise Odd("seven")
+    for step in range(3000):
+        time.sleep(0.01)
+        ctx.progress(step, 3000)
+
+
+def context(executor, workspace=None, progress=None):
+    return Context(path=("test",), phase="train", executor=executor, workspace=workspace, progress=progress)
+
+
+def test_an_error_ends_the_other_trials_and_is_raised_as_it_is(executor):
+    begin = time.monotonic()
+    with pytest.raises(Odd, match="^seven") as raised:
+        context(executor).map(fails_or_goes_on, [0, 1, 2])
+    assert type(raised.value) is Odd
+    assert time.monotonic() - begin < 25  # of the 30 s that the others would take; mostly the start of Ray
+    if type(executor).__name__ == "RayTasks":
+        assert "in fails_or_goes_on" in raised.value.__notes__[0]  # the worker's traceback
+
+
+def numbered(ctx, item):
+    ctx.charge(item)
+    if item == 1:
+        import warnings
+
+        warnings.warn("one is odd", RunWarning, stacklevel=1)
+    return {"trial": ctx.trial, "item": item}
+
+
+def test_order_costs_and_warnings_are_kept(executor):
+    ctx = context(executor)
+    with pytest.warns(RunWarning, match="one is odd"):
+        first = ctx.map(numbered, [5, 1, 3])
+    second = ctx.map(numbered, [7])
+    assert first + second == [{"trial": i, "item": item} for i, item in enumerate([5, 1, 3, 7])]
+    assert ctx.meter.counts() == {"train": {"0": 5, "1": 1, "2": 3, "3": 7}}
+    assert ctx.map(numbered, []) == []
+
+
+class Heard(Silent):
+    """Remembers what it was told; wants to be told one thing at a time."""
+
+    def __init__(self):
+        self.trials, self.steps, self._busy = [], [], threading.Lock()
+
+    def trial(self, trial, trials):
+        assert self._busy.acquire(blocking=False)
+        self.trials.append((trial, trials))
+        self._busy.release()
+
+    def step(self, step, steps):
+        assert self._busy.acquire(blocking=False)
+        self.steps.append((step, steps))
+        self._busy.release()
+
+
+def test_progress_tells_how_many_trials_are_done(executor):
+    heard = Heard()
+    ctx = context(executor, progress=heard)
+    ctx.map(numbered, [2, 4])
+    ctx.map(numbered, [6])
+    assert {(0, 2), (1, 2), (2, 3)} <= set(heard.trials)
+    assert [done for done, _ in heard.trials] == sorted(done for done, _ in heard.trials)
+
+
+def test_steps_of_trials_that_run_together_add_up():
+    heard, found = Heard(), []
+
+    class Catching:
+        def run(self, trials, progress):
+            found.extend(trials)
+            return [trial.run() for trial in trials]
+
+    context(Catching()).map(numbered, [2, 4])
+    together = SideBySide(heard, found)
+    one, two = map(together.of, found)
+    one.step(3, 10)
+    two.step(1, 10)
+    together.ended(found[0])
+    two.step(2, 10)
+    assert heard.steps == [(3, 10), (4, 20), (2, 10)]
+    assert heard.trials == [(0, 2), (1, 2)]
+
+
+def test_unknown_names_and_options_are_told():
+    with pytest.raises(BadInput, match=r"unknown executor 'thread'. Did you mean 'threads'\? Valid: inline, ray, threads"):
+        executors.build("thread")
+    with pytest.raises(BadInput, match=r"executor 'threads': unknown option 'cpus_per_trial'.* Valid: workers"):
+        executors.build("threads", {"cpus_per_trial": 2})
+    with pytest.raises(BadInput, match="workers=0; it must be 1 or more"):
+        executors.build("threads", {"workers": 0})
+    with pytest.raises(BadInput, match="gpus_per_trial=-1; it must be 0 or more"):
+        executors.build("ray", {"gpus_per_trial": -1})
+
+
+def test_without_ray_it_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(NevisStreamError, match=r"pip install ray .*`cluster`"):
+        context(executors.build("ray")).map(numbered, [1])
+
+
+def test_threads_compile_each_program_once(tmp_path):
+    """Counted by JAX itself: three trials at once want the same new programs at the same moment."""
+    compiled = []
+    network = Network("mlp", (("hidden", (23,)),), resolution=8)  # no other test has compiled this one
+    learner = Baseline(FromRandom(), RandomSearch(3, SPACE), Recipe(network, 10, 5))
+    run(LEARNERS["random"], toy.stream(), tmp_path / "warm")  # compiles JAX's own small helpers
+
+    def listener(event, seconds, **facts):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(facts.get("fun_name"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Baseline, "init", lambda self, ctx: {})  # which compiles them before
+        jax.monitoring.register_event_duration_secs_listener(listener)
+        try:
+            run(learner, toy.stream(), tmp_path / "run", executor=executors.build("threads", {"workers": 3}))
+        finally:
+            jax.monitoring.unregister_event_duration_listener(listener)
+    for program in ("initialise", "step", "probabilities"):
+        assert sum(program in name for name in compiled) == 1, compiled
+
+
+# -- Ray: what is lost comes back ----------------------------------------------------------------------------------------
+
+
+def dies_once(ctx, item):
+    saved = ctx.restore()
+    if saved is None:
+        ctx.charge(5)
+        ctx.checkpoint(3, lambda: {"value": item})
+        os.kill(os.getpid(), signal.SIGKILL)
+    ctx.charge(2)
+    return {"step": saved[0], "value": saved[1]["value"]}
+
+
+def test_a_trial_whose_worker_dies_goes_on_from_its_position(tmp_path):
+    ctx = context(built("ray"), EventWorkspace(tmp_path / "event", 0))
+    assert ctx.map(dies_once, [7, 8]) == [{"step": 3, "value": 7}, {"step": 3, "value": 8}]
+    assert ctx.meter.counts() == {"train": {"0": 7, "1": 7}}
+    assert sorted(path.name for path in (tmp_path / "event").glob("[!.]*")) == ["trial-000", "trial-001"]
+
+
+def dies(ctx, item):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_trial_that_is_lost_again_and_again_is_told():
+    built("ray")
+    with pytest.raises(NevisStreamError, match="trial 0 was lost 2 times with its process or machine"):
+        context(executors.build("ray", {"max_retries": 1})).map(dies, [0])
+
+
+def test_a_trial_that_has_room_nowhere_is_told():
+    built("ray")
+    with pytest.raises(BadInput, match=r"1 CPU and 3 GPU, which no machine has .*Lower --cpus_per_trial or --gpus_per_trial"):
+        context(executors.build("ray", {"gpus_per_trial": 3})).map(numbered, [0])
+
+
+@pytest.fixture
+def cluster():
+    """Two nodes on this machine, which know nothing of Ray in this process."""
+    built("ray")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster
+
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    second = nodes.add_node(num_cpus=2)
+    yield nodes, second
+    nodes.shutdown()
+
+
+def drive(run_dir, executor, **options):
+    words = [sys.executable, "-m", "tests.kill_target", str(run_dir), "slow", "0", executor, json.dumps(options)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def positions(run_dir, task):
+    return list((run_dir / "checkpoints").glob(f"*{task}.progress/trial-*.step-*"))
+
+
+def working(node):
+    """Processes of a node that run a trial now."""
+    raylet = next(info.process.pid for info in node.all_processes["raylet"])
+    return [child for child in psutil.Process(raylet).children() if "_run_trial" in " ".join(child.cmdline())]
+
+
+@pytest.mark.slow
+def test_workers_nodes_and_the_driver_may_be_killed(tmp_path, cluster):
+    """In one run: a worker's process is killed, then the driver, then (started again) a whole node is lost."""
+    nodes, second = cluster
+    reference = drive(tmp_path / "reference", "threads", workers=3)
+    driver = drive(tmp_path / "run", "ray", ray_address=nodes.address)
+    await_that(lambda: positions(tmp_path / "run", "alpha") and working(second))
+    working(second)[0].kill()
+    await_that(lambda: positions(tmp_path / "run", "beta"))
+    driver.kill()
+    driver.communicate()
+    driver = drive(tmp_path / "run", "ray", ray_address=nodes.address)
+    await_that(lambda: positions(tmp_path / "run", "gamma"))
+    nodes.remove_node(second, allow_graceful=False)
+    _, told = driver.communicate(timeout=120)
+    assert driver.returncode == 0, told
+    assert reference.wait(60) == 0
+    ledgers = [(tmp_path / name / "ledger.jsonl").read_bytes() for name in ("reference", "run")]
+    assert ledgers[0] == ledgers[1]
+    assert len((tmp_path / "run" / "environment.jsonl").read_text().splitlines()) == 2
+    assert not list((tmp_path / "run" / "checkpoints").glob("*.progress"))
