@@ -2,7 +2,8 @@
 
   python -m launch.data prepare --stream=local25
   for learner in indep ft_prev ft_dynamic; do python -m launch.run --config=experiments/configs/$learner.py \\
-      --config.stream=local25 --config.budget=small --seeds=3 --run_dir=runs/local25/$learner; done
+      --config.stream=local25 --config.budget=small --config.search.trials=2 --config.train.steps=480 \\
+      --config.train.validate_every=120 --seeds=3 --run_dir=runs/local25/$learner; done
   python -m benchmarks.local25 runs/local25
 
 Prints a table of the complete runs below a folder (LEARNER/seed-N), and paired bootstrap intervals over tasks and seeds of the
@@ -15,12 +16,15 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.machine import describe
+from nevis_stream.datasets.sources import shared_directory
 from nevis_stream.ledger import Ledger
 
 SAMPLES = 10_000
-PHASES = ("train", "select", "validate", "predict")
+PHASES = ("pretrain", "train", "select", "validate", "predict")
+PUBLISHED = {"indep": "indep", "ft_prev": "ft_previous", "ft_dynamic": "ft_dynamic_knn", "mt": "mt"}
 
 
 def errors(ledger: Ledger) -> dict[str, float]:
@@ -81,6 +85,23 @@ def main() -> None:
             f"| {one} − {other} ({len(seeds)} seeds) | {differences.mean():+.4f} | {low:+.4f} to {high:+.4f} | "
             f"{int((mean < 0).sum())} / {int((mean > 0).sum())} |"
         )
+    per_task(runs, [record["task_id"] for record in some.of_kind("predict")])
+
+
+def per_task(runs: dict[str, dict[str, Ledger]], tasks: list[str]) -> None:
+    """Prints every task's mean error of each learner, and beside it the paper's where the published values are present."""
+    file = shared_directory() / "reference" / "nevis_results.csv"
+    published = pd.read_csv(file).set_index("canonical_id") if file.is_file() else pd.DataFrame()
+    learners = [name for name in PUBLISHED if name in runs] + sorted(name for name in runs if name not in PUBLISHED)
+    means = {name: pd.DataFrame([errors(ledger) for ledger in runs[name].values()]).mean() for name in learners}
+    paper = [name for name in learners if name in PUBLISHED and len(published)]
+    print(f"\n| task | {' | '.join(learners)} | {' | '.join(f'paper: {name}' for name in paper)} |")
+    print("|---|" + "---:|" * (len(learners) + len(paper)))
+    for task in tasks:
+        cells = [f"{means[name][task]:.3f}" for name in learners]
+        known = task in published.index
+        cells += [f"{1 - published.loc[task, PUBLISHED[name]] / 100:.3f}" if known else "-" for name in paper]
+        print(f"| {task} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
