@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -29,6 +30,18 @@ def test_write_directory_replaces_in_one_step(tmp_path):
     write_directory(tmp_path / "a", {"x": b"1", "y": b"2"})
     write_directory(tmp_path / "a", {"x": b"3"})
     assert {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()} == {"x": b"3"}
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_two_may_write_the_same_directory(tmp_path):
+    def write(content):
+        for _ in range(40):
+            write_directory(tmp_path / "a", {"x": content, "y": content})
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, [b"1", b"2"]))
+    found = {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()}
+    assert found in ({"x": b"1", "y": b"1"}, {"x": b"2", "y": b"2"})
     assert os.listdir(tmp_path) == ["a"]
 
 

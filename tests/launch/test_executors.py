@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -34,8 +35,7 @@ SPACE = {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.1)}
 RECIPE = Recipe(Network("mlp", (("hidden", (16,)),), resolution=8), steps=10, validate_every=5)
 LEARNERS = {
     "toy": toy.ToyLearner(),
-    "random": Baseline(FromPrevious(), RandomSearch(3, SPACE), RECIPE),
-    "sequential": Baseline(FromRandom(), BayesianSearch(4, SPACE), RECIPE),
+    "baseline": Baseline(FromPrevious(), BayesianSearch(4, SPACE), RECIPE),  # two maps a task: three trials, then one
 }
 
 
@@ -238,7 +238,7 @@ def test_threads_compile_each_program_once(tmp_path):
     compiled = []
     network = Network("mlp", (("hidden", (23,)),), resolution=8)  # no other test has compiled this one
     learner = Baseline(FromRandom(), RandomSearch(3, SPACE), Recipe(network, 10, 5))
-    run(LEARNERS["random"], toy.stream(), tmp_path / "warm")  # compiles JAX's own small helpers
+    run(LEARNERS["baseline"], toy.stream(), tmp_path / "warm")  # compiles JAX's own small helpers
 
     def listener(event, seconds, **facts):
         if event == "/jax/core/compile/backend_compile_duration":
@@ -273,6 +273,18 @@ def test_a_trial_whose_worker_dies_goes_on_from_its_position(tmp_path):
     assert ctx.map(dies_once, [7, 8]) == [{"step": 3, "value": 7}, {"step": 3, "value": 8}]
     assert ctx.meter.counts() == {"train": {"0": 7, "1": 7}}
     assert sorted(path.name for path in (tmp_path / "event").glob("[!.]*")) == ["trial-000", "trial-001"]
+
+
+def test_a_process_that_was_taken_for_lost_writes_nothing_more(tmp_path):
+    workspace = EventWorkspace(tmp_path / "event", 0)
+    elsewhere = pickle.loads(pickle.dumps(workspace.shared()))
+    assert elsewhere.due(4) and elsewhere.restore(4) is None
+    elsewhere.save(4, 30, {"value": 1}, {"train": {"4": 5}})
+    elsewhere.finish(4, {"value": 2}, {})
+    assert workspace.finished(4) is None
+    assert workspace.restore(4) == elsewhere.restore(4) == (30, {"value": 1}, {"train": {"4": 5}})
+    EventWorkspace(tmp_path / "event", 0)  # the run was killed and started again
+    assert not elsewhere.due(4) and elsewhere.restore(4) is None
 
 
 def dies(ctx, item):
