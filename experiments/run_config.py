@@ -166,6 +166,8 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
         if value not in valid:
             raise BadInput(unknown(what, value, valid))
     check_keep(resolved.keep)
+    if resolved.pretrained.path:
+        _bring(resolved)
     named = [section for section in ("network", "other_network") if resolved[section].name is not None]
     for section, values in BUDGETS[resolved.budget].items():
         for name, value in values.items():
@@ -175,20 +177,25 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
                 resolved[section][name] = value
     _check(resolved)
     resolved.label = resolved.label or resolved.learner
-    if resolved.pretrained.path:
-        _bring(resolved)
     return resolved
 
 
 def _bring(config: ml_collections.ConfigDict) -> None:
-    """Fills in what the file of pre-trained weights says of itself: its digest and cost, and a stand-in's name in the label."""
+    """Fills in what the file of pre-trained weights says of itself: digest, cost, a stand-in's name in the label, the network.
+
+    A network that the config names stays; it is compared when the weights are loaded.
+    """
     path = Path(config.pretrained.path)
     facts = weights.read_facts(path)
     config.pretrained = {"path": str(path), "digest": weights.digest(path)} | {
         name: getattr(facts, name) for name in ("flops", "trained_on", "stand_in")
     }
+    if config.network.name is None:
+        options = {name: tuple(v) if isinstance(v, list) else v for name, v in facts.network["options"].items()}
+        config.network.update(name=facts.network["name"], **options)
+        config.network.resolution = config.network.resolution or facts.network["resolution"]
     if facts.stand_in and "stand-in" not in config.label:
-        config.label += f" (stand-in: pre-trained on {facts.trained_on}, not {facts.stand_in})"
+        config.label = f"{config.label or config.learner} (stand-in: pre-trained on {facts.trained_on}, not {facts.stand_in})"
 
 
 def _check(config: ml_collections.ConfigDict) -> None:

@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import threading
+from pathlib import Path
 
 from tests import toy
 
@@ -76,16 +77,41 @@ class _Half:
         return self._file.__exit__(*exception)
 
 
-def learner(name: str):
-    """The toy learner, the same slowed down, or FT-prev with a small MLP: real JAX training that takes a moment."""
+def learner(name: str, weights_file: Path):
+    """The toy learner, the same slowed down, or one of the paper's with a small MLP: real JAX training that takes a moment.
+
+    Behind its name may stand "+ensemble", "+halving" or "+frozen". Those that start from weights find some in `weights_file`.
+    """
     if name in ("toy", "slow"):
         return toy.ToyLearner(seconds=0.25 * (name == "slow"))
     from experiments import run_config
 
-    config = run_config.default("ft_prev")
+    base, _, variant = name.partition("+")
+    config = run_config.default(base)
     config.network.update(name="mlp", hidden=(16,), resolution=8)
-    config.train.update(steps=60, validate_every=10)
+    config.train.update(steps=60, validate_every=10, frozen=variant == "frozen")
+    config.ensemble = 2 if variant == "ensemble" else 1
+    if variant == "halving":
+        config.search.update(pruning="halving", trials=4)
+    if base == "bhpo":
+        config.search.update(method="bayesian", trials=5, space="large", batch=(8, 16))
+        config.other_network.update(name="mlp", hidden=(8,))
+    if base.startswith("pt_"):
+        _write_weights(weights_file)
+        config.pretrained.path = str(weights_file)
     return run_config.build(run_config.resolve(config))
+
+
+def _write_weights(file: Path) -> None:
+    import numpy as np
+
+    from learners.parts import weights
+    from learners.parts.model import Network, initialise_program
+    from nevis_stream.storage import write_file
+
+    network = Network("mlp", (("hidden", (16,)),), 8)
+    drawn = initialise_program(network, 64)(np.arange(4, dtype=np.uint32))
+    write_file(file, weights.encode(drawn, weights.Facts(weights.describe(network), "nothing", 1000)))
 
 
 def main() -> None:
@@ -94,7 +120,7 @@ def main() -> None:
     from nevis_stream.runner import run
 
     run_dir, name, fatal, executor, options = (*sys.argv[1:], *("0", "inline", "{}")[len(sys.argv) - 3 :])
-    target, how = learner(name), executors.build(executor, json.loads(options))
+    target, how = learner(name, Path(run_dir).parent / "weights.safetensors"), executors.build(executor, json.loads(options))
     stream = toy.stream()
     arm(int(fatal))
     print("ready", flush=True)

@@ -73,27 +73,39 @@ def test_killed_at_every_kind_of_file_operation(tmp_path, toy_reference, executo
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_killed_at_random_times_while_training(tmp_path, monkeypatch, executor):
     """FT-prev with real JAX training, killed again and again at random moments of one run."""
-    wanted = 25 if executor == "inline" else 8
+    kill_at_random(tmp_path, monkeypatch, "ft_prev", executor, 25 if executor == "inline" else 8)
+
+
+VARIANTS = ("indep+halving", "indep+frozen", "ft_dynamic", "ft_static", "mt+ensemble", "bhpo", "pt_isup+halving", "pt_ft")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("learner", VARIANTS)
+def test_every_learner_survives_kills_under_each_executor(tmp_path, monkeypatch, learner, executor):
+    """SIGKILL and SIGTERM in turn at random moments."""
+    kill_at_random(tmp_path, monkeypatch, learner, executor, 6, (signal.SIGKILL, signal.SIGTERM))
+
+
+def kill_at_random(tmp_path, monkeypatch, learner, executor, wanted, signals=(signal.SIGKILL,)):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-    complete(tmp_path / "warm", "ft_prev")  # fills the compilation cache
-    child = subprocess.Popen(command(tmp_path / "reference", "ft_prev", "inline"), stdout=subprocess.PIPE)
+    complete(tmp_path / "warm", learner)  # fills the compilation cache
+    child = subprocess.Popen(command(tmp_path / "reference", learner, "inline"), stdout=subprocess.PIPE)
     assert child.stdout.readline() == b"ready\n"
     began = time.monotonic()
     child.communicate()
     seconds = time.monotonic() - began
     chance, kills, run_dir = random.Random(1), 0, tmp_path / "killed"
     while kills < wanted:
-        child = subprocess.Popen(
-            command(run_dir, "ft_prev", executor), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        child = subprocess.Popen(command(run_dir, learner, executor), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert child.stdout.readline() == b"ready\n"
         time.sleep(chance.uniform(0, seconds))
-        child.send_signal(signal.SIGKILL)
+        child.send_signal(signals[kills % len(signals)])
         child.communicate()
         kills += 1
         if Ledger(run_dir).complete:  # it lived long enough: begin another one
             assert results(run_dir) == results(tmp_path / "reference")
             os.rename(run_dir, tmp_path / f"finished-{kills}")
-    complete(run_dir, "ft_prev", executor)
+    complete(run_dir, learner, executor)
     assert results(run_dir) == results(tmp_path / "reference")

@@ -113,6 +113,14 @@ def test_a_stand_in_shows_in_the_ledger_and_another_file_is_another_config(file,
         run_config.build(run_config.resolve(run_config.default("pt_ft")))
 
 
+def test_the_network_is_that_of_the_weights_unless_the_config_names_one(file):
+    made = run_config.default("pt_isup")
+    made.pretrained.path = str(file)
+    assert run_config.build(run_config.resolve(made)).recipe.network == NETWORK
+    made.network.update(name="mlp", hidden=(4,))
+    assert run_config.build(run_config.resolve(made)).recipe.network.name == "mlp"
+
+
 def test_pre_training_on_several_tasks_learns_each_and_says_what_it_cost(tmp_path):
     stream, out = toy.stream(), tmp_path / "w.safetensors"
     facts = pretraining.pretrain(config(), stream, ["meta_train"], out, "something large")
