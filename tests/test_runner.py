@@ -242,7 +242,7 @@ def test_map_without_positions_gives_the_same(reference, tmp_path):
 
 def test_config_and_stream_files(reference):
     config = json.loads((reference.run_dir / "config.json").read_text())
-    assert config["options"] == {"steps": 4, "trials": 3}
+    assert config["options"] == {"seconds": 0.0, "steps": 4, "trials": 3}
     assert config["config_hash"] == reference.header["config_hash"]
     assert (reference.run_dir / "stream.csv").read_text() == toy.stream().csv
     assert "seconds" not in reference.path.read_text()
