@@ -73,7 +73,7 @@ def test_killed_at_every_kind_of_file_operation(tmp_path, toy_reference, executo
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_killed_at_random_times_while_training(tmp_path, monkeypatch, executor):
     """FT-prev with real JAX training, killed again and again at random moments of one run."""
-    kill_at_random(tmp_path, monkeypatch, "ft_prev", executor, 25 if executor == "inline" else 8)
+    kill_at_random(tmp_path, monkeypatch, "ft_prev", executor, 12 if executor == "inline" else 5)
 
 
 VARIANTS = ("indep+halving", "indep+frozen", "ft_dynamic", "ft_static", "mt+ensemble", "bhpo", "pt_isup+halving", "pt_ft")
