@@ -1,5 +1,6 @@
 """Batches for a training loop: resident on the device when they fit there, fetched one step ahead when they do not."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from nevis_stream.task import TaskView
 MODES = ("host", "resident", "ahead")
 _SHARE = 0.25  # of the device's memory, for the pictures of one data set
 _kept: dict[int, tuple[np.ndarray, jax.Array]] = {}  # the pictures that are resident now, by the identity of their array
+_lock = threading.Lock()
 
 
 class Batches:
@@ -98,19 +100,26 @@ class Feed:
 
 
 def _mode(size: int) -> str:
+    """Returns how pictures of so many bytes are fed."""
+    memory = _memory()
+    return "host" if memory is None else "resident" if size <= _SHARE * memory else "ahead"
+
+
+def _memory() -> int | None:
+    """Returns the bytes of the device's own memory; None where it shares the host's."""
     device = jax.local_devices()[0]
-    if device.platform == "cpu":
-        return "host"
-    memory = (device.memory_stats() or {}).get("bytes_limit", 0)
-    return "resident" if size <= _SHARE * memory else "ahead"
+    return None if device.platform == "cpu" else (device.memory_stats() or {}).get("bytes_limit", 0)
 
 
 _take = jax.jit(lambda pictures, picked: jnp.take(pictures, picked, axis=0))
 
 
 def _resident(pictures: np.ndarray) -> jax.Array:
-    """Returns the pictures on the device; those of other data sets make room."""
-    if id(pictures) not in _kept:
-        _kept.clear()
-        _kept[id(pictures)] = pictures, jax.device_put(np.asarray(pictures))
-    return _kept[id(pictures)][1]
+    """Returns the pictures on the device; the oldest ones make room when together they take more than twice the share."""
+    with _lock:
+        if id(pictures) not in _kept:
+            room = 2 * _SHARE * (_memory() or np.inf)
+            while _kept and pictures.nbytes + sum(array.nbytes for _, array in _kept.values()) > room:
+                del _kept[next(iter(_kept))]
+            _kept[id(pictures)] = pictures, jax.device_put(np.asarray(pictures))
+        return _kept[id(pictures)][1]
