@@ -8,10 +8,8 @@ import dataclasses
 import functools
 import hashlib
 import json
-import os
 import re
 import shutil
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream import checkpoint, compilations, outcomes
+from nevis_stream import checkpoint, outcomes, timing
 from nevis_stream.checkpoint import Checkpoint, Tree
+from nevis_stream.description import describe
 from nevis_stream.environment import append_environment
 from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning, unknown
 from nevis_stream.executor import Executor, Inline
 from nevis_stream.learner import Context, Learner, Predictor, Progress, Silent, State
 from nevis_stream.ledger import SCHEMA, Ledger, encode
-from nevis_stream.storage import append_line, exclusive, remove_leftovers, write_file
+from nevis_stream.storage import exclusive, remove_leftovers, write_file
 from nevis_stream.stream import Event, Stream, load_stream
 from nevis_stream.task import LabelledImages, TaskView
 from nevis_stream.thumbnails import write_thumbnails
@@ -91,7 +90,7 @@ def run(
     stream = load_stream(stream) if isinstance(stream, str) else stream
     events = stream.events(protocol)
     path = Path(run_dir)
-    resolved = (_describe(learner) if config is None else dict(config)) | {
+    resolved = (describe(learner) if config is None else dict(config)) | {
         "stream": stream.name,
         "stream_digest": stream.digest,
         "protocol": protocol,
@@ -101,22 +100,6 @@ def run(
     with exclusive(path / "lock"):
         how = _How(checkpoint_seconds, progress or Silent(), executor or Inline(), devices)
         return _Run(learner, stream, events, path, resolved, how).go()
-
-
-def _describe(learner: Learner) -> dict[str, Any]:
-    """Returns a JSON description of a learner that was given without a config; arrays stand as their sha256."""
-
-    def describe(value: Any) -> str:
-        if hasattr(value, "__array__"):
-            array = np.ascontiguousarray(value)
-            return f"{array.dtype}{list(array.shape)} sha256 {hashlib.sha256(array.tobytes()).hexdigest()}"
-        raise BadInput(
-            f"learner {type(learner).__name__}: an attribute of type {type(value).__name__} has no JSON description, so the "
-            "run could not be told from others. Give run(…, config={…}) with the values that matter."
-        )
-
-    values = dataclasses.asdict(learner) if dataclasses.is_dataclass(learner) else dict(vars(learner))
-    return {"learner": type(learner).__name__, "options": json.loads(json.dumps(values, default=describe))}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,12 +154,12 @@ class _Run:
                 continue
             verb = "train on" if event.kind == "train" else f"predict {event.split} of"
             self.progress.event(event.index, len(self.events), f"{verb} {event.task.task_id}")
-            begun = self._clocks()
+            begun = timing.clocks()
             record = self._recorded(event) if event.kind == "train" else self._predict(event)
             self.ledger.append(record)
             self._workspace(event).remove()
             self._forget(event)
-            self._time(event, begun)
+            timing.append(self.path / "timing.jsonl", event.index, event.kind, event.task.task_id, begun)
             if event.kind == "predict":
                 self.progress.result(f"{event.task.year} {event.task.task_id}: {_summary(record)}")
         self.ledger.append({"kind": "end", "events": len(self.events)})
@@ -379,22 +362,6 @@ class _Run:
 
     def _fault(self, task_id: str, what: str) -> LearnerFault:
         return LearnerFault(f"learner {type(self.learner).__name__}, task {task_id!r}: {what}.")
-
-    @staticmethod
-    def _clocks() -> dict[str, float]:
-        """What is timed: wall clock, CPU time of this process, and what XLA compiled."""
-        count, seconds = compilations.so_far()
-        return {
-            "seconds": time.perf_counter(),
-            "cpu_seconds": time.process_time(),
-            "compilations": count,
-            "compilation_seconds": seconds,
-        }
-
-    def _time(self, event: Event, begun: Mapping[str, float]) -> None:
-        row = {"event": event.index, "kind": event.kind, "task_id": event.task.task_id, "pid": os.getpid()}
-        passed = {name: round(now - begun[name], 4) for name, now in self._clocks().items()}
-        append_line(self.path / "timing.jsonl", encode(row | passed))
 
     def _write_once(self, name: str, text: str) -> None:
         """Writes a file of the run's identity, or refuses a directory that holds another run."""
