@@ -31,7 +31,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "network": _CPU_NETWORK,
         "other_network": _OTHER_CPU_NETWORK,
         "augmentation": {"min_area": 0.5},
-        "select": {"train_cap": 500, "dev_cap": 250, "margin": 2.0},
+        "select": {"train_cap": 500, "dev_cap": 250, "margin": 4.0},
     },
     "small": {
         "search": _CPU_SEARCH | {"trials": 4},
@@ -39,7 +39,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
         "network": _CPU_NETWORK,
         "other_network": _OTHER_CPU_NETWORK,
         "augmentation": {"min_area": 0.5},
-        "select": {"train_cap": 500, "dev_cap": 250, "margin": 2.0},
+        "select": {"train_cap": 500, "dev_cap": 250, "margin": 4.0},
     },
     # Appendix C of NEVIS'22.
     "cheap": {
