@@ -278,7 +278,7 @@ class Context:
 
         if self._devices > len(jax.devices()):
             raise BadInput(f"{self._devices} devices shall share each batch, but there are {len(jax.devices())} here.")
-        mesh = jax.make_mesh((self._devices,), ("batch",), devices=jax.devices()[: self._devices])
+        mesh = jax.sharding.Mesh(np.asarray(jax.devices()[: self._devices]), ("batch",))
         return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*([axis] if axis else [])))
 
     def checkpoint(self, step: int, tree: Callable[[], Tree]) -> None:
