@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 help:
 	@echo "make demo      run two learners through the embedded stream and write the report"
 	@echo "make test      run the tests"
-	@echo "make test-all  run the slow tests too"
+	@echo "make test-all  run the slow tests too, those of Ray among them (which it installs)"
 	@echo "make lint      ruff"
 	@echo "make clean     remove the environment and the demo's runs"
 
@@ -28,6 +28,7 @@ test: environment
 	$(BIN)/python -m pytest
 
 test-all: environment
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cluster]'
 	$(BIN)/python -m pytest -m ''
 
 lint: environment
