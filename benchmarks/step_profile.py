@@ -18,7 +18,8 @@ from learners.parts.fit import Recipe
 from learners.parts.model import TaskShape, begin, initialise_program
 
 _KINDS = (
-    ("convolution", re.compile(r"conv")),
+    ("convolutions and reductions in XLA's YNN library", re.compile(r"ynn")),
+    ("convolutions elsewhere", re.compile(r"conv")),
     ("matrix product (crops, head, small maps)", re.compile(r"dot|gemm|matmul")),
     ("max-pooling", re.compile(r"reduce-window|select-and-scatter")),
     ("copies, padding, transposition", re.compile(r"copy|pad|transpose|concatenate|slice|bitcast|broadcast")),
