@@ -16,6 +16,7 @@ import safetensors.numpy
 
 from experiments import run_config
 from learners.parts import layouts, weights
+from learners.parts.baseline import Baseline
 from learners.parts.joint import fit_jointly
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.learner import Context, Progress
@@ -75,7 +76,7 @@ def pretrain(
     Raises:
       BadInput: unknown tasks, or no trial that did not diverge.
     """
-    learner = run_config.build(config)
+    learner = _learner(config)
     chosen = views(stream, tasks)
     told = f"{', '.join(task.task_id for task in chosen)} (stream {stream.name})"
     if list(tasks) == [META_TRAIN]:
@@ -117,11 +118,18 @@ def import_weights(
     Raises:
       BadInput: an unreadable file, an unknown layout, or an array that does not fit; the message names it.
     """
-    network = run_config.build(config).recipe.network
+    network = _learner(config).recipe.network
     variables = layouts.convert(_arrays(file), layout, network.backbone())
     facts = weights.Facts(weights.describe(network), trained_on, flops, stand_in)
     write_file(out, weights.encode(variables, facts))
     return facts
+
+
+def _learner(config: ml_collections.ConfigDict) -> Baseline:
+    learner = run_config.build(config)
+    if not isinstance(learner, Baseline):
+        raise BadInput(f"learner {config.learner} has no network to pre-train; take --config=experiments/configs/indep.py.")
+    return learner
 
 
 def _arrays(file: Path) -> dict[str, np.ndarray]:
