@@ -24,6 +24,7 @@ from nevis_stream.counted import counted
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.learner import Context
 from nevis_stream.runner import run
+from nevis_stream.stream import Stream
 from tests import toy
 
 NETWORK = Network("mlp", (("hidden", (16,)),), resolution=8)
@@ -235,6 +236,27 @@ def test_nothing_is_left_to_compile_when_the_first_task_comes(tmp_path):
     named = {name for name in before if any(word in name for word in ("step", "probabilities", "initialise"))}
     assert len(named) == 3, before
     assert all(compiled.count(name) == 1 for name in named), compiled
+
+
+def test_sixteen_trials_on_each_of_ten_tasks_compile_three_programs_once(tmp_path):
+    """With heads of one size, whatever the classes; counted by JAX itself."""
+    network = Network("mlp", (("hidden", (21,)),), resolution=8)  # no other test has compiled this one
+    search = RandomSearch(16, {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.3)})
+    datasets = [toy.blobs(f"task_{number}", classes=2 + number % 5, seed=number) for number in range(10)]
+    stream, compiled = Stream.from_datasets("ten", datasets, list(range(2000, 2010)), meta_test=2), []
+
+    def listener(event, seconds, **facts):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(facts.get("fun_name"))
+
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    try:
+        ledger = run(Baseline(FromRandom(), search, Recipe(network, 2, 1)), stream, tmp_path)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listener)
+    assert sum(len(record["trials"]) for record in ledger.of_kind("train")) == 160
+    for word in ("initialise", "step", "probabilities"):
+        assert sum(word in name for name in compiled) == 1, compiled
 
 
 def test_one_compilation_an_architecture_not_one_a_trial_or_task(tmp_path):
