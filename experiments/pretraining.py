@@ -7,6 +7,7 @@ is charged for it once (phase `pretrain` of its ledger's first record).
 import functools
 import hashlib
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -97,7 +98,7 @@ def pretrain(
         write_file(out, weights.encode(best["variables"], facts))
         record = {"trials": [result["info"] for result in results], "flops": ctx.meter.counts(), "chosen": best["info"]}
         write_file(out.with_name(f"{out.name}.json"), json.dumps(record, indent=1, sort_keys=True).encode())
-        workspace.remove()
+    shutil.rmtree(folder)
     return facts
 
 
