@@ -106,7 +106,13 @@ def test_a_signal_stops_it_and_the_same_command_goes_on(small_stream, tmp_path, 
     words = [FT, f"--config.stream={small_stream}", "--config.network.name=mlp", "--config.network.hidden=(8,)"]
     words += ["--config.train.steps=30000", "--config.train.validate_every=50", "--checkpoint_seconds=0"]
     command = [sys.executable, "-m", "launch.run", *words, f"--run_dir={tmp_path / 'r'}"]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs are born deaf to it
+    )
     progress = tmp_path / "r" / "checkpoints" / "0000-one.progress"
     until = time.monotonic() + 120
     while not progress.exists():
