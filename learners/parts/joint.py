@@ -70,42 +70,46 @@ def fit_jointly(ctx: Context, hyper: Mapping[str, Any], *, tasks: Sequence[TaskV
         errors = look(carry, heads)
         curve = [[0, None, rounded(float(np.mean(list(errors.values()))))]]
         best = {"step": 0, "error": math.inf, "errors": errors, "variables": _copy(carry)}
-    done, diverged = start, False
-    for index in range(start, recipe.steps):
-        number = int(drawn[index])
-        head, momentum = heads[number]
-        carry = carry | {
-            "params": {"backbone": carry["params"]["backbone"], "head": head},
-            "momentum": {"backbone": carry["momentum"]["backbone"], "head": momentum},
-        }
-        batch = feeds[number](int(turns[number][index]))
-        carry = steps[number](
-            carry, batch.stored, batch.sizes, batch.target, key, np.int32(index), rates[index], smoothing, batch.shape
-        )
-        heads[number] = carry["params"]["head"], carry["momentum"]["head"]
-        done = index + 1
-        if done % recipe.validate_every and done != recipe.steps:
-            continue
-        ctx.progress(done, recipe.steps)
-        if int(carry["finite_steps"]) < done:
-            diverged = int(carry["finite_steps"])
-            warnings.warn(
-                f"trial {ctx.trial}: the loss was not finite at step {diverged + 1} of {recipe.steps} (learning rate "
-                f"{hyper['learning_rate']:.3g}); it ends.",
-                RunWarning,
-                stacklevel=2,
+    carry, done, diverged = ctx.replicate(carry), start, False
+    try:
+        for index in range(start, recipe.steps):
+            number = int(drawn[index])
+            head, momentum = heads[number]
+            carry = carry | {
+                "params": {"backbone": carry["params"]["backbone"], "head": head},
+                "momentum": {"backbone": carry["momentum"]["backbone"], "head": momentum},
+            }
+            batch = feeds[number](int(turns[number][index]))
+            carry = steps[number](
+                carry, batch.stored, batch.sizes, batch.target, key, np.int32(index), rates[index], smoothing, batch.shape
             )
-            break
-        errors = look(carry, heads)
-        error = float(np.mean(list(errors.values())))
-        curve.append([done, rounded(float(carry["loss_sum"]) / (done - curve[-1][0])), rounded(error)])
-        carry["loss_sum"] = np.float32(0)
-        if error <= best["error"]:
-            best = {"step": done, "error": error, "errors": errors, "variables": _copy(carry)}
-        ctx.checkpoint(
-            done,
-            lambda: {"carry": carry, "heads": [list(pair) for pair in heads], "best": best, "curve": curve},  # noqa: B023
-        )
+            heads[number] = carry["params"]["head"], carry["momentum"]["head"]
+            done = index + 1
+            if done % recipe.validate_every and done != recipe.steps:
+                continue
+            ctx.progress(done, recipe.steps)
+            if int(carry["finite_steps"]) < done:
+                diverged = int(carry["finite_steps"])
+                warnings.warn(
+                    f"trial {ctx.trial}: the loss was not finite at step {diverged + 1} of {recipe.steps} (learning rate "
+                    f"{hyper['learning_rate']:.3g}); it ends.",
+                    RunWarning,
+                    stacklevel=2,
+                )
+                break
+            errors = look(carry, heads)
+            error = float(np.mean(list(errors.values())))
+            curve.append([done, rounded(float(carry["loss_sum"]) / (done - curve[-1][0])), rounded(error)])
+            carry["loss_sum"] = np.float32(0)
+            if error <= best["error"]:
+                best = {"step": done, "error": error, "errors": errors, "variables": _copy(carry)}
+            ctx.checkpoint(
+                done,
+                lambda: {"carry": carry, "heads": [list(pair) for pair in heads], "best": best, "curve": curve},  # noqa: B023
+            )
+    finally:
+        for feed in feeds:
+            feed.close()
     return {
         "variables": best["variables"],
         "step": best["step"],
