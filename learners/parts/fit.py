@@ -166,15 +166,8 @@ def fit(
             if done % recipe.validate_every and done != recipe.steps:
                 continue
             ctx.progress(done, recipe.steps)
-            if int(carry["finite_steps"]) < done:
-                diverged = int(carry["finite_steps"])
-                warnings.warn(
-                    f"task {task.task_id!r}, trial {ctx.trial}: the loss was not finite at step {diverged + 1} of "
-                    f"{recipe.steps} (learning rate {hyper['learning_rate']:.3g}); it ends, its parameters of step "
-                    f"{best['step']} are kept.",
-                    RunWarning,
-                    stacklevel=2,
-                )
+            diverged = diverged_at(carry, done, recipe, hyper, f"task {task.task_id!r}, trial {ctx.trial}", best["step"])
+            if diverged is not False:
                 break
             error = look(carry)
             curve.append([done, rounded(float(carry["loss_sum"]) / (done - curve[-1][0])), rounded(error)])
@@ -199,6 +192,22 @@ def fit(
     if done < recipe.steps and diverged is False:
         result["position"] = {"seed": seed, "step": done, "carry": to_host(carry), "best": best, "curve": curve}
     return result
+
+
+def diverged_at(
+    carry: Mapping[str, Any], done: int, recipe: Recipe, hyper: Mapping[str, Any], who: str, kept: int
+) -> int | bool:
+    """Returns after how many of the `done` steps the loss stopped being finite, with a warning; False where it did not."""
+    finite = int(carry["finite_steps"])
+    if finite >= done:
+        return False
+    warnings.warn(
+        f"{who}: the loss was not finite at step {finite + 1} of {recipe.steps} (learning rate "
+        f"{hyper['learning_rate']:.3g}); it ends, its parameters of step {kept} are kept.",
+        RunWarning,
+        stacklevel=3,
+    )
+    return finite
 
 
 def look_at_dev(ctx: Context, task: TaskView, network: Network, carry: Mapping[str, Any]) -> float:

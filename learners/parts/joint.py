@@ -5,7 +5,6 @@ a batch of it; backbone and momentum are shared, heads are not. The programs are
 """
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,11 +12,10 @@ import jax
 import numpy as np
 
 from learners.parts.feed import Feed
-from learners.parts.fit import Recipe, look_at_dev, rounded
+from learners.parts.fit import Recipe, diverged_at, look_at_dev, rounded
 from learners.parts.model import begin, head_size, initialise_program
 from learners.parts.schedule import SCHEDULES
 from nevis_stream.checkpoint import Tree, to_host
-from nevis_stream.errors import RunWarning
 from nevis_stream.learner import Context
 from nevis_stream.task import TaskView
 
@@ -88,14 +86,8 @@ def fit_jointly(ctx: Context, hyper: Mapping[str, Any], *, tasks: Sequence[TaskV
             if done % recipe.validate_every and done != recipe.steps:
                 continue
             ctx.progress(done, recipe.steps)
-            if int(carry["finite_steps"]) < done:
-                diverged = int(carry["finite_steps"])
-                warnings.warn(
-                    f"trial {ctx.trial}: the loss was not finite at step {diverged + 1} of {recipe.steps} (learning rate "
-                    f"{hyper['learning_rate']:.3g}); it ends.",
-                    RunWarning,
-                    stacklevel=2,
-                )
+            diverged = diverged_at(carry, done, recipe, hyper, f"pre-training, trial {ctx.trial}", best["step"])
+            if diverged is not False:
                 break
             errors = look(carry, heads)
             error = float(np.mean(list(errors.values())))
