@@ -14,7 +14,8 @@ BOXES = "[...document.querySelectorAll({!r})].map((e) => e.getBoundingClientRect
 # Height of a letter, in pixels, of every text that is shown: figures scale theirs.
 SMALLEST = """Math.min(...[...document.querySelectorAll('svg text, p, td, th, li, a, dd, figcaption')]
   .filter((e) => e.getBoundingClientRect().height > 0 && e.textContent.trim())
-  .map((e) => parseFloat(getComputedStyle(e).fontSize) * (e.getScreenCTM ? Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b) : 1)))"""
+  .map((e) => [parseFloat(getComputedStyle(e).fontSize), e.getScreenCTM?.() ?? {a: 1, b: 0}])
+  .map(([size, scale]) => size * Math.hypot(scale.a, scale.b)))"""
 # Text against what lies behind it, as the guidelines for readable pages count it.
 CONTRAST = """(() => {
   const light = (text) => text.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
