@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream import checkpoint, outcomes, timing
+from nevis_stream import checkpoint, mistakes, outcomes, timing
 from nevis_stream.checkpoint import Checkpoint, Tree
 from nevis_stream.datasets.images import Images
 from nevis_stream.description import describe
@@ -299,7 +299,12 @@ class _Run:
             if complaint:
                 raise self._fault(task.task_id, f"predict {complaint}")
             file = f"outcomes/{event.index:04d}-{task.task_id}-{event.split}-trial-{trial:03d}.npz"
-            scores = outcomes.write(self.path / file, samples, task.kind, np.asarray(probabilities, np.float32))
+            probabilities = np.asarray(probabilities, np.float32)
+            scores = outcomes.write(self.path / file, samples, task.kind, probabilities)
+            if trial == trained["chosen"]:
+                facts = {"task_id": task.task_id, "split": event.split, "predictor_id": ids[trial]}
+                names = self.stream.dataset(task).class_names
+                mistakes.write(self.path / "thumbnails", facts, samples, task.kind, probabilities, names)
             answer = {"trial": trial, "predictor_id": ids[trial], "outcomes": file, "flops": ctx.meter.counts()}
             answers.append(answer | scores)
         return {
