@@ -20,11 +20,11 @@ from nevis_stream.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
 COLUMNS = {"indep": "indep", "ft_prev": "ft_previous", "ft_dynamic": "ft_dynamic_knn", "mt": "mt"}
-# What the paper's table gives, recomputed apart from this code.
+# What the paper's table gives, recomputed in decimals apart from this code; FT-prev over 77 rows is 0.247349.
 AVERAGES = {
     "27 meta-test": (0.3037, 0.2950, 0.2704, 0.2694),
     "26 printed under meta-test": (0.2817, 0.2731, 0.2481, 0.2466),
-    "77 meta-train": (0.2659, 0.2474, 0.2183, 0.2205),
+    "77 meta-train": (0.2659, 0.2473, 0.2183, 0.2205),
     "78 printed under meta-train": (0.2737, 0.2553, 0.2264, 0.2287),
     "104": (0.2757, 0.2597, 0.2318, 0.2332),
 }
