@@ -9,8 +9,8 @@ base_t + effect_t + noise_ts + shift_s, of method B the same without effect, wit
           104 tasks of NEVIS'22, Appendix N (skewed: a few tasks gain much); "skewed" (log-normal), "heavy" (Student's t with 3
           degrees of freedom) and "normal", each with standard deviation 5 points; "none": the two methods are equal.
   noise   of a run on one task: standard deviation 1.6 points, more on some tasks (log-normal, sigma 0.6).
-  shift   of a whole run, shared by its tasks: standard deviation 0, 0.3 or 1 point. 1.6 points of noise over 27 tasks alone give
-          a mean error with standard deviation 0.3 points, as published for Indep over 3 seeds; a shift comes on top.
+  shift   of a whole run, shared by its tasks: standard deviation 0, 0.3 or 1 point. 1.6 points of noise over 27 tasks alone
+          give a mean error with standard deviation 0.3 points, as published for Indep over 3 seeds; a shift comes on top.
 """
 
 import argparse

@@ -99,10 +99,10 @@ def per_task(runs: Sequence[Run]) -> pd.DataFrame:
         for task_id, task in tasks.items():
             found = results.get(task_id, [])
             if split not in {result["split"] for result in found}:
-                found = [*found, _absent(run, split)]
+                found = [*found, _absent(run, task_id, split)]
             judged = task["meta_split"] == judged_part
             rows += [_row(run, task, judged and r["split"] == split, r) for r in found]
-    return pd.DataFrame(rows, columns=list(PER_TASK))
+    return pd.DataFrame(rows, columns=list(PER_TASK)).astype({"n": "Int64"})
 
 
 def _tasks(runs: Sequence[Run]) -> dict[str, dict]:
@@ -113,8 +113,9 @@ def _tasks(runs: Sequence[Run]) -> dict[str, dict]:
     return dict(sorted(tasks.items(), key=lambda item: (item[1]["order"], item[0])))
 
 
-def _absent(run: Run, split: str) -> dict[str, Any]:
-    status, reason = "missing", f"not predicted on {split}"
+def _absent(run: Run, task_id: str, split: str) -> dict[str, Any]:
+    reasons = run.header.get("left_out", {})
+    status, reason = "missing", reasons.get(task_id, f"not predicted on {split}")
     if not run.ledger.complete:
         status, reason = "partial", unfinished(run.ledger)
     return {"split": split, "n": 0, "status": status, "reason": reason}

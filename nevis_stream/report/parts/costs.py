@@ -9,6 +9,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from nevis_stream.analysis.costs import PARTS, TaskCost, costs_by_task
+from nevis_stream.analysis.points import costs_unknown
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, spread
 from nevis_stream.report import svg
@@ -61,16 +62,20 @@ def html(section: Section) -> Markup:
             f"{name}-along", title, lambda wide: cumulative_plot(drawn, section.styles, wide)
         )
     values = {"methods": methods, "columns": _columns(methods), "bars": bars, "along": along}
+    unknown = {group.label: costs_unknown(group.runs[0].ledger) for group in section.groups}
+    values["unknown"] = [f"{label}: {reason}" for label, reason in unknown.items() if reason]
     legend = [(section.styles[method.label], f"{method.label} (n = {method.n})") for method in drawn]
     return render("parts/costs.html", section=section, legend=legend, **values)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `costs`, every run's FLOPs by part, and `costs_by_task`, as exact integers; of an unfinished run those so far."""
+    """Returns `costs`, every run's FLOPs by part, and `costs_by_task`, as exact integers; of an unfinished run those so far, of a
+    run whose costs are not known none.
+    """
     names = ("learner", "budget", "seed")
-    heads = [{name: run.header[name] for name in names} | {"run": run.name} for run in section.runs]
     rows, by_task = [], []
-    for run, head in zip(section.runs, heads, strict=True):
+    for run in (run for run in section.runs if not costs_unknown(run.ledger)):
+        head = {name: run.header[name] for name in names} | {"run": run.name}
         status = {"status": "ok" if run.ledger.complete else "partial"}
         costs = costs_by_task(run.ledger)
         total = sum(sum(cost.flops.values()) for cost in costs)
@@ -93,7 +98,7 @@ def figures(section: Section) -> dict[str, Figure]:
 
 
 def _methods(section: Section) -> list[MethodCost]:
-    return [_method(group) for group in section.groups]
+    return [_method(group) for group in section.groups if not costs_unknown(group.runs[0].ledger)]
 
 
 def _method(group: SeedGroup) -> MethodCost:
