@@ -1,4 +1,4 @@
-"""Tables of runs as data frames: points, every task's errors, regret."""
+"""Tables of runs as data frames: points, every task's errors, regret, learning curves."""
 
 import math
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from nevis_stream.analysis.curves import learning_curves
 from nevis_stream.analysis.judged import JUDGED
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.regret import reference_of, regret
@@ -103,6 +104,17 @@ def per_task(runs: Sequence[Run]) -> pd.DataFrame:
             judged = task["meta_split"] == judged_part
             rows += [_row(run, task, judged and r["split"] == split, r) for r in found]
     return pd.DataFrame(rows, columns=list(PER_TASK)).astype({"n": "Int64"})
+
+
+def curves(runs: Sequence[Run]) -> pd.DataFrame:
+    """Returns one row for every point of every run's learning curves: task_id, step, dev_error of the chosen trial."""
+    rows = [
+        (*(run.header[name] for name in _RUN), run.name, task, step, error)
+        for run in runs
+        for task, points in learning_curves(run.ledger).items()
+        for step, error in points
+    ]
+    return pd.DataFrame(rows, columns=[*_RUN, "run", "task_id", "step", "dev_error"])
 
 
 def _tasks(runs: Sequence[Run]) -> dict[str, dict]:
