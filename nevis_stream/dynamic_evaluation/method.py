@@ -1,0 +1,150 @@
+"""What every method of dynamic evaluation shares: outcomes, the way to ask for them, estimates, and the two-step interface.
+
+A matrix of outcomes is uint8: 1 = the model is right on the sample, 0 = it is wrong, 255 = nobody knows.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from nevis_stream.errors import BadInput
+
+UNKNOWN = 255
+
+Ask = Callable[[np.ndarray], np.ndarray]
+"""int64[m, b], b samples for each of m new models, none twice over all calls -> uint8[m, b], their outcomes."""
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What a method says of m new models on n samples.
+
+    Args:
+      probabilities: float32[m, n], P(correct); an observed cell is exactly 0 or 1.
+      outcomes: uint8[m, n], predicted 0 or 1; an observed cell keeps what was observed.
+      observed: bool[m, n], which cells were asked.
+      accuracy: float64[m], estimate of the mean over all n samples; need not be the mean of `outcomes`.
+      low, high: float64[m], 95% interval of the accuracy; NaN where the method has none.
+    """
+
+    probabilities: np.ndarray
+    outcomes: np.ndarray
+    observed: np.ndarray
+    accuracy: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class Evaluator(Protocol):
+    """A method that has seen the known models."""
+
+    def evaluate(self, ask: Ask, models: int, budget: int, key) -> Estimates:
+        """Evaluates new models, all in one batch.
+
+        Args:
+          ask: where the outcomes come from.
+          models: how many new models there are.
+          budget: samples asked of each model.
+          key: a JAX key, the only source of randomness.
+        """
+
+
+class Method(Protocol):
+    """A way to evaluate new models on few samples; `name` is what users call it by."""
+
+    name: str
+
+    def fit(self, known: np.ndarray, groups: Sequence[str] | None, key) -> Evaluator:
+        """Learns from the known models, once for all new ones.
+
+        Args:
+          known: uint8[m0, n] of 0, 1 and 255.
+          groups: the known models' groups (checkpoints of one training run are one), or None.
+          key: a JAX key.
+        """
+
+
+def generator(key) -> np.random.Generator:
+    """Returns NumPy's generator for a JAX key: the same key gives the same numbers on every machine."""
+    import jax
+
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+
+
+def check_outcomes(known: np.ndarray) -> np.ndarray:
+    """Returns the matrix unchanged if it is one of outcomes.
+
+    Raises:
+      BadInput: not uint8[m, n] of 0, 1 and 255, or empty.
+    """
+    known = np.asarray(known)
+    if known.ndim != 2 or known.dtype != np.uint8 or not known.size:
+        raise BadInput(f"a matrix of outcomes is uint8[models, samples], not empty; this is {known.dtype}{list(known.shape)}.")
+    counts = [np.count_nonzero(known == value) for value in (0, 1, UNKNOWN)]
+    if sum(counts) != known.size:
+        strange = sorted({*np.unique(known).tolist()} - {0, 1, UNKNOWN})
+        raise BadInput(f"outcomes are 0 (wrong), 1 (right) or {UNKNOWN} (unknown); this matrix also holds {strange[:5]}.")
+    return known
+
+
+def check_budget(budget: int, samples: int) -> int:
+    """Returns the budget unchanged if 1 ≤ budget ≤ samples.
+
+    Raises:
+      BadInput: it is not.
+    """
+    if not 1 <= budget <= samples:
+        raise BadInput(f"a budget of {budget} samples a model: it must lie between 1 and the number of samples, {samples}.")
+    return int(budget)
+
+
+class MatrixOracle:
+    """An `Ask` that reads the new models' outcomes from a matrix and keeps account of what was asked.
+
+    Args:
+      truth: uint8[m, n] of 0, 1 and 255.
+
+    Attributes:
+      asked: bool[m, n], the cells that were read.
+      counts: int64[m], how many for each model.
+    """
+
+    def __init__(self, truth: np.ndarray):
+        self.truth = check_outcomes(truth)
+        self.asked = np.zeros(self.truth.shape, bool)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """int64[m]: how many samples were asked of each model."""
+        return self.asked.sum(axis=1)
+
+    def __call__(self, samples: np.ndarray) -> np.ndarray:
+        """Returns uint8[m, b], the outcomes of samples int64[m, b].
+
+        Raises:
+          BadInput: an index out of range or asked before, or a cell that the matrix does not know.
+        """
+        samples = np.asarray(samples)
+        models, n = self.truth.shape
+        if samples.ndim != 2 or len(samples) != models or not np.issubdtype(samples.dtype, np.integer):
+            raise BadInput(f"asked for {samples.dtype}{list(samples.shape)}; it must be int64[{models}, b], a row a model.")
+        if samples.size and not 0 <= samples.min() <= samples.max() < n:
+            raise BadInput(f"asked for sample {samples.min()} or {samples.max()}; there are {n}.")
+        rows = np.arange(models)[:, None]
+        ordered = np.sort(samples, axis=1)
+        repeated = self.asked[rows, samples].any() or (ordered[:, 1:] == ordered[:, :-1]).any()
+        if repeated:
+            raise BadInput("a sample was asked twice of one model; each evaluation costs, so none may be repeated.")
+        outcomes = self.truth[rows, samples]
+        if (outcomes == UNKNOWN).any():
+            model, column = np.argwhere(outcomes == UNKNOWN)[0]
+            raise BadInput(f"asked for model {model} on sample {samples[model, column]}, which this matrix does not know.")
+        self.asked[rows, samples] = True
+        return outcomes
+
+
+def matrix_oracle(truth: np.ndarray) -> MatrixOracle:
+    """Returns an `Ask` that reads outcomes from truth, uint8[m, n]."""
+    return MatrixOracle(truth)
