@@ -1,7 +1,7 @@
-"""Writes report.html and its tables (csv) from run directories.
+"""Writes report.html and its tables (csv, LaTeX) from run directories; --figures adds each figure as PNG and PDF.
 
   python -m launch.report runs/a runs/b --out=report
-  python -m launch.report runs/* --out=report
+  python -m launch.report runs/* --out=report --figures
 
 The page is one file that opens without network. Incomplete runs have no point, damaged ones are left out, runs of another
 stream get a section of their own: the page says so of each.
@@ -13,7 +13,8 @@ from absl import flags
 
 from launch import entry
 
-_OUT = flags.DEFINE_string("out", "report", "Directory for report.html and the csv tables.")
+_OUT = flags.DEFINE_string("out", "report", "Directory for report.html and the tables.")
+_FIGURES = flags.DEFINE_bool("figures", False, "Write every figure as PNG and PDF too, under OUT/figures.")
 
 
 def main(argv):
@@ -22,7 +23,7 @@ def main(argv):
         entry.fail("name at least one run directory: python -m launch.report runs/a runs/b --out=report")
     from nevis_stream.report.build import write_report
 
-    print(write_report([Path(name) for name in argv], Path(_OUT.value)))
+    print(write_report([Path(name) for name in argv], Path(_OUT.value), _FIGURES.value))
 
 
 if __name__ == "__main__":

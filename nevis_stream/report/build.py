@@ -1,23 +1,33 @@
-"""The report: one page and four csv files out of run directories."""
+"""The report: one page, and the tables and figures beside it, out of run directories."""
 
 import base64
 import hashlib
-from collections.abc import Iterable
-from importlib.resources import files
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 
-from nevis_stream.analysis.runs import group_by_stream, read_runs
+from nevis_stream.analysis.runs import LeftOut, group_by_stream, read_runs
 from nevis_stream.errors import BadInput
-from nevis_stream.report import notation
-from nevis_stream.report.exports import write_exports, write_text
+from nevis_stream.report.exports import write_figures, write_tables
+from nevis_stream.report.parts import PARTS
 from nevis_stream.report.section import Section
+from nevis_stream.report.templates import render, resource
+from nevis_stream.storage import write_file
 
 
-def write_report(run_dirs: Iterable[str | Path], out: str | Path) -> Path:
-    """Writes report.html, points.csv, per_task.csv, regret.csv and phases.csv.
+@dataclass(frozen=True)
+class Chapter:
+    """A part of the page with its text; `anchor` is where the navigation leads."""
+
+    anchor: str
+    title: str
+    html: Markup
+
+
+def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool = False) -> Path:
+    """Writes report.html, and beside it each part's tables (NAME.csv, latex/NAME.tex).
 
     The page needs no network and no other file. Runs of different streams or protocols stand in
     sections of their own; what cannot be used is listed with its reason.
@@ -25,6 +35,7 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path) -> Path:
     Args:
       run_dirs: run directories, finished or not.
       out: directory of the report; made if missing, its files replaced.
+      figures: write the figures too (figures/NAME.png and .pdf).
 
     Returns:
       The path of report.html.
@@ -41,34 +52,35 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path) -> Path:
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
+    except (FileExistsError, NotADirectoryError):
         raise BadInput(f"{out}: not a directory; give a directory for the report.") from None
-    write_exports(sections, out)
+    written = write_tables(sections, out)
+    if figures:
+        written += write_figures(sections, out)
     page = out / "report.html"
-    write_text(page, _page(sections, left_out))
+    write_file(page, _page(sections, left_out, written).encode())
     return page
 
 
-def _page(sections: list[Section], left_out: list) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("nevis_stream.report", "."),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    script = _resource("sort.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template("page.html").render(
-        sections=sections,
+def _page(sections: Sequence[Section], left_out: Sequence[LeftOut], written: Sequence[str]) -> str:
+    script = resource("sort.js")
+    return render(
+        "page.html",
+        chapters=[(section, _chapters(section)) for section in sections],
         left_out=left_out,
         total_runs=sum(len(section.runs) for section in sections),
-        notation=notation,
-        style=Markup(_resource("style.css")),
+        streams=", ".join(dict.fromkeys(section.header["stream"] for section in sections)),
+        written=sorted(written),
+        style=Markup(resource("style.css")),
         script=Markup(script),
-        script_hash=digest,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 
-def _resource(name: str) -> str:
-    return (files("nevis_stream.report") / name).read_text(encoding="utf-8")
+def _chapters(section: Section) -> list[Chapter]:
+    told = [(part, part.html(section)) for part in PARTS]
+    return [
+        Chapter(f"{part.__name__.rpartition('.')[2].replace('_', '-')}-of-{section.number}", part.TITLE, html)
+        for part, html in told
+        if html is not None
+    ]

@@ -1,41 +1,80 @@
-"""The numbers of a report as csv files, one row a fact, every value with full precision."""
+"""Files beside the page: every part's tables as csv and LaTeX, its figures as PNG and PDF."""
 
-import os
-from collections.abc import Callable, Sequence
+import io
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import matplotlib
 import pandas as pd
+from matplotlib.figure import Figure
 
-from nevis_stream.analysis import tables
+from nevis_stream.report import palette, svg
+from nevis_stream.report.latex import latex_table
+from nevis_stream.report.parts import PARTS
 from nevis_stream.report.section import Section
+from nevis_stream.storage import write_file
 
 _IDENTITY = ("stream", "stream_digest", "protocol")
-_FILES: dict[str, Callable[[Section], pd.DataFrame]] = {
-    "points.csv": lambda section: tables.points(section.methods),
-    "per_task.csv": lambda section: tables.per_task(section.runs),
-    "regret.csv": lambda section: tables.regrets(section.runs),
-    "phases.csv": lambda section: tables.phases(section.runs),
-}
+_DOTS_PER_INCH = 200
 
 
-def write_exports(sections: Sequence[Section], out: Path) -> None:
-    """Writes points.csv, per_task.csv, regret.csv and phases.csv, each row with its stream.
+def write_tables(sections: Sequence[Section], out: Path) -> list[str]:
+    """Writes NAME.csv and latex/NAME.tex for each table that has rows; each row says which stream it is of.
 
-    FLOPs that are sums are written as exact integers, errors with digits that read back equal.
+    In csv files FLOPs that are sums are exact integers and errors have digits that read back equal; the LaTeX is rounded.
+
+    Returns:
+      The files' names, below `out`.
     """
-    for name, table in _FILES.items():
-        frames = []
-        for section in sections:
-            frame = table(section)
-            for place, column in enumerate(_IDENTITY):
-                frame.insert(place, column, section.header[column])
-            frames.append(frame.astype(object))
-        text = pd.concat(frames).to_csv(index=False, na_rep="NaN", lineterminator="\n")
-        write_text(out / name, text)
+    frames: dict[str, list[pd.DataFrame]] = {}
+    for section, part in _each(sections):
+        for name, frame in part.tables(section).items():
+            if not frame.empty:
+                frames.setdefault(name, []).append(_identified(frame, section))
+    written = []
+    for name, pieces in frames.items():
+        frame = pd.concat(pieces, ignore_index=True)
+        text = frame.to_csv(index=False, na_rep="NaN", lineterminator="\n")
+        written += [_write(out, f"{name}.csv", text.encode())]
+        written += [_write(out, f"latex/{name}.tex", latex_table(frame, name).encode())]
+    return written
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a file under a temporary name and renames it: no reader sees half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8", newline="")
-    os.replace(temporary, path)
+def write_figures(sections: Sequence[Section], out: Path) -> list[str]:
+    """Writes figures/NAME.png and .pdf for each figure, with the section's number where there is more than one.
+
+    Returns:
+      The files' names, below `out`.
+    """
+    written = []
+    with palette.printed():
+        for section, part in _each(sections):
+            for name, figure in part.figures(section).items():
+                stem = f"figures/{name}" + (f"-{section.number}" if len(sections) > 1 else "")
+                written += [_write(out, f"{stem}.{form}", data) for form, data in _drawn(figure).items()]
+    return written
+
+
+def _each(sections: Sequence[Section]) -> Iterator[tuple]:
+    return ((section, part) for section in sections for part in PARTS)
+
+
+def _identified(frame: pd.DataFrame, section: Section) -> pd.DataFrame:
+    identity = {name: section.header[name] for name in _IDENTITY if name not in frame}
+    return pd.concat([pd.DataFrame(identity, index=frame.index), frame], axis=1).astype(object)
+
+
+def _drawn(figure: Figure) -> dict[str, bytes]:
+    forms = {}
+    context = {"pdf.fonttype": 42}  # letters stay letters: a journal asks for it
+    with matplotlib.rc_context(context), svg.any_script():
+        for form, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None})):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=form, dpi=_DOTS_PER_INCH, metadata=metadata)
+            forms[form] = buffer.getvalue()
+    return forms
+
+
+def _write(out: Path, name: str, data: bytes) -> str:
+    write_file(out / name, data)
+    return name

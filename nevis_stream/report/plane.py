@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 from nevis_stream.analysis.summary import MethodPoint
-from nevis_stream.report import svg
+from nevis_stream.report import palette, svg
 from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
@@ -61,7 +61,7 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
             yerr=_bar(method.error.std),
             marker=style.marker,
             markersize=7,
-            color=svg.series(style.colour),
+            color=palette.series(style.colour),
             elinewidth=1.3,
             linestyle="none",
             alpha=1.0 if method.on_paper_front else _FADED,
@@ -113,7 +113,7 @@ def _draw_front(axes, shown: Sequence[MethodPoint]) -> list[tuple[float, float]]
     if corners:
         corners.append((axes.get_xlim()[1], height))
         costs, errors = zip(*corners, strict=True)
-        axes.plot(costs, errors, color=svg.MUTED, linewidth=1.2, zorder=2, gid="front")
+        axes.plot(costs, errors, color=palette.muted(), linewidth=1.2, zorder=2, gid="front")
     return corners
 
 
@@ -145,7 +145,7 @@ def _label(
             xytext=(0, 0),
             textcoords="offset points",
             size=8.5,
-            color=svg.INK if method.on_paper_front else svg.MUTED,
+            color=palette.ink() if method.on_paper_front else palette.muted(),
             parse_math=False,
             in_layout=False,
             zorder=4,

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from nevis_stream.analysis.summary import MethodRegret
-from nevis_stream.report import svg
+from nevis_stream.report import palette, svg
 from nevis_stream.report.styles import Style
 
 
@@ -15,6 +15,7 @@ def regret_plot(
     panels: Mapping[str, Sequence[MethodRegret]],
     styles: Mapping[str, Style],
     wide: bool,
+    legend: bool = False,
 ) -> Figure:
     """Draws one panel for each part of the stream: regret after each task, one line a method.
 
@@ -22,6 +23,7 @@ def regret_plot(
       panels: the curves by panel title; a band of ± 1 std is drawn for two seeds or more.
       styles: by label.
       wide: panels side by side for a screen, else below each other for a phone.
+      legend: name the methods inside the figure, which stands alone; the page has a legend of its own.
     """
     count = len(panels)
     size = (8.4, 3.6) if wide else (4.2, 3.2 * count)
@@ -29,13 +31,16 @@ def regret_plot(
     grid = figure.subplots(1 if wide else count, count if wide else 1, squeeze=False)
     for axes, (title, curves) in zip(grid.flat, panels.items(), strict=True):
         svg.style_axes(axes)
-        axes.set_title(title, loc="left", color=svg.INK, size=10)
+        axes.set_title(title, loc="left", color=palette.ink(), size=10)
         axes.set_xlabel("tasks seen, in stream order")
-        axes.axhline(0, color=svg.INK, linewidth=1)
+        axes.axhline(0, color=palette.ink(), linewidth=1)
         for curve in curves:
             _draw(axes, curve, styles[curve.group.label])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         axes.set_xlim(left=0)
+    if legend:
+        with svg.any_script():
+            grid[0, 0].legend(frameon=False, fontsize=8, labelcolor=palette.ink())
     for axes in grid[:, 0]:
         axes.set_ylabel("regret: summed error − Indep's")
     return figure
@@ -45,9 +50,10 @@ def _draw(axes, curve: MethodRegret, style: Style) -> None:
     # A learner that has seen no task has no regret: every curve begins at (0, 0).
     places = range(len(curve.curve) + 1)
     means = [0.0, *(value.mean for value in curve.curve)]
-    colour = svg.series(style.colour)
+    colour = palette.series(style.colour)
     marker = "o" if len(means) == 2 else None
     line = axes.plot(places, means, color=colour, linewidth=1.8, marker=marker, markersize=4)[0]
+    line.set_label(f"{curve.group.label} (n = {curve.n})".replace("$", r"\$"))
     if style.dash:
         line.set_dashes(style.dash)
     if curve.n > 1:

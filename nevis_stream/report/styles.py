@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from nevis_stream.analysis.seeds import SeedGroup
+from nevis_stream.report.palette import SERIES
 
-COLOURS = 7
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (4, 1), (1, 1), (10, 3))
 
@@ -45,7 +45,7 @@ def assign(groups: Sequence[SeedGroup]) -> dict[str, Style]:
     seen: dict[int, int] = {}
     styles = {}
     for group in groups:
-        colour = learners.index(group.learner) % COLOURS
+        colour = learners.index(group.learner) % SERIES
         variant = seen.get(colour, 0)
         seen[colour] = variant + 1
         variant %= len(_MARKERS)

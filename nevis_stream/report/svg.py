@@ -3,7 +3,7 @@
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import matplotlib
@@ -11,16 +11,7 @@ from markupsafe import Markup
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-# Matplotlib knows colours, not CSS variables: these stand for variables until the SVG is written.
-INK, MUTED, GRID = "#010101", "#010102", "#010103"
-_VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--line)"}
-_SERIES = "#0101{:02d}"
-_FIRST_SERIES = 10
-
-
-def series(colour: int) -> str:
-    """Returns the stand-in for the page's colour `--s1`, `--s2`, …"""
-    return _SERIES.format(_FIRST_SERIES + colour)
+from nevis_stream.report import palette
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -40,21 +31,34 @@ def any_script() -> Iterator[None]:
 
 def style_axes(axes) -> None:
     """Gives axes the page's look: light grid, no frame, ink for text."""
-    axes.grid(True, color=GRID, linewidth=0.7)
+    axes.grid(True, color=palette.line(), linewidth=0.7)
     axes.set_axisbelow(True)
-    axes.tick_params(which="both", colors=MUTED, length=0, labelsize=9)
+    axes.tick_params(which="both", colors=palette.muted(), length=0, labelsize=9)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.xaxis.label.set(color=INK, size=9.5)
-    axes.yaxis.label.set(color=INK, size=9.5)
-    axes.set_title("", loc="left", color=INK, size=10)
+    axes.xaxis.label.set(color=palette.ink(), size=9.5)
+    axes.yaxis.label.set(color=palette.ink(), size=9.5)
+    axes.set_title("", loc="left", color=palette.ink(), size=10)
+
+
+def wide_and_narrow(name: str, title: str, draw: Callable[[bool], Figure]) -> Markup:
+    """Returns a figure in two forms, of which the style sheet shows one.
+
+    Args:
+      name: unique in the page; every id in the SVG begins with it.
+      title: what a screen reader says.
+      draw: makes the figure; its argument is whether it is for a wide screen, else for a phone.
+    """
+    frame = Markup('<div class="{}">{}</div>')
+    wide = frame.format("wide", inline(draw(True), f"{name}-wide", title))
+    return wide + frame.format("narrow", inline(draw(False), f"{name}-narrow", title))
 
 
 def inline(figure: Figure, name: str, title: str) -> Markup:
     """Returns the figure as an `<svg>` element for HTML.
 
     Args:
-      figure: drawn with `INK`, `MUTED`, `GRID` and `series` as its colours.
+      figure: drawn with the colours of `palette`.
       name: unique in the page; every id in the SVG begins with it.
       title: what a screen reader says.
     """
@@ -79,6 +83,4 @@ def _adapt(tag: str, name: str) -> str:
     tag = tag.replace("xlink:href=", "href=").replace('href="#', f'href="#{name}-')
     tag = tag.replace("url(#", f"url(#{name}-")
     tag = re.sub(r"font-family: [^;\"]*;?", "", tag)
-    for stand_in, variable in _VARIABLES.items():
-        tag = tag.replace(stand_in, variable)
-    return re.sub(r"#0101(\d\d)", lambda match: f"var(--s{int(match[1]) - _FIRST_SERIES})", tag)
+    return palette.to_variables(tag)

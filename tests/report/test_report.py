@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -134,9 +135,16 @@ def test_the_report_needs_a_directory(tmp_path):
 def test_the_same_runs_give_the_same_bytes(tmp_path):
     paths = written(tmp_path, *usual_runs())
     for name in ("one", "two"):
-        write_report(paths, tmp_path / name)
-    files = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert files == ["per_task.csv", "phases.csv", "points.csv", "regret.csv", "report.html"]
+        write_report(paths, tmp_path / name, figures=True)
+    files = sorted(str(path.relative_to(tmp_path / "one")) for path in (tmp_path / "one").rglob("*.*"))
+    tables = {Path(name).stem for name in files if name.endswith(".csv")}
+    assert tables >= {"per_task", "phases", "points", "regret", "runs"}
+    assert {name for name in files if name.endswith(".tex")} == {f"latex/{table}.tex" for table in tables}
+    pictures = {Path(name).stem for name in files if name.startswith("figures/")}
+    assert pictures >= {"points", "regret"}
+    assert {name for name in files if name.startswith("figures/")} == {
+        f"figures/{picture}.{form}" for picture in pictures for form in ("png", "pdf")
+    }
     for name in files:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 

@@ -1,0 +1,28 @@
+"""What a part of the page is."""
+
+from typing import Protocol
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from nevis_stream.report.section import Section
+
+
+class Part(Protocol):
+    """A heading of the page with its text, tables and figures; a module with these names is one.
+
+    Attributes:
+      TITLE: the heading.
+    """
+
+    TITLE: str
+
+    def html(self, section: Section) -> Markup | None:
+        """Returns the part's markup below its heading; None leaves the part out: these runs have nothing for it."""
+
+    def tables(self, section: Section) -> dict[str, pd.DataFrame]:
+        """Returns the part's numbers by file stem (unique among parts), exported as csv and LaTeX."""
+
+    def figures(self, section: Section) -> dict[str, Figure]:
+        """Returns the part's figures by file stem (unique among parts), drawn with the colours of `palette`."""

@@ -1,0 +1,37 @@
+"""The points: a table, and the plane of error against cFLOP with the Pareto front."""
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from nevis_stream.analysis import tables as analysis_tables
+from nevis_stream.report import svg
+from nevis_stream.report.plane import drawable, plane
+from nevis_stream.report.section import Section
+from nevis_stream.report.templates import render
+
+TITLE = "Error against compute"
+
+
+def html(section: Section) -> Markup:
+    """Returns the plane and the table of points."""
+    drawn = [method for method in section.methods if drawable(method)]
+    picture = None
+    if drawn:
+        title = "Error against cumulative FLOPs, one mark a method, with the Pareto front"
+        name = f"plane-{section.number}"
+        picture = svg.wide_and_narrow(name, title, lambda wide: plane(drawn, section.styles, wide))
+    undrawn = [method.group.label for method in section.methods if method not in drawn]
+    return render("parts/points.html", section=section, plane=picture, drawn=len(drawn), undrawn=undrawn)
+
+
+def tables(section: Section) -> dict[str, pd.DataFrame]:
+    """Returns `points`: every method's and every run's point."""
+    return {"points": analysis_tables.points(section.methods)}
+
+
+def figures(section: Section) -> dict[str, Figure]:
+    """Returns `points`: the plane; nothing where no method has a place in it."""
+    if not any(map(drawable, section.methods)):
+        return {}
+    return {"points": plane(section.methods, section.styles, wide=True)}

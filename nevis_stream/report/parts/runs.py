@@ -1,0 +1,35 @@
+"""The run directories behind the page, and where they ran."""
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from nevis_stream.report.run_files import environment
+from nevis_stream.report.section import Section
+from nevis_stream.report.templates import render
+
+TITLE = "Runs"
+
+
+def html(section: Section) -> Markup:
+    """Returns the run directories with their seeds and hashes, and versions and devices."""
+    return render("parts/runs.html", section=section, environment=environment(section.runs))
+
+
+def tables(section: Section) -> dict[str, pd.DataFrame]:
+    """Returns `runs`: every run's path, seed, config hash, and how far it has come."""
+    names = ("learner", "budget", "seed", "config_hash")
+    progress = {run.path: text for run, text in section.unfinished}
+    rows = [
+        {"label": group.label}
+        | {name: run.header[name] for name in names}
+        | {"run": run.name, "path": str(run.path), "status": progress.get(run.path, "finished")}
+        for group in section.groups
+        for run in group.runs
+    ]
+    return {"runs": pd.DataFrame(rows)}
+
+
+def figures(section: Section) -> dict[str, Figure]:
+    """Returns none."""
+    return {}

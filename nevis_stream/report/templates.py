@@ -1,0 +1,39 @@
+"""Markup out of the templates that stand beside the modules of the report."""
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from nevis_stream.report import notation
+
+
+def render(name: str, **values: Any) -> Markup:
+    """Returns a template with its values, which are escaped where they aren't markup.
+
+    Args:
+      name: path below nevis_stream/report; `notation` and the macros of macros.html are at hand there.
+      **values: what the template asks for; a missing one is an error.
+    """
+    return Markup(_environment().get_template(name).render(**values))
+
+
+def resource(name: str) -> str:
+    """Returns a text file of this package: a style sheet or a script."""
+    return (files("nevis_stream.report") / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("nevis_stream.report", "."),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.globals["notation"] = notation
+    environment.globals["macros"] = environment.get_template("macros.html").module
+    return environment

@@ -1,0 +1,93 @@
+"""Every part: what it offers, that names are its own, that figures can be exported in colours that print."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from PIL import Image
+
+from nevis_stream.analysis.runs import read_runs
+from nevis_stream.report import palette
+from nevis_stream.report.build import write_report
+from nevis_stream.report.parts import PARTS
+from nevis_stream.report.section import Section
+from tests.report.page_reader import Page
+from tests.report.synthetic import SyntheticRun
+
+RUN = SyntheticRun(learner="Indep")
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    root = tmp_path_factory.mktemp("parts")
+    runs = [run.but(seed=seed) for run in (RUN, RUN.but(learner="FT-d", skill=0.2)) for seed in (0, 1)]
+    return [run.write(root / str(i)) for i, run in enumerate(runs)]
+
+
+@pytest.fixture
+def section(paths):
+    return Section(1, read_runs(paths)[0])
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__.rpartition(".")[2])
+def test_a_part_is_a_title_and_three_functions(part, section):
+    public = {
+        name
+        for name, value in vars(part).items()
+        if not name.startswith("_") and (inspect.isfunction(value) and value.__module__ == part.__name__ or name.isupper())
+    }
+    assert {"TITLE", "html", "tables", "figures"} <= public
+    assert all(frame.columns.is_unique for frame in part.tables(section).values())
+    assert all(isinstance(figure, Figure) for figure in part.figures(section).values())
+
+
+def test_no_two_parts_write_the_same_file(section):
+    for files in ([n for p in PARTS for n in p.tables(section)], [n for p in PARTS for n in p.figures(section)]):
+        assert len(files) == len(set(files))
+        assert all(re.fullmatch(r"[a-z_]+", name) for name in files)
+
+
+def test_the_navigation_leads_to_every_part(paths, tmp_path):
+    page = Page(write_report(paths, tmp_path))
+    targets = [a["href"][1:] for tag, a in page.tags if tag == "a"]
+    assert set(targets) <= set(page.ids)
+    shown = [a["id"] for tag, a in page.tags if tag == "section" and a.get("class") == "part"]
+    assert shown and set(shown) <= set(targets)
+
+
+def test_printed_figures_hold_no_stand_in(section):
+    drawn = [part.figures(section) for part in PARTS]
+    stand_ins = {palette.ink(), palette.muted(), palette.line(), palette.series(1)}
+    assert {to_hex(c) for figures in drawn for figure in figures.values() for c in colours(figure)} & stand_ins
+    with palette.printed():
+        drawn = [part.figures(section) for part in PARTS]
+    for figures in drawn:
+        for name, figure in figures.items():
+            held = {to_hex(colour) for colour in colours(figure)}
+            assert not [colour for colour in held if colour.startswith("#0101")], name
+
+
+def colours(figure):
+    for artist in figure.findobj():
+        for name in ("get_color", "get_facecolor", "get_edgecolor", "get_markerfacecolor"):
+            found = getattr(artist, name, list)()
+            if isinstance(found, str):
+                yield found if found != "none" else "#ffffff"
+            elif np.ndim(found) == 2:
+                yield from found
+            elif len(found):
+                yield found
+
+
+def test_exported_pictures_open_and_are_not_blank(paths, tmp_path):
+    write_report(paths, tmp_path, figures=True)
+    pictures = sorted((tmp_path / "figures").glob("*.png"))
+    assert pictures
+    for picture in pictures:
+        with Image.open(picture) as image:
+            assert image.width > 1000
+            assert len(set(image.convert("RGB").resize((200, 100)).get_flattened_data())) > 20
+        assert picture.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
