@@ -158,20 +158,19 @@ class KeptRun:
         )
 
 
-def kept_model(checkpoint: Path, trial: int | None, stream: str | None = None) -> tuple[KeptRun, KeptPredictor]:
-    """Returns one predictor by the path of its checkpoint, RUN/checkpoints/EVENT-TASK, and its trial (None: the chosen one).
+def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredictor:
+    """Returns one predictor of a run by the path of its checkpoint, RUN/checkpoints/EVENT-TASK, and trial (None: the chosen).
 
     Raises:
       BadInput: no such checkpoint or trial; the valid ones are named.
     """
-    run = KeptRun(checkpoint.parent.parent, stream)
     here = [p for p in run.predictors if p.checkpoint.name == checkpoint.name]
     if not here:
         raise BadInput(unknown("checkpoint", checkpoint.name, {p.checkpoint.name for p in run.predictors}))
     wanted = [p for p in here if (p.chosen if trial is None else p.trial == trial)]
     if not wanted:
         raise BadInput(f"{checkpoint}: {unknown('trial', trial, [p.trial for p in here])}")
-    return run, wanted[0]
+    return wanted[0]
 
 
 def cell_ids(task: Task, samples: Samples) -> list[str]:
