@@ -32,6 +32,10 @@ class DamagedCheckpoint(NevisStreamError):
     """A checkpoint's content does not match its checksum."""
 
 
+class DamagedCache(NevisStreamError):
+    """An evaluation cache's index or cells cannot be read."""
+
+
 class RunLocked(NevisStreamError):
     """Another process is working in this run directory."""
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream import checkpoint, outcomes, timing
+from nevis_stream import checkpoint, mistakes, outcomes, timing
 from nevis_stream.checkpoint import Checkpoint, Tree
 from nevis_stream.description import describe
 from nevis_stream.environment import append_environment
@@ -25,6 +25,7 @@ from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWa
 from nevis_stream.executor import Executor, Inline
 from nevis_stream.learner import Context, Learner, Predictor, Progress, Silent, State
 from nevis_stream.ledger import SCHEMA, Ledger, encode
+from nevis_stream.scalars import RunScalars
 from nevis_stream.storage import exclusive, remove_leftovers, write_file
 from nevis_stream.stream import Event, Stream, load_stream
 from nevis_stream.task import LabelledImages, TaskView
@@ -61,6 +62,7 @@ def run(
     progress: Progress | None = None,
     executor: Executor | None = None,
     devices: int = 1,
+    tensorboard: bool = True,
 ) -> Ledger:
     """Runs a learner over a stream, or goes on with a run that was interrupted.
 
@@ -79,6 +81,7 @@ def run(
       progress: told what is going on.
       executor: runs the trials; None: one after the other in this process.
       devices: how many devices share each training batch.
+      tensorboard: whether curves are written for TensorBoard while it runs.
 
     Returns:
       The complete ledger.
@@ -98,7 +101,7 @@ def run(
         "keep": keep,
     }
     with exclusive(path / "lock"):
-        how = _How(checkpoint_seconds, progress or Silent(), executor or Inline(), devices)
+        how = _How(checkpoint_seconds, progress or Silent(), executor or Inline(), devices, tensorboard)
         return _Run(learner, stream, events, path, resolved, how).go()
 
 
@@ -110,6 +113,7 @@ class _How:
     progress: Progress
     executor: Executor
     devices: int
+    tensorboard: bool
 
 
 class _Run:
@@ -137,6 +141,7 @@ class _Run:
         self._write_once("stream.csv", stream.csv)
         self.ledger = Ledger(path)
         self.last = check_keep(config["keep"])
+        self.scalars = RunScalars(path, how.tensorboard and not self.ledger.complete)
 
     def go(self) -> Ledger:
         """Does every event that the ledger does not have yet."""
@@ -149,6 +154,7 @@ class _Run:
         append_environment(self.path / "environment.jsonl", **how)
         if not self.ledger.records:
             self.ledger.append(self._initialise())
+        self.scalars.show(self.ledger.records)
         for event in self.events:
             if self.ledger.event(event.index) is not None:
                 continue
@@ -157,6 +163,7 @@ class _Run:
             begun = timing.clocks()
             record = self._recorded(event) if event.kind == "train" else self._predict(event)
             self.ledger.append(record)
+            self.scalars.show(self.ledger.records)
             self._workspace(event).remove()
             self._forget(event)
             timing.append(self.path / "timing.jsonl", event.index, event.kind, event.task.task_id, begun)
@@ -297,7 +304,12 @@ class _Run:
             if complaint:
                 raise self._fault(task.task_id, f"predict {complaint}")
             file = f"outcomes/{event.index:04d}-{task.task_id}-{event.split}-trial-{trial:03d}.npz"
-            scores = outcomes.write(self.path / file, samples, task.kind, np.asarray(probabilities, np.float32))
+            probabilities = np.asarray(probabilities, np.float32)
+            scores = outcomes.write(self.path / file, samples, task.kind, probabilities)
+            if trial == trained["chosen"]:
+                facts = {"task_id": task.task_id, "split": event.split, "predictor_id": ids[trial]}
+                names = self.stream.dataset(task).class_names
+                mistakes.write(self.path / "thumbnails", facts, samples, task.kind, probabilities, names)
             answer = {"trial": trial, "predictor_id": ids[trial], "outcomes": file, "flops": ctx.meter.counts()}
             answers.append(answer | scores)
         return {
@@ -325,6 +337,7 @@ class _Run:
             progress=self.progress,
             executor=self.how.executor,
             devices=self.how.devices,
+            scalars=None if phase == "predict" else self.scalars.of(self._checkpoint(event).name if event else scope),
         )
 
     def _forget(self, event: Event) -> None:

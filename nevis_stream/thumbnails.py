@@ -1,6 +1,7 @@
-"""One row of a task's training images, for people who look at a run."""
+"""A row of a task's images, for people who look at a run."""
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +20,20 @@ def write_thumbnails(path: Path, images: Images) -> None:
     if path.exists():
         return
     picked = np.unique(np.linspace(0, len(images) - 1, min(COUNT, len(images))).astype(int))
-    strip = Image.new("RGB", (len(picked) * (SIDE + _GAP) - _GAP, SIDE), "white")
+    write_file(path, strip(images, picked))
+
+
+def strip(images: Images, picked: Sequence[int]) -> bytes:
+    """Returns a PNG with the picked images side by side, each fitted into 48x48 pixels, with gaps of 2."""
+    row = Image.new("RGB", (len(picked) * (SIDE + _GAP) - _GAP, SIDE), "white")
     for position, index in enumerate(picked):
         picture = Image.fromarray(images[index])
         picture = picture.resize(_fitted(picture.size), Image.Resampling.BICUBIC)
         left = position * (SIDE + _GAP) + (SIDE - picture.width) // 2
-        strip.paste(picture, (left, (SIDE - picture.height) // 2))
+        row.paste(picture, (left, (SIDE - picture.height) // 2))
     with io.BytesIO() as buffer:
-        strip.save(buffer, "PNG", optimize=True)
-        write_file(path, buffer.getvalue())
+        row.save(buffer, "PNG", optimize=True)
+        return buffer.getvalue()
 
 
 def _fitted(size: tuple[int, int]) -> tuple[int, int]:

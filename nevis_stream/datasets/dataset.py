@@ -47,6 +47,7 @@ class DataSet:
       parts: samples by source part: {"all"}, {"train", "test"}, or any further of {"dev", "dev_test"}.
       known_fingerprint: of prepared data, whose pictures need not be read for it.
       local: whether it was imported from a file of the user's instead of being made from the published files.
+      class_names: what its files call each class, for people; empty where they name none.
     """
 
     dataset_id: str
@@ -55,6 +56,7 @@ class DataSet:
     parts: Mapping[str, Samples]
     known_fingerprint: str | None = None
     local: bool = False
+    class_names: tuple[str, ...] = ()
 
     def fingerprint(self) -> str:
         """Returns 64 hex digits that change when any pixel, label, id or part changes."""
@@ -90,7 +92,8 @@ class DataSet:
         inherited = None
         if self.known_fingerprint is not None:
             inherited = hashlib.sha256(f"{self.known_fingerprint}/{list(classes)}".encode()).hexdigest()
-        return DataSet(dataset_id, self.kind, len(classes), parts, inherited, self.local)
+        names = tuple(self.class_names[i] for i in classes) if self.class_names else ()
+        return DataSet(dataset_id, self.kind, len(classes), parts, inherited, self.local, names)
 
 
 def make_dataset(

@@ -104,7 +104,9 @@ def load(dataset_id: str, origin: str) -> DataSet:
         else:
             images = RecordImages(folder, split, tensors["sizes"], tensors["sha256"], key, data_root() / "derived")
         parts[split] = Samples(images, tensors["labels"], ids)
-    return DataSet(dataset_id, facts["kind"], facts["num_classes"], parts, facts["fingerprint"], local=origin == "local")
+    names = tuple(facts.get("class_names", ()))
+    names = names if len(names) == facts["num_classes"] else ()
+    return DataSet(dataset_id, facts["kind"], facts["num_classes"], parts, facts["fingerprint"], origin == "local", names)
 
 
 def index(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:

@@ -1,0 +1,49 @@
+"""The area that a set of points dominates in the plane of error and log10 cFLOP; larger is better."""
+
+import math
+from collections.abc import Sequence
+
+from nevis_stream.analysis.pareto import pareto_front
+
+WORST_ERROR = 1.0
+ROOM = 10  # the reference's cost over the highest cost that is compared
+
+
+def reference_point(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Returns (1, ten times the highest cost), the corner from which areas of these points are measured.
+
+    Every point with an error below 1 then has an area, the costliest too. Areas are comparable only
+    from one corner: take the corner of all methods that are compared.
+
+    Args:
+      points: (error, cFLOP); NaN are left out. No cost at all gives NaN.
+    """
+    costs = [cost for _, cost in points if not math.isnan(cost)]
+    return WORST_ERROR, ROOM * max(costs) if costs else math.nan
+
+
+def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, float]) -> float:
+    """Returns the area between the front of `points` and the reference, in error × decades of FLOPs.
+
+    Exact, by sorting. Points beyond the reference, with a NaN, or with a cost of 0 (which has no
+    logarithm) dominate nothing; without any other point the area is 0. NaN without a point that
+    could be placed at all.
+
+    Args:
+      points: (error, cFLOP) of each method or budget.
+      reference: (error, cFLOP) of the worst corner.
+
+    >>> hypervolume([(0.5, 1e10), (0.25, 1e11)], (1.0, 1e12))
+    1.25
+    """
+    worst_error, worst_cost = reference
+    placed = [(error, cost) for error, cost in points if not math.isnan(error) and cost > 0]
+    if not placed or math.isnan(worst_cost):
+        return math.nan
+    inside = [point for point in placed if point[0] < worst_error and point[1] < worst_cost]
+    front = [inside[i] for i in pareto_front(inside)]
+    area, height = 0.0, worst_error
+    for error, cost in front:
+        area += (height - error) * (math.log10(worst_cost) - math.log10(cost))
+        height = error
+    return area

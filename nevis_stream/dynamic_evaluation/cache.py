@@ -1,0 +1,199 @@
+"""The evaluation cache: the growing, partly known matrix of models × samples, on disk.
+
+    cache = EvaluationCache("caches/mnist", create=True)
+    cache.append("model-a", ["mnist/test/0", "mnist/test/1"], [1, 0], provenance={"flops_per_sample": 3.0e6})
+    cache.matrix()                      # uint8[1, 2]; 255 = nobody knows
+
+A row is a model, a column a sample; both carry ids and provenance. A cell is unknown, observed or predicted: predictions lie
+in tiles of their own and are read only where they are asked for. Observed outcomes are never changed, so the same call again
+changes nothing. What a call has written counts when it returns: several processes may write at a time, and be killed.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import cache_index, cache_records, cache_tiles, cache_writing
+from nevis_stream.dynamic_evaluation.cache_tiles import CONFIDENCE, CORRECT, OBSERVED, PREDICTED, PROBABILITIES
+from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.storage import clear_when_full, sync_directory
+
+INDEX, CELLS = "index.sqlite", "cells.bin"
+Which = Sequence[str] | np.ndarray | None  # of models or samples: ids, or integer numbers, or None for all
+
+
+class EvaluationCache:
+    """One cache on disk; the object holds nothing but the place, so that any number of processes may have one."""
+
+    def __init__(self, directory: str | Path, create: bool = False, about: dict[str, Any] | None = None):
+        """Opens a cache.
+
+        Args:
+          directory: where it is.
+          create: makes it where there is none.
+          about: what a new cache is of (data set, label space); caches that differ here are not merged.
+
+        Raises:
+          BadInput: there is no cache and none is to be made, or it is of another kind or version.
+        """
+        self.directory = Path(directory)
+        self.index = cache_index.Index(self.directory / INDEX)
+        self.cells = cache_tiles.Cells(self.directory / CELLS)
+        if create and not self.index.path.exists():
+            with clear_when_full(self.directory):
+                self.directory.mkdir(parents=True, exist_ok=True)
+                self.cells.path.touch()
+                sync_directory(self.directory)
+                cache_index.Index.create(self.index.path, about or {})
+        with self.index.reading():
+            pass
+
+    # Writing
+
+    def append(
+        self,
+        model: str,
+        samples: Sequence[str] | np.ndarray,
+        correct: np.ndarray | Sequence[float],
+        confidence: np.ndarray | None = None,
+        probabilities: np.ndarray | None = None,
+        provenance: dict[str, Any] | None = None,
+        sample_provenance: dict[str, Any] | None = None,
+    ) -> None:
+        """Adds what was observed of one model.
+
+        Args:
+          model: its id; a known model gains cells.
+          samples: k ids (new ones become columns), or int columns.
+          correct: [k] of 0 and 1; 255 or NaN where nobody knows.
+          confidence: probability of the true class, float[k] in [0, 1]; NaN where nobody knows.
+          probabilities: float[k, classes].
+          provenance: of the model: run, learner, task, trial, step, flops_per_sample, …
+          sample_provenance: of those samples that are new: dataset, split, …
+
+        Raises:
+          BadInput: values of the wrong kind, or an outcome that contradicts an observed one. Nothing is written.
+        """
+        planes = {CORRECT: correct, CONFIDENCE: confidence, PROBABILITIES: probabilities}
+        rows = {plane: None if given is None else np.asarray(given)[None] for plane, given in planes.items()}
+        self._add(OBSERVED, [model], samples, rows, [provenance], sample_provenance)
+
+    def append_rows(
+        self,
+        models: Sequence[str],
+        samples: Sequence[str] | np.ndarray,
+        correct: np.ndarray,
+        confidence: np.ndarray | None = None,
+        provenances: Sequence[dict[str, Any] | None] | None = None,
+        sample_provenance: dict[str, Any] | None = None,
+    ) -> None:
+        """Adds what was observed of m models on the same k samples, all or nothing; arguments as of `append`, but [m, k]."""
+        self._add(OBSERVED, models, samples, {CORRECT: correct, CONFIDENCE: confidence}, provenances, sample_provenance)
+
+    def append_predictions(
+        self,
+        models: Sequence[str],
+        samples: Sequence[str] | np.ndarray,
+        outcomes: np.ndarray,
+        probabilities: np.ndarray | None = None,
+        made_by: dict[str, Any] | None = None,
+    ) -> None:
+        """Adds predicted cells, apart from the observed ones; a later prediction of a cell replaces an earlier one.
+
+        Args:
+          models: m ids.
+          samples: k ids, or int columns.
+          outcomes: uint8[m, k] of 0 and 1; 255 = not predicted.
+          probabilities: float[m, k], of being correct.
+          made_by: method, budget, seed, …
+
+        Raises:
+          BadInput: values of the wrong kind. Nothing is written.
+        """
+        self._add(PREDICTED, models, samples, {CORRECT: outcomes, CONFIDENCE: probabilities}, made_by=made_by)
+
+    def _add(self, state, models, samples, given, provenances=None, sample_provenance=None, made_by=None) -> None:
+        planes = cache_writing.checked(models, samples, given)
+        with self.index.writing() as db:
+            columns = cache_records.columns(db, samples, sample_provenance)
+            provenances = provenances or [None] * len(models)
+            rows = [(model, cache_records.add_model(db, model, of)) for model, of in zip(models, provenances, strict=True)]
+            cache_writing.write(db, self.cells, state, rows, columns, planes, made_by)
+
+    # Reading
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of models and of samples."""
+        with self.index.reading() as db:
+            return cache_records.count(db, "models"), cache_records.count(db, "samples")
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the cache is of, as it was made."""
+        with self.index.reading() as db:
+            return cache_records.about(db)
+
+    def models(self) -> dict[str, dict[str, Any]]:
+        """Returns provenance by model id, in the order of the rows."""
+        with self.index.reading() as db:
+            return cache_records.models(db)
+
+    def samples(self) -> list[str]:
+        """Returns the samples' ids, in the order of the columns."""
+        with self.index.reading() as db:
+            return cache_records.samples(db)
+
+    def matrix(self, models: Which = None, samples: Which = None, predicted: bool = False) -> np.ndarray:
+        """Returns uint8[m, n] of outcomes: 0, 1, and 255 where nobody knows.
+
+        Args:
+          models: ids or int rows, none twice; None for all.
+          samples: ids or int columns, none twice; None for all.
+          predicted: where nothing was observed, gives what was predicted.
+        """
+        found = self._gather(CORRECT, OBSERVED, models, samples)
+        if predicted:
+            guessed = self._gather(CORRECT, PREDICTED, models, samples)
+            np.copyto(found, guessed, where=found == UNKNOWN)
+        return found
+
+    def states(self, models: Which = None, samples: Which = None) -> np.ndarray:
+        """Returns uint8[m, n]: 0 unknown, 1 observed, 2 predicted and not observed; arguments as of `matrix`."""
+        observed = self._gather(CORRECT, OBSERVED, models, samples) != UNKNOWN
+        guessed = self._gather(CORRECT, PREDICTED, models, samples) != UNKNOWN
+        return np.where(observed, 1, np.where(guessed, 2, 0)).astype(np.uint8)
+
+    def confidence(self, models: Which = None, samples: Which = None, predicted: bool = False) -> np.ndarray:
+        """Returns float16[m, n], the probability of the true class, NaN where nobody knows.
+
+        With `predicted`, the predicted probability of being correct instead (of cells that were observed, too).
+        """
+        return self._gather(CONFIDENCE, PREDICTED if predicted else OBSERVED, models, samples)
+
+    def probabilities(self, model: str, samples: Which = None) -> np.ndarray:
+        """Returns float16[n, classes] of one model, NaN where nobody knows; of no class where it has none."""
+        return self._gather(PROBABILITIES, OBSERVED, [model], samples)[0]
+
+    def _gather(self, plane: str, state: str, models: Which, samples: Which) -> np.ndarray:
+        with self.index.reading() as db:
+            rows, columns = cache_records.chosen(db, "models", models), cache_records.chosen(db, "samples", samples)
+            n, view = cache_records.count(db, "samples"), self.cells.view(cache_records.end(db))
+            tiles = cache_records.tiles(db, "state = ? AND plane = ?", [state, plane], rows)
+        classes = [max((tile.shape.classes for tile in tiles), default=0)] if plane == PROBABILITIES else []
+        missing, kind = (UNKNOWN, np.uint8) if plane == CORRECT else (np.nan, np.float16)
+        found = np.full([len(rows), len(columns), *classes], missing, kind)
+        line = dict(zip(rows.tolist(), range(len(rows)), strict=True))
+        order = np.argsort(columns, kind="stable")
+        everything = len(columns) == n and bool((columns == np.arange(n)).all())
+        for tile in tiles:
+            data, out = view[tile.offset : tile.offset + tile.shape.length], found[line[tile.shape.model]]
+            if everything:
+                at, values = cache_tiles.decode(tile.shape, data)
+            else:
+                at, values = cache_tiles.pick(tile.shape, data, columns[order])
+                at = order[at]
+            out[at] = values
+        return found

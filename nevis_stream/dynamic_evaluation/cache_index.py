@@ -1,0 +1,121 @@
+"""The index of an evaluation cache: models, samples, and which tile has which cells, in SQLite.
+
+Its write transaction is the one lock between writers, and its commit is the instant from which a tile counts. SQLite's
+write-ahead log needs memory shared by the processes: all of them run on one machine.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nevis_stream.errors import BadInput, DamagedCache, StorageFull
+from nevis_stream.storage import TEMPORARY_PREFIX, sync_directory
+
+SCHEMA_VERSION = 1
+_APPLICATION = 0x4E455653
+_WAIT = 300.0  # seconds for other writers' transactions
+_SCHEMA = """
+CREATE TABLE about (only INTEGER PRIMARY KEY CHECK (only = 0), text TEXT NOT NULL, end INTEGER NOT NULL);
+CREATE TABLE models (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, provenance TEXT NOT NULL);
+CREATE TABLE samples (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
+CREATE TABLE batches (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, provenance TEXT NOT NULL, digest BLOB NOT NULL);
+CREATE TABLE tiles (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, model INTEGER NOT NULL, state TEXT NOT NULL, plane TEXT NOT NULL,
+  form TEXT NOT NULL, first INTEGER NOT NULL, span INTEGER NOT NULL, cells INTEGER NOT NULL, ones INTEGER NOT NULL,
+  classes INTEGER NOT NULL, offset INTEGER NOT NULL, digest BLOB NOT NULL, made_by TEXT NOT NULL);
+CREATE INDEX tiles_of_a_row ON tiles (model, state, plane);
+"""
+
+
+class Index:
+    """Reads and changes the index; any number of processes and threads at a time."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._held: dict[tuple[int, int], tuple[int, sqlite3.Connection]] = {}
+
+    def __reduce__(self):
+        return Index, (self.path,)
+
+    @classmethod
+    def create(cls, path: Path, about: dict[str, Any]) -> None:
+        """Makes an empty index in one step; where another process has just made one, that one stays."""
+        temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
+        try:
+            connection = sqlite3.connect(temporary, isolation_level=None)
+            connection.execute("PRAGMA synchronous = OFF")  # the whole file is synced before it gets its name
+            connection.executescript(f"BEGIN; {_SCHEMA} COMMIT")
+            connection.execute("INSERT INTO about VALUES (0, ?, 0)", [as_json(about, "about")])
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.close()
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(temporary, path)
+            sync_directory(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _connection(self) -> sqlite3.Connection:
+        mine = os.getpid(), threading.get_ident()  # SQLite forbids the use of a parent process's connection
+        try:
+            file = os.stat(self.path).st_ino
+        except FileNotFoundError:
+            raise BadInput(f"{self.path}: does not exist; is this the directory of an evaluation cache?") from None
+        if mine in self._held and self._held[mine][0] == file:
+            return self._held[mine][1]
+        connection = sqlite3.connect(self.path, isolation_level=None, timeout=_WAIT, check_same_thread=False)
+        application, version = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+        )
+        if application != _APPLICATION:
+            raise BadInput(f"{self.path}: is a database, but not of an evaluation cache.")
+        if version != SCHEMA_VERSION:
+            raise BadInput(f"{self.path}: has schema version {version}; this program reads version {SCHEMA_VERSION}.")
+        connection.execute("PRAGMA synchronous = FULL")
+        self._held[mine] = file, connection
+        return connection
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = self._connection()
+            connection.execute(begin)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+                raise StorageFull(f"{self.path}: the disk is full; nothing already acknowledged is lost.") from error
+            raise DamagedCache(f"{self.path}: {error}") from error
+
+    def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        """One consistent view of the index while the block runs; it waits for no writer."""
+        return self._transaction("BEGIN")
+
+    def writing(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        """The lock of the writers while the block runs; its changes count together, at the block's end, or not at all."""
+        return self._transaction("BEGIN IMMEDIATE")
+
+
+def as_json(value: dict[str, Any] | None, what: str) -> str:
+    """Returns a JSON object as text; `what` names it in an error."""
+    try:
+        if isinstance(value or {}, dict):
+            return json.dumps(value or {}, sort_keys=True, allow_nan=False)
+        reason = f"is a {type(value).__name__}"
+    except (TypeError, ValueError) as error:
+        reason = str(error)
+    raise BadInput(f"{what}: must be a dict of values that JSON has; {reason}.")

@@ -1,0 +1,168 @@
+"""What the index of an evaluation cache records: the rows' models, the columns' samples, and the tiles."""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.cache_index import as_json
+from nevis_stream.dynamic_evaluation.cache_tiles import Shape, Tile
+from nevis_stream.errors import BadInput, unknown
+
+TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
+
+
+def numbers(db: sqlite3.Connection, table: str, ids: Sequence[str]) -> np.ndarray:
+    """Returns int64[k], the rows of models or columns of samples with these ids, −1 where there is none."""
+    found = np.full(len(ids), -1, np.int64)
+    for start in range(0, len(ids), 50_000):
+        some = json.dumps([str(one) for one in ids[start : start + 50_000]])
+        rows = db.execute(f"SELECT j.key, t.number FROM json_each(?) j JOIN {table} t ON t.id = j.value", [some]).fetchall()
+        if rows:
+            keys, values = np.array(rows, np.int64).T
+            found[start + keys] = values
+    return found
+
+
+def chosen(db: sqlite3.Connection, table: str, wanted: Sequence[str] | np.ndarray | None) -> np.ndarray:
+    """Returns int64[k], the rows of models or columns of samples that a caller means.
+
+    Args:
+      db: an open transaction.
+      table: "models" or "samples".
+      wanted: ids, or integer rows or columns, or None for all.
+
+    Raises:
+      BadInput: an id or a number that the cache does not have, or one twice.
+    """
+    size = count(db, table)
+    if wanted is None:
+        return np.arange(size)
+    found = _numbers_or_ids(db, table, wanted, size)
+    if len(np.unique(found)) < len(found):
+        raise BadInput(f"{table}: one stands twice in the list.")
+    return found
+
+
+def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
+    if len(wanted) and not isinstance(wanted[0], str):
+        found = np.asarray(wanted)
+        if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
+            raise BadInput(f"{table}: ids are texts and numbers are integers, not {found.dtype}{list(found.shape)}.")
+        if len(found) and (found.min() < 0 or found.max() >= size):
+            raise BadInput(f"{table}: numbers from {found.min()} to {found.max()}; the cache has 0 to {size - 1}.")
+        return found.astype(np.int64)
+    found = numbers(db, table, wanted)
+    if len(found) and found.min() < 0:
+        valid = [row[0] for row in db.execute(f"SELECT id FROM {table} LIMIT 200")]
+        raise BadInput(unknown(table.removesuffix("s"), wanted[int(np.argmin(found))], valid))
+    return found
+
+
+def count(db: sqlite3.Connection, table: str) -> int:
+    """Returns how many models or samples there are; their numbers go from 0 up."""
+    return db.execute(f"SELECT coalesce(max(number) + 1, 0) FROM {table}").fetchone()[0]
+
+
+def repeated(ids: Sequence[str]) -> str | None:
+    """Returns an id that stands twice in the list, or None."""
+    if len(set(ids)) == len(ids):
+        return None
+    seen: set[str] = set()
+    return next(one for one in ids if one in seen or seen.add(one))
+
+
+def batch_digest(ids: Iterable[str], provenance: str) -> bytes:
+    """Returns the checksum of a batch of samples' ids."""
+    total = hashlib.sha256(provenance.encode())
+    for one in ids:
+        total.update(b"\n" + one.encode())
+    return total.digest()
+
+
+def columns(db: sqlite3.Connection, wanted: Sequence[str] | np.ndarray, provenance: dict[str, Any] | None) -> np.ndarray:
+    """Returns int64[k], the columns of samples that are to be written: ids, of which new ones are added, or int columns."""
+    if len(wanted) and not isinstance(wanted[0], str):
+        return chosen(db, "samples", wanted)
+    return add_samples(db, wanted, provenance)
+
+
+def add_samples(db: sqlite3.Connection, ids: Sequence[str], provenance: dict[str, Any] | None) -> np.ndarray:
+    """Returns int64[k], the columns of these samples; new ones are added behind the last, with this provenance.
+
+    Raises:
+      BadInput: an id stands twice, or is empty or no text.
+    """
+    ids = [str(one) if isinstance(one, str) else one for one in ids]
+    wrong = next((one for one in ids if not isinstance(one, str) or not one), None)
+    if wrong is not None:
+        raise BadInput(f"samples: {wrong!r} is no id; ids are texts that are not empty.")
+    if (twice := repeated(ids)) is not None:
+        raise BadInput(f"samples: {twice!r} stands twice in one list.")
+    found = numbers(db, "samples", ids)
+    new = np.flatnonzero(found < 0)
+    if len(new):
+        first, text, fresh = count(db, "samples"), as_json(provenance, "sample_provenance"), [ids[i] for i in new]
+        found[new] = np.arange(first, first + len(new))
+        db.executemany("INSERT INTO samples VALUES (?, ?)", zip(range(first, first + len(new)), fresh, strict=True))
+        db.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", [first, len(new), text, batch_digest(fresh, text)])
+    return found
+
+
+def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | None) -> int:
+    """Returns the row of a model; its provenance gains what it did not have.
+
+    Raises:
+      BadInput: the provenance contradicts what is known of the model.
+    """
+    if not isinstance(model, str) or not model:
+        raise BadInput(f"models: {model!r} is no id; ids are texts that are not empty.")
+    given = json.loads(as_json(provenance, f"provenance of model {model!r}"))
+    old = db.execute("SELECT number, provenance FROM models WHERE id = ?", [model]).fetchone()
+    if old is None:
+        number = count(db, "models")
+        db.execute("INSERT INTO models VALUES (?, ?, ?)", [number, model, as_json(given, model)])
+        return number
+    known = json.loads(old[1])
+    for key, value in given.items():
+        if known.get(key, value) != value:
+            raise BadInput(
+                f"model {model!r}: its provenance says {key} = {known[key]!r}, not {value!r}. Another model needs another id."
+            )
+    if known.keys() < known.keys() | given.keys():
+        db.execute("UPDATE models SET provenance = ? WHERE number = ?", [as_json(known | given, model), old[0]])
+    return old[0]
+
+
+def models(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
+    """Returns provenance by model id, in the order of the rows."""
+    return {name: json.loads(text) for name, text in db.execute("SELECT id, provenance FROM models ORDER BY number")}
+
+
+def samples(db: sqlite3.Connection) -> list[str]:
+    """Returns the samples' ids, in the order of the columns."""
+    return [row[0] for row in db.execute("SELECT id FROM samples ORDER BY number")]
+
+
+def about(db: sqlite3.Connection) -> dict[str, Any]:
+    """Returns what the cache is of."""
+    return json.loads(db.execute("SELECT text FROM about").fetchone()[0])
+
+
+def tiles(
+    db: sqlite3.Connection, where: str = "1", values: Sequence[Any] = (), rows: np.ndarray | None = None
+) -> list[Tile]:
+    """Returns the tiles that a condition picks, of these rows (None: of all), in the order in which they came."""
+    if rows is not None and len(rows) < count(db, "models"):
+        where += " AND model IN (SELECT value FROM json_each(?))"
+        values = [*values, json.dumps(rows.tolist())]
+    rows = db.execute(f"SELECT number, {TILE} FROM tiles WHERE {where} ORDER BY number", values)
+    return [Tile(number, Shape(*shape), offset, digest) for number, *shape, offset, digest, _ in rows]
+
+
+def end(db: sqlite3.Connection) -> int:
+    """Returns the bytes of the file of tiles that count; later ones are another writer's, or a killed one's."""
+    return db.execute("SELECT end FROM about").fetchone()[0]

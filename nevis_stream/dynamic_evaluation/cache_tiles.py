@@ -1,0 +1,196 @@
+"""Tiles: the cells of one model on some columns, as bytes; they stand one after the other in one file.
+
+A tile says which of its `span` columns from `first` on it knows, in the shortest of three forms: `all` of them (no bytes), a
+bit for each column (`bits`), or a `list` of int32 offsets. Outcomes are packed, eight in a byte; confidences and probabilities
+are float16, of the known cells only. Tiles begin at multiples of 64 bytes, so that words of 64 bits can be read from them.
+"""
+
+import hashlib
+import os
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.errors import DamagedCache
+
+ALIGNMENT = 64
+CORRECT, CONFIDENCE, PROBABILITIES = PLANES = ("correct", "confidence", "probabilities")
+OBSERVED, PREDICTED = STATES = ("observed", "predicted")
+ALL, BITS, LIST = "all", "bits", "list"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a tile's bytes mean: everything of a tile but where it lies and its checksum."""
+
+    model: int
+    state: str
+    plane: str
+    form: str
+    first: int
+    span: int
+    cells: int
+    ones: int  # correct outcomes among the cells; 0 in the other planes
+    classes: int  # of probabilities; 0 in the other planes
+
+    @property
+    def known_bytes(self) -> int:
+        """Bytes, with padding, that say which columns are known."""
+        return padded({ALL: 0, BITS: -(-self.span // 8), LIST: 4 * self.cells}[self.form])
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes, with padding, of the values."""
+        if self.plane == CORRECT:
+            return padded(-(-(self.cells if self.form == LIST else self.span) // 8))
+        return padded(2 * self.cells * max(self.classes, 1))
+
+    @property
+    def length(self) -> int:
+        """Bytes of the whole tile."""
+        return self.known_bytes + self.value_bytes
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of the file: its number (later tiles have higher ones), its shape, its place in bytes and its checksum."""
+
+    number: int
+    shape: Shape
+    offset: int
+    digest: bytes
+
+    def name(self, model: str) -> str:
+        """Returns the name that messages give the tile."""
+        shape = self.shape
+        return (
+            f"tile {self.number} ({shape.state} {shape.plane} of model {model!r}, columns {shape.first}–"
+            f"{shape.first + shape.span - 1}, bytes {self.offset}–{self.offset + shape.length - 1})"
+        )
+
+
+def padded(size: int) -> int:
+    """Returns the next multiple of the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _pad(data: np.ndarray) -> bytes:
+    raw = np.ascontiguousarray(data).tobytes()
+    return raw.ljust(padded(len(raw)), b"\0")
+
+
+def encode(model: int, state: str, plane: str, columns: np.ndarray, values: np.ndarray) -> tuple[Shape, bytes]:
+    """Makes a tile.
+
+    Args:
+      model: number of the model's row.
+      state: "observed" or "predicted".
+      plane: "correct", "confidence" or "probabilities".
+      columns: int64[k], k > 0, ascending.
+      values: uint8[k] of 0 and 1, or float16[k], or float16[k, classes].
+    """
+    first, cells = int(columns[0]), len(columns)
+    span = int(columns[-1]) - first + 1
+    form = ALL if cells == span else LIST if 16 * cells < span else BITS
+    ones = int(np.count_nonzero(values)) if plane == CORRECT else 0
+    shape = Shape(model, state, plane, form, first, span, cells, ones, values.shape[1] if plane == PROBABILITIES else 0)
+    offsets, known = columns - first, b""
+    if form == LIST:
+        known = _pad(offsets.astype("<i4"))
+    elif form == BITS:
+        there = np.zeros(span, np.uint8)
+        there[offsets] = 1
+        known = _pad(np.packbits(there))
+    if plane == CORRECT:
+        if form == BITS:
+            spread = np.zeros(span, np.uint8)
+            spread[offsets] = values
+            values = spread
+        return shape, known + _pad(np.packbits(values))
+    return shape, known + _pad(values.astype("<f2"))
+
+
+def decode(shape: Shape, data: np.ndarray) -> tuple[np.ndarray | slice, np.ndarray]:
+    """Returns a tile's columns (a slice, or int64[cells]) and its values (uint8 or float16) from its bytes, uint8[length]."""
+    known, data = data[: shape.known_bytes], data[shape.known_bytes :]
+    columns: np.ndarray | slice = slice(shape.first, shape.first + shape.span)
+    if shape.form == BITS:
+        offsets = np.flatnonzero(np.unpackbits(known, count=shape.span))
+        columns = shape.first + offsets
+    elif shape.form == LIST:
+        columns = shape.first + known[: 4 * shape.cells].view("<i4").astype(np.int64)
+    if shape.plane == CORRECT:
+        values = np.unpackbits(data, count=shape.cells if shape.form == LIST else shape.span)
+        return columns, values[offsets] if shape.form == BITS else values
+    values = data[: 2 * shape.cells * max(shape.classes, 1)].view("<f2")
+    return columns, values.reshape(shape.cells, shape.classes) if shape.plane == PROBABILITIES else values
+
+
+def pick(shape: Shape, data: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Reads single cells of a tile.
+
+    Args:
+      shape: the tile's.
+      data: its bytes, uint8[length].
+      columns: int64[k], ascending, that somebody asks for.
+
+    Returns:
+      int64[j], the positions in `columns` of those that the tile knows, and their values, [j].
+    """
+    low, high = np.searchsorted(columns, [shape.first, shape.first + shape.span])
+    asked, positions = columns[low:high] - shape.first, np.arange(low, high)
+    known, data = data[: shape.known_bytes], data[shape.known_bytes :]
+    place = asked
+    if shape.form == BITS:
+        there = _bits(known, asked) == 1
+        asked, positions = asked[there], positions[there]
+        place = asked
+        if shape.plane != CORRECT:
+            place = np.cumsum(np.unpackbits(known, count=shape.span), dtype=np.int64)[asked] - 1
+    elif shape.form == LIST:
+        offsets = known[: 4 * shape.cells].view("<i4")
+        place = np.searchsorted(offsets, asked)
+        there = offsets[np.minimum(place, shape.cells - 1)] == asked
+        place, positions = place[there], positions[there]
+    if shape.plane == CORRECT:
+        return positions, _bits(data, place)
+    values = data[: 2 * shape.cells * max(shape.classes, 1)].view("<f2")
+    return positions, (values.reshape(shape.cells, shape.classes) if shape.plane == PROBABILITIES else values)[place]
+
+
+def _bits(packed: np.ndarray, places: np.ndarray) -> np.ndarray:
+    return packed[places >> 3] >> (7 - (places & 7)).astype(np.uint8) & 1
+
+
+def digest(model: str, shape: Shape, data: bytes | np.ndarray) -> bytes:
+    """Returns the checksum of a tile: SHA-256 of the model's id, of the shape and of the bytes."""
+    total = hashlib.sha256(repr((model, *astuple(shape)[1:])).encode())
+    total.update(data)
+    return total.digest()
+
+
+class Cells:
+    """The file of tiles: bytes below the index's end never change, so that readers need no lock."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def write(self, offset: int, tiles: list[bytes]) -> None:
+        """Writes tiles from `offset` on, over what a killed writer left there, and syncs them."""
+        with open(self.path, "r+b") as file:
+            file.seek(offset)
+            file.writelines(tiles)
+            file.flush()
+            os.fdatasync(file.fileno())
+
+    def view(self, end: int) -> np.ndarray:
+        """Returns the file's first `end` bytes as a map, uint8[end]; what is read of it is the system's cache, not our memory.
+
+        Raises:
+          DamagedCache: the file is shorter.
+        """
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size < end:
+            raise DamagedCache(f"{self.path}: has {size} bytes, its index speaks of {end}; run `verify` to see what is lost.")
+        return np.memmap(self.path, np.uint8, "r", shape=(end,)) if end else np.zeros(0, np.uint8)

@@ -1,0 +1,117 @@
+"""Writing into an evaluation cache: what is given is checked, what is known already is left out, the rest becomes tiles."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import cache_index, cache_records, cache_tiles
+from nevis_stream.dynamic_evaluation.cache_tiles import CORRECT, OBSERVED, PREDICTED, PROBABILITIES
+from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.errors import BadInput
+from nevis_stream.storage import clear_when_full
+
+Planes = dict[str, np.ndarray]  # correct uint8[m, k], confidence float16[m, k], probabilities float16[m, k, classes]
+
+
+def checked(models: Sequence[str], samples: Sequence[str] | np.ndarray, given: Mapping[str, Any]) -> Planes:
+    """Returns the planes that are given, in the types in which they are kept.
+
+    Raises:
+      BadInput: a shape or a value that cannot be; the message names plane, model and sample.
+    """
+    if (twice := cache_records.repeated(models)) is not None:
+        raise BadInput(f"models: {twice!r} stands twice in one list.")
+    expected, planes = (len(models), len(samples)), {}
+    for plane, values in given.items():
+        if values is None:
+            continue
+        values = np.asarray(values)
+        if values.shape[:2] != expected or values.ndim != (3 if plane == PROBABILITIES else 2):
+            raise BadInput(f"{plane}: has shape {values.shape}; {expected[0]} models on {expected[1]} samples are expected.")
+        if values.dtype.kind not in "biuf":
+            raise BadInput(f"{plane}: has type {values.dtype}, not numbers.")
+        with np.errstate(invalid="ignore"):
+            if plane == CORRECT:
+                missing = np.isnan(values) if values.dtype.kind == "f" else values == UNKNOWN
+                good, valid = missing | (values == UNKNOWN) | (values == 0) | (values == 1), "0, 1, or 255 for unknown"
+            else:
+                good, valid = np.isnan(values) | ((values >= 0) & (values <= 1)), "from 0 to 1, or NaN for unknown"
+        if not good.all():
+            i, k, *_ = np.argwhere(~good)[0]
+            raise BadInput(f"{plane} of model {models[i]!r}, sample {samples[k]!r}: {values[~good][0]} is not {valid}.")
+        planes[plane] = np.where(missing, UNKNOWN, values).astype(np.uint8) if plane == CORRECT else values.astype("<f2")
+    return planes
+
+
+def write(
+    db: sqlite3.Connection,
+    cells: cache_tiles.Cells,
+    state: str,
+    rows: Sequence[tuple[str, int]],
+    columns: np.ndarray,
+    planes: Planes,
+    made_by: dict[str, Any] | None = None,
+) -> None:
+    """Writes cells within the transaction `db`, whose commit makes them count.
+
+    Args:
+      db: the transaction.
+      cells: the file of tiles.
+      state: "observed": what the cache has is left out, or must agree; "predicted": replaces earlier predictions.
+      rows: id and row of each of the m models.
+      columns: int64[k], no column twice.
+      planes: as `checked` returns them.
+      made_by: what is said of predictions.
+    """
+    order = np.argsort(columns, kind="stable")
+    ascending, begin = columns[order], cache_records.end(db)
+    view = cells.view(begin)
+    if PROBABILITIES in planes:
+        _check_classes(db, planes[PROBABILITIES].shape[2])
+    offset, text, entries, parts = begin, cache_index.as_json(made_by, "made_by"), [], []
+    for i, (model, row) in enumerate(rows):
+        known = planes[CORRECT][i][order] != UNKNOWN
+        for plane, given in planes.items():
+            values = given[i][order]
+            wanted = known if plane == CORRECT else known & np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+            if state == OBSERVED:
+                old = _old(db, view, row, plane, ascending)
+                if plane == CORRECT and len(wrong := np.flatnonzero(known & (old != UNKNOWN) & (old != values))):
+                    sample = db.execute("SELECT id FROM samples WHERE number = ?", [int(ascending[wrong[0]])]).fetchone()[0]
+                    raise BadInput(
+                        f"model {model!r}, sample {sample!r}: observed as {old[wrong[0]]}, now said to be {values[wrong[0]]} "
+                        f"({len(wrong)} such cells). Nothing was written; another model needs another id."
+                    )
+                wanted = wanted & (old == UNKNOWN)
+            if not wanted.any():
+                continue
+            shape, data = cache_tiles.encode(row, state, plane, ascending[wanted], values[wanted])
+            if state == PREDICTED and shape.form == cache_tiles.ALL:
+                inside = "model = ? AND state = ? AND plane = ? AND first >= ? AND first + span <= ?"
+                db.execute(f"DELETE FROM tiles WHERE {inside}", [row, state, plane, shape.first, shape.first + shape.span])
+            entries.append([*vars(shape).values(), offset, cache_tiles.digest(model, shape, data), text])
+            offset += len(data)
+            parts.append(data)
+    if parts:
+        with clear_when_full(cells.path):
+            cells.write(begin, parts)
+        db.executemany(f"INSERT INTO tiles ({cache_records.TILE}) VALUES ({', '.join('?' * 12)})", entries)
+        db.execute("UPDATE about SET end = ?", [offset])
+
+
+def _old(db: sqlite3.Connection, view: np.ndarray, row: int, plane: str, columns: np.ndarray) -> np.ndarray:
+    """Returns uint8[k]: the observed outcome in each column (of other planes 1), 255 where there is no value."""
+    old = np.full(len(columns), UNKNOWN, np.uint8)
+    for tile in cache_records.tiles(db, "model = ? AND state = ? AND plane = ?", [row, OBSERVED, plane]):
+        positions, values = cache_tiles.pick(tile.shape, view[tile.offset : tile.offset + tile.shape.length], columns)
+        old[positions] = values if plane == CORRECT else 1
+    return old
+
+
+def _check_classes(db: sqlite3.Connection, classes: int) -> None:
+    """One cache has one label space."""
+    kept = db.execute("SELECT max(classes) FROM tiles").fetchone()[0] or classes
+    if kept != classes or not classes:
+        raise BadInput(f"probabilities: of {classes} classes; this cache has some of {kept}.")

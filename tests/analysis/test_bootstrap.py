@@ -1,0 +1,93 @@
+"""Intervals of differences: their form, their limits, and how often they cover."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from nevis_stream.analysis.bootstrap import over_seeds, over_tasks
+from nevis_stream.errors import BadInput
+
+RNG = np.random.default_rng(5)
+TASKS = RNG.beta(1, 2, (27, 1))
+
+
+def method(shift=0.0, seeds=3, noise=0.02, tasks=TASKS):
+    return tasks + shift + RNG.normal(0, noise, (len(tasks), seeds))
+
+
+def test_estimate_is_the_difference_of_means_and_lies_inside():
+    a, b = method(-0.05), method(seeds=4)
+    found = over_tasks(a, b)
+    assert found.estimate == pytest.approx(a.mean() - b.mean())
+    assert found.low < found.estimate < found.high < 0
+    assert (found.tasks, found.seeds, found.side) == (27, (3, 4), -1)
+
+
+@given(st.integers(0, 10**6), st.floats(0.01, 100), st.floats(-1, 1))
+@settings(max_examples=20, deadline=None)
+def test_swap_scale_and_shift(key, scale, shift):
+    a, b = method(-0.05), method()
+    one, other = over_tasks(a, b, key), over_tasks(scale * a + shift, scale * b + shift, key)
+    assert (other.low, other.high) == pytest.approx((scale * one.low, scale * one.high))
+    swapped = over_seeds(b, a)
+    assert (swapped.low, swapped.high) == pytest.approx((-over_seeds(a, b).high, -over_seeds(a, b).low))
+
+
+def test_equal_keys_equal_intervals_and_other_keys_nearly():
+    a, b = method(-0.05), method()
+    assert over_tasks(a, b, key=3) == over_tasks(a, b, key=3)
+    assert over_tasks(a, b, key=3) != over_tasks(a, b, key=4)
+    assert over_tasks(a, b, key=3).low == pytest.approx(over_tasks(a, b, key=4).low, abs=0.003)
+
+
+def test_one_seed_over_many_normal_tasks_is_nearly_students_t():
+    a = RNG.normal(0.2, 0.1, (400, 1))
+    found, half = over_tasks(a, 0 * a), stats.t.ppf(0.975, 399) * a.std(ddof=1) / 20
+    assert (found.low, found.high) == pytest.approx((a.mean() - half, a.mean() + half), abs=0.001)
+
+
+def test_noise_that_a_whole_run_shares_widens_the_interval():
+    a, b = method(noise=0.001), method(noise=0.001)
+    shared = a + np.array([-0.1, 0.0, 0.1])
+    assert over_tasks(shared, b).high > 3 * over_tasks(a, b).high
+
+
+def test_seeds_alone_are_welchs_t():
+    a, b = method(seeds=3), method(-0.02, seeds=5)
+    reference = stats.ttest_ind(a.mean(0), b.mean(0), equal_var=False).confidence_interval(0.95)
+    assert (over_seeds(a, b).low, over_seeds(a, b).high) == pytest.approx(tuple(reference))
+
+
+def test_no_interval_has_a_reason_and_still_an_estimate():
+    few, single, same = over_tasks(TASKS[:3], TASKS[:3]), over_seeds(TASKS, TASKS), over_seeds(*[np.ones((2, 3))] * 2)
+    for found, word in ((few, "3 tasks"), (single, "one seed"), (same, "same error")):
+        assert math.isnan(found.low) and math.isnan(found.high) and word in found.reason
+        assert (found.estimate, found.side) == (0, 0)
+
+
+def test_a_method_against_itself_is_zero_and_equal_differences_have_no_width():
+    assert (over_tasks(TASKS, TASKS).low, over_tasks(TASKS, TASKS).high) == (0, 0)
+    half = np.full((6, 1), 0.5)
+    assert (over_tasks(half, half / 2).low, over_tasks(half, half / 2).high) == (0.25, 0.25)
+
+
+@pytest.mark.parametrize("a", [np.ones(3), np.ones((2, 2)), np.full((3, 1), math.nan), np.ones((3, 0))])
+def test_what_cannot_be_compared_is_refused(a):
+    for interval in (over_tasks, over_seeds):
+        with pytest.raises(BadInput):
+            interval(a, np.ones((3, 1)))
+
+
+def test_covers_about_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):  # the full study is benchmarks/bootstrap_coverage.py
+        effects = rng.normal(0, 0.05, (20, 1))
+        runs = [rng.normal(0, 0.02, (20, 3)) + rng.normal(0, 0.005, 3) for _ in range(2)]
+        found = over_tasks(effects + runs[0], runs[1])
+        covered += found.low <= 0 <= found.high
+    assert 0.90 <= covered / 200 <= 0.99

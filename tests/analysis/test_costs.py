@@ -1,0 +1,78 @@
+"""Costs by part: exact, complete, and the same by task as in all."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nevis_stream.analysis.costs import PARTS, cost_parts, costs_by_task
+from nevis_stream.analysis.points import phase_flops, point
+from nevis_stream.ledger import Ledger
+from tests.report.synthetic import SyntheticRun
+
+
+class Records:
+    """A ledger in memory."""
+
+    def __init__(self, records):
+        self.records, self.header = records, records[0]
+
+    def of_kind(self, kind):
+        return [record for record in self.records if record["kind"] == kind]
+
+
+def test_the_chosen_trials_are_told_from_the_search(tmp_path):
+    ledger = Ledger(SyntheticRun(trials=3).write(tmp_path / "run"))
+    # one trial of three is chosen a task: 1000 x (1 + 2 + 3 + 4), twice as much for the others
+    expected = {"train": 10_000, "search": 20_000, "select": 12, "validate": 1200, "predict": 44, "pretrain": 7}
+    assert cost_parts(ledger) == expected
+    init, first, *_ = costs_by_task(ledger)
+    assert (init.order, init.task_id, init.flops["pretrain"]) == (0, "", 7)
+    assert (first.order, first.task_id) == (1, "task_001")
+    assert first.flops == {"train": 1000, "search": 2000, "select": 3, "validate": 300, "predict": 11, "pretrain": 0}
+
+
+def test_sums_are_exact_beyond_floats(tmp_path):
+    ledger = Ledger(SyntheticRun(flops=10**20 + 1).write(tmp_path / "run"))
+    parts, result = cost_parts(ledger), point(ledger)
+    assert parts["train"] + parts["search"] == result.paper_total
+    assert sum(parts.values()) == result.full_total == sum(phase_flops(ledger).values())
+
+
+def test_an_unfinished_run_has_its_cost_so_far(tmp_path):
+    ledger = Ledger(SyntheticRun(events=3).write(tmp_path / "run"))
+    assert [cost.order for cost in costs_by_task(ledger)] == [0, 1, 2]
+    assert sum(cost_parts(ledger).values()) == sum(phase_flops(ledger).values())
+
+
+def test_training_outside_of_trials_is_no_search_and_a_new_phase_is_kept():
+    flops = {"train": {"-": 5, "0": 7, "1": 11}, "distil": {"-": 13}}
+    train = {"kind": "train", "task_id": "a", "order": 1, "chosen": 1, "flops": flops}
+    parts = cost_parts(Records([{"kind": "run", "flops": {}}, train]))
+    assert parts == dict.fromkeys(PARTS, 0) | {"train": 16, "search": 7, "distil": 13}
+
+
+counts = st.dictionaries(
+    st.sampled_from(("pretrain", "train", "select", "validate", "predict")),
+    st.dictionaries(st.sampled_from(("-", "0", "1", "2")), st.integers(0, 10**25), max_size=4),
+)
+
+
+@given(counts, st.lists(st.tuples(counts, counts, st.integers(0, 2)), max_size=5))
+def test_nothing_is_lost_or_counted_twice(init, tasks):
+    records = [{"kind": "run", "flops": init}]
+    for order, (train, predict, chosen) in enumerate(tasks, start=1):
+        name = {"task_id": f"t{order}", "order": order}
+        records.append({"kind": "train", "flops": train, "chosen": chosen, **name})
+        records.append({"kind": "predict", "flops": predict, "trial": chosen, **name})
+    ledger = Records(records)
+    phases, parts = phase_flops(ledger), cost_parts(ledger)
+    assert parts["train"] + parts["search"] == phases["train"]
+    assert {name: parts[name] for name in phases if name != "train"} == {n: v for n, v in phases.items() if n != "train"}
+    for part in PARTS:
+        assert sum(cost.flops[part] for cost in costs_by_task(ledger)) == parts[part]
+
+
+@pytest.mark.parametrize("protocol", ["meta_test", "meta_train"])
+def test_both_protocols_add_up(tmp_path, protocol):
+    ledger = Ledger(SyntheticRun(protocol=protocol).write(tmp_path / "run"))
+    assert sum(cost_parts(ledger).values()) == point(ledger).full_total

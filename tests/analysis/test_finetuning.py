@@ -1,0 +1,70 @@
+"""The fine-tuning graph of ledgers whose sources are known."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nevis_stream.analysis.finetuning import agreement, depths, finetuning_graph, hubs, isolated, longest_chain
+from tests.analysis.test_costs import Records
+
+
+def ledger(*sources):
+    """Task a, b, c, … each from the given source; the trial that was not chosen came from elsewhere."""
+    records = [{"kind": "run", "flops": {}}]
+    for order, source in enumerate(sources, start=1):
+        trials = [{"trial": 0, "info": {"initialised_from": "elsewhere"}}, {"trial": 4, "info": source}]
+        task = {"order": order, "task_id": chr(96 + order), "domain": "ocr" if order % 2 else "face"}
+        records.append({"kind": "train", "chosen": 4, "trials": trials, "flops": {}} | task)
+    return Records(records)
+
+
+def from_(*sources):
+    return ledger(*({"initialised_from": source} for source in sources))
+
+
+def test_parents_children_and_chains_are_those_of_the_chosen_trials():
+    # a <- b <- d <- e, a <- c, f alone, g from weights
+    nodes = finetuning_graph(from_("random", "a", "a", "b", "d", "random", "pretrained"))
+    assert [node.parent for node in nodes] == [None, "a", "a", "b", "d", None, None]
+    assert [node.children for node in nodes] == [2, 1, 0, 1, 0, 0, 0]
+    assert [node.depth for node in nodes] == [0, 1, 1, 2, 3, 0, 0]
+    assert [node.task_id for node in hubs(nodes)] == ["a"]
+    assert [node.task_id for node in longest_chain(nodes)] == ["a", "b", "d", "e"]
+    assert depths(nodes) == [3, 2, 1, 1]
+    assert [node.task_id for node in isolated(nodes)] == ["f", "g"]
+    assert nodes[6].source == "pretrained"
+
+
+def test_what_is_no_task_met_before_is_no_edge():
+    nodes = finetuning_graph(ledger({"initialised_from": "b"}, {"initialised_from": "b"}, {}, None, {"initialised_from": 3}))
+    assert [node.parent for node in nodes] == [None] * 5
+    assert [node.source for node in nodes] == ["b", "b", "unknown", "unknown", "unknown"]
+
+
+def test_nothing_trained_gives_an_empty_graph():
+    nodes = finetuning_graph(Records([{"kind": "run"}]))
+    assert nodes == hubs(nodes) == longest_chain(nodes) == depths(nodes) == isolated(nodes) == []
+
+
+def test_seeds_that_agree_are_counted():
+    assert agreement([from_("random", "a", "b"), from_("random", "a", "a"), from_("random", "random")]) == {
+        "a": (3, 3), "b": (2, 3), "c": (1, 2),
+    }  # fmt: skip
+    assert agreement([]) == {}
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=12))
+def test_the_graph_is_a_forest(draws):
+    sources = ["random" if draw >= order else chr(97 + draw) for order, draw in enumerate(draws)]
+    nodes = finetuning_graph(from_(*sources))
+    by_id = {node.task_id: node for node in nodes}
+    assert sum(node.children for node in nodes) == sum(node.parent is not None for node in nodes)
+    assert sum(depths(nodes)) == len(nodes)
+    for node in nodes:
+        steps, at = 0, node
+        while at.parent:
+            assert by_id[at.parent].order < at.order
+            at, steps = by_id[at.parent], steps + 1
+        assert steps == node.depth
+    chain = longest_chain(nodes)
+    assert len(chain) == max(node.depth for node in nodes) + 1
+    assert all(later.parent == earlier.task_id for earlier, later in zip(chain, chain[1:], strict=False))

@@ -1,0 +1,53 @@
+"""FLOPs to reach an error, by hand and by properties."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nevis_stream.analysis.reach import flops_to_reach, reach_ratio
+
+POINTS = st.lists(st.tuples(st.floats(0.01, 0.99), st.floats(1e10, 1e20)), min_size=1, max_size=6)
+
+
+def test_between_two_budgets_it_is_linear_in_error_and_log_flops():
+    points = [(0.4, 10**10), (0.5, 10**11), (0.2, 10**12)]  # the second is dominated
+    found = flops_to_reach(points, 0.25)
+    assert (found.flops, found.how) == (pytest.approx(10**11.5), "interpolated")
+
+
+@pytest.mark.parametrize(
+    ("error", "how", "flops"),
+    [(0.2, "measured", 1e12), (0.4, "measured", 1e10), (0.9, "at most", 1e10), (0.1, "never", math.nan)],
+)
+def test_ends_are_stated(error, how, flops):
+    found = flops_to_reach([(0.4, 1e10), (0.2, 1e12)], error)
+    assert found.how == how
+    assert found.flops == flops or math.isnan(flops) and math.isnan(found.flops)
+
+
+@given(POINTS, st.floats(0, 1), st.floats(0, 1))
+def test_a_lower_error_never_costs_less(points, one, other):
+    low, high = (flops_to_reach(points, e).flops for e in sorted((one, other)))
+    assert math.isnan(low) or high <= low * (1 + 1e-12)
+
+
+@given(POINTS, POINTS)
+def test_ratio_is_at_an_error_that_both_reach_and_turns_over(a, b):
+    one, other = reach_ratio(a, b), reach_ratio(b, a)
+    assert one.value * other.value == pytest.approx(1)
+    assert "never" not in (one.a.how, one.b.how)
+    assert "measured" in (one.a.how, one.b.how)
+    assert {one.bound, other.bound} in ({""}, {"≤", "≥"})
+
+
+def test_a_better_single_point_gives_a_bound():
+    found = reach_ratio([(0.2, 1e12)], [(0.3, 1e11)])
+    assert (found.error, found.value, found.bound) == (0.3, 10, "≤")
+
+
+def test_one_that_never_reaches_has_no_ratio():
+    assert math.isnan(reach_ratio([(0.2, 1e12)], [(0.3, 1e11)], error=0.25).value)
+    assert math.isnan(reach_ratio([], [(0.3, 1e11)]).value)
+    assert math.isnan(reach_ratio([(math.nan, 1e11), (0.1, 0)], [(0.3, 1e11)]).error)
