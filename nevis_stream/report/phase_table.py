@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nevis_stream.analysis.points import PHASES, phase_flops
+from nevis_stream.analysis.points import PHASES, costs_unknown, phase_flops
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, spread
 
@@ -34,8 +34,8 @@ def phase_columns(runs: Sequence[Run]) -> list[str]:
 
 
 def phase_rows(groups: Sequence[SeedGroup], columns: Sequence[str]) -> list[PhaseRow]:
-    """Returns one row for each method."""
-    return [_row(group, columns) for group in groups]
+    """Returns one row for each method whose costs are known."""
+    return [_row(group, columns) for group in groups if not costs_unknown(group.runs[0].ledger)]
 
 
 def _row(group: SeedGroup, columns: Sequence[str]) -> PhaseRow:
