@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from nevis_stream.dynamic_evaluation.adding import EACH
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 
 from experiments.predictors import KeptPredictor, KeptRun, cell_ids, provenance
@@ -121,7 +122,7 @@ def _fill_one(
             answers.correct,
             answers.confidence,
             answers.probabilities if probabilities else None,
-            provenance=None if known else provenance(run, predictor, spent / asked),
+            provenance=None if known else provenance(run, predictor) | {EACH: spent / asked},
             sample_provenance={"dataset_id": task.dataset_id, "split": split},
         )
     return spent

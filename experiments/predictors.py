@@ -180,8 +180,8 @@ def cell_ids(task: Task, samples: Samples) -> list[str]:
     return [f"{sample}#{label}" for sample in samples.ids for label in range(task.num_classes)]
 
 
-def provenance(run: KeptRun, predictor: KeptPredictor, flops_per_sample: float) -> dict[str, Any]:
-    """Returns what a cache records of a predictor: JSON facts."""
+def provenance(run: KeptRun, predictor: KeptPredictor) -> dict[str, Any]:
+    """Returns what a cache records of a predictor besides the cost of an answer: JSON facts."""
     return {
         "run": str(run.path.absolute()),
         "learner": run.ledger.header["learner"],
@@ -191,5 +191,4 @@ def provenance(run: KeptRun, predictor: KeptPredictor, flops_per_sample: float) 
         "step": predictor.step,
         "chosen": predictor.chosen,
         "checkpoint": str(predictor.checkpoint.absolute()),
-        "flops_per_sample": flops_per_sample,
     }

@@ -16,6 +16,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.storage import append_line
 
 LEDGER = "additions.jsonl"
+EACH = "flops_per_sample"  # in a model's provenance
 KNOWN_SHARE = 0.5  # a model of which less was observed says too little of the samples to be learned from
 
 
@@ -91,7 +92,7 @@ def add_model(
       budget: samples to be observed.
       method: name of a method.
       seed: of the method's choices.
-      provenance: of the model; `flops_per_sample` makes the account of what was saved.
+      provenance: of the model; what one answer costs is added to it.
 
     Raises:
       BadInput: no known model, an unknown method, a budget that is no number of samples.
@@ -114,7 +115,6 @@ def add_model(
     rest = np.flatnonzero(row.outcomes == UNKNOWN)
     cache.append_predictions([model], rest, estimate.outcomes[:, rest], made_by=made_by)
     value, low, high = (_number(array[0]) for array in (estimate.accuracy, estimate.low, estimate.high))
-    each = (provenance or {}).get("flops_per_sample")
     return _told(
         cache,
         Addition(
@@ -131,7 +131,7 @@ def add_model(
             rank_low=_rank(accuracies, high),
             rank_high=_rank(accuracies, low),
             flops_spent=paid.flops,
-            flops_saved=None if each is None else each * len(rest),
+            flops_saved=None if row.flops_each is None else row.flops_each * len(rest),
         ),
     )
 
@@ -162,7 +162,7 @@ def add_samples(
     """
     columns, facts = cache.samples(), cache.models()
     known, _, names = _known(cache, len(columns))
-    each = [facts[name].get("flops_per_sample") for name in names]
+    each = [facts[name].get(EACH) for name in names]
     outcomes = np.full((len(samples), len(names)), UNKNOWN, np.uint8)
     have = {sample: column for column, sample in enumerate(columns)}
     old = [i for i, sample in enumerate(samples) if sample in have]
@@ -202,6 +202,30 @@ def add_samples(
     )
 
 
+class FileOracle:
+    """Reads outcomes of a file; the cells that are not asked stay unread, so a whole file shows what a budget would have given.
+
+    Args:
+      outcomes: the file's matrix.
+    """
+
+    def __init__(self, outcomes: Outcomes):
+        self._outcomes = outcomes
+        self._rows = {model: row for row, model in enumerate(outcomes.models)}
+        self._columns = {sample: column for column, sample in enumerate(outcomes.samples)}
+
+    def answer(self, model: str, samples: Sequence[str]) -> Observed:
+        """Returns the outcomes of one model on some samples; BadInput where the file does not have them."""
+        if model not in self._rows:
+            raise BadInput(unknown("model of the file", model, list(self._rows)[:200]))
+        columns = [self._columns.get(sample, -1) for sample in samples]
+        row = self._outcomes.correct[self._rows[model]]
+        for sample, column in zip(samples, columns, strict=True):
+            if column < 0 or row[column] == UNKNOWN:
+                raise BadInput(f"the file does not know model {model!r} on sample {sample!r}, which was asked.")
+        return Observed(row[columns])
+
+
 def read_additions(directory: Path) -> list[Addition]:
     """Returns the additions to a cache, in the order in which they were made; a line that a kill cut is left out."""
     path = directory / LEDGER
@@ -213,14 +237,21 @@ class _Row:
     """The observed outcomes of one model, in memory and in the cache."""
 
     def __init__(self, cache: EvaluationCache, model: str, columns: Sequence[str], provenance: dict[str, Any] | None):
-        self._cache, self._model, self._provenance = cache, model, provenance
+        self._cache, self._model, self._provenance = cache, model, provenance or {}
         self.outcomes = np.full(len(columns), UNKNOWN, np.uint8)
-        if model in cache.models():
+        self.known = model in cache.models()
+        if self.known:
             self.outcomes = cache.matrix([model], np.arange(len(columns)))[0]
 
     def add(self, columns: np.ndarray, told: Observed) -> None:
-        self._cache.append(self._model, columns, told.correct, told.confidence, provenance=self._provenance)
-        self.outcomes[columns] = told.correct
+        facts = None if self.known else self._provenance | ({} if told.flops is None else {EACH: told.flops / len(columns)})
+        self._cache.append(self._model, columns, told.correct, told.confidence, provenance=facts)
+        self.outcomes[columns], self.known = told.correct, True
+
+    @property
+    def flops_each(self) -> float | None:
+        """FLOPs of one answer, as the cache has them."""
+        return self._cache.models()[self._model].get(EACH)
 
 
 class _Paid:
