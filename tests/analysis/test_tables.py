@@ -96,7 +96,7 @@ def test_curves_are_the_chosen_trials_and_trust_nothing(tmp_path):
     ("package", "allowed"),
     [
         ("analysis", ("analysis", "ledger", "metrics", "errors")),
-        ("report", ("report", "analysis", "ledger", "errors")),
+        ("report", ("report", "analysis", "ledger", "errors", "storage")),
     ],
 )
 def test_imports_point_one_way(package, allowed):
