@@ -12,12 +12,12 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_budget
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage import append_line
 
 LEDGER = "additions.jsonl"
 EACH = "flops_per_sample"  # in a model's provenance
-KNOWN_SHARE = 0.5  # a model of which less was observed says too little of the samples to be learned from
+KNOWN_SHARE = 0.5  # a model (or sample) of which less was observed says too little to be learned from
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,11 @@ def add_samples(
         return np.take_along_axis(outcomes, models, axis=1)
 
     fitting, evaluating = jax.random.split(jax.random.key(seed))
-    evaluator = methods.get(method).fit(np.ascontiguousarray(known.T), None, fitting)
+    learned = (known != UNKNOWN).mean(axis=0) >= KNOWN_SHARE
+    learned[[have[samples[i]] for i in old]] = False  # so that a killed addition asks the same again
+    if not learned.any():
+        raise BadInput(f"{cache.directory}: no other sample on which half of the models are observed; nothing to learn from.")
+    evaluator = methods.get(method).fit(np.ascontiguousarray(known[:, learned].T), None, fitting)
     estimate = evaluator.evaluate(ask, len(samples), check_budget(budget, len(names)), evaluating)
     made_by = {"method": method, "budget": budget, "seed": seed}
     unseen = np.where(outcomes == UNKNOWN, estimate.outcomes, np.uint8(UNKNOWN))
@@ -194,12 +198,20 @@ def add_samples(
             name=f"{len(samples)} samples",
             **made_by,
             models=len(names),
-            samples=known.shape[1],
+            samples=int(learned.sum()),
             asked=int(np.count_nonzero(outcomes != UNKNOWN)),
             flops_spent=paid.flops,
             flops_saved=float(sum(saved)) if len(saved) == len(names) else None,
         ),
     )
+
+
+class Outcomes(Protocol):
+    """What `FileOracle` needs of a file: its models' and samples' ids, and uint8[m, n] `correct` (255 = unknown)."""
+
+    models: Sequence[str]
+    samples: Sequence[str]
+    correct: np.ndarray
 
 
 class FileOracle:

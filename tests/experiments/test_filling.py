@@ -81,11 +81,12 @@ def test_an_oracle_asks_exactly_the_wanted_samples(kept, tmp_path):
     fill(kept, tmp_path)
     cache = EvaluationCache(tmp_path / "pico_coins")
     predictor = next(p for p in kept.predictors if p.task.task_id == "pico_coins")
-    oracle = CheckpointOracle({predictor.predictor_id: (predictor.checkpoint, predictor.trial)}, str(kept.path.parent / "few.csv"))
+    checkpoints = {predictor.predictor_id: (predictor.checkpoint, predictor.trial)}
+    oracle = CheckpointOracle(checkpoints, str(kept.path.parent / "few.csv"))
     wanted = [cache.samples()[i] for i in (200, 3, 77)]
     told = oracle.answer(predictor.predictor_id, wanted)
     assert told.correct.tolist() == cache.matrix([predictor.predictor_id], wanted)[0].tolist()
-    assert 0 < told.flops
+    assert told.flops > 0
     with pytest.raises(BadInput, match="no sample 'pico_coins/nowhere/1'"):
         oracle.answer(predictor.predictor_id, ["pico_coins/nowhere/1"])
     with pytest.raises(BadInput, match="has no checkpoint"):

@@ -1,1 +1,0 @@
-"""The commands of launch.evaluate."""
