@@ -1,4 +1,4 @@
-"""Tables of runs as data frames: points, every task's errors, regret, the cost of every phase."""
+"""Tables of runs as data frames: points, every task's errors, regret, the cost of every phase, learning curves."""
 
 import math
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from nevis_stream.analysis.curves import learning_curves
 from nevis_stream.analysis.judged import JUDGED
 from nevis_stream.analysis.points import costs_unknown, phase_flops, unfinished
 from nevis_stream.analysis.regret import reference_of, regret
@@ -122,6 +123,17 @@ def phases(runs: Sequence[Run]) -> pd.DataFrame:
             rows.append(head | {"phase": phase, "flops": flops, "share": share, "status": status})
     columns = [*_RUN, "run", "phase", "flops", "share", "status"]
     return pd.DataFrame(rows, columns=columns).astype({"flops": object})
+
+
+def curves(runs: Sequence[Run]) -> pd.DataFrame:
+    """Returns one row for every point of every run's learning curves: task_id, step, dev_error of the chosen trial."""
+    rows = [
+        (*(run.header[name] for name in _RUN), run.name, task, step, error)
+        for run in runs
+        for task, points in learning_curves(run.ledger).items()
+        for step, error in points
+    ]
+    return pd.DataFrame(rows, columns=[*_RUN, "run", "task_id", "step", "dev_error"])
 
 
 def _tasks(runs: Sequence[Run]) -> dict[str, dict]:
