@@ -19,6 +19,7 @@ def run_config_once(
     checkpoint_seconds: float = 30.0,
     executor: Executor | None = None,
     devices: int = 1,
+    tensorboard: bool = True,
 ) -> Ledger:
     """Runs (or goes on with) one config in one directory; returns the complete ledger."""
     with TerminalProgress(f"{config.learner} {config.budget} seed {config.seed}") as progress:
@@ -34,4 +35,5 @@ def run_config_once(
             progress=progress,
             executor=executor,
             devices=devices,
+            tensorboard=tensorboard,
         )

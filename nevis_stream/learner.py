@@ -19,6 +19,7 @@ from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
 from nevis_stream.executor import Executor, Inline, Trial
 from nevis_stream.meter import Meter
+from nevis_stream.scalars import TRIAL, Scalars
 from nevis_stream.task import TaskView
 
 State = Tree
@@ -126,6 +127,7 @@ class Context:
         progress: Progress | None = None,
         executor: Executor | None = None,
         devices: int = 1,
+        scalars: Scalars | None = None,
     ):
         self._path = path
         self._phase = phase
@@ -135,6 +137,7 @@ class Context:
         self._progress = progress or Silent()
         self._executor = executor or Inline()
         self._devices = devices
+        self._scalars = scalars
         self._trials = 0
         self.trial = trial
         self.meter = Meter()
@@ -233,15 +236,14 @@ class Context:
             raise LearnerFault(f"ctx.map was called inside trial {self.trial}; trials cannot have trials of their own.")
         first, self._trials = self._trials, self._trials + len(items)
         options = {"phase": self._phase, "workspace": self._workspace, "devices": self._devices}
+
+        def begin(number: int) -> Callable[..., Context]:
+            scalars = self._scalars.of(f"trial-{number:03d}") if self._scalars else None
+            path = (*self._path, f"trial {number}")
+            return functools.partial(Context, path=path, trial=number, scalars=scalars, **options)
+
         return [
-            Trial(
-                function,
-                item,
-                number,
-                functools.partial(Context, path=(*self._path, f"trial {number}"), trial=number, **options),
-                self._workspace,
-            )
-            for number, item in enumerate(items, start=first)
+            Trial(function, item, number, begin(number), self._workspace) for number, item in enumerate(items, start=first)
         ]
 
     def _charged(self, done: Sequence[tuple[Tree, dict]]) -> list[Tree]:
@@ -298,6 +300,15 @@ class Context:
         self.meter = Meter()
         self.meter.add(counts)
         return step, tree
+
+    def log(self, step: int, **values: float | None) -> None:
+        """Shows numbers of the current trial after a step while it runs (TensorBoard, launch.watch); None is left out.
+
+        They are no part of the result. After `restore`, log the points before the position again: those of an attempt that was
+        killed are dropped, so that none stands twice. `train_loss`, `dev_error` and `learning_rate` are the usual names.
+        """
+        if self._scalars:
+            self._scalars.write(step, {f"{TRIAL}/{name}": value for name, value in values.items()})
 
     @property
     def past_tasks(self) -> tuple[str, ...]:

@@ -19,12 +19,14 @@ import numpy as np
 
 from nevis_stream import checkpoint, mistakes, outcomes, timing
 from nevis_stream.checkpoint import Checkpoint, Tree
+from nevis_stream.datasets.images import Images
 from nevis_stream.description import describe
 from nevis_stream.environment import append_environment
 from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning, unknown
 from nevis_stream.executor import Executor, Inline
 from nevis_stream.learner import Context, Learner, Predictor, Progress, Silent, State
 from nevis_stream.ledger import SCHEMA, Ledger, encode
+from nevis_stream.scalars import RunScalars
 from nevis_stream.storage import exclusive, remove_leftovers, write_file
 from nevis_stream.stream import Event, Stream, load_stream
 from nevis_stream.task import LabelledImages, TaskView
@@ -61,6 +63,7 @@ def run(
     progress: Progress | None = None,
     executor: Executor | None = None,
     devices: int = 1,
+    tensorboard: bool = True,
 ) -> Ledger:
     """Runs a learner over a stream, or goes on with a run that was interrupted.
 
@@ -79,6 +82,7 @@ def run(
       progress: told what is going on.
       executor: runs the trials; None: one after the other in this process.
       devices: how many devices share each training batch.
+      tensorboard: whether curves are written for TensorBoard while it runs.
 
     Returns:
       The complete ledger.
@@ -98,7 +102,7 @@ def run(
         "keep": keep,
     }
     with exclusive(path / "lock"):
-        how = _How(checkpoint_seconds, progress or Silent(), executor or Inline(), devices)
+        how = _How(checkpoint_seconds, progress or Silent(), executor or Inline(), devices, tensorboard)
         return _Run(learner, stream, events, path, resolved, how).go()
 
 
@@ -110,6 +114,7 @@ class _How:
     progress: Progress
     executor: Executor
     devices: int
+    tensorboard: bool
 
 
 class _Run:
@@ -137,6 +142,7 @@ class _Run:
         self._write_once("stream.csv", stream.csv)
         self.ledger = Ledger(path)
         self.last = check_keep(config["keep"])
+        self.scalars = RunScalars(path, how.tensorboard and not self.ledger.complete)
 
     def go(self) -> Ledger:
         """Does every event that the ledger does not have yet."""
@@ -149,6 +155,7 @@ class _Run:
         append_environment(self.path / "environment.jsonl", **how)
         if not self.ledger.records:
             self.ledger.append(self._initialise())
+        self.scalars.show(self.ledger.records)
         for event in self.events:
             if self.ledger.event(event.index) is not None:
                 continue
@@ -157,6 +164,7 @@ class _Run:
             begun = timing.clocks()
             record = self._recorded(event) if event.kind == "train" else self._predict(event)
             self.ledger.append(record)
+            self.scalars.show(self.ledger.records)
             self._workspace(event).remove()
             self._forget(event)
             timing.append(self.path / "timing.jsonl", event.index, event.kind, event.task.task_id, begun)
@@ -225,6 +233,7 @@ class _Run:
             "num_classes": task.num_classes,
             "n_train": len(splits["train"]),
             "n_dev": len(splits["dev"]),
+            **_mean_size(splits["train"].images),
             "flops": ctx.meter.counts(),
             "chosen": chosen,
             "trials": [
@@ -330,6 +339,7 @@ class _Run:
             progress=self.progress,
             executor=self.how.executor,
             devices=self.how.devices,
+            scalars=None if phase == "predict" else self.scalars.of(self._checkpoint(event).name if event else scope),
         )
 
     def _forget(self, event: Event) -> None:
@@ -386,6 +396,12 @@ def _difference(old: str, new: str) -> str:
         if before != after:
             return f"there: {before.strip().rstrip(',')}; now: {after.strip().rstrip(',')}"
     return "one has more lines than the other"
+
+
+def _mean_size(images: Images) -> dict[str, float]:
+    """The mean height and width of pictures, in pixels: facts by which results are sliced."""
+    height, width = images.sizes.mean(axis=0, dtype=np.float64)
+    return {"mean_height": round(float(height), 2), "mean_width": round(float(width), 2)}
 
 
 def _tree_name(trial: int) -> str:

@@ -6,6 +6,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,6 +161,6 @@ def exclusive(
                 f"{path.parent}: another process (pid {holder}) {busy}"
             ) from None
         file.truncate(0)
-        file.write(f"{os.getpid()}\n")
+        file.write(f"{os.getpid()} on {socket.gethostname()}\n")
         file.flush()
         yield

@@ -74,6 +74,8 @@ class ToyLearner:
 
         def trial(ctx, item):
             start, total = ctx.restore() or (0, np.zeros(task.num_classes))
+            for step in range(start):
+                ctx.log(step + 1, train_loss=1 / (step + 1), dev_error=0.5)
             for step in range(start, self.steps):
                 ctx.charge(10 + item)
                 time.sleep(self.seconds)
@@ -85,6 +87,7 @@ class ToyLearner:
                     / 50
                 )
                 ctx.progress(step + 1, self.steps)
+                ctx.log(step + 1, train_loss=1 / (step + 1), dev_error=0.5)
                 ctx.checkpoint(step + 1, lambda: total)  # noqa: B023 - called at once
             hits = (
                 labels.mean(0)

@@ -145,6 +145,8 @@ def fit(
         error = look(carry)
         curve = [[0, None, rounded(error)]]
         best = {"step": 0, "error": error, "variables": _copy(carry)}
+    for row in curve:
+        log_row(ctx, row, rates)
     carry, done, diverged = ctx.replicate(carry), start, False
     try:
         for index in range(start, stop):
@@ -171,6 +173,7 @@ def fit(
                 break
             error = look(carry)
             curve.append([done, rounded(float(carry["loss_sum"]) / (done - curve[-1][0])), rounded(error)])
+            log_row(ctx, curve[-1], rates)
             carry["loss_sum"] = np.float32(0)
             if error <= best["error"]:
                 best = {"step": done, "error": error, "variables": _copy(carry)}
@@ -192,6 +195,13 @@ def fit(
     if done < recipe.steps and diverged is False:
         result["position"] = {"seed": seed, "step": done, "carry": to_host(carry), "best": best, "curve": curve}
     return result
+
+
+def log_row(ctx: Context, row: Sequence[float | None], rates: np.ndarray) -> None:
+    """Shows one row of a trial's curve with the learning rate of its last step."""
+    step, train_loss, dev_error = row
+    rate = float(rates[step - 1]) if step else None
+    ctx.log(step, train_loss=train_loss, dev_error=dev_error, learning_rate=rate)
 
 
 def diverged_at(

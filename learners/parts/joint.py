@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from learners.parts.feed import Feed
-from learners.parts.fit import Recipe, diverged_at, look_at_dev, rounded
+from learners.parts.fit import Recipe, diverged_at, log_row, look_at_dev, rounded
 from learners.parts.model import begin, head_size, initialise_program
 from learners.parts.schedule import SCHEDULES
 from nevis_stream.checkpoint import Tree, to_host
@@ -68,6 +68,8 @@ def fit_jointly(ctx: Context, hyper: Mapping[str, Any], *, tasks: Sequence[TaskV
         errors = look(carry, heads)
         curve = [[0, None, rounded(float(np.mean(list(errors.values()))))]]
         best = {"step": 0, "error": math.inf, "errors": errors, "variables": _copy(carry)}
+    for row in curve:
+        log_row(ctx, row, rates)
     carry, done, diverged = ctx.replicate(carry), start, False
     try:
         for index in range(start, recipe.steps):
@@ -92,6 +94,7 @@ def fit_jointly(ctx: Context, hyper: Mapping[str, Any], *, tasks: Sequence[TaskV
             errors = look(carry, heads)
             error = float(np.mean(list(errors.values())))
             curve.append([done, rounded(float(carry["loss_sum"]) / (done - curve[-1][0])), rounded(error)])
+            log_row(ctx, curve[-1], rates)
             carry["loss_sum"] = np.float32(0)
             if error <= best["error"]:
                 best = {"step": done, "error": error, "errors": errors, "variables": _copy(carry)}

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 
 from learners.parts.feed import Batches
-from learners.parts.fit import Recipe, dev_error, rounded
+from learners.parts.fit import Recipe, dev_error, log_row, rounded
 from learners.parts.model import EVALUATION_BATCH, TaskShape, head_size, loss, masked_probabilities, optimiser, targets
 from learners.parts.relatedness import embed
 from learners.parts.schedule import SCHEDULES
@@ -120,6 +120,8 @@ def _train(
     errors = look()
     best = [{"step": 0, "error": error, "variables": kept(trial)} for trial, error in enumerate(errors)]
     curves = [[[0, None, rounded(error)]] for error in errors]
+    for ctx, curve, rate in zip(contexts, curves, rates, strict=True):
+        log_row(ctx, curve[-1], rate)
     for start in range(0, recipe.steps, recipe.validate_every):
         stop = min(start + recipe.validate_every, recipe.steps)
         picked = np.stack([np.stack([order(step) for step in range(start, stop)]) for order in orders]).astype(np.int32)
@@ -131,6 +133,7 @@ def _train(
         errors = look()
         for trial, (error, values) in enumerate(zip(errors, np.asarray(losses), strict=True)):
             curves[trial].append([stop, rounded(float(values.mean())), rounded(error)])
+            log_row(contexts[trial], curves[trial][-1], rates[trial])
             if error <= best[trial]["error"]:
                 best[trial] = {"step": stop, "error": error, "variables": kept(trial)}
     return [
