@@ -1,14 +1,16 @@
 """The ledger: the append-only record of what a run trained and predicted, at what cost. See docs/run-directory.md."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
+from nevis_stream.meter import total
 from nevis_stream.storage import append_line
 
-SCHEMA = 1
+SCHEMA = 2
 FILE_NAME = "ledger.jsonl"
 KINDS = ("run", "train", "predict", "end")
 
@@ -92,7 +94,8 @@ class Ledger:
         """Returns a pandas DataFrame with one row a `predict` record, joined with its task's `train` record.
 
         Columns: order, task_id, year, domain, task_kind, meta_split, num_classes, split, n, metric, value, error,
-        trial, dev_error, steps, trials, train_flops (all trials), total_flops (all phases of both events).
+        trial, dev_error, steps, trials, train_flops (all trials), total_flops (all phases of both events); FLOPs are NaN
+        where costs are not known.
         """
         import pandas as pd
 
@@ -100,7 +103,8 @@ class Ledger:
         rows = []
         for predicted in self.of_kind("predict"):
             train = trained[predicted["task_id"]]
-            chosen = next(t for t in train["trials"] if t["trial"] == train["chosen"])
+            chosen = next((t for t in train["trials"] if t["trial"] == train["chosen"]), {"info": {}})
+            known = train["flops"] is not None
             rows.append(
                 {key: train[key] for key in ("order", "task_id", "year", "domain", "task_kind", "meta_split")}
                 | {"num_classes": train["num_classes"]}
@@ -108,12 +112,8 @@ class Ledger:
                 | {key: chosen["info"].get(key) for key in ("dev_error", "steps")}
                 | {
                     "trials": len(train["trials"]),
-                    "train_flops": sum(train["flops"].get("train", {}).values()),
-                    "total_flops": sum(
-                        sum(by_trial.values())
-                        for record in (train, predicted)
-                        for by_trial in record["flops"].values()
-                    ),
+                    "train_flops": total(train["flops"], "train") if known else math.nan,
+                    "total_flops": total(train["flops"]) + total(predicted["flops"]) if known else math.nan,
                 }
             )
         return pd.DataFrame(rows)

@@ -19,6 +19,7 @@ import numpy as np
 
 from nevis_stream import checkpoint, mistakes, outcomes, timing
 from nevis_stream.checkpoint import Checkpoint, Tree
+from nevis_stream.datasets.images import Images
 from nevis_stream.description import describe
 from nevis_stream.environment import append_environment
 from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning, unknown
@@ -232,6 +233,7 @@ class _Run:
             "num_classes": task.num_classes,
             "n_train": len(splits["train"]),
             "n_dev": len(splits["dev"]),
+            **_mean_size(splits["train"].images),
             "flops": ctx.meter.counts(),
             "chosen": chosen,
             "trials": [
@@ -394,6 +396,12 @@ def _difference(old: str, new: str) -> str:
         if before != after:
             return f"there: {before.strip().rstrip(',')}; now: {after.strip().rstrip(',')}"
     return "one has more lines than the other"
+
+
+def _mean_size(images: Images) -> dict[str, float]:
+    """The mean height and width of pictures, in pixels: facts by which results are sliced."""
+    height, width = images.sizes.mean(axis=0, dtype=np.float64)
+    return {"mean_height": round(float(height), 2), "mean_width": round(float(width), 2)}
 
 
 def _tree_name(trial: int) -> str:

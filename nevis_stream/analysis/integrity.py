@@ -33,8 +33,12 @@ def check(ledger: Ledger) -> None:
     Raises:
       BadInput: what is wrong, in which record of which file.
     """
+    if not ledger.records:
+        return
+    copied = "source" in ledger.header
     for position, record in enumerate(ledger.records):
         try:
+            _check_copied(record) if copied else _check_counted(record)
             _check_record(record)
             _check_place(position, record, len(ledger.records))
         except ValueError as error:
@@ -54,14 +58,34 @@ def _check_record(record: Mapping[str, Any]) -> None:
     if kind == "run" and not isinstance(record.get("budget"), str | None):
         raise ValueError(f"budget of a run record is {record['budget']!r}, not a text or null.")
     for name in _WHOLE.get(kind, ()):
+        if name == "n" and record.get("n", "missing") is None:
+            continue
         if not _is_count(record.get(name)):
             raise ValueError(f"{name} of a {kind} record is {record.get(name)!r}, not a count.")
-    if kind != "end":
-        _check_flops(record.get("flops"))
     if kind == "predict":
         _check_error(record)
     if kind == "train" and not isinstance(record.get("trials"), list):
         raise ValueError("trials of a train record is not a list.")
+
+
+def _check_counted(record: Mapping[str, Any]) -> None:
+    """A record of the runner, which counts what it does."""
+    if record["kind"] != "end":
+        _check_flops(record.get("flops"))
+    if record["kind"] == "predict" and record.get("n") is None:
+        raise ValueError("n of a predict record is None, not a count.")
+
+
+def _check_copied(record: Mapping[str, Any]) -> None:
+    """A record of results copied from a publication, whose costs are not known."""
+    if record["kind"] == "run":
+        for name in ("source", "flops_reason"):
+            if not (isinstance(record.get(name), str) and record[name]):
+                raise ValueError(f"{name} of a run record is {record.get(name)!r}, not a text.")
+        if not isinstance(record.get("left_out"), dict):
+            raise ValueError("left_out of a run record is not a table of reasons by task.")
+    if record["kind"] != "end" and record.get("flops", "missing") is not None:
+        raise ValueError(f"flops is {record.get('flops', 'missing')!r}, not null as in a run that was copied.")
 
 
 def _check_flops(flops: Any) -> None:

@@ -17,7 +17,7 @@ class TaskError:
       order: place in the stream.
       task_id: the task.
       judged: whether the protocol judges this task.
-      n: samples that were predicted; 0 where the task was not predicted.
+      n: samples that were predicted; 0 where the task was not predicted or n is not known.
       error: lower is better (the error rate, or 1 - mAP); NaN where undefined.
       reason: why the error is NaN; empty otherwise.
     """
@@ -43,7 +43,7 @@ def task_errors(ledger: Ledger) -> list[TaskError]:
         result = results.get(train["task_id"])
         n, error, reason = 0, math.nan, f"not predicted on {split}"
         if result is not None:
-            n, reason = result["n"], ""
+            n, reason = result["n"] or 0, ""
             if result["error"] is None:
                 reason = str(result.get("reason") or "undefined, no reason recorded")
             else:

@@ -15,8 +15,9 @@ class Point:
 
     Attributes:
       error: E, the mean error over the judged tasks; NaN where undefined.
-      paper_total: FLOPs of the `train` phase over all trials of all tasks; NaN if unfinished.
-      full_total: FLOPs of all phases, `init` included; NaN if unfinished.
+      paper_total: FLOPs of the `train` phase over all trials of all tasks; NaN if unfinished or
+        not known.
+      full_total: FLOPs of all phases, `init` included; NaN if unfinished or not known.
       judged: number of judged tasks.
       reason: why a number is NaN; empty where all are defined.
     """
@@ -41,28 +42,41 @@ def point(ledger: Ledger) -> Point:
         return Point(math.nan, math.nan, math.nan, len(judged), unfinished(ledger))
     costs = phase_flops(ledger)
     totals = costs.get("train", 0), sum(costs.values())
+    unknown = costs_unknown(ledger)
     if not judged:
-        return Point(math.nan, *totals, 0, "the stream has no task that this protocol judges")
+        reason = "the stream has no task that this protocol judges"
+        return Point(math.nan, *totals, 0, _both(reason, unknown))
     undefined = [f"{r.task_id}: {r.reason}" for r in judged if math.isnan(r.error)]
     if undefined:
         more = f" and {len(undefined) - 3} more" if len(undefined) > 3 else ""
         reason = f"error undefined for {'; '.join(undefined[:3])}{more}"
-        return Point(math.nan, *totals, len(judged), reason)
+        return Point(math.nan, *totals, len(judged), _both(reason, unknown))
     error = math.fsum(result.error for result in judged) / len(judged)
-    return Point(error, *totals, len(judged), "")
+    return Point(error, *totals, len(judged), unknown)
 
 
-def phase_flops(ledger: Ledger) -> dict[str, int]:
-    """Returns the FLOPs of each phase over all records and trials, as exact integers.
+def costs_unknown(ledger: Ledger) -> str:
+    """Returns why the costs of a run are not known; empty where they are counted, as in every run of the runner."""
+    return ledger.header["flops_reason"] if ledger.header["flops"] is None else ""
+
+
+def phase_flops(ledger: Ledger) -> dict[str, int | float]:
+    """Returns the FLOPs of each phase over all records and trials: exact integers, or NaN where costs are not known.
 
     The kept trials' predictions (`others`) are left out: they serve the evaluation cache, not the
     learner.
     """
+    if costs_unknown(ledger):
+        return dict.fromkeys(PHASES, math.nan)
     totals = dict.fromkeys(PHASES, 0)
     for record in ledger.records:
         for phase, by_trial in record.get("flops", {}).items():
             totals[phase] = totals.get(phase, 0) + sum(by_trial.values())
     return totals
+
+
+def _both(*reasons: str) -> str:
+    return "; ".join(filter(None, reasons))
 
 
 def unfinished(ledger: Ledger) -> str:

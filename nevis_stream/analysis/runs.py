@@ -32,6 +32,11 @@ class Run:
         """The ledger's `run` record."""
         return self.ledger.header
 
+    @property
+    def published(self) -> bool:
+        """Whether the results were copied from a publication (`experiments.published`)."""
+        return "source" in self.header
+
 
 @dataclass(frozen=True)
 class LeftOut:
@@ -67,12 +72,42 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
 
 
 def group_by_stream(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
-    """Returns the runs that may be compared with each other, by (stream digest, protocol)."""
+    """Returns the runs that may be compared with each other, by (stream digest, protocol).
+
+    A published run has no data and so no digest of them: it joins every group whose runs go over
+    its tasks in its order, the tasks without a published value aside, and stands in a group of its
+    own only where there is none (docs/decisions/0016).
+    """
     groups: dict[tuple[str, str], list[Run]] = {}
+    published = []
     for run in runs:
-        key = (run.header["stream_digest"], run.header["protocol"])
-        groups.setdefault(key, []).append(run)
+        if run.published:
+            published.append(run)
+        else:
+            groups.setdefault(_digest_and_protocol(run), []).append(run)
+    own = list(groups.values())
+    fits = [[group for group in own if any(_same_tasks(run, o) for o in group)] for run in published]
+    for run, fitting in zip(published, fits, strict=True):
+        for group in fitting or [groups.setdefault(_digest_and_protocol(run), [])]:
+            group.append(run)
     return groups
+
+
+def _digest_and_protocol(run: Run) -> tuple[str, str]:
+    return run.header["stream_digest"], run.header["protocol"]
+
+
+def _same_tasks(published: Run, run: Run) -> bool:
+    """Whether a run goes over a published run's tasks, as far as it has come."""
+    ours, left_out = published.header, published.header["left_out"]
+    if (ours["protocol"], ours["tasks"] + len(left_out)) != (run.header["protocol"], run.header["tasks"]):
+        return False
+    theirs, done = _tasks(published), [task for task in _tasks(run) if task[0] not in left_out]
+    return bool(done) and done == theirs[: len(done)]
+
+
+def _tasks(run: Run) -> list[tuple[str, str]]:
+    return [(train["task_id"], train["meta_split"]) for train in run.ledger.of_kind("train")]
 
 
 def _read_ledger(path: Path) -> Ledger:

@@ -1,4 +1,4 @@
-"""Tables of runs as data frames: points, every task's errors, regret, the cost of every phase."""
+"""Tables of runs as data frames: points, every task's errors, regret, learning curves."""
 
 import math
 from collections.abc import Sequence
@@ -6,8 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from nevis_stream.analysis.curves import learning_curves
 from nevis_stream.analysis.judged import JUDGED
-from nevis_stream.analysis.points import phase_flops, unfinished
+from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.regret import reference_of, regret
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.summary import MethodPoint
@@ -99,28 +100,21 @@ def per_task(runs: Sequence[Run]) -> pd.DataFrame:
         for task_id, task in tasks.items():
             found = results.get(task_id, [])
             if split not in {result["split"] for result in found}:
-                found = [*found, _absent(run, split)]
+                found = [*found, _absent(run, task_id, split)]
             judged = task["meta_split"] == judged_part
             rows += [_row(run, task, judged and r["split"] == split, r) for r in found]
-    return pd.DataFrame(rows, columns=list(PER_TASK))
+    return pd.DataFrame(rows, columns=list(PER_TASK)).astype({"n": "Int64"})
 
 
-def phases(runs: Sequence[Run]) -> pd.DataFrame:
-    """Returns one row for every run and phase: `flops` (an exact integer) and `share` of the total.
-
-    An unfinished run has its cost so far and says so in `status` (`ok` or `partial`).
-    """
-    rows = []
-    for run in runs:
-        costs = phase_flops(run.ledger)
-        total = sum(costs.values())
-        head = {name: run.header[name] for name in _RUN} | {"run": run.name}
-        status = "ok" if run.ledger.complete else "partial"
-        for phase, flops in costs.items():
-            share = flops / total if total else math.nan
-            rows.append(head | {"phase": phase, "flops": flops, "share": share, "status": status})
-    columns = [*_RUN, "run", "phase", "flops", "share", "status"]
-    return pd.DataFrame(rows, columns=columns).astype({"flops": object})
+def curves(runs: Sequence[Run]) -> pd.DataFrame:
+    """Returns one row for every point of every run's learning curves: task_id, step, dev_error of the chosen trial."""
+    rows = [
+        (*(run.header[name] for name in _RUN), run.name, task, step, error)
+        for run in runs
+        for task, points in learning_curves(run.ledger).items()
+        for step, error in points
+    ]
+    return pd.DataFrame(rows, columns=[*_RUN, "run", "task_id", "step", "dev_error"])
 
 
 def _tasks(runs: Sequence[Run]) -> dict[str, dict]:
@@ -131,8 +125,9 @@ def _tasks(runs: Sequence[Run]) -> dict[str, dict]:
     return dict(sorted(tasks.items(), key=lambda item: (item[1]["order"], item[0])))
 
 
-def _absent(run: Run, split: str) -> dict[str, Any]:
-    status, reason = "missing", f"not predicted on {split}"
+def _absent(run: Run, task_id: str, split: str) -> dict[str, Any]:
+    reasons = run.header.get("left_out", {})
+    status, reason = "missing", reasons.get(task_id, f"not predicted on {split}")
     if not run.ledger.complete:
         status, reason = "partial", unfinished(run.ledger)
     return {"split": split, "n": 0, "status": status, "reason": reason}

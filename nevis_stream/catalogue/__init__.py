@@ -5,6 +5,7 @@
 | `nevis22_tasks.csv`    | the 106 tasks of NEVIS'22 in stream order (Table L), contradictions decided and noted |
 | `nevis22_datasets.csv` | their 97 data sets: where each is, how it is laid out, what is wrong with it   |
 | `nevis22_lists.csv`    | published lists that no rule gives: SHORT, TINY, DEBUG, …                      |
+| `published.csv`        | published results of four learners on 104 of the tasks, percent (Appendix N)   |
 | `layouts.toml`         | how each data set is read from its files (see nevis_stream.datasets.layouts)   |
 | `embedded.csv`         | data sets made of pictures that installed packages carry                       |
 | `shared.csv`           | small files of real data sets in the folder of shared data sets                |

@@ -36,6 +36,26 @@ class Estimates:
     low: np.ndarray
     high: np.ndarray
 
+    @classmethod
+    def of(cls, probabilities, asked, answers, accuracy=None, interval=None) -> "Estimates":
+        """Returns the estimates of predicted probabilities into which observed outcomes are written.
+
+        Args:
+          probabilities: float[m, n]; overwritten where something was observed. The predicted outcome is 1 from 0.5 on.
+          asked: int64[m, b], the samples that were asked.
+          answers: uint8[m, b], their outcomes.
+          accuracy: float[m]; None: the mean of the outcomes, predicted and observed.
+          interval: (low, high), float[m] each; None: unknown.
+        """
+        probabilities = np.array(probabilities, np.float32)
+        np.put_along_axis(probabilities, asked, answers.astype(np.float32), axis=1)
+        outcomes = (probabilities >= 0.5).astype(np.uint8)
+        observed = np.zeros(outcomes.shape, bool)
+        np.put_along_axis(observed, asked, True, axis=1)
+        accuracy = outcomes.mean(axis=1) if accuracy is None else np.asarray(accuracy, np.float64)
+        low, high = (np.full(len(outcomes), np.nan),) * 2 if interval is None else interval
+        return cls(probabilities, outcomes, observed, accuracy, low, high)
+
 
 class Evaluator(Protocol):
     """A method that has seen the known models."""

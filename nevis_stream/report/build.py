@@ -16,6 +16,8 @@ from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render, resource
 from nevis_stream.storage import write_file
 
+_SCRIPTS = ("sort.js", "curves.js")
+
 
 @dataclass(frozen=True)
 class Chapter:
@@ -63,12 +65,12 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool 
 
 
 def _page(sections: Sequence[Section], left_out: Sequence[LeftOut], written: Sequence[str]) -> str:
-    script = resource("sort.js")
+    script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)  # braces: names of one don't meet another's
     return render(
         "page.html",
         chapters=[(section, _chapters(section)) for section in sections],
         left_out=left_out,
-        total_runs=sum(len(section.runs) for section in sections),
+        total_runs=len({run.path for section in sections for run in section.runs}),
         streams=", ".join(dict.fromkeys(section.header["stream"] for section in sections)),
         written=sorted(written),
         style=Markup(resource("style.css")),

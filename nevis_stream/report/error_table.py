@@ -74,7 +74,7 @@ def _row(task: pd.DataFrame, groups: Sequence[SeedGroup]) -> ErrorRow:
         kind=", ".join(metrics),
         domain=str(first["domain"] or ""),
         year=None if pd.isna(first["year"]) else int(first["year"]),
-        n=int(task["n"].max()),
+        n=0 if task["n"].isna().all() else int(task["n"].max()),
         cells=tuple(replace(cell, best=not cell.gap and cell.value.mean == best) for cell in cells),
     )
 

@@ -16,12 +16,14 @@ from nevis_stream.storage import write_file
 
 _IDENTITY = ("stream", "stream_digest", "protocol")
 _DOTS_PER_INCH = 200
+_MOST_PRINTED = 5_000  # rows; nobody prints a longer table
 
 
 def write_tables(sections: Sequence[Section], out: Path) -> list[str]:
     """Writes NAME.csv and latex/NAME.tex for each table that has rows; each row says which stream it is of.
 
-    In csv files FLOPs that are sums are exact integers and errors have digits that read back equal; the LaTeX is rounded.
+    In csv files FLOPs that are sums are exact integers and errors have digits that read back equal; the LaTeX is rounded,
+    and left out for a table of over 5,000 rows.
 
     Returns:
       The files' names, below `out`.
@@ -36,7 +38,8 @@ def write_tables(sections: Sequence[Section], out: Path) -> list[str]:
         frame = pd.concat(pieces, ignore_index=True)
         text = frame.to_csv(index=False, na_rep="NaN", lineterminator="\n")
         written += [_write(out, f"{name}.csv", text.encode())]
-        written += [_write(out, f"latex/{name}.tex", latex_table(frame, name).encode())]
+        if len(frame) <= _MOST_PRINTED:
+            written += [_write(out, f"latex/{name}.tex", latex_table(frame, name).encode())]
     return written
 
 

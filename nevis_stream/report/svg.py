@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from nevis_stream.report import palette
 
 
-def new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
     """Returns an empty figure of a size in inches."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)  # measures texts; pyplot and its global state are not needed
     return figure
 

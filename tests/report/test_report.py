@@ -1,5 +1,7 @@
 """The page and its csv files: right numbers, clear statements, nothing from outside."""
 
+import base64
+import hashlib
 import json
 import math
 import re
@@ -14,6 +16,8 @@ from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.summary import method_points
 from nevis_stream.errors import BadInput
 from nevis_stream.report.build import write_report
+from nevis_stream.report.parts import costs
+from nevis_stream.report.section import Section
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
@@ -61,7 +65,9 @@ def test_names_cannot_inject_markup(tmp_path):
     facts = json.dumps({EVIL: EVIL, "packages": {EVIL: EVIL}, "devices": [EVIL]})
     (paths[0] / "environment.jsonl").write_text(f"{facts}\n[1]\n{{cut")
     page = Page(write_report([*paths, tmp_path / "<img src=x onerror=alert(2)>"], tmp_path / "out"))
-    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert [a.get("type") for tag, a in page.tags if tag == "script"] == ["application/json", None]
+    data = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page.source)[1]
+    assert EVIL in json.loads(data)["runs"][0]["name"]
     assert not {tag for tag, _ in page.tags} & {"b", "img", "frac"}
     assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
     assert page.text.count(EVIL) > 20
@@ -69,9 +75,6 @@ def test_names_cannot_inject_markup(tmp_path):
 
 
 def test_the_policy_allows_the_page_s_own_script_only(tmp_path):
-    import base64
-    import hashlib
-
     page = report(tmp_path, RUN)
     script = re.search(r"<script>(.*)</script>", page.source, flags=re.S)[1]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -89,7 +92,7 @@ def test_the_page_and_the_csv_say_what_the_analysis_says(tmp_path):
         "points.csv": tables.points(methods),
         "per_task.csv": tables.per_task(runs),
         "regret.csv": tables.regrets(runs),
-        "phases.csv": tables.phases(runs),
+        "costs.csv": costs.tables(Section(1, runs))["costs"],
     }
     for name, frame in expected.items():
         found = pd.read_csv(tmp_path / "out" / name, keep_default_na=False, na_values=["NaN"])
@@ -138,7 +141,7 @@ def test_the_same_runs_give_the_same_bytes(tmp_path):
         write_report(paths, tmp_path / name, figures=True)
     files = sorted(str(path.relative_to(tmp_path / "one")) for path in (tmp_path / "one").rglob("*.*"))
     tables = {Path(name).stem for name in files if name.endswith(".csv")}
-    assert tables >= {"per_task", "phases", "points", "regret", "runs"}
+    assert tables >= {"per_task", "costs", "points", "regret", "runs"}
     assert {name for name in files if name.endswith(".tex")} == {f"latex/{table}.tex" for table in tables}
     pictures = {Path(name).stem for name in files if name.startswith("figures/")}
     assert pictures >= {"points", "regret"}

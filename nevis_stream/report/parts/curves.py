@@ -4,35 +4,36 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from nevis_stream.analysis.curves import learning_curves
+from nevis_stream.analysis.tables import curves
+from nevis_stream.report.curve_data import curve_data, embedded
+from nevis_stream.report.curve_grid import curve_grid
 from nevis_stream.report.section import Section
-from nevis_stream.report.small_multiples import small_multiple
 from nevis_stream.report.templates import render
 
 TITLE = "Learning curves"
 
 
 def html(section: Section) -> Markup:
-    """Returns one small picture a task."""
-    told = [
-        (section.styles[group.label], learning_curves(run.ledger)) for group in section.groups for run in group.runs
-    ]
-    pictures = []
-    for row in section.tasks:
-        curves = [(style, by_task[row.task_id]) for style, by_task in told if by_task.get(row.task_id)]
-        title = f"Dev error against training steps on {row.task_id}"
-        pictures.append((row.task_id, small_multiple(title, curves) if curves else None))
-    legend = [
-        (section.styles[group.label], f"{group.label} (n = {len(group.runs)})") for group in section.groups
-    ]
-    return render("parts/curves.html", pictures=pictures, legend=legend)
+    """Returns a frame for each task and the data, which the page's script draws there."""
+    data = section.once(_data)
+    return render("parts/curves.html", data=data, embedded=embedded(data), legend=_legend(section))
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns none."""
-    return {}
+    """Returns `curves`: every point of every curve."""
+    return {"curves": curves(section.runs)}
 
 
 def figures(section: Section) -> dict[str, Figure]:
-    """Returns none."""
-    return {}
+    """Returns `curves`: all tasks in one grid; nothing where no run tells a curve."""
+    data = section.once(_data)
+    drawn = {"tasks": [task for task in data["tasks"] if task["lines"]]}
+    return {"curves": curve_grid(data | drawn, _legend(section))} if drawn["tasks"] else {}
+
+
+def _data(section: Section) -> dict:
+    return curve_data([row.task_id for row in section.tasks], section.groups, section.styles)
+
+
+def _legend(section: Section) -> list[tuple]:
+    return [(section.styles[group.label], f"{group.label} (n = {len(group.runs)})") for group in section.groups]

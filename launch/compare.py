@@ -1,0 +1,179 @@
+"""Says whether one method is better than another, per task and overall, at which cost, and how far chance can explain it.
+
+  python -m launch.compare runs/ft_prev runs/indep
+  python -m launch.compare runs/ft_prev-* runs/indep-* --out=compare.csv
+  python -m launch.compare --a='runs/ft_prev-*' --b='runs/indep-*'
+
+A is the method named first. Runs that differ only in their seed are one method; a folder of seeds (launch.run --seeds=3) may be
+named in place of its runs. Where a learner has several budgets, the two methods nearest in cost are compared and the others
+serve the FLOPs-to-reach ratio. Differences are A - B in points (hundredths of error): below zero, A is better.
+
+Two intervals, both 95%. Over seeds: on these very tasks, in other runs; takes two seeds of each. Over tasks: on other tasks
+like these, in other runs (paired bootstrap over tasks and seeds). How well they cover: benchmarks/RESULTS.md.
+"""
+
+import glob
+import itertools
+import math
+from pathlib import Path
+
+from absl import flags
+
+from launch import entry
+
+_A = flags.DEFINE_list("a", [], "Run directories or patterns of A, in place of naming both sides by position.")
+_B = flags.DEFINE_list("b", [], "The same of B.")
+_OUT = flags.DEFINE_string("out", None, "A csv file for the table, with full precision.")
+_ALL_TASKS = flags.DEFINE_bool("all_tasks", False, "Compare all tasks of the stream, not only those that the protocol judges.")
+_ACROSS = flags.DEFINE_bool("across_streams", False, "Compare runs of different streams on the tasks that both hold.")
+
+
+def main(argv):
+    """Prints the comparison."""
+    sides = _sides(argv)
+    from nevis_stream.analysis.compare import compare, table
+    from nevis_stream.analysis.runs import read_runs
+    from nevis_stream.analysis.summary import method_points
+
+    runs, left_out = read_runs(list(itertools.chain(*sides)))
+    groups = _groups(runs, sides, left_out)
+    points = [{m.group.label: (m.error.mean, m.paper_total.mean) for m in method_points(side)} for side in groups]
+    a, b = _nearest(groups, points)
+    found = compare(a, b, judged_only=not _ALL_TASKS.value, across_streams=_ACROSS.value)
+    _print(found, [f"{item.path}: {item.reason}" for item in left_out], points)
+    if _OUT.value:
+        from nevis_stream.storage import write_file
+
+        write_file(Path(_OUT.value), table(found).to_csv(index=False, na_rep="NaN", lineterminator="\n").encode())
+        print(f"table: {_OUT.value}")
+
+
+def _sides(argv) -> list[list[Path]]:
+    """The two sides' run directories; one list where more than two are named and seeds have to tell them apart."""
+    if _A.value or _B.value:
+        if argv or not (_A.value and _B.value):
+            entry.fail("name both sides, --a=… and --b=…, and nothing else; a pattern stands in quotes: --a='runs/a-*'.")
+        return [_expand(_A.value), _expand(_B.value)]
+    if len(argv) == 2:
+        return [_expand([name]) for name in argv]
+    found = _expand(argv)
+    if len(found) < 2:
+        entry.fail("name the run directories of two methods: python -m launch.compare runs/a runs/b")
+    return [found]
+
+
+def _expand(names: list[str]) -> list[Path]:
+    found = []
+    for name in names:
+        for path in map(Path, sorted(glob.glob(name)) or [name]):
+            inside = [] if (path / "ledger.jsonl").exists() else sorted(p.parent for p in path.glob("*/ledger.jsonl"))
+            found += inside or [path]
+    return found
+
+
+def _groups(runs, sides, left_out):
+    """The two sides' methods, A first."""
+    from nevis_stream.analysis.seeds import by_seed
+
+    reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
+    groups = by_seed(runs)
+    if len(sides) == 1:
+        places = {path: place for place, path in enumerate(sides[0])}
+        groups.sort(key=lambda group: min(places[run.path] for run in group.runs))
+        of = (lambda group: group.label) if len(groups) == 2 else (lambda group: group.learner)
+        names = list(dict.fromkeys(map(of, groups)))
+        if len(names) != 2:
+            listed = "".join(f"\n  {group.label}: {', '.join(run.name for run in group.runs)}" for group in groups)
+            entry.fail(
+                f"{len(names)} methods among these runs, not two:{listed or ' none'}{reasons}\n"
+                "Name two sides: --a='runs/a-*' --b='runs/b-*'. For every pair of many: python -m launch.report"
+            )
+        return [[group for group in groups if of(group) == name] for name in names]
+    split = [[group for group in groups if {run.path for run in group.runs} & set(side)] for side in sides]
+    both = [group.label for group in split[0] if group in split[1]]
+    if both:
+        entry.fail(f"both sides hold runs of one method, {both[0]}: they differ only in their seed. Name two methods.")
+    for name, side in zip("AB", split, strict=True):
+        if not side:
+            entry.fail(f"no usable run for {name}:{reasons}")
+    return split
+
+
+def _nearest(groups, points):
+    """The pair of methods with the least difference in cost; of equals the costliest, as it was named."""
+
+    def distance(pair) -> tuple[float, float]:
+        costs = [float(side[group.label][1]) for side, group in zip(points, pair, strict=True)]
+        if not all(cost > 0 for cost in costs):
+            return math.inf, 0.0
+        return round(abs(math.log(costs[0] / costs[1])), 3), -costs[0]
+
+    return min(itertools.product(*groups), key=distance)
+
+
+def _print(found, left_out, points) -> None:
+    from rich.console import Console
+
+    from nevis_stream.analysis.reach import reach_ratio
+    from nevis_stream.analysis.verdict import cost_statement, count, span, verdict
+    from nevis_stream.report.notation import engineering
+
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    console.print(verdict(found), style="bold")
+    console.print(cost_statement(found.paper))
+    for name, cost in (("train phase, as in the paper", found.paper), ("all phases", found.full)):
+        ratio = f" (A / B = {cost.ratio:.3g})" if cost.ratio == cost.ratio else ""
+        console.print(f"  cFLOP, {name}: A {engineering(cost.a)}, B {engineering(cost.b)}{ratio}")
+    a, b = (list(side.values()) for side in points)
+    ratio = reach_ratio(a, b)
+    if len(a) + len(b) > 2 or not found.paper.equal:
+        console.print(_reach_statement(ratio, engineering))
+    others = [label for side in points for label in side if label not in (found.a.label, found.b.label)]
+    if others:
+        console.print(f"The two nearest in cost are compared; for FLOPs-to-reach alone served: {', '.join(others)}.")
+    console.print(f"A: {found.a.label}, {count(found.over_seeds.seeds[0], 'seed')}; ", end="")
+    console.print(f"B: {found.b.label}, {count(found.over_seeds.seeds[1], 'seed')}.")
+    console.print(f"  95% interval over seeds, these very tasks: {span(found.over_seeds)}")
+    console.print(f"  95% interval over tasks and seeds, other tasks like these: {span(found.over_tasks)}")
+    for remark in (*found.remarks, *left_out):
+        console.print(f"  note: {remark}")
+    console.print(_table(found))
+    console.print("In points; − means that A is better. Intervals of single tasks are not corrected for their number.")
+
+
+def _reach_statement(ratio, engineering) -> str:
+    if math.isnan(ratio.value):
+        return "FLOPs to reach an error: not known, as a side has no finished run."
+    needs = "; ".join(f"{name} {reach.how} {engineering(reach.flops)}" for name, reach in (("A", ratio.a), ("B", ratio.b)))
+    value = f"{ratio.bound or '='} {ratio.value:.3g}"
+    return f"FLOPs to reach E = {ratio.error:.4f}, the lowest that both reach: A / B {value} ({needs}; not extrapolated)."
+
+
+def _table(found):
+    from rich.table import Table
+
+    from nevis_stream.analysis.compare import table
+    from nevis_stream.analysis.verdict import span
+
+    shown = Table(box=None, header_style="bold")
+    shown.add_column("task")
+    for heading in ("n", "A", "B", "A − B", "95% over seeds"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    by_task = {task.task_id: task for task in found.tasks}
+    rows = table(found).to_dict("records")
+    for row in rows:
+        interval = by_task[row["task_id"]].difference if row["task_id"] else found.over_seeds
+        cells = [f"{100 * row[name]:.2f}" for name in ("error_a", "error_b")]
+        difference = f"{100 * row['difference']:+.2f}".replace("-", "−")
+        colour = {-1: "green", 1: "red"}.get(interval.side)
+        limits = span(interval) if interval.low == interval.low else "–"
+        last = row is rows[-1]
+        name, n = ("all tasks" if last else row["task_id"]), ("" if last else str(row["n"]))
+        shown.add_row(name, n, *cells, difference, limits, style=colour)
+        if row is rows[-2]:
+            shown.add_section()
+    return shown
+
+
+if __name__ == "__main__":
+    entry.start(main)

@@ -1,0 +1,71 @@
+"""What a comparison says, in one plain sentence, and how the costs stand to each other."""
+
+import math
+
+from nevis_stream.analysis.bootstrap import Interval
+from nevis_stream.analysis.compare import Comparison, Cost
+
+
+def verdict(found: Comparison) -> str:
+    """Returns one sentence: A is better, worse, or the two cannot be told apart, and how far that holds.
+
+    The order of questions: is the difference beyond the noise between seeds, on these very tasks?
+    Would it hold on other tasks like these? With one seed only the second can be asked, and only
+    as far as no noise is shared by all tasks of a run.
+    """
+    names = found.a.label, found.b.label
+    seeds, tasks = found.over_seeds, found.over_tasks
+    size = f"{abs(100 * tasks.estimate):.2f} points on average over {count(tasks.tasks, 'task')}"
+    if tasks.estimate == 0 and all(task.a == task.b for task in found.tasks):
+        return f"{names[0]} and {names[1]} have the same error on each of {count(tasks.tasks, 'task')}."
+    better = f"{names[0]} is {'better' if tasks.estimate < 0 else 'worse'} than {names[1]} by {size}"
+    if math.isnan(seeds.low) and min(seeds.seeds) > 1:
+        return f"{better}, in every run alike (no noise between seeds){_elsewhere(tasks)}."
+    if math.isnan(seeds.low):
+        return _by_one_seed(better, names, size, tasks)
+    if not seeds.side:
+        return (
+            f"The difference between {names[0]} and {names[1]}, {abs(100 * tasks.estimate):.2f} points over "
+            f"{count(tasks.tasks, 'task')}, is within seed noise (95% interval over seeds {span(seeds)})."
+        )
+    return f"{better}, beyond seed noise (95% interval over seeds {span(seeds)}){_elsewhere(tasks)}."
+
+
+def cost_statement(cost: Cost) -> str:
+    """Returns how the costs of A and B stand to each other, in a sentence."""
+    if math.isnan(cost.a) or math.isnan(cost.b):
+        return "The cost of one of them is not known, so nothing is said about equal FLOPs."
+    if cost.equal:
+        return "The comparison is at equal FLOPs."
+    if math.isnan(cost.ratio):
+        return "The comparison is NOT at equal FLOPs: B's cost is 0."
+    return f"The comparison is NOT at equal FLOPs: A cost {cost.ratio:.3g} times what B cost."
+
+
+def span(interval: Interval) -> str:
+    """Returns an interval in points, with signs: "-5.1 to -1.4"; the reason where there is none."""
+    if math.isnan(interval.low):
+        return f"none: {interval.reason}"
+    return f"{100 * interval.low:+.2f} to {100 * interval.high:+.2f}".replace("-", "−")
+
+
+def count(n: int, what: str) -> str:
+    """Returns "1 task" or "5 tasks"."""
+    return f"{n} {what}{'s' * (n != 1)}"
+
+
+def _elsewhere(tasks: Interval) -> str:
+    if math.isnan(tasks.low):
+        return f"; of other tasks nothing can be said ({tasks.reason})"
+    if tasks.side:
+        return f", and would be on other tasks like these ({span(tasks)})"
+    return f"; on other tasks like these it may be otherwise ({span(tasks)})"
+
+
+def _by_one_seed(better: str, names: tuple[str, str], size: str, tasks: Interval) -> str:
+    if math.isnan(tasks.low):
+        return f"{names[0]} and {names[1]} differ by {size}: with one seed and so few tasks nobody can tell whether by chance."
+    if tasks.side:
+        return f"{better}, as far as one seed can tell (95% interval over tasks {span(tasks)})."
+    interval = f"95% interval over tasks {span(tasks)}, one seed"
+    return f"{names[0]} and {names[1]} cannot be told apart: they differ by {size} ({interval})."

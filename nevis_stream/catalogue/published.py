@@ -1,0 +1,43 @@
+"""The published results of NEVIS'22 (Appendix N), task by task, as errors."""
+
+import functools
+
+from nevis_stream import catalogue
+
+SOURCE = "NEVIS'22, Appendix N"
+BUDGET = "published"
+METRICS = {"accuracy": "error_rate", "mAP": "mean_average_precision"}
+LEARNERS = ("indep", "ft_prev", "ft_dynamic", "mt")
+"""As the learners here are called; the table has Indep, FT-previous, FT-dynamic-kNN and MT."""
+
+
+@functools.cache
+def errors() -> dict[str, dict[str, float]]:
+    """Returns each learner's test error (1 - accuracy, or 1 - mAP; four decimals, as printed) by task id.
+
+    Source: NEVIS'22, Appendix N: 104 of the 106 tasks; IAPRTC-12 and Pascal 2012 are missing there.
+    """
+    return {
+        row["task_id"]: {learner: round(1 - float(row[learner]) / 100, 4) for learner in LEARNERS}
+        for row in catalogue.table("published")
+    }
+
+
+@functools.cache
+def facts() -> dict[str, dict[str, str]]:
+    """Returns what is published of each of the 106 tasks by task id: its row of Table L, the metric of its results and the
+    number of classes.
+    """
+    metrics = {row["task_id"]: METRICS[row["metric"]] for row in catalogue.table("published")}
+    return {
+        (task := row["canonical_id"]): row
+        | {"metric": metrics.get(task, ""), "num_classes": catalogue.nevis22_datasets()[row["dataset_id"]]["num_classes"]}
+        for row in catalogue.table("nevis22_tasks")
+    }
+
+
+def task_of(task_id: str, dataset_id: str) -> str | None:
+    """Returns the published task that stands for a stream's task: the same id, else the first of its data set, else None."""
+    if task_id in errors():
+        return task_id
+    return next((task for task in errors() if facts()[task]["dataset_id"] == dataset_id), None)

@@ -1,0 +1,118 @@
+"""Search: how far down the ranked list a new model is right.
+
+    rank = sort(known)
+    plan = search.plan(rank, budget)
+    estimate = search.predict(rank, plan, oracle(plan))
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import sampling
+from nevis_stream.dynamic_evaluation.method import UNKNOWN, Estimates, check_budget, generator
+from nevis_stream.dynamic_evaluation.sort import Rank
+from nevis_stream.errors import BadInput, unknown
+
+SAMPLING = ("uniform", "random")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to ask of each new model.
+
+    Args:
+      positions: int64[m, b], places in the rank, ascending.
+      samples: int64[m, b], the columns that stand there.
+    """
+
+    positions: np.ndarray
+    samples: np.ndarray
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        """The samples, so that a plan can be handed to an oracle."""
+        return np.array(self.samples, dtype, copy=copy)
+
+
+def plan(rank: Rank, budget: int, models: int = 1, sampling_by: str = "uniform", key=None) -> Plan:
+    """Chooses the samples to ask of each of m new models.
+
+    Args:
+      rank: the samples' order.
+      budget: b, samples a model.
+      models: m.
+      sampling_by: "uniform", the centres of equal parts of the order, the same for all models; or "random", drawn for each.
+      key: a JAX key, for "random" only.
+
+    Raises:
+      BadInput: a budget below 1 or above n, or an unknown way of sampling.
+    """
+    check_budget(budget, rank.n)
+    if sampling_by not in SAMPLING:
+        raise BadInput(unknown("sampling", sampling_by, SAMPLING))
+    if sampling_by == "random":
+        positions = sampling.at_random(rank.n, budget, models, generator(key))
+    else:
+        positions = np.broadcast_to(sampling.centres(rank.n, budget), (models, budget))
+    return Plan(positions, rank.order[positions])
+
+
+def thresholds(outcomes: np.ndarray) -> np.ndarray:
+    """Returns how many leading ones fit each row best: k in 0 … b with the fewest zeros before it and ones after it.
+
+    That number of errors falls as the prefix sum of ±1 rises, so k is where the prefix sum, the empty one included, is
+    largest: the exact optimum, in O(b). Of several optima the middle one is taken, as the first would be biased towards few
+    ones. Unknown cells count for nothing.
+
+    Args:
+      outcomes: uint8[..., b] in the rank's order; 255 where unknown.
+
+    Returns: int64[...].
+
+    Source: Sort & Search, theorem 3.1; the published listing returns k - 1 and never tries the empty prefix.
+    """
+    steps = (outcomes == 1).astype(np.int32) - (outcomes == 0)
+    prefix = np.zeros((*outcomes.shape[:-1], outcomes.shape[-1] + 1), np.int32)
+    np.cumsum(steps, axis=-1, out=prefix[..., 1:])
+    best = prefix == prefix.max(axis=-1, keepdims=True)
+    middle = (best.sum(axis=-1, keepdims=True) + 1) // 2
+    return (best.cumsum(axis=-1, dtype=np.int32) >= middle).argmax(axis=-1)
+
+
+def extrapolated(positions: np.ndarray, k: np.ndarray, n: int) -> np.ndarray:
+    """Returns the threshold among all n positions, int64[m], that belongs to one among b asked positions.
+
+    It lies between the last asked position that is taken for right and the first that is taken for wrong: in the middle of
+    what is unknown between them. No one at all is 0, all ones are n. With all positions asked it is k.
+
+    Args:
+      positions: int64[m, b], ascending.
+      k: int64[m], leading ones among the b.
+      n: positions in all.
+    """
+    budget, rows = positions.shape[1], np.arange(len(k))
+    after = positions[rows, np.maximum(k - 1, 0)] + 1
+    before = positions[rows, np.minimum(k, budget - 1)]
+    return np.where(k == 0, 0, np.where(k == budget, n, (after + before + 1) // 2))
+
+
+def predict(rank: Rank, plan: Plan, outcomes: np.ndarray) -> Estimates:
+    """Predicts every sample of m new models from the outcomes of the planned ones, which are kept as observed.
+
+    Args:
+      rank: the rank that the plan was made for.
+      plan: what was asked.
+      outcomes: uint8[m, b] of 0 and 1, the answers.
+
+    Raises:
+      BadInput: outcomes of another shape, or other than 0 and 1.
+    """
+    outcomes = np.asarray(outcomes)
+    if outcomes.shape != plan.samples.shape:
+        raise BadInput(f"the plan asks for {list(plan.samples.shape)} outcomes; these are {list(outcomes.shape)}.")
+    if not np.isin(outcomes, (0, 1)).all():
+        hint = f"; {UNKNOWN} means unknown, and a plan's samples must all be answered" if (outcomes == UNKNOWN).any() else ""
+        raise BadInput(f"outcomes are 0 or 1{hint}.")
+    outcomes = outcomes.astype(np.uint8)
+    cuts = extrapolated(plan.positions, thresholds(outcomes), rank.n)
+    return Estimates.of(rank.place < cuts[:, None], plan.samples, outcomes)

@@ -1,0 +1,158 @@
+"""Sort: samples from easy to hard, by how the known models fare on them.
+
+Scores are means over the models that are known on a sample, so a hole (255, or NaN for a confidence) neither helps nor harms
+it; a sample that no model has met gets the mean of all samples. Equal scores keep the order `ties`, by default that of the
+columns. Hence the order is a function of the rows alone, not of when they came; and a row that is ones and then zeros along
+the order, which is what Search predicts, never changes it, provided that no sample has holes.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_outcomes
+from nevis_stream.errors import BadInput, unknown
+
+BY = ("sum", "confidence", "recursive")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rank:
+    """Samples from easy to hard.
+
+    Args:
+      total: float64[n], sum of the outcomes (or confidences) over the models known on the sample. Exact: whole numbers, or
+        multiples of 2⁻²⁴, below 2²⁹ models.
+      seen: int64[n], how many models those are.
+      ties: int64[n], the order that decides between equal scores; None: that of the columns.
+    """
+
+    total: np.ndarray
+    seen: np.ndarray
+    ties: np.ndarray | None = None
+
+    @property
+    def n(self) -> int:
+        """How many samples there are."""
+        return len(self.total)
+
+    @functools.cached_property
+    def scores(self) -> np.ndarray:
+        """float64[n]: the mean over known models."""
+        if not self.seen.any():
+            raise BadInput("nothing is known of any sample; a rank needs at least one known outcome.")
+        overall = self.total.sum() / self.seen.sum()
+        return np.divide(self.total, self.seen, out=np.full(self.n, overall), where=self.seen > 0)
+
+    @functools.cached_property
+    def order(self) -> np.ndarray:
+        """int64[n]: columns from easy to hard."""
+        return descending(self.total if (self.seen == self.seen[0]).all() and self.seen[0] else self.scores, self.ties)
+
+    @functools.cached_property
+    def place(self) -> np.ndarray:
+        """int64[n]: where each column stands in the order."""
+        place = np.empty(self.n, np.int64)
+        place[self.order] = np.arange(self.n)
+        return place
+
+    def add(self, rows: np.ndarray) -> "Rank":
+        """Returns the rank with more rows, the same as if it were made of all rows at once; O(rows × n).
+
+        Args:
+          rows: uint8[r, n] of 0, 1 and 255, or confidences float[r, n] with NaN, of the kind that the rank was made of.
+        """
+        total, seen = sums(rows)
+        if len(total) != self.n:
+            raise BadInput(f"a row of {len(total)} samples cannot be added to a rank of {self.n}.")
+        return Rank(self.total + total, self.seen + seen, self.ties)
+
+
+def descending(scores: np.ndarray, ties: np.ndarray | None = None) -> np.ndarray:
+    """Returns the order of falling scores, int64[n]; equal ones stay in the order `ties`."""
+    low, high = scores.min(), scores.max()
+    small = high - low < 1 << 16 and (scores == np.floor(scores)).all()
+    keys = (high - scores).astype(np.uint16) if small else -scores  # keys of two bytes NumPy sorts in linear time
+    if ties is None:
+        return np.argsort(keys, kind="stable")
+    return ties[np.argsort(keys[ties], kind="stable")]
+
+
+def sums(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns each column's sum over known cells, float64[n], and their number, int64[n].
+
+    Confidences are rounded to float16, as a cache keeps them: their sums in float64 are then exact, whatever the order of the
+    rows.
+    """
+    rows = np.asarray(rows)
+    if np.issubdtype(rows.dtype, np.floating) and rows.ndim == 2 and rows.size:
+        there = ~np.isnan(rows)
+        inside = (rows[there] >= 0) & (rows[there] <= 1)
+        if not inside.all():
+            raise BadInput(f"a confidence lies between 0 and 1, or is NaN where unknown; found {rows[there][~inside][0]}.")
+        return np.where(there, rows, 0).astype(np.float16).sum(axis=0, dtype=np.float64), there.sum(axis=0)
+    rows = check_outcomes(rows)
+    return (rows == 1).sum(axis=0).astype(np.float64), (rows != UNKNOWN).sum(axis=0)
+
+
+def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None) -> Rank:
+    """Ranks samples from easy to hard.
+
+    Args:
+      known: uint8[m0, n] of 0, 1 and 255; confidences of the true class, float[m0, n] with NaN, for "confidence"; or, for
+      "sum", a
+        cache: anything whose `column_sums()` gives the sums and numbers of known cells, int64[n] each.
+      by: "sum" of the outcomes, "confidence" sum, or "recursive" sum.
+      depth: of "recursive" alone: 1 is the plain sum, 2 are the paper's two stages, more refine further.
+      ties: int64[n], an order that decides between equal scores (a rank's old one), None: that of the columns.
+
+    Raises:
+      BadInput: an unknown `by`, or a matrix that does not fit it.
+
+    Source: Sort & Search, section 3.
+    """
+    if by not in BY:
+        raise BadInput(unknown("order", by, BY))
+    if hasattr(known, "column_sums") and by == "sum":
+        total, seen = known.column_sums()
+        return Rank(np.asarray(total, np.float64), np.asarray(seen, np.int64), ties)
+    if (by == "confidence") != np.issubdtype(np.asarray(known).dtype, np.floating):
+        raise BadInput(f'by="{by}" needs {"confidences (floats)" if by == "confidence" else "outcomes (uint8)"}.')
+    rank = Rank(*sums(known), ties)
+    return refined(known, rank, depth) if by == "recursive" else rank
+
+
+def refined(known: np.ndarray, rank: Rank, depth: int) -> Rank:
+    """Returns the rank whose ties are put in order by the models that change their mind there (recursive sum).
+
+    A group of tied samples stands at the places lo … hi. Only models whose best threshold lies there tell its samples apart;
+    the group is ordered by its mean over these. Groups that remain are treated in the same way, `depth` - 1 times in all. Only
+    `known` is looked at.
+
+    Source: Sort & Search, section 3, "recursive sum".
+    """
+    from nevis_stream.dynamic_evaluation.search import thresholds
+
+    order, levels = rank.order.copy(), [rank.scores]
+    for _ in range(depth - 1):
+        columns = known[:, order]
+        cuts = thresholds(columns)
+        changes = np.any([level[order][1:] != level[order][:-1] for level in levels], axis=0)
+        bounds = np.concatenate([[0], np.flatnonzero(changes) + 1, [len(order)]])
+        level = np.zeros(len(order))
+        for lo, hi in zip(bounds[:-1], bounds[1:], strict=True):
+            deciding = columns[(cuts >= lo) & (cuts <= hi), lo:hi] if hi - lo > 1 else columns[:0, lo:hi]
+            seen = (deciding != UNKNOWN).sum(axis=0)
+            mean = (deciding == 1).sum() / max(seen.sum(), 1)
+            level[order[lo:hi]] = np.divide((deciding == 1).sum(axis=0), seen, out=np.full(hi - lo, mean), where=seen > 0)
+            order[lo:hi] = order[lo:hi][np.argsort(-level[order[lo:hi]], kind="stable")]
+        levels.append(level)
+    return dataclasses.replace(rank, ties=order)
+
+
+def scored_by(scores: Sequence[float]) -> Rank:
+    """Returns a rank made of scores of another origin (a difficulty, say), float[n]: the highest comes first."""
+    scores = np.asarray(scores, np.float64)
+    return Rank(scores, np.ones(len(scores), np.int64))

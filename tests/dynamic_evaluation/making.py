@@ -1,0 +1,18 @@
+"""Matrices of outcomes for tests."""
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+
+def outcomes(values=(0, 1), models=(1, 8), samples=(1, 30)):
+    """A strategy of small matrices."""
+    shapes = st.tuples(st.integers(*models), st.integers(*samples))
+    return hnp.arrays(np.uint8, shapes, elements=st.sampled_from(values))
+
+
+def one_order(models, samples, seed=0, noise=0.5):
+    """Models of different ability on samples of different difficulty, uint8[models, samples]."""
+    random = np.random.default_rng(seed)
+    ability, difficulty = random.normal(size=models), random.normal(size=samples)
+    return (ability[:, None] - difficulty + noise * random.normal(size=(models, samples)) > 0).astype(np.uint8)

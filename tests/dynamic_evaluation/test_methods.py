@@ -1,0 +1,92 @@
+"""One suite over every method of the registry."""
+
+import jax
+import numpy as np
+import pytest
+
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.method import matrix_oracle
+from nevis_stream.errors import BadInput
+from tests.dynamic_evaluation.making import one_order
+
+SEES_EVERYTHING = {"single_order_floor", "oracle_accuracy_prefix"}  # bounds
+OVERWRITES = {"published"}  # with its defects
+MATRIX = one_order(40, 300, noise=0.7)
+KNOWN, NEW = MATRIX[:28], MATRIX[28:]
+KNOWN = np.where(np.random.default_rng(1).random(KNOWN.shape) < 0.05, 255, KNOWN).astype(np.uint8)
+
+
+def evaluate(name, budget, seed=0, new=NEW):
+    fit_key, key = jax.random.split(jax.random.key(seed))
+    ask = matrix_oracle(new)
+    return methods.get(name).fit(KNOWN, None, fit_key).evaluate(ask, len(new), budget, key), ask
+
+
+@pytest.mark.parametrize("budget", [1, 7, 150, 300])
+@pytest.mark.parametrize("name", sorted(methods.registry()))
+def test_what_every_method_promises(name, budget):
+    estimate, ask = evaluate(name, budget)
+    assert estimate.probabilities.shape == estimate.outcomes.shape == estimate.observed.shape == NEW.shape
+    assert estimate.probabilities.dtype == np.float32 and estimate.outcomes.dtype == np.uint8
+    assert estimate.observed.dtype == bool
+    for one in (estimate.accuracy, estimate.low, estimate.high):
+        assert one.shape == (len(NEW),) and one.dtype == np.float64
+    assert ((estimate.probabilities >= 0) & (estimate.probabilities <= 1)).all()
+    assert np.isin(estimate.outcomes, (0, 1)).all()
+    assert ((estimate.accuracy >= 0) & (estimate.accuracy <= 1)).all()
+    given = ~np.isnan(estimate.low)
+    slack = 1e-9
+    assert (estimate.low <= estimate.accuracy + slack)[given].all()
+    assert (estimate.accuracy <= estimate.high + slack)[given].all()
+    if name in SEES_EVERYTHING:
+        assert not estimate.observed.any()
+        return
+    assert (estimate.observed == ask.asked).all() and (ask.counts == budget).all()
+    if name not in OVERWRITES:
+        assert (estimate.outcomes[ask.asked] == NEW[ask.asked]).all()
+        assert (estimate.probabilities[ask.asked] == NEW[ask.asked]).all()
+        if budget == NEW.shape[1]:
+            assert np.allclose(estimate.accuracy, NEW.mean(axis=1))
+
+
+@pytest.mark.parametrize("name", sorted(methods.registry()))
+def test_the_same_key_gives_the_same_estimates(name):
+    one, other = evaluate(name, 20)[0], evaluate(name, 20)[0]
+    assert (one.probabilities == other.probabilities).all() and (one.accuracy == other.accuracy).all()
+
+
+@pytest.mark.parametrize("name", sorted(set(methods.registry()) - SEES_EVERYTHING))
+def test_impossible_budgets_are_refused(name):
+    with pytest.raises(BadInput, match="budget of 301"):
+        evaluate(name, 301)
+
+
+def test_the_floor_is_below_every_threshold_and_the_prefix_is_far_above():
+    def error(name):
+        return (evaluate(name, 64)[0].outcomes != NEW).mean(axis=1)
+
+    assert (error("single_order_floor") <= error("published") + 1e-12).all()
+    assert error("oracle_accuracy_prefix").mean() > 0.3
+    prefix, _ = evaluate("oracle_accuracy_prefix", 64)
+    assert np.allclose(prefix.outcomes.mean(axis=1), NEW.mean(axis=1))  # no aggregate error at all
+
+
+def test_the_nearest_model_is_copied():
+    new = KNOWN[3:4].copy()
+    new[new == 255] = 0
+    estimate, _ = evaluate("copy_nearest", 200, new=new)
+    assert (estimate.outcomes == new)[KNOWN[3:4] != 255].all()
+
+
+@pytest.mark.parametrize("name", ["random_mean", "stratified_mean"])
+def test_intervals_of_means_cover_and_their_means_are_unbiased(name):
+    inside, bias, width = [], [], []
+    for seed in range(60):
+        estimate, _ = evaluate(name, 64, seed)
+        true = NEW.mean(axis=1)
+        inside.append((estimate.low <= true) & (true <= estimate.high))
+        bias.append(estimate.accuracy - true)
+        width.append(estimate.high - estimate.low)
+    assert 0.90 <= np.mean(inside) <= 0.99
+    assert abs(np.mean(bias)) < 4 * np.std(bias) / np.sqrt(np.size(bias))
+    assert np.mean(width) < (0.25 if name == "random_mean" else 0.17)

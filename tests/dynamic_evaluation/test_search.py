@@ -1,0 +1,122 @@
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nevis_stream.dynamic_evaluation import sampling, search
+from nevis_stream.dynamic_evaluation.method import matrix_oracle
+from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.errors import BadInput
+from tests.dynamic_evaluation.making import one_order, outcomes
+
+
+def errors(row, k):
+    """Of a prediction of k leading ones, on the known cells."""
+    return int((row[:k] == 0).sum() + (row[k:] == 1).sum())
+
+
+def test_thresholds_equal_brute_force_on_a_thousand_vectors():
+    random = np.random.default_rng(0)
+    for _ in range(1000):
+        n = int(random.integers(1, 60))
+        row = (random.random(n) < random.random()).astype(np.uint8)
+        assert errors(row, search.thresholds(row)) == min(errors(row, k) for k in range(n + 1))
+
+
+@settings(deadline=None)
+@given(outcomes(values=(0, 1, 255)))
+def test_thresholds_equal_brute_force_with_holes(rows):
+    for row, k in zip(rows, search.thresholds(rows), strict=True):
+        least = [errors(row, cut) for cut in range(len(row) + 1)]
+        best = np.flatnonzero(np.array(least) == min(least))
+        assert k == best[(len(best) - 1) // 2]  # of several the middle one
+
+
+def test_none_and_all_can_be_predicted():
+    assert search.thresholds(np.array([[0, 0, 0], [1, 1, 1]], np.uint8)).tolist() == [0, 3]
+
+
+@settings(deadline=None)
+@given(outcomes(models=(2, 6)))
+def test_with_every_sample_asked_the_threshold_is_exact(matrix):
+    rank = sort(matrix[:1])
+    new = matrix[1:]
+    plan = search.plan(rank, rank.n, len(new))
+    cuts = search.extrapolated(plan.positions, search.thresholds(new[:, rank.order]), rank.n)
+    assert (cuts == search.thresholds(new[:, rank.order])).all()
+    estimate = search.predict(rank, plan, matrix_oracle(new)(plan.samples))
+    assert (estimate.outcomes == new).all() and estimate.observed.all()
+
+
+@settings(deadline=None)
+@given(outcomes(models=(2, 6)), st.data())
+def test_observed_outcomes_are_kept(matrix, data):
+    budget = data.draw(st.integers(1, matrix.shape[1]))
+    by = data.draw(st.sampled_from(search.SAMPLING))
+    rank, new = sort(matrix[:1]), matrix[1:]
+    plan = search.plan(rank, budget, len(new), by, jax.random.key(0))
+    ask = matrix_oracle(new)
+    estimate = search.predict(rank, plan, ask(plan))
+    assert (estimate.observed == ask.asked).all() and (ask.counts == budget).all()
+    assert (estimate.outcomes[ask.asked] == new[ask.asked]).all()
+    assert (estimate.probabilities == estimate.outcomes).all()
+    unseen = np.where(ask.asked, 0, 1)[:, rank.order]
+    for predicted, free in zip(estimate.outcomes[:, rank.order], unseen, strict=True):
+        rest = predicted[free == 1].tolist()
+        assert rest == sorted(rest, reverse=True)  # the others are ones, then zeros
+
+
+def test_extrapolation_is_the_middle_of_what_is_unknown():
+    positions = sampling.centres(100, 4)[None]
+    assert positions.tolist() == [[12, 37, 62, 87]]
+    cuts = [int(search.extrapolated(positions, np.array([k]), 100)[0]) for k in range(5)]
+    assert cuts == [0, 25, 50, 75, 100]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5000), st.data())
+def test_the_grid_covers_the_whole_range(n, data):
+    budget = data.draw(st.integers(1, n))
+    grid, bounds = sampling.centres(n, budget), sampling.strata(n, budget)
+    assert len(np.unique(grid)) == budget
+    gaps = np.diff(np.concatenate([[-1], grid, [n]]))
+    assert max(gaps) <= -(-n // budget) + 1
+    assert bounds[0] == 0 and bounds[-1] == n and np.ptp(np.diff(bounds)) <= 1
+    random = np.random.default_rng(0)
+    drawn = sampling.in_strata(n, budget, 3, random)
+    assert ((bounds[:-1] <= drawn) & (drawn < bounds[1:])).all()
+    free = sampling.at_random(n, budget, 3, random)
+    assert (np.diff(free, axis=1) > 0).all() and free.min() >= 0 and free.max() < n
+
+
+def test_random_sampling_is_drawn_for_each_model_and_repeats_with_its_key():
+    rank = sort(one_order(3, 400))
+    one, same, other = (search.plan(rank, 32, 2, "random", jax.random.key(seed)).samples for seed in (0, 0, 1))
+    assert (one == same).all() and (one != other).any() and (one[0] != one[1]).any()
+
+
+def test_a_new_model_is_predicted_well_from_few_samples():
+    matrix = one_order(60, 2000)
+    rank, new = sort(matrix[:40]), matrix[40:]
+    plan = search.plan(rank, 64, len(new))
+    estimate = search.predict(rank, plan, matrix_oracle(new)(plan))
+    assert (estimate.outcomes != new).mean() < 0.2 < (new != (new.mean() > 0.5)).mean()
+    assert np.abs(estimate.accuracy - new.mean(axis=1)).mean() < 0.05
+
+
+@pytest.mark.parametrize("budget", [0, -1, 31])
+def test_impossible_budgets_are_named(budget):
+    with pytest.raises(BadInput, match=f"budget of {budget}.*30"):
+        search.plan(sort(one_order(3, 30)), budget)
+
+
+def test_bad_answers_are_named():
+    rank = sort(one_order(3, 30))
+    with pytest.raises(BadInput, match="unknown sampling 'unifrom'. Did you mean 'uniform'"):
+        search.plan(rank, 4, sampling_by="unifrom")
+    plan = search.plan(rank, 4)
+    with pytest.raises(BadInput, match="must all be answered"):
+        search.predict(rank, plan, np.full((1, 4), 255, np.uint8))
+    with pytest.raises(BadInput, match=r"\[1, 4\].*\[1, 3\]"):
+        search.predict(rank, plan, np.zeros((1, 3), np.uint8))

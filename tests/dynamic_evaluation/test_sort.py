@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nevis_stream.dynamic_evaluation.search import thresholds
+from nevis_stream.dynamic_evaluation.sort import Rank, descending, sort
+from nevis_stream.errors import BadInput
+from tests.dynamic_evaluation.making import one_order, outcomes
+
+
+def test_easy_samples_come_first_and_ties_keep_their_order():
+    known = np.array([[0, 1, 0, 1, 1], [0, 1, 0, 1, 0]], np.uint8)
+    assert sort(known).order.tolist() == [1, 3, 4, 0, 2]
+    assert sort(known, ties=np.array([4, 3, 2, 1, 0])).order.tolist() == [3, 1, 4, 2, 0]
+
+
+def test_holes_neither_help_nor_harm():
+    known = np.array([[1, 1, 255, 255], [255, 0, 255, 0], [255, 0, 255, 1]], np.uint8)
+    rank = sort(known)
+    assert rank.scores.tolist() == [1, 1 / 3, 0.5, 0.5]  # nobody met the third: the mean of the six known cells
+    assert rank.order.tolist() == [0, 2, 3, 1]
+
+
+@settings(deadline=None)
+@given(outcomes(values=(0, 1, 255), models=(2, 8)), st.integers(1, 7), st.booleans())
+def test_rows_that_arrive_give_the_same_order_as_all_at_once(known, first, one_by_one):
+    known[0, 0] = 1
+    first = min(first, len(known) - 1)
+    grown = sort(known[:first])
+    for rows in np.split(known[first:], len(known) - first) if one_by_one else [known[first:]]:
+        grown = grown.add(rows)
+    whole, shuffled = sort(known), sort(known[::-1])
+    assert (grown.order == whole.order).all() and (grown.scores == whole.scores).all()
+    assert (shuffled.order == whole.order).all()
+    assert (whole.order[whole.place] == np.arange(known.shape[1])).all()
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_confidences_that_arrive_give_the_same_order_as_all_at_once(data):
+    random = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    known = random.random((9, 40)) ** 8
+    known[random.random(known.shape) < 0.2] = np.nan
+    grown = sort(known[:2], by="confidence")
+    for row in known[2:]:
+        grown = grown.add(row[None])
+    assert (grown.order == sort(known[::-1], by="confidence").order).all()
+
+
+def test_confidence_and_sum_differ():
+    confidence = np.array([[0.9, 0.6, 0.2], [0.9, 0.6, 0.9]])
+    assert sort(confidence, by="confidence").order.tolist() == [0, 1, 2]
+    assert sort((confidence > 0.5).astype(np.uint8)).order.tolist() == [0, 1, 2]
+    assert sort(np.array([[0.6, 0.7, 0.2]]), by="confidence").order.tolist() == [1, 0, 2]
+
+
+@settings(deadline=None)
+@given(outcomes(values=(0, 1, 255)), st.integers(1, 5))
+def test_recursive_sum_only_reorders_ties(known, depth):
+    known[0, 0] = 1
+    plain, recursive = sort(known), sort(known, by="recursive", depth=depth)
+    assert sorted(recursive.order.tolist()) == list(range(known.shape[1]))
+    assert (plain.scores[plain.order] == plain.scores[recursive.order]).all()
+    if depth == 1:
+        assert (plain.order == recursive.order).all()
+
+
+def test_recursive_sum_asks_the_models_that_change_there():
+    """The samples 3 and 4 tie. The second model, right on 3, changes elsewhere; the first, right on 4, changes there."""
+    known = np.array([[1, 1, 1, 0, 1, 0], [0, 0, 0, 1, 0, 0], [1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0]], np.uint8)
+    assert sort(known).order.tolist() == [0, 1, 2, 3, 4, 5]
+    assert sort(known, by="recursive").order.tolist() == [0, 1, 2, 4, 3, 5]
+
+
+def test_more_depth_only_reorders_what_is_still_tied():
+    known = one_order(40, 400, noise=1.0)
+    two, three = (sort(known, by="recursive", depth=depth) for depth in (2, 3))
+    cuts = thresholds(known[:, sort(known).order])
+    scores = sort(known).scores
+
+    def refined(column):
+        group = np.flatnonzero(scores[sort(known).order] == scores[column])
+        deciding = (cuts >= group[0]) & (cuts <= group[-1] + 1)
+        return round(float(known[deciding, column].mean()), 9) if deciding.any() and len(group) > 1 else 0
+
+    levels = [(scores[column], refined(column)) for column in range(400)]
+    for order in (two.order, three.order):
+        along = [levels[column] for column in order]
+        assert along == sorted(along, reverse=True)
+    assert (two.order != three.order).any()
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 200_000), min_size=1, max_size=50))
+def test_descending_is_stable(scores):
+    scores = np.array(scores, float)
+    expected = sorted(range(len(scores)), key=lambda column: -scores[column])
+    assert descending(scores).tolist() == expected
+    assert descending(scores + 0.5).tolist() == expected
+
+
+def test_anything_with_column_sums_is_sorted():
+    class Cache:
+        def column_sums(self):
+            return np.array([1, 3, 2]), np.array([3, 3, 3])
+
+    assert sort(Cache()).order.tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("known, by, said", [
+    (np.zeros((2, 3), np.uint8), "size", "unknown order 'size'"),
+    (np.zeros((2, 3), np.uint8), "confidence", "confidences"),
+    (np.zeros((2, 3)), "sum", "outcomes"),
+    (np.full((2, 3), 1.5), "confidence", "between 0 and 1"),
+    (np.full((2, 3), 2, np.uint8), "sum", "also holds"),
+])
+def test_bad_input_is_named(known, by, said):
+    with pytest.raises(BadInput, match=said):
+        sort(known, by=by)
+
+
+def test_nothing_known_and_rows_that_do_not_fit_are_named():
+    with pytest.raises(BadInput, match="nothing is known"):
+        sort(np.full((2, 3), 255, np.uint8)).order  # noqa: B018
+    with pytest.raises(BadInput, match="4 samples"):
+        Rank(np.ones(3), np.ones(3, np.int64)).add(np.zeros((1, 4), np.uint8))

@@ -1,0 +1,48 @@
+"""`python -m launch.compare` as a user meets it."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.report.synthetic import SyntheticRun
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = SyntheticRun(tasks=8, meta_test=6, thumbnails=False)
+
+
+@pytest.fixture
+def compare(tmp_path):
+    def run(*words, status=0):
+        command = [sys.executable, "-m", "launch.compare", *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stderr if status else done.stdout
+
+    return run
+
+
+def test_seeds_are_found_budgets_paired_and_a_csv_written(compare, tmp_path):
+    for seed in range(2):
+        RUN.but(seed=seed).write(tmp_path / f"indep-{seed}")
+        RUN.but(seed=seed, learner="mt", skill=0.2).write(tmp_path / "mt" / f"seed-{seed}")
+    RUN.but(learner="mt", budget="large", flops=5000).write(tmp_path / "mt-large")
+    said = compare(f"--a={tmp_path}/mt*", f"--b={tmp_path}/indep-*", f"--out={tmp_path}/c.csv")
+    assert said.startswith("mt · small is better than indep · small")
+    assert "at equal FLOPs" in said and "FLOPs to reach E" in said and "served: mt · large" in said
+    with open(tmp_path / "c.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 7 and rows[-1]["task_id"] == "" and float(rows[-1]["tasks_high"]) < 0
+    by_position = compare(tmp_path / "mt" / "seed-0", tmp_path / "mt" / "seed-1", *(tmp_path / f"indep-{s}" for s in range(2)))
+    assert by_position.splitlines()[0] == said.splitlines()[0]
+
+
+def test_mistakes_are_plain(compare, tmp_path):
+    for name in ("a", "b", "c"):
+        RUN.but(learner=name).write(tmp_path / name)
+    assert "3 methods among these runs" in compare(*(tmp_path / name for name in "abc"), status=2)
+    assert "no such directory" in compare(tmp_path / "a", tmp_path / "nowhere", status=2)
+    assert "both sides" in compare(tmp_path / "a", f"--b={tmp_path}/b", status=2)
