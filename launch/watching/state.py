@@ -102,7 +102,7 @@ def state_of(path: Path) -> RunState:
         return RunState(path, title, holder=holder, trouble=trouble)
     judged, split = JUDGED.get(str(config.get("protocol")), JUDGED["meta_test"])
     rows = [row for row in files.stream(path) if split != "dev_test" or row.get("meta_split") == judged]
-    timing, flops = files.timing(path), phase_flops(ledger)
+    timing, flops = files.timing(path), phase_flops(ledger) if ledger.records else {}
     now = None if ledger.complete or not ledger.records else len(ledger.records) - 1
     doing = "" if ledger.complete else "initialise" if now is None else ("train", "predict")[now % 2]
     event = f"{now:04d}-{rows[now // 2]['task_id']}" if doing == "train" and now // 2 < len(rows) else None
