@@ -3,6 +3,7 @@
 from nevis_stream.report.parts import (
     costs,
     curves,
+    finetuning_graph,
     per_task,
     points,
     regret,
@@ -18,6 +19,7 @@ PARTS: tuple[Part, ...] = (
     regret,
     per_task,
     costs,
+    finetuning_graph,
     curves,
     samples,
     runs,
