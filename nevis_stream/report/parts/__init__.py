@@ -8,6 +8,7 @@ from nevis_stream.report.parts import (
     regret,
     runs,
     samples,
+    slices,
     summary,
 )
 from nevis_stream.report.parts.part import Part
@@ -16,6 +17,7 @@ PARTS: tuple[Part, ...] = (
     summary,
     points,
     regret,
+    slices,
     per_task,
     costs,
     curves,
