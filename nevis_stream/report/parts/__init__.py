@@ -3,6 +3,7 @@
 from nevis_stream.report.parts import (
     costs,
     curves,
+    finetuning_graph,
     per_task,
     points,
     regret,
@@ -20,6 +21,7 @@ PARTS: tuple[Part, ...] = (
     slices,
     per_task,
     costs,
+    finetuning_graph,
     curves,
     samples,
     runs,
