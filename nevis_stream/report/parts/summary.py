@@ -12,9 +12,11 @@ TITLE = "Summary"
 
 
 def html(section: Section) -> Markup:
-    """Returns the sentences, the statement about unfinished runs, and the facts of the stream."""
-    told = sentences(section.methods, section.header["tasks"], section.judged)
-    return render("parts/summary.html", section=section, sentences=told)
+    """Returns the sentences, the statements about published and unfinished runs, and the facts of the stream."""
+    published = [run for run in section.runs if run.published]
+    own = [method for method in section.methods if not method.group.runs[0].published]
+    told = sentences(own or section.methods, section.header["tasks"], section.judged)
+    return render("parts/summary.html", section=section, sentences=told, published=published)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
