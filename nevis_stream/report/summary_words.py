@@ -21,7 +21,7 @@ def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[M
     pointed = [method for method in methods if not math.isnan(method.error.mean)]
     found = [_compared(methods, tasks, judged)]
     if not pointed:
-        return [*found, Markup("None of them has a defined mean error yet, so that there is no point and no front.")]
+        return [*found, Markup("No method has a defined mean error yet, so that there is no point and no front.")]
     best = min(pointed, key=lambda method: method.error.mean)
     found += [_lowest(best, pointed), *_front(methods), *_against_alone(best, pointed), *_sureness(pointed)]
     return found
@@ -81,7 +81,7 @@ def _sureness(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
 
 
 def _names(methods: Sequence[MethodPoint]) -> Markup:
-    return Markup(", ").join(Markup("<b>{}</b>").format(method.group.label) for method in methods)
+    return Markup(", ").join(Markup("<strong>{}</strong>").format(method.group.label) for method in methods)
 
 
 def _counted(count: int, what: str) -> str:

@@ -40,7 +40,7 @@ def test_the_sentences_name_who_is_best_and_how_sure_that_is(tmp_path):
     [
         ([RUN], "Lowest error: Indep · small, E = 0.4000 (n = 1), for 6.00e3 FLOP of training."),
         ([RUN, RUN.but(learner="MT")], "Lowest error: Indep · small, MT · small, E = 0.4000 (n = 1)."),
-        ([RUN.but(events=1)], "None of them has a defined mean error yet"),
+        ([RUN.but(events=1)], "No method has a defined mean error yet"),
         ([RUN, GOOD.but(events=1)], "Every method has one seed"),
         ([RUN, GOOD.but(flops=0)], "0.4000, 0.3000 higher. Every"),
     ],
@@ -54,7 +54,7 @@ def test_odd_sets_of_runs(tmp_path, runs, words):
 def test_names_are_escaped(tmp_path):
     path = RUN.but(learner="<b>&").write(tmp_path / "run")
     methods = method_points(by_seed(read_runs([path])[0]))
-    assert "<b>&lt;b&gt;&amp; · small</b>" in " ".join(sentences(methods, 2, 1))
+    assert "<strong>&lt;b&gt;&amp; · small</strong>" in " ".join(sentences(methods, 2, 1))
 
 
 def test_every_word_with_a_tooltip_has_its_entry(tmp_path):

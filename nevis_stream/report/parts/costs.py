@@ -69,8 +69,8 @@ def html(section: Section) -> Markup:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `costs`, every run's FLOPs by part, and `costs_by_task`, as exact integers; of an unfinished run those so far, of a
-    run whose costs are not known none.
+    """Returns `costs`, every run's FLOPs by part, and `costs_by_task`, as exact integers; of an unfinished run those so far, of
+    a run whose costs are not known none.
     """
     names = ("learner", "budget", "seed")
     rows, by_task = [], []
