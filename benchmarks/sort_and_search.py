@@ -167,6 +167,7 @@ def scale(out: Path) -> None:
     """Prints bar 4's part: full search of 1,000 × 1,000,000, one more model, and NumPy against JAX."""
     models, n = 1000, 1_000_000
     rows = synthetic(out / f"{models}x{n}.bits", models, n)
+    packed = [(row.view(np.uint8), None) for row in rows]
     total, seen = np.zeros(n), np.full(n, models)
     for row in rows:
         total += np.unpackbits(row.view(np.uint8))[:n]
@@ -185,7 +186,7 @@ def scale(out: Path) -> None:
 
     line("read the warm pages (sum of words)", lambda: np.add.reduce(rows, axis=None))
     line("order from column sums", lambda: Rank(total, seen).order)
-    line(f"order and full search of {models:,} rows", lambda: full_thresholds(rows, Rank(total.copy(), seen.copy())))
+    line(f"order and full search of {models:,} rows", lambda: full_thresholds(packed, Rank(total.copy(), seen.copy())))
     rank = Rank(total, seen)
     rank.order, rank.place  # noqa: B018
     new = np.unpackbits(rows[0].view(np.uint8))[None, :n]
