@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.search import middle_of_best
 from nevis_stream.dynamic_evaluation.sort import Rank
 
 _ROWS = 64  # bits of a word
@@ -28,11 +27,12 @@ _EIGHTH = np.uint64(0x0101010101010101)
 def full_thresholds(rows: Iterable[tuple[np.ndarray, np.ndarray | None]], rank: Rank) -> np.ndarray:
     """Returns each row's best threshold between samples of distinct scores, int64[m]: how many leading ones it predicts.
 
-    It is the exact optimum of these; of several the middle one.
+    It is the exact optimum of these; of several the least.
 
     Args:
-      rows: as `EvaluationCache.packed_rows` yields them: uint8[⌈n / 8⌉], ones packed in the manner of `np.packbits`, unknown
-        cells 0; and the same of the known cells, or None where all are. They may map a file. Bits behind the n-th are ignored.
+      rows: as `EvaluationCache.packed_rows` yields them: uint64[⌈n / 64⌉], whose bytes are the ones as `np.packbits` packs
+        them, unknown cells 0; and the same of the known cells, or None where all are. They may map a file. Bits behind the
+        n-th are ignored.
       rank: the order of the n samples.
     """
     places, cuts, rows = _Places(rank), [], iter(rows)
@@ -40,13 +40,13 @@ def full_thresholds(rows: Iterable[tuple[np.ndarray, np.ndarray | None]], rank: 
         right, known = zip(*block, strict=True)
         gains = 2 * places.ones(right)
         if any(row is not None for row in known):
-            every = np.full(-(-rank.n // 8), 255, np.uint8)
+            every = np.full(-(-rank.n // 64), 0xFFFFFFFFFFFFFFFF, np.uint64)
             gains -= places.ones([every if row is None else row for row in known])
         else:
             gains -= places.sizes.astype(np.int32)[:, None]
         prefix = np.zeros((len(block), len(gains) + 1), np.int32)
         np.cumsum(gains.T[: len(block)], axis=1, out=prefix[:, 1:])
-        cuts.append(places.bounds[middle_of_best(prefix)])
+        cuts.append(places.bounds[prefix.argmax(axis=1)])
     return np.concatenate(cuts) if cuts else np.empty(0, np.int64)
 
 
@@ -93,9 +93,8 @@ class _Places:
         for low in range(0, self.width, _WORDS):
             size = min(_WORDS, self.width - low)
             square = np.zeros((64, size), np.uint64)
-            for line, row in zip(square.view(np.uint8), rows, strict=False):
-                part = row[8 * low : 8 * (low + size)]
-                line[: len(part)] = part
+            for r, row in enumerate(rows):
+                square[r] = row[low : low + size]
             for step, mask in _SWAPS:
                 pairs = square.reshape(-1, 2, step, size)
                 upper, lower = pairs[:, 0], pairs[:, 1]

@@ -124,20 +124,14 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
     if by not in BY:
         raise BadInput(unknown("order", by, BY))
     if hasattr(known, "column_sums"):
-        if by == "confidence":
-            return Rank(*_wide(*known.confidence_sums()), ties)
-        if by == "sum":
-            found = known.column_sums()
-            return Rank(*_wide(found.correct, found.known), ties)
+        if by != "recursive":
+            total, seen = known.column_sums() if by == "sum" else known.confidence_sums()
+            return Rank(total.astype(np.float64), seen.astype(np.int64), ties)
         known = known.matrix()
     if (by == "confidence") != np.issubdtype(np.asarray(known).dtype, np.floating):
         raise BadInput(f'by="{by}" needs {"confidences (floats)" if by == "confidence" else "outcomes (uint8)"}.')
     rank = Rank(*sums(known), ties)
     return refined(known, rank, depth) if by == "recursive" else rank
-
-
-def _wide(total: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return total.astype(np.float64), seen.astype(np.int64)
 
 
 def refined(known: np.ndarray, rank: Rank, depth: int) -> Rank:

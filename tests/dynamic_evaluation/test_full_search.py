@@ -9,10 +9,14 @@ from nevis_stream.dynamic_evaluation.sort import scored_by, sort
 from tests.dynamic_evaluation.making import one_order, outcomes
 
 
+def words(bits):
+    return np.packbits(np.append(bits, np.ones(-len(bits) % 64, bool))).view(np.uint64)
+
+
 def packed(matrix):
     """As a cache yields rows; what lies behind their end is ones, which must be ignored."""
     for row in matrix:
-        right, known = (np.packbits(np.append(bits, np.ones(-len(row) % 8, bool))) for bits in (row == 1, row != 255))
+        right, known = (words(row == 1), words(row != 255))
         yield right, None if (row != 255).all() else known
 
 
