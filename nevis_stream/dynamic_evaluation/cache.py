@@ -24,7 +24,6 @@ from nevis_stream.dynamic_evaluation import (
     cache_tiles,
     cache_writing,
 )
-from nevis_stream.dynamic_evaluation.cache_sums import ColumnSums
 from nevis_stream.dynamic_evaluation.cache_tiles import ALL, CONFIDENCE, CORRECT, OBSERVED, PREDICTED, PROBABILITIES, Tile
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.storage import clear_when_full, sync_directory
@@ -213,44 +212,52 @@ class EvaluationCache:
         return self._gather(PROBABILITIES, OBSERVED, [model], samples)[0]
 
     def packed_rows(self, models: Which = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Reads rows one after the other without unpacking them, without memory of their own where one tile has a whole row.
+        """Reads rows one after the other, 64 cells a word, without memory of their own where one tile has a whole row.
 
         Args:
           models: ids or int rows, none twice; None for all.
 
         Yields:
-          uint8[⌈n / 8⌉], the observed correct outcomes as `numpy.packbits` packs them, unknown cells 0; and the same of the
-          cells that are known, or None where all are.
+          uint64[⌈n / 64⌉], whose bytes are the observed correct outcomes as `numpy.packbits` packs them, unknown cells 0; and
+          the same of the cells that are known, or None where all are.
         """
         rows, columns, view, tiles = self._found(CORRECT, OBSERVED, models, None)
-        n, size = len(columns), -(-len(columns) // 8)
+        n, words = len(columns), view.view(np.uint64)
         of_row: dict[int, list[Tile]] = {}
         for tile in tiles:
             of_row.setdefault(tile.shape.model, []).append(tile)
         for row in rows.tolist():
             mine = of_row.get(row, [])
             if len(mine) == 1 and mine[0].shape.form == ALL and mine[0].shape.span == n:
-                yield view[mine[0].offset :][:size], None
+                yield words[mine[0].offset // 8 :][: -(-n // 64)], None
                 continue
-            line = np.full(n, UNKNOWN, np.uint8)
+            line = np.full(-(-n // 64) * 64, UNKNOWN, np.uint8)
             for tile in mine:
                 at, values = cache_tiles.decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
                 line[at] = values
             known = line != UNKNOWN
-            yield np.packbits(line == 1), None if known.all() else np.packbits(known)
+            yield np.packbits(line == 1).view(np.uint64), None if known[:n].all() else np.packbits(known).view(np.uint64)
 
-    def column_sums(self, since: int = 0) -> ColumnSums:
-        """Returns, of each sample, how many models are right and how many are known; observed cells only.
+    def mark(self) -> int:
+        """Returns a mark of what the cache has now, for sums of what comes later."""
+        with self.index.reading() as db:
+            return cache_records.mark(db)
+
+    def column_sums(self, since: int = 0, upto: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Returns, of each sample, int32[n] how many models are right and int32[n] how many are known; observed cells only.
 
         The rows are read from the file, eight cells a byte, and need no memory.
 
         Args:
-          since: the mark `upto` of earlier sums: counts only what came after them.
+          since: a mark: counts only what came after it, so that earlier sums can be brought up to date.
+          upto: a mark: counts only what came before it.
         """
         with self.index.reading() as db:
-            n, upto, view = cache_records.count(db, "samples"), cache_records.mark(db), self.cells.view(cache_records.end(db))
-            tiles = cache_records.tiles(db, "state = ? AND plane = ? AND number > ?", [OBSERVED, CORRECT, since])
-        return cache_sums.column_sums(view, tiles, n, upto)
+            n, view = cache_records.count(db, "samples"), self.cells.view(cache_records.end(db))
+            upto = cache_records.mark(db) if upto is None else upto
+            chosen = "state = ? AND plane = ? AND number > ? AND number <= ?"
+            tiles = cache_records.tiles(db, chosen, [OBSERVED, CORRECT, since, upto])
+        return cache_sums.column_sums(view, tiles, n)
 
     def confidence_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns, of each sample, float64[n] the sum of the observed confidences, and int32[n] how many there are."""

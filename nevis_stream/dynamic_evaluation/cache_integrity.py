@@ -12,7 +12,7 @@ _FORMS = (cache_tiles.ALL, cache_tiles.BITS, cache_tiles.LIST)
 
 
 def stats(cache) -> dict[str, Any]:
-    """Returns of an `EvaluationCache` the counts of models, samples and cells by state, its bytes, the share that is correct."""
+    """Returns of an `EvaluationCache` counts of models, samples and cells by state, bytes, the share that is correct."""
     right, known = (sums.sum() for sums in cache.row_sums())
     with cache.index.reading() as db:
         models, samples = cache_records.count(db, "models"), cache_records.count(db, "samples")

@@ -5,7 +5,6 @@ weight (a full adder, Harley and Seal's carry-save addition), so a row costs abo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,24 +13,15 @@ from nevis_stream.dynamic_evaluation.cache_tiles import LIST, Tile, decode
 _CHUNK = 8192  # words of 8 bytes; the planes of 1,000 rows and what is worked on stay in a core's second-level cache
 
 
-@dataclass(frozen=True)
-class ColumnSums:
-    """What was observed of each sample.
+def column_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns int32[n], the sums of observed outcomes in tiles, and int32[n], how many there are.
 
     Args:
-      correct: int32[n], correct outcomes.
-      known: int32[n], outcomes.
-      upto: a mark; the sums since this mark, added to these, are the sums when more rows have come.
+      view: the file of the tiles, uint8[bytes].
+      tiles: what is added up; no two have the same cell.
+      n: columns.
     """
-
-    correct: np.ndarray
-    known: np.ndarray
-    upto: int
-
-
-def column_sums(view: np.ndarray, tiles: Sequence[Tile], n: int, upto: int) -> ColumnSums:
-    """Adds up tiles of observed outcomes: n columns, the tiles' file mapped as uint8[bytes]."""
-    sums = ColumnSums(np.zeros(n, np.int32), np.zeros(n, np.int32), upto)
+    correct, known = np.zeros(n, np.int32), np.zeros(n, np.int32)
     words = view.view(np.uint64)
     groups: dict[tuple[str, int, int], list[Tile]] = {}
     for tile in tiles:
@@ -41,16 +31,16 @@ def column_sums(view: np.ndarray, tiles: Sequence[Tile], n: int, upto: int) -> C
         if form == LIST:
             for tile in group:
                 at, values = decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
-                sums.correct[at] += values
-                sums.known[at] += 1
+                correct[at] += values
+                known[at] += 1
             continue
         here, width = slice(first, first + span), -(-span // 64)
         known_bytes = group[0].shape.known_bytes
         starts = [(tile.offset + known_bytes) // 8 for tile in group]
-        sums.correct[here] += packed_sums(words, starts, width)[:span]
+        correct[here] += packed_sums(words, starts, width)[:span]
         starts = [tile.offset // 8 for tile in group]
-        sums.known[here] += packed_sums(words, starts, width)[:span] if known_bytes else len(group)
-    return sums
+        known[here] += packed_sums(words, starts, width)[:span] if known_bytes else len(group)
+    return correct, known
 
 
 def confidence_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_sums import packed_sums
+from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.errors import BadInput
 
 U = 255
@@ -37,8 +38,9 @@ def test_sums_and_packed_rows_are_those_of_the_matrix(seed, holes, samples, mode
     with tempfile.TemporaryDirectory() as directory:
         cache = filled(Path(directory) / "c", range(models), range(samples), seed, holes)
         cache.append_predictions(["guessed"], ["s0"], [[1]])
-        matrix, sums = cache.matrix(), cache.column_sums()
-        assert (sums.correct == (matrix == 1).sum(0)).all() and (sums.known == (matrix != U).sum(0)).all()
+        matrix, mark = cache.matrix(), cache.mark()
+        correct, known = cache.column_sums()
+        assert (correct == (matrix == 1).sum(0)).all() and (known == (matrix != U).sum(0)).all()
         correct, known = cache.row_sums()
         assert (correct == (matrix == 1).sum(1)).all() and (known == (matrix != U).sum(1)).all()
         confidence = cache.confidence().astype(float)
@@ -46,11 +48,16 @@ def test_sums_and_packed_rows_are_those_of_the_matrix(seed, holes, samples, mode
         np.testing.assert_allclose(total, np.nansum(confidence, 0))
         assert (counted == (~np.isnan(confidence)).sum(0)).all()
         for row, (bits, there) in zip(matrix, cache.packed_rows(), strict=True):
-            assert (np.unpackbits(bits, count=samples) == (row == 1)).all()
-            assert (row != U).all() if there is None else (np.unpackbits(there, count=samples) == (row != U)).all()
+            assert (np.unpackbits(bits.view(np.uint8), count=samples) == (row == 1)).all()
+            assert bits.shape == (-(-samples // 64),)
+            known = np.ones(samples) if there is None else np.unpackbits(there.view(np.uint8), count=samples)
+            assert (known == (row != U)).all()
         cache.append("late", ["new", "s0"], [1, 0])
-        since = cache.column_sums(since=sums.upto)
-        assert since.correct.tolist() == [*[0] * samples, 1] and since.known.sum() == 2
+        correct, known = cache.column_sums(since=mark)
+        assert correct.tolist() == [*[0] * samples, 1] and known.sum() == 2
+        assert (cache.column_sums(upto=mark)[0][:samples] == (matrix == 1).sum(0)).all()
+        if (matrix != U).any():
+            assert (sort(cache).order == sort(cache.matrix()).order).all()
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 63, 64, 1000])

@@ -9,6 +9,7 @@ from nevis_stream.report.parts import (
     regret,
     runs,
     samples,
+    slices,
     summary,
 )
 from nevis_stream.report.parts.part import Part
@@ -17,6 +18,7 @@ PARTS: tuple[Part, ...] = (
     summary,
     points,
     regret,
+    slices,
     per_task,
     costs,
     finetuning_graph,
