@@ -18,7 +18,8 @@ def groups(tmp_path, *runs):
 
 
 def test_every_pair_of_finished_methods_once(tmp_path):
-    runs = [RUN.but(seed=s, learner=name, skill=skill) for s in (0, 1) for name, skill in (("indep", 0), ("b", 0.2), ("c", 0.3))]
+    skills = {"indep": 0, "b": 0.2, "c": 0.3}
+    runs = [RUN.but(seed=seed, learner=name, skill=skill) for seed in (0, 1) for name, skill in skills.items()]
     found, reasons = pairs.pairs(groups(tmp_path, *runs, RUN.but(learner="half", events=5)))
     assert [(pair.a.learner, pair.b.learner) for pair in found] == [("b", "c"), ("b", "indep"), ("c", "indep")]
     assert reasons == ["half · small: no finished run"]
