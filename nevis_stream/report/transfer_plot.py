@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis.forward_transfer import Curve, Repeat
 from nevis_stream.report import palette, svg
+from nevis_stream.report.forest import short
 from nevis_stream.report.styles import Style
 
 _FIRST = {"linewidth": 0.9, "marker": "o", "markersize": 4, "markerfacecolor": "none"}
@@ -31,7 +32,7 @@ def transfer_plot(repeats: Mapping[str, Labelled], styles: Mapping[str, Style], 
     with svg.any_script():
         for axes, (title, shown) in zip(grid.flat, repeats.items(), strict=False):
             svg.style_axes(axes)
-            axes.set_title(title.replace("$", r"\$"), loc="left", color=palette.ink(), size=9)
+            axes.set_title(short(title), loc="left", color=palette.ink(), size=9)
             for label, repeat in shown:
                 for curve, look in zip(repeat.curves, (_FIRST, _LATER), strict=True):
                     _draw(axes, curve, styles[label], look)
