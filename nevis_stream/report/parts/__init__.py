@@ -1,13 +1,17 @@
 """The parts of the page, in its order. A new part: a module here with the names of `Part`, and its place in PARTS."""
 
 from nevis_stream.report.parts import (
+    compare,
     costs,
     curves,
+    finetuning_graph,
+    forward_transfer,
     per_task,
     points,
     regret,
     runs,
     samples,
+    slices,
     summary,
 )
 from nevis_stream.report.parts.part import Part
@@ -16,8 +20,12 @@ PARTS: tuple[Part, ...] = (
     summary,
     points,
     regret,
+    slices,
     per_task,
+    compare,
     costs,
+    forward_transfer,
+    finetuning_graph,
     curves,
     samples,
     runs,

@@ -1,0 +1,134 @@
+"""Filling evaluation caches from run directories: every predictor that a run keeps meets every sample of its data set."""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from experiments.predictors import KeptPredictor, KeptRun, cell_ids, provenance
+from nevis_stream.datasets.dataset import SINGLE_LABEL
+from nevis_stream.dynamic_evaluation.adding import EACH
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.errors import BadInput, unknown
+
+MODELS = ("all", "chosen")
+SPLITS = ("dev", "dev_test", "test")
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What was added to the cache of one data set: models, and FLOPs spent on their answers."""
+
+    cache: Path
+    models: int
+    flops: int
+
+
+def fill(
+    run: KeptRun,
+    out: Path,
+    *,
+    which: str = "all",
+    splits: Sequence[str] = SPLITS,
+    probabilities: bool = False,
+    told: Callable[[int, int, str], None] = lambda done, of, name: None,
+) -> list[Filled]:
+    """Adds a run's predictors to caches, one a data set, `out/DATASET_ID`; those that are there already cost nothing.
+
+    Rows are predictor ids, columns sample ids (of multi-label tasks `SAMPLE#LABEL`, a column a label of a sample).
+
+    Args:
+      run: the run.
+      out: folder of the caches.
+      which: "all" kept predictors, or each task's "chosen" one.
+      splits: which splits the predictors answer.
+      probabilities: whether the classes' probabilities are kept too (single-label tasks).
+      told: called with the number of predictors done, of how many, and what is done now.
+
+    Raises:
+      BadInput: an unknown choice, or a cache of other data under the same name.
+    """
+    if which not in MODELS:
+        raise BadInput(unknown("models", which, MODELS))
+    for split in splits:
+        if split not in SPLITS:
+            raise BadInput(unknown("split", split, SPLITS))
+    wanted = [p for p in run.predictors if which == "all" or p.chosen]
+    if not wanted:
+        raise BadInput(f"{run.path}: no predictor is kept; run it with --config.keep=chosen or --config.keep=all.")
+    added: dict[str, Filled] = {}
+    for done, predictor in enumerate(wanted):
+        task = predictor.task
+        told(done, len(wanted), f"{task.task_id}, trial {predictor.trial}")
+        path = out / task.dataset_id
+        cache = open_cache(path, run, predictor)
+        flops = _fill_one(cache, run, predictor, splits, probabilities and task.kind == SINGLE_LABEL)
+        before = added.get(task.dataset_id, Filled(path, 0, 0))
+        added[task.dataset_id] = Filled(path, before.models + (flops > 0), before.flops + flops)
+    told(len(wanted), len(wanted), "done")
+    return list(added.values())
+
+
+def open_cache(path: Path, run: KeptRun, predictor: KeptPredictor) -> EvaluationCache:
+    """Opens the cache of a predictor's data set, or makes it.
+
+    Raises:
+      BadInput: the cache is of other data.
+    """
+    task = predictor.task
+    about = {
+        "dataset_id": task.dataset_id,
+        "kind": task.kind,
+        "num_classes": task.num_classes,
+        "fingerprint": _fingerprint(run, task.dataset_id),
+    }
+    cache = EvaluationCache(path, create=True, about=about)
+    if cache.about != about:
+        what = next(name for name, value in about.items() if cache.about.get(name) != value)
+        raise BadInput(
+            f"{path}: this cache is of {what} {cache.about.get(what)!r}, but the run's data have {about[what]!r}. "
+            "Give another folder: --cache=OTHER."
+        )
+    return cache
+
+
+@functools.lru_cache(maxsize=256)
+def _fingerprint(run: KeptRun, dataset_id: str) -> str:
+    task = next(task for task in run.stream.tasks if task.dataset_id == dataset_id)
+    return run.stream.dataset(task).fingerprint()
+
+
+def _fill_one(
+    cache: EvaluationCache, run: KeptRun, predictor: KeptPredictor, splits: Sequence[str], probabilities: bool
+) -> int:
+    """Adds one predictor's answers on the splits of which it has none yet; returns their FLOPs."""
+    task, model = predictor.task, predictor.predictor_id
+    known, columns = model in cache.models(), set(cache.samples())
+    missing = {}
+    for split in splits:
+        parts = run.samples(task, [split])
+        ids = cell_ids(task, parts[0])
+        if ids and not (known and columns.issuperset(ids) and _answered(cache, model, ids, probabilities)):
+            missing[split] = run.answer(predictor, parts)
+    spent = sum(answers.flops for answers in missing.values())
+    asked = sum(len(answers.probabilities) for answers in missing.values())
+    for split, answers in missing.items():
+        cache.append(
+            model,
+            answers.ids,
+            answers.correct,
+            answers.confidence,
+            answers.probabilities if probabilities else None,
+            provenance=None if known else provenance(run, predictor) | {EACH: spent / asked},
+            sample_provenance={"dataset_id": task.dataset_id, "split": split},
+        )
+    return spent
+
+
+def _answered(cache: EvaluationCache, model: str, ids: Sequence[str], probabilities: bool) -> bool:
+    if (cache.matrix([model], ids) == UNKNOWN).any():
+        return False
+    return not probabilities or not np.isnan(cache.probabilities(model, ids)).any()

@@ -1,0 +1,47 @@
+"""An oracle that runs real checkpoints: it asks a model exactly the samples that are wanted, and charges what that costs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from experiments.predictors import KeptPredictor, KeptRun, kept_model
+from nevis_stream.dynamic_evaluation.adding import Observed
+from nevis_stream.errors import BadInput
+
+
+class CheckpointOracle:
+    """Answers for the predictors of run directories, on the accelerator where there is one.
+
+    Args:
+      checkpoints: by model id, where the predictor lies: RUN/checkpoints/EVENT-TASK, and its trial.
+      stream: the runs' stream; None: by the name that each run has.
+    """
+
+    def __init__(self, checkpoints: dict[str, tuple[Path, int]], stream: str | None = None):
+        self._checkpoints, self._stream = checkpoints, stream
+        self._runs: dict[Path, KeptRun] = {}
+
+    def answer(self, model: str, samples: Sequence[str]) -> Observed:
+        """Runs the model on the samples, all at once; see `adding.Oracle`.
+
+        Raises:
+          BadInput: the model's checkpoint is not there, or its data set has no such sample.
+        """
+        run, predictor = self._load(model)
+        answers = run.answer(predictor, run.find(predictor.task, samples))
+        place = {cell: i for i, cell in enumerate(answers.ids)}
+        wanted = np.asarray([place[sample] for sample in samples])
+        return Observed(answers.correct[wanted], answers.confidence[wanted], answers.flops)
+
+    def _load(self, model: str) -> tuple[KeptRun, KeptPredictor]:
+        if model not in self._checkpoints:
+            raise BadInput(f"model {model!r} has no checkpoint: only models that came from a run directory can be asked.")
+        path, trial = self._checkpoints[model]
+        if not path.is_dir():
+            raise BadInput(f"model {model!r}: its checkpoint {path} is not there any more; it cannot be asked.")
+        run_dir = path.parent.parent
+        if run_dir not in self._runs:
+            self._runs[run_dir] = KeptRun(run_dir, self._stream)
+        run = self._runs[run_dir]
+        return run, kept_model(run, path, trial)

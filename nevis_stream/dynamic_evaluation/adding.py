@@ -1,0 +1,311 @@
+"""Adding models and samples to a cache: a few cells are observed, the others predicted, and the account of it is kept."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_budget
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.storage import append_line
+
+LEDGER = "additions.jsonl"
+EACH = "flops_per_sample"  # in a model's provenance
+KNOWN_SHARE = 0.5  # a model (or sample) of which less was observed says too little to be learned from
+
+
+@dataclass(frozen=True)
+class Addition:
+    """The account of one addition.
+
+    Attributes:
+      kind: "model" or "samples".
+      name: the model's id, or how many samples.
+      method, budget, seed: how it was evaluated.
+      models, samples: the size of the cache that the method saw.
+      asked: cells that were observed for it, those that the cache had before included.
+      accuracy, low, high: of a model: its estimate over all samples, with a 95% interval; null where there is none.
+      rank, rank_low, rank_high: of a model: its place among the known ones by accuracy, 1 is the best.
+      flops_spent: of the cells observed now; null where the oracle cannot tell.
+      flops_saved: what the cells that were predicted would have cost; null likewise.
+    """
+
+    kind: str
+    name: str
+    method: str
+    budget: int
+    seed: int
+    models: int
+    samples: int
+    asked: int
+    accuracy: float | None = None
+    low: float | None = None
+    high: float | None = None
+    rank: int | None = None
+    rank_low: int | None = None
+    rank_high: int | None = None
+    flops_spent: int | None = None
+    flops_saved: float | None = None
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What one model said of b samples: uint8[b] `correct`; float[b] `confidence` of the true class, and `flops`, if known."""
+
+    correct: np.ndarray
+    confidence: np.ndarray | None = None
+    flops: int | None = None
+
+
+class Oracle(Protocol):
+    """Knows, or finds out, the outcomes of models on samples."""
+
+    def answer(self, model: str, samples: Sequence[str]) -> Observed:
+        """Returns the outcomes of one model on some samples, all by id; BadInput where it cannot know them."""
+        ...
+
+
+def add_model(
+    cache: EvaluationCache,
+    model: str,
+    oracle: Oracle,
+    budget: int,
+    method: str = "recommended",
+    *,
+    seed: int = 0,
+    provenance: dict[str, Any] | None = None,
+) -> Addition:
+    """Evaluates a new model on few of a cache's samples; its row then holds what was observed and, apart, what was predicted.
+
+    Cells that the cache has already are not asked again, so a killed addition goes on where it was.
+
+    Args:
+      cache: the cache; models of which at least half of the samples are observed are the known ones.
+      model: id of the new model.
+      oracle: answers for it.
+      budget: samples to be observed.
+      method: name of a method.
+      seed: of the method's choices.
+      provenance: of the model; what one answer costs is added to it.
+
+    Raises:
+      BadInput: no known model, an unknown method, a budget that is no number of samples.
+    """
+    columns = cache.samples()
+    known, accuracies, names = _known(cache, len(columns), without=model)
+    row, paid = _Row(cache, model, columns, provenance), _Paid()
+
+    def ask(samples: np.ndarray) -> np.ndarray:
+        wanted = samples[0]
+        new = wanted[row.outcomes[wanted] == UNKNOWN]
+        if len(new):
+            row.add(new, paid.answer(oracle, model, [columns[i] for i in new]))
+        return row.outcomes[wanted][None]
+
+    fitting, evaluating = jax.random.split(jax.random.key(seed))
+    evaluator = methods.get(method).fit(known, names_of_groups(cache, names), fitting)
+    estimate = evaluator.evaluate(ask, 1, check_budget(budget, len(columns)), evaluating)
+    made_by = {"method": method, "budget": budget, "seed": seed}
+    rest = np.flatnonzero(row.outcomes == UNKNOWN)
+    cache.append_predictions([model], rest, estimate.outcomes[:, rest], made_by=made_by)
+    value, low, high = (_number(array[0]) for array in (estimate.accuracy, estimate.low, estimate.high))
+    return _told(
+        cache,
+        Addition(
+            kind="model",
+            name=model,
+            **made_by,
+            models=len(known),
+            samples=len(columns),
+            asked=len(columns) - len(rest),
+            accuracy=value,
+            low=low,
+            high=high,
+            rank=_rank(accuracies, value),
+            rank_low=_rank(accuracies, high),
+            rank_high=_rank(accuracies, low),
+            flops_spent=paid.flops,
+            flops_saved=None if row.flops_each is None else row.flops_each * len(rest),
+        ),
+    )
+
+
+def add_samples(
+    cache: EvaluationCache,
+    samples: Sequence[str],
+    oracle: Oracle,
+    budget: int,
+    method: str = "sort_and_search",
+    *,
+    seed: int = 0,
+    provenance: dict[str, Any] | None = None,
+) -> Addition:
+    """Evaluates few of the known models on new samples: models and samples change places.
+
+    Args:
+      cache: the cache; models of which at least half of the samples are observed are asked, and predicted.
+      samples: ids of the new samples.
+      oracle: answers for the models.
+      budget: models to be observed on each sample.
+      method: name of a method.
+      seed: of the method's choices.
+      provenance: of the samples.
+
+    Raises:
+      BadInput: no known model, an unknown method, a budget that is no number of models.
+    """
+    columns, facts = cache.samples(), cache.models()
+    known, _, names = _known(cache, len(columns))
+    each = [facts[name].get(EACH) for name in names]
+    outcomes = np.full((len(samples), len(names)), UNKNOWN, np.uint8)
+    have = {sample: column for column, sample in enumerate(columns)}
+    old = [i for i, sample in enumerate(samples) if sample in have]
+    if old:
+        outcomes[old] = cache.matrix(names, [samples[i] for i in old]).T
+    paid = _Paid()
+
+    def ask(models: np.ndarray) -> np.ndarray:
+        for model in np.unique(models):
+            wanted = np.flatnonzero((models == model).any(axis=1) & (outcomes[:, model] == UNKNOWN))
+            if len(wanted):
+                ids = [samples[i] for i in wanted]
+                told = paid.answer(oracle, names[model], ids)
+                cache.append(names[model], ids, told.correct, told.confidence, sample_provenance=provenance)
+                outcomes[wanted, model] = told.correct
+        return np.take_along_axis(outcomes, models, axis=1)
+
+    fitting, evaluating = jax.random.split(jax.random.key(seed))
+    learned = (known != UNKNOWN).mean(axis=0) >= KNOWN_SHARE
+    learned[[have[samples[i]] for i in old]] = False  # so that a killed addition asks the same again
+    if not learned.any():
+        raise BadInput(f"{cache.directory}: no other sample on which half of the models are observed; nothing to learn from.")
+    evaluator = methods.get(method).fit(np.ascontiguousarray(known[:, learned].T), None, fitting)
+    estimate = evaluator.evaluate(ask, len(samples), check_budget(budget, len(names)), evaluating)
+    made_by = {"method": method, "budget": budget, "seed": seed}
+    unseen = np.where(outcomes == UNKNOWN, estimate.outcomes, np.uint8(UNKNOWN))
+    cache.append_predictions(names, samples, np.ascontiguousarray(unseen.T), made_by=made_by)
+    saved = [flops * np.count_nonzero(unseen[:, i] != UNKNOWN) for i, flops in enumerate(each) if flops is not None]
+    return _told(
+        cache,
+        Addition(
+            kind="samples",
+            name=f"{len(samples)} samples",
+            **made_by,
+            models=len(names),
+            samples=int(learned.sum()),
+            asked=int(np.count_nonzero(outcomes != UNKNOWN)),
+            flops_spent=paid.flops,
+            flops_saved=float(sum(saved)) if len(saved) == len(names) else None,
+        ),
+    )
+
+
+class Outcomes(Protocol):
+    """What `FileOracle` needs of a file: its models' and samples' ids, and uint8[m, n] `correct` (255 = unknown)."""
+
+    models: Sequence[str]
+    samples: Sequence[str]
+    correct: np.ndarray
+
+
+class FileOracle:
+    """Reads outcomes of a file; the cells that are not asked stay unread, so a whole file shows what a budget would have given.
+
+    Args:
+      outcomes: the file's matrix.
+    """
+
+    def __init__(self, outcomes: Outcomes):
+        self._outcomes = outcomes
+        self._rows = {model: row for row, model in enumerate(outcomes.models)}
+        self._columns = {sample: column for column, sample in enumerate(outcomes.samples)}
+
+    def answer(self, model: str, samples: Sequence[str]) -> Observed:
+        """Returns the outcomes of one model on some samples; BadInput where the file does not have them."""
+        if model not in self._rows:
+            raise BadInput(unknown("model of the file", model, list(self._rows)[:200]))
+        columns = [self._columns.get(sample, -1) for sample in samples]
+        row = self._outcomes.correct[self._rows[model]]
+        for sample, column in zip(samples, columns, strict=True):
+            if column < 0 or row[column] == UNKNOWN:
+                raise BadInput(f"the file does not know model {model!r} on sample {sample!r}, which was asked.")
+        return Observed(row[columns])
+
+
+def read_additions(directory: Path) -> list[Addition]:
+    """Returns the additions to a cache, in the order in which they were made; a line that a kill cut is left out."""
+    path = directory / LEDGER
+    data = path.read_bytes() if path.exists() else b""
+    return [Addition(**json.loads(line)) for line in data[: data.rfind(b"\n") + 1].splitlines()]
+
+
+class _Row:
+    """The observed outcomes of one model, in memory and in the cache."""
+
+    def __init__(self, cache: EvaluationCache, model: str, columns: Sequence[str], provenance: dict[str, Any] | None):
+        self._cache, self._model, self._provenance = cache, model, provenance or {}
+        self.outcomes = np.full(len(columns), UNKNOWN, np.uint8)
+        self.known = model in cache.models()
+        if self.known:
+            self.outcomes = cache.matrix([model], np.arange(len(columns)))[0]
+
+    def add(self, columns: np.ndarray, told: Observed) -> None:
+        facts = None if self.known else self._provenance | ({} if told.flops is None else {EACH: told.flops / len(columns)})
+        self._cache.append(self._model, columns, told.correct, told.confidence, provenance=facts)
+        self.outcomes[columns], self.known = told.correct, True
+
+    @property
+    def flops_each(self) -> float | None:
+        """FLOPs of one answer, as the cache has them."""
+        return self._cache.models()[self._model].get(EACH)
+
+
+class _Paid:
+    """Sums what an oracle's answers cost; None where it cannot tell."""
+
+    def __init__(self):
+        self.flops: int | None = 0
+
+    def answer(self, oracle: Oracle, model: str, samples: Sequence[str]) -> Observed:
+        told = oracle.answer(model, samples)
+        self.flops = None if self.flops is None or told.flops is None else self.flops + told.flops
+        return told
+
+
+def _known(cache: EvaluationCache, columns: int, without: str | None = None) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Returns the known models' outcomes on the first columns, uint8[m, n], their accuracies float64[m] and their ids."""
+    names = np.array(list(cache.models()))
+    matrix = cache.matrix(np.arange(len(names)), np.arange(columns))
+    there = matrix != UNKNOWN
+    usable = (there.mean(axis=1) >= KNOWN_SHARE) & (names != without) if matrix.size else np.zeros(len(names), bool)
+    if not usable.any():
+        raise BadInput(f"{cache.directory}: no model of which half of the samples are observed; import some models first.")
+    matrix, there = matrix[usable], there[usable]
+    return matrix, (matrix == 1).sum(axis=1) / there.sum(axis=1), names[usable].tolist()
+
+
+def names_of_groups(cache: EvaluationCache, models: Sequence[str]) -> list[str] | None:
+    """Returns each model's group (the run that it comes from, or the `group` of an imported file); None where none has one."""
+    known = cache.models()
+    facts = [known[model] for model in models]
+    groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
+    return [group or model for group, model in zip(groups, models, strict=True)] if any(groups) else None
+
+
+def _rank(accuracies: np.ndarray, value: float | None) -> int | None:
+    return None if value is None else 1 + int((accuracies > value).sum())
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _told(cache: EvaluationCache, addition: Addition) -> Addition:
+    append_line(cache.directory / LEDGER, json.dumps(asdict(addition), sort_keys=True))
+    return addition

@@ -1,0 +1,127 @@
+"""Adding models and samples: what was observed stays, what was predicted lies apart, and the account is right."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from nevis_stream.dynamic_evaluation.adding import FileOracle, add_model, add_samples, read_additions
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.errors import BadInput
+
+M, N = 12, 90
+
+
+def ordered(models=M, samples=N, seed=0):
+    """Outcomes with one rank order and some noise: uint8[models, samples]."""
+    rng = np.random.default_rng(seed)
+    skill, ease = rng.normal(size=(models, 1)), rng.normal(size=(1, samples))
+    return (skill + 2 * ease + 0.3 * rng.normal(size=(models, samples)) > 0).astype(np.uint8)
+
+
+def table(correct, first=0):
+    models = [f"m{i}" for i in range(len(correct))]
+    return SimpleNamespace(models=models, samples=[f"s{first + j}" for j in range(correct.shape[1])], correct=correct)
+
+
+class Counting:
+    """An oracle that counts what it is asked, and what that costs: 7 FLOPs an answer."""
+
+    def __init__(self, truth):
+        self.inner, self.asked = FileOracle(truth), []
+
+    def answer(self, model, samples):
+        self.asked += [(model, sample) for sample in samples]
+        told = self.inner.answer(model, samples)
+        return type(told)(told.correct, None, 7 * len(samples))
+
+
+@pytest.fixture
+def cache(tmp_path):
+    made = EvaluationCache(tmp_path / "cache", create=True)
+    known = table(ordered())
+    for model, row in zip(known.models[:-1], known.correct, strict=False):
+        made.append(model, known.samples, row, provenance={"flops_per_sample": 7})
+    return made
+
+
+def test_a_model_is_observed_on_its_budget_and_predicted_elsewhere(cache):
+    truth = table(ordered())
+    oracle = Counting(truth)
+    told = add_model(cache, "m11", oracle, 18, "sort_and_search", provenance={"run": "new"})
+    assert len(oracle.asked) == len(set(oracle.asked)) == told.asked == 18
+    states = cache.states(["m11"])[0]
+    assert (states == 1).sum() == 18
+    assert (states == 2).sum() == N - 18
+    observed = cache.matrix(["m11"])[0]
+    assert (observed[states == 1] == truth.correct[11][states == 1]).all()
+    predicted = cache.matrix(["m11"], predicted=True)[0]
+    assert np.abs(predicted.astype(int) - truth.correct[11]).mean() < 0.2
+    assert abs(told.accuracy - truth.correct[11].mean()) < 0.15
+    assert told.models == 11
+    known = truth.correct[:11].mean(axis=1)
+    assert told.rank == 1 + (known > told.accuracy).sum()
+    assert told.flops_spent == 18 * 7
+    assert told.flops_saved == (N - 18) * 7
+    assert cache.models()["m11"] == {"run": "new", "flops_per_sample": 7}
+    assert read_additions(cache.directory) == [told]
+
+
+def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
+    truth = table(ordered())
+    first = Counting(truth)
+    told = add_model(cache, "m11", first, 18, "sort_and_search")
+
+    class Killed(Counting):
+        def answer(self, model, samples):
+            super().answer(model, samples)
+            raise KeyboardInterrupt
+
+    other = EvaluationCache(cache.directory.parent / "other", create=True)
+    for model, row in zip(truth.models[:11], truth.correct, strict=False):
+        other.append(model, truth.samples, row, provenance={"flops_per_sample": 7})
+    with pytest.raises(KeyboardInterrupt):
+        add_model(other, "m11", Killed(truth), 18, "sort_and_search")
+    half = [sample for _, sample in first.asked[:9]]
+    other.append("m11", half, truth.correct[11][[truth.samples.index(sample) for sample in half]])
+    second = Counting(truth)
+    again = add_model(other, "m11", second, 18, "sort_and_search")
+    assert sorted(sample for _, sample in second.asked) == sorted(sample for _, sample in first.asked[9:])
+    assert (again.accuracy, again.asked) == (told.accuracy, told.asked)
+    assert (cache.matrix(predicted=True) == other.matrix(predicted=True)).all()
+
+
+def test_samples_are_observed_by_few_models_and_predicted_for_the_others(cache):
+    fresh = ordered(samples=N + 20)[:11, N:]
+    oracle = Counting(table(fresh, first=N))
+    told = add_samples(cache, [f"s{N + j}" for j in range(20)], oracle, 4, provenance={"split": "test"})
+    assert told.asked == len(set(oracle.asked)) == 20 * 4
+    assert cache.shape == (11, N + 20)
+    states = cache.states()[:, N:]
+    assert (states == 1).sum(axis=0).tolist() == [4] * 20
+    assert (states == 2).sum() == 20 * 7
+    assert told.flops_saved == 20 * 7 * 7
+    wrong = np.abs(cache.matrix(predicted=True)[:, N:].astype(int) - fresh).mean()
+    assert wrong < 0.25
+    assert add_samples(cache, [f"s{N + j}" for j in range(20)], oracle, 4).flops_spent == 0
+
+
+def test_models_that_are_hardly_observed_are_not_learned_from(cache):
+    cache.append("poor", ["s0", "s1"], [1, 1])
+    assert add_model(cache, "m11", FileOracle(table(ordered())), 10, "sort_and_search").models == 11
+    empty = EvaluationCache(cache.directory.parent / "empty", create=True)
+    empty.append("a", ["s0"], [UNKNOWN])
+    with pytest.raises(BadInput, match="import some models first"):
+        add_model(empty, "b", FileOracle(table(ordered())), 1, "sort_and_search")
+
+
+def test_what_cannot_be_asked_is_named(cache):
+    with pytest.raises(BadInput, match="must lie between 1 and the number of samples, 90"):
+        add_model(cache, "m11", FileOracle(table(ordered())), 91, "sort_and_search")
+    with pytest.raises(BadInput, match="unknown method 'guess'"):
+        add_model(cache, "m11", FileOracle(table(ordered())), 9, "guess")
+    with pytest.raises(BadInput, match="does not know model 'm11' on sample"):
+        add_model(cache, "m11", FileOracle(table(ordered()[:, :5])), 18, "sort_and_search")
+    with pytest.raises(BadInput, match="unknown model of the file 'm99'"):
+        add_model(cache, "m99", FileOracle(table(ordered())), 9, "sort_and_search")

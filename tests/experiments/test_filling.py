@@ -1,0 +1,105 @@
+"""Filling caches from runs, and oracles that run checkpoints: answers equal the run's own, and nothing is asked twice."""
+
+import numpy as np
+import pytest
+
+from experiments import run_config
+from experiments.filling import fill
+from experiments.oracles import CheckpointOracle
+from experiments.predictors import KeptRun, kept_model
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.errors import BadInput
+from nevis_stream.runner import run
+from nevis_stream.stream import load_stream
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A run of logistic regression over three pico tasks, every trial kept."""
+    folder = tmp_path_factory.mktemp("filling")
+    lines = ["order,year,task_id,dataset_id,meta_split,source"]
+    from nevis_stream.stream_rows import stream_rows
+
+    rows = [row for row in stream_rows("pico")[1] if row["dataset_id"] in ("pico_textures", "pico_coins")]
+    lines += [",".join(row[name] for name in lines[0].split(",")) for row in rows]
+    (folder / "few.csv").write_text("\n".join(lines) + "\n")
+    config = run_config.default("indep")
+    config.update_from_flattened_dict(
+        {
+            "stream": str(folder / "few.csv"),
+            "keep": "all",
+            "network.name": "mlp",
+            "network.hidden": (8,),
+            "network.resolution": 8,
+            "train.steps": 4,
+            "train.validate_every": 2,
+            "search.trials": 2,
+        }
+    )
+    config = run_config.resolve(config)
+    stream = load_stream(config.stream)
+    run(run_config.build(config), stream, folder / "run", config=run_config.to_json(config), keep="all")
+    return KeptRun(folder / "run", str(folder / "few.csv"))
+
+
+def test_answers_equal_what_the_run_recorded(kept):
+    predictor = kept.predictors[1]
+    answers = kept.answer(predictor, kept.samples(predictor.task, ["test"]))
+    record = next(r for r in kept.ledger.of_kind("predict") if r["task_id"] == predictor.task.task_id)
+    recorded = next(r for r in [record, *record["others"]] if r["predictor_id"] == predictor.predictor_id)
+    with np.load(kept.path / recorded["outcomes"]) as saved:
+        assert answers.ids == saved["sample_id"].tolist()
+        assert (answers.correct == saved["correct"]).all()
+        assert np.array_equal(answers.confidence, saved["confidence"])
+    assert answers.flops == recorded["flops"]["predict"][str(predictor.trial)]
+
+
+def test_a_run_fills_one_cache_a_data_set_and_repeats_share_it(kept, tmp_path):
+    filled = fill(kept, tmp_path, probabilities=True)
+    assert {(f.cache.name, f.models) for f in filled} == {("pico_textures", 4), ("pico_coins", 2)}
+    cache = EvaluationCache(tmp_path / "pico_textures")
+    n = sum(len(part) for part in kept.samples(kept.stream.tasks[0], ["dev", "dev_test", "test"]))
+    assert cache.shape == (4, n)
+    assert set(np.unique(cache.matrix())) == {0, 1}
+    facts = cache.models()[kept.predictors[0].predictor_id]
+    assert facts["task"] == "pico_textures"
+    assert facts["flops_per_sample"] > 0
+    assert cache.probabilities(kept.predictors[0].predictor_id).shape == (n, kept.stream.tasks[0].num_classes)
+    again = fill(kept, tmp_path, probabilities=True)
+    assert all(f.flops == 0 for f in again)
+
+
+def test_only_the_chosen_and_only_some_splits(kept, tmp_path):
+    fill(kept, tmp_path, which="chosen", splits=["dev"])
+    cache = EvaluationCache(tmp_path / "pico_coins")
+    assert cache.shape == (1, len(kept.stream.splits(kept.stream.tasks[1])["dev"]))
+    fill(kept, tmp_path, which="chosen", splits=["dev", "test"])
+    assert not (cache.matrix() == 255).any()
+
+
+def test_an_oracle_asks_exactly_the_wanted_samples(kept, tmp_path):
+    fill(kept, tmp_path)
+    cache = EvaluationCache(tmp_path / "pico_coins")
+    predictor = next(p for p in kept.predictors if p.task.task_id == "pico_coins")
+    checkpoints = {predictor.predictor_id: (predictor.checkpoint, predictor.trial)}
+    oracle = CheckpointOracle(checkpoints, str(kept.path.parent / "few.csv"))
+    wanted = [cache.samples()[i] for i in (200, 3, 77)]
+    told = oracle.answer(predictor.predictor_id, wanted)
+    assert told.correct.tolist() == cache.matrix([predictor.predictor_id], wanted)[0].tolist()
+    assert told.flops > 0
+    with pytest.raises(BadInput, match="no sample 'pico_coins/nowhere/1'"):
+        oracle.answer(predictor.predictor_id, ["pico_coins/nowhere/1"])
+    with pytest.raises(BadInput, match="has no checkpoint"):
+        oracle.answer("somebody", wanted)
+
+
+def test_what_cannot_be_used_is_named(kept, tmp_path):
+    with pytest.raises(BadInput, match="Valid: all, chosen"):
+        fill(kept, tmp_path, which="best")
+    with pytest.raises(BadInput, match="Valid: dev, dev_test, test"):
+        fill(kept, tmp_path, splits=["train"])
+    with pytest.raises(BadInput, match="unknown trial '9'"):
+        kept_model(kept, kept.predictors[0].checkpoint, 9)
+    EvaluationCache(tmp_path / "pico_coins", create=True, about={"dataset_id": "other"})
+    with pytest.raises(BadInput, match="this cache is of dataset_id 'other'"):
+        fill(kept, tmp_path)
