@@ -1,5 +1,6 @@
 """What the index of an evaluation cache records: the rows' models, the columns' samples, and the tiles."""
 
+import difflib
 import hashlib
 import json
 import sqlite3
@@ -10,7 +11,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache_index import as_json
 from nevis_stream.dynamic_evaluation.cache_tiles import Shape, Tile
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput
 
 TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
 
@@ -57,8 +58,10 @@ def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
         return found.astype(np.int64)
     found = numbers(db, table, wanted)
     if len(found) and found.min() < 0:
-        valid = [row[0] for row in db.execute(f"SELECT id FROM {table} LIMIT 200")]
-        raise BadInput(unknown(table.removesuffix("s"), wanted[int(np.argmin(found))], valid))
+        wrong, some = wanted[int(np.argmin(found))], [row[0] for row in db.execute(f"SELECT id FROM {table} LIMIT 10000")]
+        near = difflib.get_close_matches(wrong, some, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise BadInput(f"unknown {table[:-1]} {wrong!r}.{hint} The cache has {size}, from {some[:1]} on.")
     return found
 
 

@@ -1,9 +1,11 @@
 """The parts of the page, in its order. A new part: a module here with the names of `Part`, and its place in PARTS."""
 
 from nevis_stream.report.parts import (
+    compare,
     costs,
     curves,
     finetuning_graph,
+    forward_transfer,
     per_task,
     points,
     regret,
@@ -20,7 +22,9 @@ PARTS: tuple[Part, ...] = (
     regret,
     slices,
     per_task,
+    compare,
     costs,
+    forward_transfer,
     finetuning_graph,
     curves,
     samples,
