@@ -11,6 +11,7 @@ from nevis_stream.report.parts import (
     samples,
     slices,
     summary,
+    transfer_matrix,
 )
 from nevis_stream.report.parts.part import Part
 
@@ -26,3 +27,6 @@ PARTS: tuple[Part, ...] = (
     samples,
     runs,
 )
+
+PARTS_ACROSS: tuple[Part, ...] = (transfer_matrix,)
+"""Parts whose functions take all sections together, as `across.Across`; they stand last."""
