@@ -1,6 +1,7 @@
 """The parts of the page, in its order. A new part: a module here with the names of `Part`, and its place in PARTS."""
 
 from nevis_stream.report.parts import (
+    ablations,
     costs,
     curves,
     finetuning_graph,
@@ -28,5 +29,5 @@ PARTS: tuple[Part, ...] = (
     runs,
 )
 
-PARTS_ACROSS: tuple[Part, ...] = (transfer_matrix,)
+PARTS_ACROSS: tuple[Part, ...] = (ablations, transfer_matrix)
 """Parts whose functions take all sections together, as `across.Across`; they stand last."""
