@@ -2,9 +2,11 @@
 
 from nevis_stream.report.parts import (
     ablations,
+    compare,
     costs,
     curves,
     finetuning_graph,
+    forward_transfer,
     per_task,
     points,
     regret,
@@ -22,7 +24,9 @@ PARTS: tuple[Part, ...] = (
     regret,
     slices,
     per_task,
+    compare,
     costs,
+    forward_transfer,
     finetuning_graph,
     curves,
     samples,
