@@ -43,6 +43,8 @@ def matched_plot(
                 draw_curve(axes, curve, styles[curve.group.label])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
         axes.set_xlim(left=0)
+    if not any(value.mean for curve in flops for value in curve.curve):
+        grid.flat[0].set_ylim(-1, 1)  # whole FLOPs, where all cost the same
     grid.flat[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: engineering(value)))
     if legend:
         with svg.any_script():
