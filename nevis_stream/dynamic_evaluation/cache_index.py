@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
 from nevis_stream.storage import TEMPORARY_PREFIX, sync_directory
 
@@ -121,8 +123,15 @@ def as_json(value: dict[str, Any] | None, what: str) -> str:
     """Returns a JSON object as text; `what` names it in an error."""
     try:
         if isinstance(value or {}, dict):
-            return json.dumps(value or {}, sort_keys=True, allow_nan=False)
+            return json.dumps(value or {}, sort_keys=True, allow_nan=False, default=_plain)
         reason = f"is a {type(value).__name__}"
     except (TypeError, ValueError) as error:
         reason = str(error)
     raise BadInput(f"{what}: must be a dict of values that JSON has; {reason}.")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars are numbers, too."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is none")

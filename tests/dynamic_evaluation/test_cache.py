@@ -27,7 +27,7 @@ def cache(tmp_path):
 
 
 def test_rows_and_columns_grow(cache):
-    cache.append("a", ["0", "1", "2"], [1, 0, U], provenance={"task": "t", "flops_per_sample": 2.5})
+    cache.append("a", ["0", "1", "2"], [1, 0, U], provenance={"task": "t", "flops_per_sample": np.float32(2.5)})
     cache.append("b", ["3", "1"], [True, True], confidence=np.array([0.5, 0.25]))
     cache.append("a", ["2"], [np.nan], provenance={"step": 7})
     assert cache.shape == (2, 4) and cache.samples() == ["0", "1", "2", "3"]
@@ -91,6 +91,12 @@ def test_the_same_again_changes_nothing_and_a_contradiction_is_an_error(cache):
         (lambda c: c.append_rows(["a", "a"], ["0"], [[1], [1]]), "'a' stands twice"),
         (lambda c: c.append("a", ["0"], [1], provenance={"x": object()}), "values that JSON has"),
         (lambda c: c.append("a", ["0"], [1], provenance=["x"]), "is a list"),
+        (lambda c: c.append("a", ["0"], [1], provenance={"x": float("nan")}), "values that JSON has"),
+        (lambda c: c.append("a", "first", [1] * 5), "'first' is one text"),
+        (lambda c: c.append("a\ud800", ["0"], [1]), "is no id"),
+        (lambda c: c.append_rows(["a", "b"], ["0"], [[1], [1]], provenances=[{}]), "provenances: 1 for 2 models"),
+        (lambda c: EvaluationCache(c.cells.path, create=True), "is a file; a cache is a directory"),
+        (lambda c: c.matrix("model-a"), "'model-a' is one text"),
         (lambda c: c.matrix(["model-b"]), "unknown model 'model-b'. Did you mean 'model-a'"),
         (lambda c: c.matrix(None, ["first", "first"]), "one stands twice"),
     ],
