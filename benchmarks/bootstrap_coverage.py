@@ -17,14 +17,13 @@ import argparse
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from scipy import stats
 
 from benchmarks.machine import describe
 from nevis_stream.analysis.bootstrap import over_seeds, over_tasks
+from nevis_stream.catalogue import published
 
 TAILS = np.array([0.025, 0.975])
 REPLICATES = 2000
@@ -71,9 +70,8 @@ HARD = [
 SEEDS_ALONE = [Setting("published", 27, seeds, shift) for seeds in (2, 3, 5, 10) for shift in (0.003, 0.01)]
 
 
-def published_effects(path: Path) -> np.ndarray:
-    table = pd.read_csv(path)
-    found = (table["indep"] - table["ft_dynamic_knn"]).to_numpy() / 100  # accuracies in percent
+def published_effects() -> np.ndarray:
+    found = np.array([of_task["ft_dynamic"] - of_task["indep"] for of_task in published.errors().values()])
     return found - found.mean()
 
 
@@ -82,11 +80,11 @@ def standard_lognormal(shape: tuple[int, ...], rng: np.random.Generator, sigma: 
     return (rng.lognormal(0, sigma, shape) - np.sqrt(square)) / np.sqrt((square - 1) * square)
 
 
-def draw(setting: Setting, published: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
+def draw(setting: Setting, effects: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
     """Returns errors of A and B, float[tasks, seeds], and the mean effect of the tasks that were drawn."""
     shape = (setting.tasks, 1)
     effect = {
-        "published": lambda: rng.choice(published, shape),
+        "published": lambda: rng.choice(effects, shape),
         "skewed": lambda: -0.05 * standard_lognormal(shape, rng),
         "heavy": lambda: 0.05 * rng.standard_t(3, shape) / np.sqrt(3),
         "normal": lambda: 0.05 * rng.normal(size=shape),
@@ -194,13 +192,13 @@ OVER_SEEDS = {"percentile of runs": seeds_percentile, "**Welch's t (`over_seeds`
 Method = Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
 
 
-def coverage(setting: Setting, methods: dict[str, Method], args, published: np.ndarray, fixed: bool) -> dict[str, str]:
+def coverage(setting: Setting, methods: dict[str, Method], args, effects: np.ndarray, fixed: bool) -> dict[str, str]:
     """Returns the share of simulations whose interval holds the truth: 0, or the drawn tasks' mean effect where `fixed`."""
     rng = np.random.default_rng([args.key, setting.tasks, setting.seeds, len(setting.effect), int(1000 * setting.shift)])
     covered: Counter[str] = Counter()
     widths: Counter[str] = Counter()
     for _ in range(args.simulations):
-        a, b, mean = draw(setting, published, rng)
+        a, b, mean = draw(setting, effects, rng)
         truth = mean if fixed else 0.0
         for name, method in methods.items():
             low, high = method(a, b, rng)
@@ -210,11 +208,11 @@ def coverage(setting: Setting, methods: dict[str, Method], args, published: np.n
     return {name: f"{100 * covered[name] / n:.1f} ({100 * widths[name] / n:.1f})" for name in methods}
 
 
-def table(settings: list[Setting], methods: dict[str, Method], args, published: np.ndarray, fixed: bool = False) -> None:
+def table(settings: list[Setting], methods: dict[str, Method], args, effects: np.ndarray, fixed: bool = False) -> None:
     print("| effect, tasks × seeds, shift in points |" + "".join(f" {name} |" for name in methods))
     print("|---|" + "---:|" * len(methods))
     for setting in settings:
-        cells = coverage(setting, methods, args, published, fixed)
+        cells = coverage(setting, methods, args, effects, fixed)
         print(f"| {setting.title} |" + "".join(f" {cell} |" for cell in cells.values()), flush=True)
 
 
@@ -222,16 +220,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulations", type=int, default=1000)
     parser.add_argument("--key", type=int, default=0)
-    parser.add_argument("--results", type=Path, required=True, help="nevis_results.csv: Appendix N, accuracies in percent.")
     args = parser.parse_args()
-    published = published_effects(args.results)
+    effects = published_effects()
     print(f"{describe()}; {args.simulations} simulations a row; in brackets the mean width in points.\n")
     print("Main settings.\n")
-    table(MAIN, OVER_TASKS, args, published)
+    table(MAIN, OVER_TASKS, args, effects)
     print("\nHarder settings.\n")
-    table(HARD, OVER_TASKS, args, published)
+    table(HARD, OVER_TASKS, args, effects)
     print("\nThese very tasks, seeds alone.\n")
-    table(SEEDS_ALONE, OVER_SEEDS, args, published, fixed=True)
+    table(SEEDS_ALONE, OVER_SEEDS, args, effects, fixed=True)
 
 
 if __name__ == "__main__":

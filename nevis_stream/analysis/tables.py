@@ -1,4 +1,4 @@
-"""Tables of runs as data frames: points, every task's errors, regret, the cost of every phase, learning curves."""
+"""Tables of runs as data frames: points, every task's errors, regret, learning curves."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import pandas as pd
 
 from nevis_stream.analysis.curves import learning_curves
 from nevis_stream.analysis.judged import JUDGED
-from nevis_stream.analysis.points import costs_unknown, phase_flops, unfinished
+from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.regret import reference_of, regret
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.summary import MethodPoint
@@ -104,25 +104,6 @@ def per_task(runs: Sequence[Run]) -> pd.DataFrame:
             judged = task["meta_split"] == judged_part
             rows += [_row(run, task, judged and r["split"] == split, r) for r in found]
     return pd.DataFrame(rows, columns=list(PER_TASK)).astype({"n": "Int64"})
-
-
-def phases(runs: Sequence[Run]) -> pd.DataFrame:
-    """Returns one row for every run and phase: `flops` (an exact integer) and `share` of the total.
-
-    An unfinished run has its cost so far and says so in `status` (`ok` or `partial`); a run whose
-    costs are not known has no row.
-    """
-    rows = []
-    for run in (run for run in runs if not costs_unknown(run.ledger)):
-        costs = phase_flops(run.ledger)
-        total = sum(costs.values())
-        head = {name: run.header[name] for name in _RUN} | {"run": run.name}
-        status = "ok" if run.ledger.complete else "partial"
-        for phase, flops in costs.items():
-            share = flops / total if total else math.nan
-            rows.append(head | {"phase": phase, "flops": flops, "share": share, "status": status})
-    columns = [*_RUN, "run", "phase", "flops", "share", "status"]
-    return pd.DataFrame(rows, columns=columns).astype({"flops": object})
 
 
 def curves(runs: Sequence[Run]) -> pd.DataFrame:

@@ -70,7 +70,7 @@ def _page(sections: Sequence[Section], left_out: Sequence[LeftOut], written: Seq
         "page.html",
         chapters=[(section, _chapters(section)) for section in sections],
         left_out=left_out,
-        total_runs=sum(len(section.runs) for section in sections),
+        total_runs=len({run.path for section in sections for run in section.runs}),
         streams=", ".join(dict.fromkeys(section.header["stream"] for section in sections)),
         written=sorted(written),
         style=Markup(resource("style.css")),

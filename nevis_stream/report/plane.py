@@ -14,6 +14,7 @@ from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
 _FADED = 0.4
+_ALONG = (0.01, 0.99, 0.35, 0.65)  # where along a line its label may stand, as a share of the width
 _SUBS = ((1, 2, 5), (1, 3))  # labelled multiples of a power of ten, as many as there is room for
 # Where a label may stand: horizontal and vertical offset in points, and the alignments.
 _PLACES = (
@@ -37,11 +38,17 @@ def drawable(method: MethodPoint) -> bool:
     return not math.isnan(method.error.mean) and method.paper_total.mean > 0
 
 
+def lined(method: MethodPoint) -> bool:
+    """Whether a method is a line across the plane: E is defined, but what it cost is not known."""
+    return not math.isnan(method.error.mean) and math.isnan(method.paper_total.mean)
+
+
 def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: bool) -> Figure:
     """Draws error against the paper's cFLOP (log axis); dominated methods are faded.
 
     Args:
-      methods: points of one stream and protocol; those that are not `drawable` are skipped.
+      methods: points of one stream and protocol, at least one of them `drawable`; a `lined` one is
+        drawn as a horizontal line, others are skipped.
       styles: by label.
       wide: proportions for a screen, else for a phone.
     """
@@ -67,10 +74,15 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
             alpha=1.0 if method.on_paper_front else _FADED,
             zorder=3,
         )
-    _frame(axes, shown, wide)
+    lines = [method for method in methods if lined(method)]
+    for method in lines:
+        style = styles[method.group.label]
+        line = axes.axhline(method.error.mean, color=palette.series(style.colour), linewidth=1.3, zorder=1, gid="published")
+        line.set_dashes(style.dash or (1, 3))
+    _frame(axes, shown, [method.error.mean for method in lines], wide)
     front = _draw_front(axes, shown)
     with svg.any_script():
-        _label(figure, axes, shown, front)
+        _label(figure, axes, shown, lines, front)
     return figure
 
 
@@ -78,11 +90,11 @@ def _bar(std: float) -> float | None:
     return None if math.isnan(std) or std == 0 else std
 
 
-def _frame(axes, shown: Sequence[MethodPoint], wide: bool) -> None:
+def _frame(axes, shown: Sequence[MethodPoint], levels: Sequence[float], wide: bool) -> None:
     costs = [float(method.paper_total.mean) for method in shown]
     spreads = [0.0 if math.isnan(m.error.std) else m.error.std for m in shown]
-    low = min(m.error.mean - s for m, s in zip(shown, spreads, strict=True))
-    high = max(m.error.mean + s for m, s in zip(shown, spreads, strict=True))
+    low = min([*levels, *(m.error.mean - s for m, s in zip(shown, spreads, strict=True))])
+    high = max([*levels, *(m.error.mean + s for m, s in zip(shown, spreads, strict=True))])
     decades = math.log10(max(costs) / min(costs))
     margin = 10 ** max(0.25, 0.15 * decades)
     axes.set_xlim(min(costs) / margin, max(costs) * margin)
@@ -128,36 +140,57 @@ def _label(
     figure: Figure,
     axes,
     shown: Sequence[MethodPoint],
+    lines: Sequence[MethodPoint],
     front: list[tuple[float, float]],
 ) -> None:
-    """Names each point, where possible where no other label or point is."""
+    """Names each point and line, where possible where no other label or point is."""
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
     centres = [axes.transData.transform((float(m.paper_total.mean), m.error.mean)) for m in shown]
     taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in centres]
     taken += _along(axes.transData.transform(front)) if len(front) else []
     inside = axes.get_window_extent(renderer)
+    heights = [axes.transData.transform((1, method.error.mean))[1] for method in lines]
+    taken += [Bbox.from_bounds(inside.x0, height - 1, inside.width, 2) for height in heights]
     for method in sorted(shown, key=lambda m: (not m.on_paper_front, m.paper_total.mean)):
         at = (float(method.paper_total.mean), method.error.mean)
-        text = axes.annotate(
-            " ".join(method.group.label.split()),
-            at,
-            xytext=(0, 0),
-            textcoords="offset points",
-            size=8.5,
-            color=palette.ink() if method.on_paper_front else palette.muted(),
-            parse_math=False,
-            in_layout=False,
-            zorder=4,
-        )
+        text = _name(axes, method, at, palette.ink() if method.on_paper_front else palette.muted())
         best = min(_PLACES, key=lambda place: _clash(text, place, taken, inside, renderer))
+        _put(text, best)
+        taken.append(text.get_window_extent(renderer))
+    for method in sorted(lines, key=lambda m: -m.error.mean):
+        text = _name(axes, method, (0, method.error.mean), palette.muted())
+        text.xycoords = axes.get_yaxis_transform()
+        best = min(_places_along(), key=lambda place: _clash(text, place, taken, inside, renderer))
         _put(text, best)
         taken.append(text.get_window_extent(renderer))
 
 
+def _name(axes, method: MethodPoint, at: tuple[float, float], colour: str):
+    return axes.annotate(
+        " ".join(method.group.label.split()),
+        at,
+        xytext=(0, 0),
+        textcoords="offset points",
+        size=8.5,
+        color=colour,
+        parse_math=False,
+        in_layout=False,
+        zorder=4,
+    )
+
+
+def _places_along() -> list[tuple]:
+    """Above or below a line, at its ends or further in; a fifth number is the share of the width."""
+    sides = ((2, "bottom"), (-2, "top"))
+    return [(0, up, "left" if at < 0.5 else "right", side, at) for at in _ALONG for up, side in sides]
+
+
 def _put(text, place: tuple) -> None:
-    across, up, horizontal, vertical = place
+    across, up, horizontal, vertical, *along = place
     text.set_position((across, up))
+    if along:
+        text.xy = (along[0], text.xy[1])
     text.set_ha(horizontal)
     text.set_va(vertical)
 

@@ -15,7 +15,8 @@ class SyntheticRun:
     """What a run directory should say; `write` makes it.
 
     `errors` maps a task id to its error (None: undefined); tasks without one get a smooth made-up
-    error. `events` cuts the run off after so many events; None writes a complete run.
+    error. `start` tells what a task is initialised from: "random" weights, the "previous" task, or a
+    "related" earlier one, drawn by the seed. `events` cuts the run off after so many events; None writes a complete run.
     """
 
     learner: str = "indep"
@@ -36,6 +37,7 @@ class SyntheticRun:
     config: tuple[tuple[str, Any], ...] = ()
     task_name: str = "task_{:03d}"
     thumbnails: bool = True
+    start: str = "random"
 
     def but(self, **changes: Any) -> "SyntheticRun":
         """Returns a copy with other values."""
@@ -79,6 +81,15 @@ class SyntheticRun:
         method = sum(map(ord, f"{self.learner} {self.budget}"))
         noise = np.random.default_rng([self.seed, order, method]).normal(0, 0.02)
         return round(float(np.clip(wave + noise, 0, 1)), 6)
+
+    def source(self, order: int) -> str:
+        """Returns what a task's trials are initialised from."""
+        if self.start == "random" or order == 1:
+            return "random"
+        if self.start == "previous":
+            return self.task_id(order - 1)
+        drawn = np.random.default_rng([self.seed, order, 1]).random() ** 3  # early tasks are hubs
+        return self.task_id(1 + int(drawn * (order - 1)))
 
     def records(self) -> list[dict[str, Any]]:
         """Returns the ledger's records."""
@@ -145,7 +156,7 @@ class SyntheticRun:
         dev = last + (0.9 - last) * np.exp(-np.linspace(0, 4, self.curve_points)) + 0.01 * trial
         loss = [None, *(round(float(e), 4) for e in 2 * dev[1:])]
         curve = [list(p) for p in zip(steps.tolist(), loss, dev.round(5).tolist(), strict=True)]
-        info = {"hyper": {"lr": 0.1}, "initialised_from": "random", "diverged": False}
+        info = {"hyper": {"lr": 0.1}, "initialised_from": self.source(order), "diverged": False}
         info |= {"steps": 50 * order, "dev_error": round(float(dev[-1]), 5), "curve": curve}
         return {"trial": trial, "predictor_id": f"{order:08x}{trial:08x}", "step": 9, "info": info}
 

@@ -16,6 +16,8 @@ from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.summary import method_points
 from nevis_stream.errors import BadInput
 from nevis_stream.report.build import write_report
+from nevis_stream.report.parts import costs
+from nevis_stream.report.section import Section
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
@@ -90,7 +92,7 @@ def test_the_page_and_the_csv_say_what_the_analysis_says(tmp_path):
         "points.csv": tables.points(methods),
         "per_task.csv": tables.per_task(runs),
         "regret.csv": tables.regrets(runs),
-        "phases.csv": tables.phases(runs),
+        "costs.csv": costs.tables(Section(1, runs))["costs"],
     }
     for name, frame in expected.items():
         found = pd.read_csv(tmp_path / "out" / name, keep_default_na=False, na_values=["NaN"])
@@ -139,7 +141,7 @@ def test_the_same_runs_give_the_same_bytes(tmp_path):
         write_report(paths, tmp_path / name, figures=True)
     files = sorted(str(path.relative_to(tmp_path / "one")) for path in (tmp_path / "one").rglob("*.*"))
     tables = {Path(name).stem for name in files if name.endswith(".csv")}
-    assert tables >= {"per_task", "phases", "points", "regret", "runs"}
+    assert tables >= {"per_task", "costs", "points", "regret", "runs"}
     assert {name for name in files if name.endswith(".tex")} == {f"latex/{table}.tex" for table in tables}
     pictures = {Path(name).stem for name in files if name.startswith("figures/")}
     assert pictures >= {"points", "regret"}

@@ -1,29 +1,120 @@
-"""The cost of every method by phase."""
+"""Where the FLOPs go: training of the chosen trials, search, selection, validation, prediction; and along the stream."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from nevis_stream.analysis import tables as analysis_tables
-from nevis_stream.report.phase_table import phase_columns, phase_rows
+from nevis_stream.analysis.costs import PARTS, TaskCost, costs_by_task
+from nevis_stream.analysis.points import costs_unknown
+from nevis_stream.analysis.runs import Run
+from nevis_stream.analysis.seeds import SeedGroup, spread
+from nevis_stream.report import svg
+from nevis_stream.report.cost_plots import cumulative_plot, share_bars
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
-TITLE = "Cost by phase"
+TITLE = "Where the FLOPs go"
+
+
+@dataclass(frozen=True)
+class MethodCost:
+    """One method's mean cost over its finished runs (of which there may be none: then over all, the cost so far).
+
+    Attributes:
+      label: the method.
+      n: runs in the mean.
+      partial: whether none is finished.
+      parts: mean FLOPs by part.
+      by_task: mean FLOPs of all parts by task id, in stream order; under "" what was spent before the first task.
+    """
+
+    label: str
+    n: int
+    partial: bool
+    parts: dict[str, float]
+    by_task: dict[str, float]
+
+    @property
+    def total(self) -> float:
+        """FLOPs of all parts."""
+        return sum(self.parts.values())
+
+    def share(self, part: str) -> float:
+        """Returns a part's share of the total; NaN where nothing was spent."""
+        return self.parts.get(part, 0) / self.total if self.total else math.nan
 
 
 def html(section: Section) -> Markup:
-    """Returns the table of phases."""
-    columns = phase_columns(section.runs)
-    rows = phase_rows(section.groups, columns)
-    return render("parts/costs.html", section=section, columns=columns, rows=rows)
+    """Returns the shares as bars, the table of parts, the cost along the stream and the table of tasks."""
+    methods = section.once(_methods)
+    bars = along = None
+    drawn = [method for method in methods if method.total]
+    if drawn:
+        name = f"costs-figure-{section.number}"
+        title = "Share of each part in the FLOPs of each method"
+        bars = svg.wide_and_narrow(name, title, lambda wide: share_bars(drawn, _columns(methods), wide))
+        title = "Cumulative FLOPs along the stream, one line a method"
+        along = svg.wide_and_narrow(
+            f"{name}-along", title, lambda wide: cumulative_plot(drawn, section.styles, wide)
+        )
+    values = {"methods": methods, "columns": _columns(methods), "bars": bars, "along": along}
+    unknown = {group.label: costs_unknown(group.runs[0].ledger) for group in section.groups}
+    values["unknown"] = [f"{label}: {reason}" for label, reason in unknown.items() if reason]
+    legend = [(section.styles[method.label], f"{method.label} (n = {method.n})") for method in drawn]
+    return render("parts/costs.html", section=section, legend=legend, **values)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `phases`: every run's FLOPs by phase."""
-    return {"phases": analysis_tables.phases(section.runs)}
+    """Returns `costs`, every run's FLOPs by part, and `costs_by_task`, as exact integers; of an unfinished run those so far, of a
+    run whose costs are not known none.
+    """
+    names = ("learner", "budget", "seed")
+    rows, by_task = [], []
+    for run in (run for run in section.runs if not costs_unknown(run.ledger)):
+        head = {name: run.header[name] for name in names} | {"run": run.name}
+        status = {"status": "ok" if run.ledger.complete else "partial"}
+        costs = costs_by_task(run.ledger)
+        total = sum(sum(cost.flops.values()) for cost in costs)
+        for part in dict.fromkeys(part for cost in costs for part in cost.flops):
+            flops = sum(cost.flops.get(part, 0) for cost in costs)
+            rows.append(head | {"part": part, "flops": flops, "share": flops / total if total else math.nan} | status)
+        for cost in costs:
+            row = {"order": cost.order, "task_id": cost.task_id or "before the first task"}
+            by_task.append(head | row | dict(cost.flops) | {"total": sum(cost.flops.values())} | status)
+    return {"costs": pd.DataFrame(rows, dtype=object), "costs_by_task": pd.DataFrame(by_task, dtype=object)}
 
 
 def figures(section: Section) -> dict[str, Figure]:
-    """Returns none."""
-    return {}
+    """Returns `costs`, the bars, and `costs_along_the_stream`; nothing where nothing was spent."""
+    drawn = [method for method in section.once(_methods) if method.total]
+    if not drawn:
+        return {}
+    along = cumulative_plot(drawn, section.styles, wide=True, legend=True)
+    return {"costs": share_bars(drawn, _columns(drawn), wide=True), "costs_along_the_stream": along}
+
+
+def _methods(section: Section) -> list[MethodCost]:
+    return [_method(group) for group in section.groups if not costs_unknown(group.runs[0].ledger)]
+
+
+def _method(group: SeedGroup) -> MethodCost:
+    runs: Sequence[Run] = [run for run in group.runs if run.ledger.complete] or group.runs
+    costs: list[list[TaskCost]] = [costs_by_task(run.ledger) for run in runs]
+    names = dict.fromkeys([*PARTS, *(part for each in costs for cost in each for part in cost.flops)])
+    tasks = {cost.task_id: cost.order for each in costs for cost in each}
+    parts = {name: _mean([sum(cost.flops.get(name, 0) for cost in each) for each in costs]) for name in names}
+    sums = [{cost.task_id: sum(cost.flops.values()) for cost in each} for each in costs]
+    by_task = {task: _mean([each.get(task, 0) for each in sums]) for task in sorted(tasks, key=lambda task: tasks[task])}
+    return MethodCost(group.label, len(runs), not any(run.ledger.complete for run in runs), parts, by_task)
+
+
+def _mean(values: Sequence[int]) -> float:
+    return spread(values).mean
+
+
+def _columns(methods: Sequence[MethodCost]) -> list[str]:
+    return list(dict.fromkeys(part for method in methods for part in method.parts))

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.report import svg
-from nevis_stream.report.plane import drawable, plane
+from nevis_stream.report.plane import drawable, lined, plane
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
@@ -20,9 +20,11 @@ def html(section: Section) -> Markup:
     if drawn:
         title = "Error against cumulative FLOPs, one mark a method, with the Pareto front"
         name = f"plane-{section.number}"
-        picture = svg.wide_and_narrow(name, title, lambda wide: plane(drawn, section.styles, wide))
-    undrawn = [method.group.label for method in section.methods if method not in drawn]
-    return render("parts/points.html", section=section, plane=picture, drawn=len(drawn), undrawn=undrawn)
+        picture = svg.wide_and_narrow(name, title, lambda wide: plane(section.methods, section.styles, wide))
+    lines = [method for method in section.methods if lined(method)]
+    undrawn = [method.group.label for method in section.methods if method not in (*drawn, *lines)]
+    counts = {"drawn": len(drawn), "lines": len(lines)}
+    return render("parts/points.html", section=section, plane=picture, undrawn=undrawn, **counts)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:

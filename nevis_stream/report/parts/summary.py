@@ -12,7 +12,8 @@ TITLE = "Summary"
 
 def html(section: Section) -> Markup:
     """Returns the facts of the stream, and the statement about unfinished runs."""
-    return render("parts/summary.html", section=section)
+    published = [run for run in section.runs if run.published]
+    return render("parts/summary.html", section=section, published=published)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:

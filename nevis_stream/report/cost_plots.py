@@ -1,0 +1,116 @@
+"""The figures of cost: shares of each part, and sums along the stream."""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Protocol
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from nevis_stream.report import palette, svg
+from nevis_stream.report.notation import engineering
+from nevis_stream.report.styles import Style
+
+_HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---", "ooo")
+_READABLE = 0.09  # share of a bar that holds its percentage
+_FAR_APART = 20  # ratio of totals from which a linear axis would hide the cheaper method
+
+
+class Costs(Protocol):
+    """What is drawn of a method: see parts.costs.MethodCost."""
+
+    label: str
+    n: int
+    partial: bool
+    parts: Mapping[str, float]
+    by_task: Mapping[str, float]
+    total: float
+
+    def share(self, part: str) -> float:
+        """Returns a part's share of the total."""
+
+
+def share_bars(methods: Sequence[Costs], parts: Sequence[str], wide: bool) -> Figure:
+    """Draws one bar a method, 100 % long, in pieces by part, with its total.
+
+    Args:
+      methods: those that spent anything.
+      parts: names, in the order of the pieces.
+      wide: for a screen, else for a phone.
+    """
+    parts = [part for part in parts if any(method.parts.get(part) for method in methods)]
+    figure = svg.new_figure(8.4 if wide else 4.2, 1.0 + 0.52 * len(methods))
+    axes = figure.subplots()
+    svg.style_axes(axes)
+    axes.grid(False, axis="y")
+    for row, method in enumerate(methods):
+        left = 0.0
+        for number, part in enumerate(parts):
+            share = method.share(part)
+            bar = axes.barh(row, 100 * share, left=100 * left, height=0.42, linewidth=0.8)
+            bar.patches[0].set(facecolor=palette.series(number % palette.SERIES + 1), edgecolor=palette.card())
+            bar.patches[0].set_hatch(_HATCHES[number % len(_HATCHES)])
+            if not row:
+                bar.set_label(part)
+            if share >= (_READABLE if wide else 2 * _READABLE):
+                _percentage(axes, row, 100 * (left + share / 2), share)
+            left += share
+        total = f"{' '.join(method.label.split())}: {engineering(method.total)} FLOP, n = {method.n}"
+        place = {"va": "bottom", "size": 9, "color": palette.ink(), "in_layout": False, "parse_math": False}
+        axes.text(0, row - 0.24, total, **place)  # above the bar, where a long name needs no room of its own
+    axes.set_xlim(0, 100)
+    axes.set_ylim(len(methods) - 0.5, -0.7)
+    axes.set_yticks([])
+    axes.set_xlabel("share of all FLOPs, %")
+    with svg.any_script():
+        figure.legend(
+            loc="outside upper left", ncols=len(parts) if wide else 3, frameon=False, fontsize=9, labelcolor=palette.ink()
+        )
+    return figure
+
+
+def cumulative_plot(
+    methods: Sequence[Costs], styles: Mapping[str, Style], wide: bool, legend: bool = False
+) -> Figure:
+    """Draws the FLOPs spent after each task, one line a method.
+
+    Args:
+      methods: those that spent anything.
+      styles: by label.
+      wide: for a screen, else for a phone.
+      legend: name the methods inside the figure, which stands alone.
+    """
+    figure = svg.new_figure(*((8.4, 3.4) if wide else (4.2, 3.2)))
+    axes = figure.subplots()
+    svg.style_axes(axes)
+    for method in methods:
+        before = method.by_task.get("", 0)
+        sums = list(accumulate((flops for task, flops in method.by_task.items() if task), initial=before))
+        style = styles[method.label]
+        colour = palette.series(style.colour)
+        line = axes.plot(range(len(sums)), [float(value) for value in sums], color=colour, linewidth=1.8)[0]
+        line.set_label(f"{method.label} (n = {method.n})".replace("$", r"\$"))
+        if style.dash:
+            line.set_dashes(style.dash)
+    totals = [method.total for method in methods if not method.partial] or [1.0]
+    logarithmic = max(totals) > _FAR_APART * min(totals)
+    if logarithmic:
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=min(totals) / 1000)
+        axes.yaxis.set_minor_formatter("")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: engineering(value)))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+    axes.set_xlim(left=0)
+    axes.set_xlabel("tasks seen, in stream order")
+    axes.set_ylabel("FLOPs so far" + (" (log scale)" if logarithmic else ""))
+    if legend:
+        with svg.any_script():
+            axes.legend(frameon=False, fontsize=8, labelcolor=palette.ink())
+    return figure
+
+
+def _percentage(axes, row: int, at: float, share: float) -> None:
+    box = {"facecolor": palette.card(), "edgecolor": "none", "pad": 1.2, "alpha": 0.85}  # letters on hatches can't be read
+    axes.text(at, row, f"{100 * share:.0f} %", ha="center", va="center", size=8.5, color=palette.ink(), bbox=box)

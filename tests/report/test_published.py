@@ -1,0 +1,49 @@
+"""Published results in the page: lines in the plane, on no front, in no table of costs, and the page says so."""
+
+import re
+
+import pytest
+
+from experiments import published
+from nevis_stream.report.build import write_report
+from tests.experiments.test_published import over_full
+from tests.report.page_reader import Page
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    return published.write(tmp_path_factory.mktemp("published"))
+
+
+@pytest.fixture(scope="module")
+def beside(paths, tmp_path_factory):
+    """A page of two runs of one's own over the stream `full` and the published ones."""
+    folder = tmp_path_factory.mktemp("beside")
+    own = [over_full().write(folder / "indep"), over_full(learner="ft_d", skill=0.1, flops=1500).write(folder / "ft_d")]
+    return Page(write_report([*paths, *own], folder / "report"))
+
+
+def test_they_are_lines_and_never_on_a_front(beside):
+    assert beside.source.count('id="plane-1-wide-published"') == 4
+    budgets, fronts = ([text for text, _ in beside.column("points-1", name)] for name in ("Budget", "Front"))
+    assert sorted(zip(budgets, fronts, strict=True)) == [("published", "no cost")] * 4 + [("small", "on front")] * 2
+    assert "n = 4 published results, whose FLOPs are not published" in beside.text
+    assert "n = 2 (methods)" in beside.text
+
+
+def test_the_page_says_what_they_are(beside):
+    assert "4 of these runs were not made here" in beside.text
+    assert "matched with the other runs by the names of the tasks" in beside.text
+    assert "iaprtc12, voc2012" in beside.text
+    assert beside.text.count("6 runs") and "no value in NEVIS'22, Appendix N" in beside.text
+
+
+def test_costs_are_those_of_own_runs(beside):
+    assert [text for text, _ in beside.column("phases-1", "Method")] == ["ft_d · small", "indep · small"]
+
+
+def test_alone_they_make_a_page_without_a_plane(paths, tmp_path):
+    page = Page(write_report(paths, tmp_path / "report"))
+    assert "plane-1" not in page.source
+    assert "No figure: no method has a defined E and a train cost above zero" in page.text
+    assert not re.search(r"\b(nan|NaN|inf|None)\b", page.text)
