@@ -9,14 +9,22 @@ in tiles of their own and are read only where they are asked for. Observed outco
 changes nothing. What a call has written counts when it returns: several processes may write at a time, and be killed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import cache_index, cache_records, cache_tiles, cache_writing
-from nevis_stream.dynamic_evaluation.cache_tiles import CONFIDENCE, CORRECT, OBSERVED, PREDICTED, PROBABILITIES
+from nevis_stream.dynamic_evaluation import (
+    cache_index,
+    cache_integrity,
+    cache_merge,
+    cache_records,
+    cache_sums,
+    cache_tiles,
+    cache_writing,
+)
+from nevis_stream.dynamic_evaluation.cache_tiles import ALL, CONFIDENCE, CORRECT, OBSERVED, PREDICTED, PROBABILITIES, Tile
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.storage import clear_when_full, sync_directory
 
@@ -122,6 +130,14 @@ class EvaluationCache:
             rows = [(model, cache_records.add_model(db, model, of)) for model, of in zip(models, provenances, strict=True)]
             cache_writing.write(db, self.cells, state, rows, columns, planes, made_by)
 
+    def merge(self, other: "EvaluationCache") -> None:
+        """Adds all that another cache has; into an empty cache, this leaves out what replaced predictions take up.
+
+        Raises:
+          BadInput: the caches are of different things, or contradict each other; what comes before that has been added.
+        """
+        cache_merge.merge(self, other)
+
     # Reading
 
     @property
@@ -145,6 +161,24 @@ class EvaluationCache:
         """Returns the samples' ids, in the order of the columns."""
         with self.index.reading() as db:
             return cache_records.samples(db)
+
+    def sample_provenance(self) -> list[tuple[slice, dict[str, Any]]]:
+        """Returns columns and provenance of the samples that came together."""
+        with self.index.reading() as db:
+            return [(columns, provenance) for columns, provenance, _ in cache_records.batches(db)]
+
+    def predictions_of(self, model: str) -> list[dict[str, Any]]:
+        """Returns what made a model's predictions, the latest last."""
+        with self.index.reading() as db:
+            return cache_records.made_by(db, int(cache_records.chosen(db, "models", [model])[0]))
+
+    def stats(self) -> dict[str, Any]:
+        """Returns counts of models, samples, cells by state, bytes, and the share of the observed outcomes that is correct."""
+        return cache_integrity.stats(self)
+
+    def verify(self) -> list[str]:
+        """Returns what is damaged, a line each that names the tile; nothing where all is well."""
+        return cache_integrity.verify(self)
 
     def matrix(self, models: Which = None, samples: Which = None, predicted: bool = False) -> np.ndarray:
         """Returns uint8[m, n] of outcomes: 0, 1, and 255 where nobody knows.
@@ -177,20 +211,81 @@ class EvaluationCache:
         """Returns float16[n, classes] of one model, NaN where nobody knows; of no class where it has none."""
         return self._gather(PROBABILITIES, OBSERVED, [model], samples)[0]
 
-    def _gather(self, plane: str, state: str, models: Which, samples: Which) -> np.ndarray:
+    def packed_rows(self, models: Which = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Reads rows one after the other, 64 cells a word, without memory of their own where one tile has a whole row.
+
+        Args:
+          models: ids or int rows, none twice; None for all.
+
+        Yields:
+          uint64[⌈n / 64⌉], whose bytes are the observed correct outcomes as `numpy.packbits` packs them, unknown cells 0; and
+          the same of the cells that are known, or None where all are.
+        """
+        rows, columns, view, tiles = self._found(CORRECT, OBSERVED, models, None)
+        n, words = len(columns), view.view(np.uint64)
+        of_row: dict[int, list[Tile]] = {}
+        for tile in tiles:
+            of_row.setdefault(tile.shape.model, []).append(tile)
+        for row in rows.tolist():
+            mine = of_row.get(row, [])
+            if len(mine) == 1 and mine[0].shape.form == ALL and mine[0].shape.span == n:
+                yield words[mine[0].offset // 8 :][: -(-n // 64)], None
+                continue
+            line = np.full(-(-n // 64) * 64, UNKNOWN, np.uint8)
+            for tile in mine:
+                at, values = cache_tiles.decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
+                line[at] = values
+            known = line != UNKNOWN
+            yield np.packbits(line == 1).view(np.uint64), None if known[:n].all() else np.packbits(known).view(np.uint64)
+
+    def mark(self) -> int:
+        """Returns a mark of what the cache has now, for sums of what comes later."""
+        with self.index.reading() as db:
+            return cache_records.mark(db)
+
+    def column_sums(self, since: int = 0, upto: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Returns, of each sample, int32[n] how many models are right and int32[n] how many are known; observed cells only.
+
+        The rows are read from the file, eight cells a byte, and need no memory.
+
+        Args:
+          since: a mark: counts only what came after it, so that earlier sums can be brought up to date.
+          upto: a mark: counts only what came before it.
+        """
+        with self.index.reading() as db:
+            n, view = cache_records.count(db, "samples"), self.cells.view(cache_records.end(db))
+            upto = cache_records.mark(db) if upto is None else upto
+            chosen = "state = ? AND plane = ? AND number > ? AND number <= ?"
+            tiles = cache_records.tiles(db, chosen, [OBSERVED, CORRECT, since, upto])
+        return cache_sums.column_sums(view, tiles, n)
+
+    def confidence_sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns, of each sample, float64[n] the sum of the observed confidences, and int32[n] how many there are."""
+        _, columns, view, tiles = self._found(CONFIDENCE, OBSERVED, None, None)
+        return cache_sums.confidence_sums(view, tiles, len(columns))
+
+    def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns int64[m], on how many samples each model is right, and int64[m], on how many it was observed."""
+        with self.index.reading() as db:
+            return cache_records.row_sums(db)
+
+    def _found(self, plane: str, state: str, models: Which, samples: Which):
+        """Returns rows and columns, int64, that are meant; the file's map; the tiles that may have such cells."""
         with self.index.reading() as db:
             rows, columns = cache_records.chosen(db, "models", models), cache_records.chosen(db, "samples", samples)
-            n, view = cache_records.count(db, "samples"), self.cells.view(cache_records.end(db))
             tiles = cache_records.tiles(db, "state = ? AND plane = ?", [state, plane], rows)
+            return rows, columns, self.cells.view(cache_records.end(db)), tiles
+
+    def _gather(self, plane: str, state: str, models: Which, samples: Which) -> np.ndarray:
+        rows, columns, view, tiles = self._found(plane, state, models, samples)
         classes = [max((tile.shape.classes for tile in tiles), default=0)] if plane == PROBABILITIES else []
         missing, kind = (UNKNOWN, np.uint8) if plane == CORRECT else (np.nan, np.float16)
         found = np.full([len(rows), len(columns), *classes], missing, kind)
         line = dict(zip(rows.tolist(), range(len(rows)), strict=True))
         order = np.argsort(columns, kind="stable")
-        everything = len(columns) == n and bool((columns == np.arange(n)).all())
         for tile in tiles:
             data, out = view[tile.offset : tile.offset + tile.shape.length], found[line[tile.shape.model]]
-            if everything:
+            if samples is None:
                 at, values = cache_tiles.decode(tile.shape, data)
             else:
                 at, values = cache_tiles.pick(tile.shape, data, columns[order])

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.errors import BadInput, DamagedCache, StorageFull
+from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
 from nevis_stream.storage import TEMPORARY_PREFIX, sync_directory
 
 SCHEMA_VERSION = 1
@@ -99,6 +99,8 @@ class Index:
         except sqlite3.Error as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
                 raise StorageFull(f"{self.path}: the disk is full; nothing already acknowledged is lost.") from error
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise RunLocked(f"{self.path}: others have been writing for {_WAIT:.0f} s; nothing was changed.") from error
             raise DamagedCache(f"{self.path}: {error}") from error
 
     def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:

@@ -42,7 +42,7 @@ def chosen(db: sqlite3.Connection, table: str, wanted: Sequence[str] | np.ndarra
     if wanted is None:
         return np.arange(size)
     found = _numbers_or_ids(db, table, wanted, size)
-    if len(np.unique(found)) < len(found):
+    if len(found) and np.bincount(found).max() > 1:
         raise BadInput(f"{table}: one stands twice in the list.")
     return found
 
@@ -75,9 +75,9 @@ def repeated(ids: Sequence[str]) -> str | None:
     return next(one for one in ids if one in seen or seen.add(one))
 
 
-def batch_digest(ids: Iterable[str], provenance: str) -> bytes:
-    """Returns the checksum of a batch of samples' ids."""
-    total = hashlib.sha256(provenance.encode())
+def batch_digest(ids: Iterable[str], provenance: dict[str, Any]) -> bytes:
+    """Returns the checksum of samples' ids and of their provenance."""
+    total = hashlib.sha256(as_json(provenance, "sample_provenance").encode())
     for one in ids:
         total.update(b"\n" + one.encode())
     return total.digest()
@@ -108,7 +108,7 @@ def add_samples(db: sqlite3.Connection, ids: Sequence[str], provenance: dict[str
         first, text, fresh = count(db, "samples"), as_json(provenance, "sample_provenance"), [ids[i] for i in new]
         found[new] = np.arange(first, first + len(new))
         db.executemany("INSERT INTO samples VALUES (?, ?)", zip(range(first, first + len(new)), fresh, strict=True))
-        db.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", [first, len(new), text, batch_digest(fresh, text)])
+        db.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", [first, len(new), text, batch_digest(fresh, provenance or {})])
     return found
 
 
@@ -147,6 +147,12 @@ def samples(db: sqlite3.Connection) -> list[str]:
     return [row[0] for row in db.execute("SELECT id FROM samples ORDER BY number")]
 
 
+def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any], bytes]]:
+    """Returns columns, provenance and checksum of the samples that came together."""
+    rows = db.execute("SELECT first, count, provenance, digest FROM batches ORDER BY first")
+    return [(slice(first, first + size), json.loads(text), digest) for first, size, text, digest in rows]
+
+
 def about(db: sqlite3.Connection) -> dict[str, Any]:
     """Returns what the cache is of."""
     return json.loads(db.execute("SELECT text FROM about").fetchone()[0])
@@ -164,5 +170,31 @@ def tiles(
 
 
 def end(db: sqlite3.Connection) -> int:
-    """Returns the bytes of the file of tiles that count; later ones are another writer's, or a killed one's."""
+    """Returns where the last tile ends; what lies behind is of writers who have not committed."""
     return db.execute("SELECT end FROM about").fetchone()[0]
+
+
+def made_by(db: sqlite3.Connection, row: int) -> list[dict[str, Any]]:
+    """Returns what made a row's predictions, the latest last."""
+    where = "model = ? AND state = 'predicted' AND plane = 'correct'"
+    texts = db.execute(f"SELECT made_by FROM tiles WHERE {where} ORDER BY number", [row])
+    return [json.loads(text) for (text,) in texts]
+
+
+def maker(db: sqlite3.Connection, tile: int) -> dict[str, Any]:
+    """Returns what made a tile's predictions."""
+    return json.loads(db.execute("SELECT made_by FROM tiles WHERE number = ?", [tile]).fetchone()[0])
+
+
+def mark(db: sqlite3.Connection) -> int:
+    """Returns the number of the last tile; those that come have higher ones."""
+    return db.execute("SELECT coalesce(max(number), 0) FROM tiles").fetchone()[0]
+
+
+def row_sums(db: sqlite3.Connection) -> tuple[np.ndarray, np.ndarray]:
+    """Returns int64[m], the correct ones among the observed outcomes of each model, and int64[m], all of them."""
+    sums = np.zeros((2, count(db, "models")), np.int64)
+    where = "state = 'observed' AND plane = 'correct'"
+    for row, ones, cells in db.execute(f"SELECT model, sum(ones), sum(cells) FROM tiles WHERE {where} GROUP BY model"):
+        sums[:, row] = ones, cells
+    return sums[0], sums[1]

@@ -66,7 +66,7 @@ class Tile:
         shape = self.shape
         return (
             f"tile {self.number} ({shape.state} {shape.plane} of model {model!r}, columns {shape.first}–"
-            f"{shape.first + shape.span - 1}, bytes {self.offset}–{self.offset + shape.length - 1})"
+            f"{shape.first + shape.span - 1}, from byte {self.offset} on)"
         )
 
 
@@ -171,18 +171,23 @@ def digest(model: str, shape: Shape, data: bytes | np.ndarray) -> bytes:
 
 
 class Cells:
-    """The file of tiles: bytes below the index's end never change, so that readers need no lock."""
+    """The file of tiles. It only grows: no byte is written twice, so that readers need no lock.
+
+    What a killed writer left is skipped, not written over: SQLite may still find that writer's commit in its log, as if it
+    had been made, and then the bytes must be there.
+    """
 
     def __init__(self, path: Path):
         self.path = path
 
-    def write(self, offset: int, tiles: list[bytes]) -> None:
-        """Writes tiles from `offset` on, over what a killed writer left there, and syncs them."""
+    def append(self, tiles: list[bytes]) -> int:
+        """Writes tiles behind all that was ever written, syncs them, returns where they begin; the caller has the lock."""
         with open(self.path, "r+b") as file:
-            file.seek(offset)
+            begin = file.seek(padded(file.seek(0, os.SEEK_END)))
             file.writelines(tiles)
             file.flush()
             os.fdatasync(file.fileno())
+        return begin
 
     def view(self, end: int) -> np.ndarray:
         """Returns the file's first `end` bytes as a map, uint8[end]; what is read of it is the system's cache, not our memory.
@@ -193,4 +198,4 @@ class Cells:
         size = self.path.stat().st_size if self.path.exists() else 0
         if size < end:
             raise DamagedCache(f"{self.path}: has {size} bytes, its index speaks of {end}; run `verify` to see what is lost.")
-        return np.memmap(self.path, np.uint8, "r", shape=(end,)) if end else np.zeros(0, np.uint8)
+        return np.asarray(np.memmap(self.path, np.uint8, "r", shape=(end,))) if end else np.zeros(0, np.uint8)

@@ -66,11 +66,9 @@ def write(
       made_by: what is said of predictions.
     """
     order = np.argsort(columns, kind="stable")
-    ascending, begin = columns[order], cache_records.end(db)
-    view = cells.view(begin)
+    ascending, view, new = columns[order], cells.view(cache_records.end(db)), []
     if PROBABILITIES in planes:
         _check_classes(db, planes[PROBABILITIES].shape[2])
-    offset, text, entries, parts = begin, cache_index.as_json(made_by, "made_by"), [], []
     for i, (model, row) in enumerate(rows):
         known = planes[CORRECT][i][order] != UNKNOWN
         for plane, given in planes.items():
@@ -85,20 +83,33 @@ def write(
                         f"({len(wrong)} such cells). Nothing was written; another model needs another id."
                     )
                 wanted = wanted & (old == UNKNOWN)
-            if not wanted.any():
-                continue
-            shape, data = cache_tiles.encode(row, state, plane, ascending[wanted], values[wanted])
-            if state == PREDICTED and shape.form == cache_tiles.ALL:
-                inside = "model = ? AND state = ? AND plane = ? AND first >= ? AND first + span <= ?"
-                db.execute(f"DELETE FROM tiles WHERE {inside}", [row, state, plane, shape.first, shape.first + shape.span])
-            entries.append([*vars(shape).values(), offset, cache_tiles.digest(model, shape, data), text])
-            offset += len(data)
-            parts.append(data)
-    if parts:
-        with clear_when_full(cells.path):
-            cells.write(begin, parts)
-        db.executemany(f"INSERT INTO tiles ({cache_records.TILE}) VALUES ({', '.join('?' * 12)})", entries)
-        db.execute("UPDATE about SET end = ?", [offset])
+            if wanted.any():
+                new.append((model, *cache_tiles.encode(row, state, plane, ascending[wanted], values[wanted])))
+    enter(db, cells, new, made_by)
+
+
+def enter(
+    db: sqlite3.Connection,
+    cells: cache_tiles.Cells,
+    new: Sequence[tuple[str, cache_tiles.Shape, bytes]],
+    made_by: dict[str, Any] | None,
+) -> None:
+    """Writes tiles (id of the model, shape, bytes) behind the last one, and into the index within the transaction `db`."""
+    if not new:
+        return
+    text = cache_index.as_json(made_by, "made_by")
+    with clear_when_full(cells.path):
+        begin = cells.append([data for _, _, data in new])
+    for model, shape, data in new:
+        digest = cache_tiles.digest(model, shape, data)
+        if shape.state == PREDICTED:
+            replaced = "digest = ? OR (? = 'all' AND first >= ? AND first + span <= ?)"
+            place = [shape.model, PREDICTED, shape.plane, digest, shape.form, shape.first, shape.first + shape.span]
+            db.execute(f"DELETE FROM tiles WHERE model = ? AND state = ? AND plane = ? AND ({replaced})", place)
+        entry = [*vars(shape).values(), begin, digest, text]
+        db.execute(f"INSERT INTO tiles ({cache_records.TILE}) VALUES ({', '.join('?' * len(entry))})", entry)
+        begin += len(data)
+    db.execute("UPDATE about SET end = ?", [begin])
 
 
 def _old(db: sqlite3.Connection, view: np.ndarray, row: int, plane: str, columns: np.ndarray) -> np.ndarray:

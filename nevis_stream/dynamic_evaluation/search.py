@@ -74,6 +74,11 @@ def thresholds(outcomes: np.ndarray) -> np.ndarray:
     steps = (outcomes == 1).astype(np.int32) - (outcomes == 0)
     prefix = np.zeros((*outcomes.shape[:-1], outcomes.shape[-1] + 1), np.int32)
     np.cumsum(steps, axis=-1, out=prefix[..., 1:])
+    return middle_of_best(prefix)
+
+
+def middle_of_best(prefix: np.ndarray) -> np.ndarray:
+    """Returns where the largest entry of the last axis stands, int64[...]; of an even number of equal ones the lower middle."""
     best = prefix == prefix.max(axis=-1, keepdims=True)
     middle = (best.sum(axis=-1, keepdims=True) + 1) // 2
     return (best.cumsum(axis=-1, dtype=np.int32) >= middle).argmax(axis=-1)

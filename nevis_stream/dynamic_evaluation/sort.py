@@ -46,10 +46,19 @@ class Rank:
         overall = self.total.sum() / self.seen.sum()
         return np.divide(self.total, self.seen, out=np.full(self.n, overall), where=self.seen > 0)
 
+    def _keys(self) -> np.ndarray:
+        """What falls along the order: sums where all samples are equally well known."""
+        return self.total if self.seen[0] and (self.seen == self.seen[0]).all() else self.scores
+
     @functools.cached_property
     def order(self) -> np.ndarray:
         """int64[n]: columns from easy to hard."""
-        return descending(self.total if (self.seen == self.seen[0]).all() and self.seen[0] else self.scores, self.ties)
+        return descending(self._keys(), self.ties)
+
+    def bounds(self) -> np.ndarray:
+        """Returns int64[g + 1], the places in the order where groups of equal scores begin and end."""
+        keys = self._keys()[self.order]
+        return np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1, [self.n]])
 
     @functools.cached_property
     def place(self) -> np.ndarray:

@@ -29,6 +29,15 @@ def error(value: float) -> str:
     return NONE if math.isnan(value) else f"{value:.4f}"
 
 
+def difference(value: float) -> str:
+    """Returns a difference of errors with its sign and four decimals.
+
+    >>> difference(-0.01234), difference(0.5), difference(float("nan"))
+    ('−0.0123', '+0.5000', '–')
+    """
+    return NONE if math.isnan(value) else f"{value:+.4f}".replace("-", "−")
+
+
 def error_spread(value: Spread) -> str:
     """Returns "mean ± std" of an error; the mean alone for a single seed."""
     return error(value.mean) + ("" if math.isnan(value.std) else f" ± {value.std:.4f}")

@@ -39,7 +39,9 @@ def test_the_page_says_what_they_are(beside):
 
 
 def test_costs_are_those_of_own_runs(beside):
-    assert [text for text, _ in beside.column("phases-1", "Method")] == ["ft_d · small", "indep · small"]
+    assert [text for text, _ in beside.column("costs-1", "Method")] == ["ft_d · small", "indep · small"]
+    for learner in ("indep", "ft_prev", "ft_dynamic", "mt"):
+        assert f"{learner} · published: {published.FLOPS_REASON}" in beside.text
 
 
 def test_alone_they_make_a_page_without_a_plane(paths, tmp_path):

@@ -3,11 +3,13 @@
 from nevis_stream.report.parts import (
     costs,
     curves,
+    finetuning_graph,
     per_task,
     points,
     regret,
     runs,
     samples,
+    slices,
     summary,
 )
 from nevis_stream.report.parts.part import Part
@@ -16,8 +18,10 @@ PARTS: tuple[Part, ...] = (
     summary,
     points,
     regret,
+    slices,
     per_task,
     costs,
+    finetuning_graph,
     curves,
     samples,
     runs,

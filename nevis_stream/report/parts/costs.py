@@ -69,8 +69,9 @@ def html(section: Section) -> Markup:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `costs`, every run's FLOPs by part, and `costs_by_task`, as exact integers; of an unfinished run those so far, of a
-    run whose costs are not known none.
+    """Returns `costs`, every run's FLOPs by part, and `costs_by_task`, as exact integers.
+
+    Of an unfinished run these are those so far; a run whose costs are not known has no row.
     """
     names = ("learner", "budget", "seed")
     rows, by_task = [], []

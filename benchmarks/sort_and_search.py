@@ -1,0 +1,235 @@
+"""Sort & Search against the published rule and the baselines on shared matrices, and at a thousand models × a million samples.
+
+  python -m benchmarks.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--only=study|scale]
+
+The study writes a csv file a matrix below --out and goes on where it stopped; --matrices is matrices/ of NEVIS_STREAM_SHARED
+by default.
+"""
+
+import argparse
+import os
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.progress import track
+
+from benchmarks.machine import describe, matrix_product_peak
+from nevis_stream.dynamic_evaluation import kernels, methods, metrics, search
+from nevis_stream.dynamic_evaluation.full_search import full_thresholds
+from nevis_stream.dynamic_evaluation.method import matrix_oracle
+from nevis_stream.dynamic_evaluation.sort import Rank, sort
+from nevis_stream.storage import write_file
+
+KNOWN_SHARE = 0.6
+NAMES = (
+    "published",
+    "sort_and_search",
+    "sort_and_search_random",
+    "sort_and_search_recursive",
+    "copy_nearest",
+    "random_mean",
+    "stratified_mean",
+    "single_order_floor",
+    "oracle_accuracy_prefix",
+)
+REFERENCE_PEAK = 365e9  # FLOPs a second of a float32 matrix product on two cores, to which the bars refer
+
+
+def main() -> None:
+    """Runs what is asked for and prints the tables."""
+    shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--matrices", type=Path, default=shared / "matrices")
+    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--only", choices=("study", "scale"))
+    options = parser.parse_args()
+    print(f"{describe()}\n")
+    if options.only != "scale":
+        study(sorted(options.matrices.glob("*.npz")), options.splits, options.out)
+    if options.only != "study":
+        scale(options.out)
+
+
+def study(files: list[Path], splits: int, out: Path) -> None:
+    """Evaluates every method on every matrix and prints means over matrices."""
+    tables = []
+    for file in track(files, "matrices", console=Console(file=sys.stderr)):
+        done = out / f"{file.stem}-{splits}.csv"
+        if not done.exists():
+            write_file(done, of_one_matrix(file, splits).to_csv(index=False).encode())
+        tables.append(pd.read_csv(done))
+    rows = pd.concat(tables)
+    print(f"{len(files)} matrices, {splits} splits, {KNOWN_SHARE:.0%} of models known; means over models, splits, matrices.\n")
+    table(rows, "mae", "MAE of cells")
+    table(rows, "accuracy_error", "absolute error of the accuracy")
+    table(rows, "spearman", "Spearman")
+    table(rows[rows.coverage.notna()], "coverage", "coverage of the 95% interval")
+    table(rows[rows.coverage.notna()], "width", "width of the 95% interval")
+    compare(rows)
+    parts(rows)
+    correlations(files)
+
+
+def of_one_matrix(file: Path, splits: int) -> pd.DataFrame:
+    """Returns a row a split, budget and method."""
+    matrix, rows = np.load(file)["correct"], []
+    n = matrix.shape[1]
+    budgets = [8 << power for power in range(20) if 8 << power <= n // 2]
+    for split in range(splits):
+        models = np.random.default_rng(split).permutation(len(matrix))
+        cut = round(KNOWN_SHARE * len(matrix))
+        known, new = matrix[models[:cut]], matrix[models[cut:]]
+        rank, true = sort(known), new.mean(axis=1)
+        for name in NAMES:
+            key, fit_key = jax.random.split(jax.random.key(split))
+            evaluator = methods.get(name).fit(known, None, fit_key)
+            for budget in budgets:
+                found = evaluator.evaluate(matrix_oracle(new), len(new), budget, key)
+                row = {"matrix": file.stem, "n": n, "split": split, "budget": budget, "method": name}
+                row["mae"] = metrics.mean_absolute_error(found.outcomes, new).mean()
+                row["accuracy_error"] = np.abs(found.accuracy - true).mean()
+                row["spearman"], row["kendall"] = metrics.rank_agreement(found.accuracy, true)
+                if not np.isnan(found.low).all():
+                    row["coverage"] = ((found.low <= true) & (true <= found.high)).mean()
+                    row["width"] = (found.high - found.low).mean()
+                if name == "sort_and_search":
+                    split_error = metrics.decompose(new, rank.order, found.outcomes)
+                    row["aleatoric"], row["epistemic"] = split_error.aleatoric.mean(), split_error.epistemic.mean()
+                rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def table(rows: pd.DataFrame, value: str, title: str) -> None:
+    """Prints a value by method and budget: mean over splits, then over the matrices that have the budget."""
+    means = rows.groupby(["method", "budget", "matrix"])[value].mean().groupby(["method", "budget"]).mean().unstack()
+    print(f"| {title} | " + " | ".join(map(str, means.columns)) + " |\n|---|" + "---:|" * len(means.columns))
+    for name in [name for name in NAMES if name in means.index]:
+        print(f"| `{name}` | " + " | ".join("" if np.isnan(one) else f"{one:.4f}" for one in means.loc[name]) + " |")
+    print()
+
+
+def compare(rows: pd.DataFrame) -> None:
+    """Prints bar 1: Sort & Search against the published rule in each cell of matrix and budget, paired over splits."""
+    wide = rows.pivot_table(index=["matrix", "budget", "split"], columns="method", values="mae")
+    gain = (wide["sort_and_search"] - wide["published"]).groupby(["matrix", "budget"])
+    mean, error = gain.mean(), gain.std(ddof=1) / np.sqrt(gain.size())
+    worse = mean[mean > 0]
+    print(f"Sort & Search is below the published rule in {(mean < 0).sum()} of {len(mean)} cells of matrix and budget;")
+    print(f"above by more than two standard errors: {(mean > 2 * error).sum()};")
+    print(f"above at all: {', '.join(f'{name} {budget} ({one:+.4f})' for (name, budget), one in worse.items()) or 'none'}.")
+    by_budget = mean.groupby("budget").mean()
+    print(f"mean difference at each budget: {', '.join(f'{budget}: {one:+.4f}' for budget, one in by_budget.items())}\n")
+
+
+def parts(rows: pd.DataFrame) -> None:
+    """Prints the parts of the error and the fit of its decay, of Sort & Search."""
+    own = rows[rows.method == "sort_and_search"]
+    means = own.groupby(["matrix", "budget"])[["mae", "aleatoric", "epistemic"]].mean()
+    print("| matrix | a | rate | plateau | aleatoric | epistemic at least and most budget |\n|---|---:|---:|---:|---:|---:|")
+    for name, of in means.groupby("matrix"):
+        budgets = of.index.get_level_values("budget").to_numpy()
+        if len(budgets) > 3:
+            decay, parts_of = metrics.fit_decay(budgets, of.mae.to_numpy()), of.epistemic.to_numpy()
+            print(f"| {name} | {decay.a:.3f} | {decay.rate:.4f} | {decay.plateau:.3f} | {of.aleatoric.mean():.3f} "
+                  f"| {parts_of[0]:.3f}, {parts_of[-1]:.3f} |")  # fmt: skip
+    print()
+
+
+def correlations(files: list[Path]) -> None:
+    """Prints how models' outcomes correlate (paper, Appendix D)."""
+    print("| matrix | pairs of models | mean correlation | positive | least |\n|---|---:|---:|---:|---:|")
+    for file in files:
+        found = metrics.model_correlations(np.load(file)["correct"])
+        pairs = found[np.triu_indices(len(found), 1)]
+        pairs = pairs[~np.isnan(pairs)]
+        print(f"| {file.stem} | {len(pairs)} | {pairs.mean():.3f} | {(pairs > 0).mean():.1%} | {pairs.min():.3f} |")
+    print()
+
+
+def seconds(work, repeats: int = 5) -> float:
+    """Returns CPU seconds, best of `repeats`."""
+    best = np.inf
+    for _ in range(repeats):
+        begun = time.process_time()
+        work()
+        best = min(best, time.process_time() - begun)
+    return best
+
+
+def scale(out: Path) -> None:
+    """Prints bar 4's part: full search of 1,000 × 1,000,000, one more model, and NumPy against JAX."""
+    models, n = 1000, 1_000_000
+    rows = synthetic(out / f"{models}x{n}.bits", models, n)
+    total, seen = np.zeros(n), np.full(n, models)
+    for row in rows:
+        total += np.unpackbits(row.view(np.uint8))[:n]
+    peak = 2 * matrix_product_peak()
+    share = peak / REFERENCE_PEAK
+    print(f"matrix product: {peak / 1e9:.0f} GFLOP/s of two cores; scaled seconds are those times {share:.2f}; best of 5.\n")
+    print("| work | CPU s | scaled | MB allocated at most |\n|---|---:|---:|---:|")
+
+    def line(name, work):
+        tracemalloc.start()
+        work()
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        spent = seconds(work)
+        print(f"| {name} | {spent:.4f} | {spent * share:.4f} | {most / 1e6:.0f} |", flush=True)
+
+    line("read the warm pages (sum of words)", lambda: np.add.reduce(rows, axis=None))
+    line("order from column sums", lambda: Rank(total, seen).order)
+    line(f"order and full search of {models:,} rows", lambda: full_thresholds(rows, Rank(total.copy(), seen.copy())))
+    rank = Rank(total, seen)
+    rank.order, rank.place  # noqa: B018
+    new = np.unpackbits(rows[0].view(np.uint8))[None, :n]
+
+    def add():
+        plan = search.plan(rank, 2048)
+        search.predict(rank, plan, new[:, plan.samples[0]])
+
+    line("add a model, n' = 2,048, without inference", add)
+    line("add its row to the rank and sort again", lambda: rank.add(new).order)
+    small = np.unpackbits(rows[:36].view(np.uint8), axis=1)[:, :44965]
+    budgets = [8 << power for power in range(12)]
+    line("12 budgets × 36 models × 44,965 samples, NumPy", lambda: numpy_curve(small, budgets))
+    line("the same, JAX on " + jax.default_backend(), lambda: jax.block_until_ready(kernels.error_curve(small, budgets)))
+
+
+def numpy_curve(ordered: np.ndarray, budgets: list[int]) -> list[np.ndarray]:
+    """What `kernels.error_curve` computes, in NumPy."""
+    n, rows = ordered.shape[1], np.arange(len(ordered))
+    until = np.zeros((len(ordered), n + 1), np.int32)
+    np.cumsum(ordered, axis=1, out=until[:, 1:])
+    errors = []
+    for budget in budgets:
+        places = np.broadcast_to(search.sampling.centres(n, budget), (len(ordered), budget))
+        asked = ordered[:, places[0]]
+        cuts = search.extrapolated(places, search.thresholds(asked), n)
+        kept = ((places < cuts[:, None]) != asked).sum(axis=1)
+        errors.append((until[:, -1] + cuts - 2 * until[rows, cuts] - kept) / n)
+    return errors
+
+
+def synthetic(path: Path, models: int, n: int) -> np.ndarray:
+    """Returns uint64[models, words], a map of packed outcomes; made once."""
+    width = -(-n // 64)
+    if not path.exists():
+        random = np.random.default_rng(0)
+        difficulty, ability = random.normal(size=n).astype(np.float32), random.normal(size=models)
+        packed = np.zeros((models, 8 * width), np.uint8)
+        for row, able in zip(packed, ability, strict=True):
+            right = random.random(n, dtype=np.float32) < 1 / (1 + np.exp(2 * (difficulty - np.float32(able))))
+            row[: -(-n // 8)] = np.packbits(right)
+        write_file(path, packed.tobytes())
+    return np.memmap(path, np.uint64, "r", shape=(models, width))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Files of outcomes go into an evaluation cache, and a cache into a file."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import cache_records, cache_writing
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache_files import THRESHOLD, Outcomes, read_outcomes
+from nevis_stream.dynamic_evaluation.cache_tiles import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
+from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.storage import write_file
+
+
+def import_file(cache: EvaluationCache, path: str | Path, threshold: float = THRESHOLD) -> Outcomes:
+    """Adds a file's outcomes to a cache, all or nothing; arguments, returns and raises as `read_outcomes`.
+
+    The models' provenance gains the file's name, and the threshold where values are real.
+    """
+    found, path = read_outcomes(path, threshold), Path(path)
+    planes = cache_writing.checked(found.models, found.samples, {CORRECT: found.correct, CONFIDENCE: found.confidence})
+    origin = {"file": path.name} | ({} if found.confidence is None else {"threshold": threshold})
+    of_models = found.model_provenance or [{}] * len(found.models)
+    with cache.index.writing() as db:
+        columns = _columns(db, found)
+        told = zip(found.models, of_models, strict=True)
+        rows = [(model, cache_records.add_model(db, model, origin | of)) for model, of in told]
+        cache_writing.write(db, cache.cells, OBSERVED, rows, columns, planes)
+        if found.predicted is not None:
+            cache_writing.write(db, cache.cells, PREDICTED, rows, columns, {CORRECT: found.predicted}, origin)
+    return found
+
+
+def _columns(db, found: Outcomes) -> np.ndarray:
+    """Samples of the same provenance that stand together are added together."""
+    of = found.sample_provenance or [{}] * len(found.samples)
+    cuts = [0, *(k for k in range(1, len(of)) if of[k] != of[k - 1]), len(of)]
+    parts = zip(cuts, cuts[1:], strict=False)
+    new = [cache_records.add_samples(db, found.samples[low:high], of[low]) for low, high in parts if low < high]
+    return np.concatenate([np.zeros(0, np.int64), *new])
+
+
+def export_npz(cache: EvaluationCache, path: str | Path) -> None:
+    """Writes all of a cache but its class probabilities as one npz file, which `import_file` reads again."""
+    models, samples = cache.models(), cache.samples()
+    arrays = {"correct": cache.matrix(), "models": np.array(list(models), str), "samples": np.array(samples, str)}
+    arrays["model_provenance"] = np.array([json.dumps(of) for of in models.values()], str)
+    told = [json.dumps(of) for columns, of in cache.sample_provenance() for _ in range(columns.stop - columns.start)]
+    arrays["sample_provenance"] = np.array(told, str)
+    confidence, states = cache.confidence(), cache.states()
+    if not np.isnan(confidence).all():
+        arrays["confidence"] = confidence
+    if (states == 2).any():
+        arrays["predicted"] = np.where(states == 2, cache.matrix(predicted=True), UNKNOWN).astype(np.uint8)
+    with io.BytesIO() as buffer:
+        np.savez_compressed(buffer, **arrays)
+        write_file(Path(path), buffer.getvalue())

@@ -1,0 +1,171 @@
+"""Files of outcomes, models × samples: npz, csv, parquet.
+
+A table (csv, parquet) has a row a model: its id in the column `model`, optionally a `group`, and a column a sample. An npz file
+has `models`, `samples`, and `correct` or `score`. Values are 0 and 1, or real ones in [0, 1], which count as correct above a
+threshold and are kept as confidences; NaN, an empty field or 255 is a cell that nobody knows, and so is one that is `imputed`.
+"""
+
+import csv
+import json
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.cache_records import repeated
+from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.errors import BadInput, unknown
+
+THRESHOLD = 0.5
+_OF_MODELS, _OF_SAMPLES = ("group",), ("dataset", "category")  # arrays of an npz file that are provenance
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """A matrix of outcomes that was read from a file.
+
+    Args:
+      models: m ids.
+      samples: n ids.
+      correct: uint8[m, n] of 0, 1 and 255.
+      confidence: float16[m, n] with NaN, or None.
+      model_provenance, sample_provenance: m and n of them.
+      predicted: uint8[m, n] of 0, 1 and 255, what was predicted, or None.
+    """
+
+    models: list[str]
+    samples: list[str]
+    correct: np.ndarray
+    confidence: np.ndarray | None = None
+    model_provenance: list[dict[str, Any]] = field(default_factory=list)
+    sample_provenance: list[dict[str, Any]] = field(default_factory=list)
+    predicted: np.ndarray | None = None
+
+    @property
+    def groups(self) -> list[str] | None:
+        """Each model's group (checkpoints of one training run are one), or None where the file has none."""
+        groups = [of.get("group") for of in self.model_provenance]
+        return None if None in groups else [str(group) for group in groups]
+
+
+def read_outcomes(path: str | Path, threshold: float = THRESHOLD) -> Outcomes:
+    """Reads a file of outcomes.
+
+    Args:
+      path: ends in .npz, .csv or .parquet.
+      threshold: a real value above it is a correct outcome.
+
+    Raises:
+      BadInput: the file cannot be read, or a value cannot be; the message names file, model, sample and value.
+    """
+    path = Path(path)
+    readers = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}
+    if path.suffix not in readers:
+        raise BadInput(f"{path}: {unknown('kind of file', path.suffix, readers)}")
+    if not path.is_file():
+        raise BadInput(f"{path}: there is no such file.")
+    if not 0 <= threshold <= 1:
+        raise BadInput(f"threshold {threshold}: must lie between 0 and 1.")
+    return readers[path.suffix](path, threshold)
+
+
+def _npz(path: Path, threshold: float) -> Outcomes:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        raise BadInput(f"{path}: cannot be read as npz ({error}).") from error
+    missing = [name for name in ("models", "samples") if name not in arrays]
+    if missing or not {"correct", "score"} & set(arrays):
+        needs = "`models`, `samples`, and `correct` or `score`"
+        raise BadInput(f"{path}: has the arrays {', '.join(sorted(arrays)) or '(none)'}; it needs {needs}.")
+    models, samples = ([str(one) for one in arrays[name].ravel()] for name in ("models", "samples"))
+    shape = len(models), len(samples)
+    matrices = {name: arrays[name] for name in ("correct", "score", "imputed", "confidence", "predicted") if name in arrays}
+    for name, values in [*matrices.items(), *((name, arrays[name]) for name in _OF_MODELS + _OF_SAMPLES if name in arrays)]:
+        expected = shape if name in matrices else shape[:1] if name in _OF_MODELS else shape[1:]
+        if values.shape != expected:
+            raise BadInput(f"{path}: `{name}` has shape {values.shape}; {expected} is expected ({shape} models and samples).")
+    values = np.asarray(matrices.get("score", matrices.get("correct")))
+    if values.dtype.kind not in "biuf":
+        raise BadInput(f"{path}: its values have type {values.dtype}, not numbers.")
+    values = values.astype(np.float32)
+    values[values == UNKNOWN] = np.nan
+    if "imputed" in matrices:
+        values[matrices["imputed"] != 0] = np.nan
+    found = _outcomes(path, models, samples, values, threshold)
+    of_models, of_samples = (_provenance(arrays, which, names, size) for which, names, size in (
+        ("model_provenance", _OF_MODELS, shape[0]), ("sample_provenance", _OF_SAMPLES, shape[1])))  # fmt: skip
+    confidence = matrices.get("confidence", found.confidence)
+    return Outcomes(models, samples, found.correct, confidence, of_models, of_samples, matrices.get("predicted"))
+
+
+def _provenance(arrays, told: str, names: tuple[str, ...], size: int) -> list[dict[str, Any]]:
+    of = [json.loads(str(text)) for text in arrays[told]] if told in arrays else [{} for _ in range(size)]
+    return [one | {name: arrays[name][i].item() for name in names if name in arrays} for i, one in enumerate(of)]
+
+
+def _csv(path: Path, threshold: float) -> Outcomes:
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"{path}: cannot be read as csv ({error}).") from error
+    return _table(path, header, rows, threshold)
+
+
+def _parquet(path: Path, threshold: float) -> Outcomes:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise BadInput(f"{path}: parquet needs pyarrow: `pip install pyarrow`; or convert the file to csv or npz.") from None
+    try:
+        table = pyarrow.parquet.read_table(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise BadInput(f"{path}: cannot be read as parquet ({error}).") from error
+    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return _table(path, table.column_names, rows, threshold)
+
+
+def _table(path: Path, header: list[str], rows: list, threshold: float) -> Outcomes:
+    if "model" not in header:
+        raise BadInput(f"{path}: has no column `model`; it begins with {', '.join(header[:3]) or 'nothing'}.")
+    keep = [k for k, name in enumerate(header) if name not in ("model", "group")]
+    samples, at = [header[k] for k in keep], header.index("model")
+    values = np.full((len(rows), len(keep)), np.nan, np.float32)
+    for i, row in enumerate(rows):
+        if len(row) != len(header):
+            raise BadInput(f"{path}: row {i + 1} (it begins with {row[0]!r}) has {len(row)} fields, the header {len(header)}.")
+        for k, column in enumerate(keep):
+            if row[column] not in ("", None):
+                try:
+                    values[i, k] = float(row[column])
+                except (TypeError, ValueError):
+                    where = f"model {row[at]!r}, sample {header[column]!r}"
+                    raise BadInput(f"{path}: {where}: {row[column]!r} is not a number; leave unknown cells empty.") from None
+    values[values == UNKNOWN] = np.nan
+    models = [str(row[at]) for row in rows]
+    of_models = [{"group": str(row[header.index("group")])} for row in rows] if "group" in header else [{} for _ in rows]
+    found = _outcomes(path, models, samples, values, threshold)
+    return Outcomes(models, samples, found.correct, found.confidence, of_models, [{} for _ in samples])
+
+
+def _outcomes(path: Path, models: list[str], samples: list[str], values: np.ndarray, threshold: float) -> Outcomes:
+    """Outcomes of float32[m, n] values; real ones are confidences, too."""
+    for what, ids in (("model", models), ("sample", samples)):
+        if not ids or "" in ids:
+            raise BadInput(f"{path}: has " + (f"an empty {what} id." if ids else f"no {what}s."))
+        if (twice := repeated(ids)) is not None:
+            raise BadInput(f"{path}: {what} {twice!r} stands twice.")
+    missing = np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        good = missing | ((values >= 0) & (values <= 1))
+    if not good.all():
+        i, k = np.argwhere(~good)[0]
+        raise BadInput(f"{path}: model {models[i]!r}, sample {samples[k]!r}: {values[i, k]:g} does not lie between 0 and 1.")
+    binary = (missing | (values == 0) | (values == 1)).all()
+    correct = np.where(missing, UNKNOWN, values > (0.5 if binary else threshold)).astype(np.uint8)
+    return Outcomes(models, samples, correct, None if binary else values.astype(np.float16))

@@ -1,0 +1,67 @@
+"""Search as one JAX program over models and budgets at once, for accelerators; `search` is the same in NumPy.
+
+On a CPU NumPy is faster (docs/decisions/0023); nothing here is needed there.
+"""
+
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import sampling
+
+
+def error_curve(ordered: np.ndarray, budgets: Sequence[int]) -> tuple[jax.Array, jax.Array]:
+    """Runs Sort & Search with a uniform grid at every budget on models whose truth is known, observed outcomes kept.
+
+    Args:
+      ordered: uint8[m, n] of 0 and 1, columns in the rank's order.
+      budgets: k numbers of samples, each at most n.
+
+    Returns: the thresholds, int32[m, k], and the shares of wrong cells, float32[m, k].
+    """
+    grids = [sampling.centres(ordered.shape[1], budget) for budget in budgets]
+    positions = np.zeros((len(grids), max(budgets)), np.int32)
+    for row, grid in zip(positions, grids, strict=True):
+        row[: len(grid)] = grid
+    return _error_curve(jnp.asarray(ordered), jnp.asarray(positions), jnp.asarray(budgets, jnp.int32))
+
+
+@jax.jit
+def _error_curve(ordered, positions, budgets):
+    """As `error_curve`; positions int32[k, b], padded behind each budget."""
+    n = ordered.shape[1]
+    ones = jnp.cumsum(ordered, axis=1, dtype=jnp.int32)
+    until = jnp.pad(ones, ((0, 0), (1, 0)))
+
+    def of_one_budget(places, budget):
+        asked = ordered[:, places]
+        there = jnp.arange(len(places)) < budget
+        k = thresholds(asked, there)
+        after = places[jnp.maximum(k - 1, 0)] + 1
+        before = places[jnp.minimum(k, budget - 1)]
+        cuts = jnp.where(k == 0, 0, jnp.where(k == budget, n, (after + before + 1) // 2))
+        wrong = ones[:, -1] + cuts - 2 * jnp.take_along_axis(until, cuts[:, None], axis=1)[:, 0]
+        kept = (((places < cuts[:, None]) != asked) & there).sum(axis=1)
+        return cuts, (wrong - kept) / n
+
+    cuts, errors = jax.lax.map(lambda one: of_one_budget(*one), (positions, budgets))
+    return cuts.T, errors.T.astype(jnp.float32)
+
+
+@functools.partial(jax.jit, inline=True)
+def thresholds(outcomes: jax.Array, there: jax.Array) -> jax.Array:
+    """Returns how many leading ones fit each row best, int32[m]; of several optima the middle one, as `search.thresholds`.
+
+    Args:
+      outcomes: uint8[m, b] of 0, 1 and 255.
+      there: bool[b], true up to some place: behind it no threshold is tried.
+    """
+    steps = jnp.where(there, (outcomes == 1).astype(jnp.int32) - (outcomes == 0), 0)
+    prefix = jnp.pad(jnp.cumsum(steps, axis=1), ((0, 0), (1, 0)))
+    allowed = jnp.pad(there, (1, 0), constant_values=True)
+    best = (prefix == jnp.where(allowed, prefix, prefix.min()).max(axis=1, keepdims=True)) & allowed
+    middle = (best.sum(axis=1, keepdims=True) + 1) // 2
+    return (jnp.cumsum(best, axis=1) >= middle).argmax(axis=1).astype(jnp.int32)

@@ -1,0 +1,137 @@
+"""The figure of a fine-tuning graph: tasks in stream order on a line, an arc from each task to where it started from."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from matplotlib.ticker import MaxNLocator
+
+from nevis_stream.analysis.finetuning import Node, hubs, longest_chain
+from nevis_stream.report import palette, svg
+from nevis_stream.report.domains import DomainStyle
+
+_MOST_LABELS = 9  # of hubs on a wide screen; a phone has every task's name
+_ALL_LABELLED = 24  # tasks up to which every one is named
+_WIDTH, _LETTER = 9.6, 0.072  # inches
+_ROW = 0.26  # inches between rows of names
+
+
+def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, DomainStyle], wide: bool) -> Figure:
+    """Draws the tasks along the stream; arcs have the colour of the domain that they come from, the longest chain is darker.
+
+    Args:
+      nodes: in stream order.
+      styles: by domain.
+      wide: the stream from left to right with hubs named, else from top to bottom with every task named, for a phone.
+    """
+    places = {node.task_id: place for place, node in enumerate(nodes)}
+    spans = [places[node.task_id] - places[node.parent] for node in nodes if node.parent]
+    reach = max([*spans, len(nodes) // 3, 1])  # short arcs stay low where there are no long ones
+    named = _names(nodes, places) if wide else []
+    below = _ROW * (1 + max((row for *_, row in named), default=-1)) + 0.2
+    figure = svg.new_figure(*((_WIDTH, 2.7 + below) if wide else (4.2, 0.9 + 0.155 * len(nodes))))
+    axes = figure.subplots()
+    axes.set_axis_off()
+    chain = {node.task_id for node in longest_chain(nodes)[1:]}
+    for node in nodes:
+        if node.parent:
+            origin = nodes[places[node.parent]]
+            colour = palette.series(styles[origin.domain].colour)
+            ends = places[node.parent], places[node.task_id]
+            axes.add_patch(_arc(*ends, reach, wide, colour, node.task_id in chain))
+    for domain, style in styles.items():
+        of_domain = [node for node in nodes if node.domain == domain]
+        along, across = [places[node.task_id] for node in of_domain], [0.0] * len(of_domain)
+        sizes = [14 + 9 * node.children for node in of_domain]
+        axes.scatter(
+            *((along, across) if wide else (across, along)),
+            s=[min(size, 130) for size in sizes],
+            marker=style.marker,
+            color=palette.series(style.colour),
+            edgecolors=palette.card(),
+            linewidths=0.6,
+            zorder=3,
+            clip_on=False,
+        )
+    with svg.any_script():
+        _name_across(axes, len(nodes), named, below) if wide else _name_down(axes, nodes)
+    return figure
+
+
+def _arc(start: int, end: int, reach: int, wide: bool, colour: str, strong: bool) -> PathPatch:
+    depth = 1.33 * (0.12 + 0.88 * (end - start) / reach)  # a cubic curve reaches 3/4 of its handles
+    points = [(start, 0.0), (start, depth), (end, depth), (end, 0.0)]
+    if not wide:
+        points = [(-depth, place) for place, depth in points]
+    path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
+    width, alpha = (1.9, 0.95) if strong else (0.9, 0.5)
+    return PathPatch(path, fill=False, edgecolor=colour, linewidth=width, alpha=alpha, zorder=2 if strong else 1)
+
+
+def _names(nodes: Sequence[Node], places: Mapping[str, int]) -> list[tuple[int, str, bool, int]]:
+    """Place, text, whether it runs to the left, and row of the names below a wide figure, so that none meets another.
+
+    Hubs are named; of a few tasks all are.
+    """
+    letter = _LETTER / _WIDTH * (len(nodes) + 1)
+    chosen = nodes if len(nodes) <= _ALL_LABELLED else sorted(hubs(nodes, _MOST_LABELS), key=lambda node: node.order)
+    found, rows = [], []
+    for node in reversed(chosen):  # from the right: a name's line runs down through rows that end to the right of it
+        text = _short(node.task_id) + (f" ({node.children})" if node.children else "")
+        place, width = places[node.task_id], letter * (len(text) + 1)
+        leftwards = place + width > len(nodes)
+        begin, end = (place - width, place + letter) if leftwards else (place - letter / 2, place + width)
+        row = next((r for r, left in enumerate(rows) if end < left), len(rows))
+        rows[row:] = [begin] if row == len(rows) else [begin, *rows[row + 1 :]]
+        rows[:row] = [min(left, place - letter / 2) for left in rows[:row]]
+        found.append((place, text, leftwards, row))
+    return found
+
+
+def _name_across(axes, count: int, named: Sequence[tuple[int, str, bool, int]], below: float) -> None:
+    scale = 1.05 / 2.6  # heights above the line are 1.05 in 2.6 inches
+    for place, text, leftwards, row in named:
+        foot = -scale * (_ROW * row + 0.3)
+        axes.plot([place, place], [-0.04, foot], color=palette.muted(), linewidth=0.5, zorder=0)
+        how = {"ha": "right" if leftwards else "left", "va": "center", "size": 9, "in_layout": False, "parse_math": False}
+        axes.text(place + (-0.004 if leftwards else 0.004) * count, foot, text, color=palette.ink(), **how)
+    axes.set_xlim(-1, max(count, 2))
+    axes.set_ylim(-scale * (below + 0.1), 1.05)
+
+
+def _name_down(axes, nodes: Sequence[Node]) -> None:
+    axes.set_xlim(-1.05, 0.95)
+    axes.set_ylim(len(nodes) - 0.5, -0.5)
+    for place, node in enumerate(nodes):
+        many = f" ({node.children})" if node.children > 1 else ""
+        axes.text(
+            0.06,
+            place,
+            f"{node.order} {_short(node.task_id)}{many}",
+            va="center",
+            size=8,
+            color=palette.ink() if many else palette.muted(),
+            parse_math=False,
+            in_layout=False,
+        )
+
+
+def depth_bars(counts: Sequence[int], wide: bool) -> Figure:
+    """Draws how many tasks (`counts`) have 0, 1, 2, … fine-tunings behind them."""
+    figure = svg.new_figure(*((9.6, 1.7) if wide else (4.2, 1.8)))
+    axes = figure.subplots()
+    svg.style_axes(axes)
+    axes.grid(False, axis="x")
+    axes.bar(range(len(counts)), counts, color=palette.series(1), width=0.7)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=3))
+    axes.set_xlim(-0.6, max(len(counts) - 0.4, 4.6))
+    axes.set_xlabel("fine-tunings behind a task")
+    axes.set_ylabel("tasks")
+    return figure
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 28 else text[:27] + "…"

@@ -1,0 +1,154 @@
+"""Who was initialised from whom: the graph of fine-tunings along the stream, its hubs and its chains."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from nevis_stream.analysis.finetuning import (
+    Node,
+    agreement,
+    depths,
+    finetuning_graph,
+    hubs,
+    isolated,
+    longest_chain,
+)
+from nevis_stream.analysis.runs import Run
+from nevis_stream.analysis.seeds import SeedGroup
+from nevis_stream.report import palette, svg
+from nevis_stream.report.arcs import arc_diagram, depth_bars
+from nevis_stream.report.domains import domain_styles
+from nevis_stream.report.section import Section
+from nevis_stream.report.templates import render
+
+TITLE = "Fine-tuning graph"
+_ENDS = 5  # tasks of a long chain that are named at each end
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One method's graph: that of the seed that has come furthest, the first of those.
+
+    Attributes:
+      label: the method.
+      run: whose graph it is.
+      nodes: its tasks.
+      same: by task, in how many of how many seeds its source is the same.
+    """
+
+    label: str
+    run: Run
+    nodes: list[Node]
+    same: dict[str, tuple[int, int]]
+
+    @property
+    def shared(self) -> tuple[int, int]:
+        """Over all tasks but the first: sources that are the same in all seeds, and tasks that more than one seed trained."""
+        compared = [self.same[node.task_id] for node in self.nodes[1:] if self.same[node.task_id][1] > 1]
+        return sum(same == of for same, of in compared), len(compared)
+
+    @property
+    def hubs(self) -> list[Node]:
+        """The tasks from which most others started."""
+        return hubs(self.nodes)
+
+    @property
+    def chain(self) -> list[Node]:
+        """The longest chain."""
+        return longest_chain(self.nodes)
+
+    @property
+    def chain_text(self) -> str:
+        """The longest chain's tasks; of a long one the first and the last."""
+        names = [node.task_id for node in self.chain]
+        return " → ".join(names if len(names) <= 2 * _ENDS + 2 else [*names[:_ENDS], "…", *names[-_ENDS:]])
+
+    @property
+    def isolated(self) -> list[Node]:
+        """Tasks without parent or child."""
+        return isolated(self.nodes)
+
+
+def html(section: Section) -> Markup | None:
+    """Returns a graph, hubs, chains and a table for each method that starts tasks from earlier ones; None if none does."""
+    graphs = section.once(_graphs)
+    linked = [graph for graph in graphs if _has_edge(graph)]
+    if not linked:
+        return None
+    styles = domain_styles(task.domain for task in section.tasks)
+    pictures = []
+    for number, graph in enumerate(linked):
+        title = f"Fine-tuning graph of {graph.label}: {_told(graph)}"
+        name = f"graph-{section.number}-{number}"
+        drawn = svg.wide_and_narrow(name, title, lambda wide, graph=graph: arc_diagram(graph.nodes, styles, wide))
+        title = f"How many tasks have how many fine-tunings behind them in {graph.label}"
+        counts = depths(graph.nodes)
+        bars = svg.wide_and_narrow(f"{name}-depths", title, lambda wide, counts=counts: depth_bars(counts, wide))
+        pictures.append((graph, drawn, bars))
+    return render(
+        "parts/finetuning_graph.html",
+        section=section,
+        pictures=pictures,
+        legend=styles.items(),
+        others=[(graph.label, _sources(graph)) for graph in graphs if not _has_edge(graph)],
+    )
+
+
+def tables(section: Section) -> dict[str, pd.DataFrame]:
+    """Returns `finetuning`: every run's tasks with source, children and depth; tasks whose source nobody told are left out."""
+    rows = []
+    for run in section.runs:
+        head = {name: run.header[name] for name in ("learner", "budget", "seed")} | {"run": run.name}
+        rows += [head | vars(node) for node in finetuning_graph(run.ledger) if node.source != "unknown"]
+    return {"finetuning": pd.DataFrame(rows)}
+
+
+def figures(section: Section) -> dict[str, Figure]:
+    """Returns `finetuning_graph_a`, `_b`, … one for each method that starts tasks from earlier ones, in the page's order."""
+    styles = domain_styles(task.domain for task in section.tasks)
+    linked = [graph for graph in section.once(_graphs) if _has_edge(graph)]
+    return {f"finetuning_graph_{_letters(i)}": _titled(graph, styles) for i, graph in enumerate(linked)}
+
+
+def _titled(graph: Graph, styles) -> Figure:
+    figure = arc_diagram(graph.nodes, styles, wide=True)
+    with svg.any_script():
+        figure.suptitle(f"{graph.label}, seed {graph.run.header['seed']}".replace("$", r"\$"), size=10)
+        axes = figure.axes[0]
+        for domain, style in styles.items():
+            name = domain.replace("$", r"\$")
+            axes.scatter([], [], marker=style.marker, color=palette.series(style.colour), label=name)
+        axes.legend(loc="upper left", fontsize=7, frameon=False, ncols=2, labelcolor=palette.ink())
+    return figure
+
+
+def _letters(number: int) -> str:
+    return chr(97 + number) if number < 26 else _letters(number // 26 - 1) + chr(97 + number % 26)
+
+
+def _graphs(section: Section) -> list[Graph]:
+    return [_graph(group) for group in section.groups]
+
+
+def _graph(group: SeedGroup) -> Graph:
+    run = max(group.runs, key=lambda run: len(run.ledger.of_kind("train")))
+    others = [other.ledger for other in group.runs if other is not run]
+    return Graph(group.label, run, finetuning_graph(run.ledger), agreement([run.ledger, *others]))
+
+
+def _has_edge(graph: Graph) -> bool:
+    return any(node.parent for node in graph.nodes)
+
+
+def _told(graph: Graph) -> str:
+    edges = sum(node.parent is not None for node in graph.nodes)
+    return f"{len(graph.nodes)} tasks, {edges} of them from an earlier one, longest chain {len(graph.chain) - 1} fine-tunings"
+
+
+def _sources(graph: Graph) -> str:
+    sources = sorted({node.source for node in graph.nodes})
+    if sources in ([], ["unknown"]):
+        return "does not tell where its tasks start from"
+    return f"starts every task from {' or '.join(sources)}"

@@ -1,0 +1,123 @@
+"""Slices against hand-made groups of tasks, and what they do where facts or errors are missing."""
+
+import math
+
+import numpy as np
+import pytest
+
+from nevis_stream import run
+from nevis_stream.analysis.bootstrap import over_tasks
+from nevis_stream.analysis.runs import read_runs
+from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.analysis.slices import DIMENSIONS, resolution, slices, table, training_samples
+from tests import toy
+from tests.report.synthetic import SyntheticRun
+
+RUN = SyntheticRun(tasks=12, meta_test=4)
+OURS = RUN.but(learner="ft_d", skill=0.1)
+TASKS = range(1, 13)
+
+
+def groups_of(tmp_path, *runs):
+    found, left_out = read_runs([run.write(tmp_path / f"{i}") for i, run in enumerate(runs)])
+    assert not left_out
+    return found, {group.label: group for group in by_seed(found)}
+
+
+def by_name(found, dimension):
+    return {one.name: one for one in found if one.dimension == dimension}
+
+
+def test_slices_are_means_over_their_tasks_and_seeds(tmp_path):
+    runs, groups = groups_of(tmp_path, *(run.but(seed=seed) for run in (RUN, OURS) for seed in (0, 1)))
+    found = slices(groups["ft_d · small"], runs)
+    domains = by_name(found, "domain")
+    assert set(domains) == {"object", "medical", "texture", "face"}
+    errors = np.array([[OURS.but(seed=s).error(t) for s in (0, 1)] for t in TASKS if t % 4 == 1])
+    indep = np.array([[RUN.but(seed=s).error(t) for s in (0, 1)] for t in TASKS if t % 4 == 1])
+    medical = domains["medical"]
+    assert (medical.tasks, medical.pairs, medical.error.n) == (3, 3, 2)
+    assert medical.error.mean == pytest.approx(errors.mean())
+    assert medical.error.std == pytest.approx(errors.mean(axis=0).std(ddof=1))
+    assert medical.difference == pytest.approx((errors - indep).mean())
+    assert math.isnan(medical.low) and "fewer than 4" in medical.reason
+    parts = by_name(found, "part of the stream")
+    assert [(name, one.tasks) for name, one in parts.items()] == [("meta-train", 8), ("meta-test", 4), ("whole stream", 12)]
+    every = [np.array([[run.but(seed=s).error(t) for s in (0, 1)] for t in TASKS]) for run in (OURS, RUN)]
+    interval = over_tasks(*every)
+    whole = parts["whole stream"]
+    assert (whole.low, whole.high) == pytest.approx((interval.low, interval.high))
+    assert whole.low < whole.difference < whole.high
+
+
+def test_every_dimension_covers_every_task_once(tmp_path):
+    runs, groups = groups_of(tmp_path, RUN, OURS)
+    for dimension in DIMENSIONS:
+        found = by_name(slices(groups["ft_d · small"], runs), dimension)
+        found.pop("whole stream", None)
+        assert sum(one.tasks for one in found.values()) == 12
+        mean = sum(one.tasks * one.error.mean for one in found.values()) / 12
+        assert mean == pytest.approx(np.mean([OURS.error(task) for task in TASKS]))
+
+
+@pytest.mark.parametrize(
+    ("samples", "name"),
+    [(0, "< 1k"), (999, "< 1k"), (1000, "1k–10k"), (9999, "1k–10k"), (10_000, "10k–100k"), (100_000, "> 100k")],
+)
+def test_groups_by_training_samples(samples, name):
+    ((_, found),) = DIMENSIONS["training samples"]({"n_train": samples, "n_dev": 0})
+    assert found == name
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "name"),
+    [(63, 64, "< 64"), (64, 64, "64–127"), (32, 512, "128–255"), (480, 480, "256–511"), (1024, 256, "≥ 512"),
+     (None, None, "not recorded")],
+)  # fmt: skip
+def test_groups_by_resolution(height, width, name):
+    ((_, found),) = DIMENSIONS["mean resolution, px"]({"mean_height": height, "mean_width": width})
+    assert found == name
+
+
+def test_facts_that_are_not_recorded():
+    assert math.isnan(resolution({})) and math.isnan(training_samples({}))
+    assert training_samples({"n_train": None, "n_dev": None, "size": 102}) == 102
+    assert training_samples({"n_train": 80, "n_dev": 20}) == 100
+    assert DIMENSIONS["year"]({"year": None})[0][1] == DIMENSIONS["domain"]({"domain": ""})[0][1] == "not recorded"
+    assert DIMENSIONS["year"]({"year": 2019}) == [(2015, "2015–2019")]
+
+
+def test_an_undefined_error_leaves_its_task_out_and_n_says_so(tmp_path):
+    lacking = OURS.but(errors=(("task_001", None),))
+    runs, groups = groups_of(tmp_path, RUN.but(errors=(("task_005", None),)), lacking)
+    medical = by_name(slices(groups["ft_d · small"], runs), "domain")["medical"]
+    assert (medical.tasks, medical.pairs) == (2, 1)
+    assert medical.error.mean == pytest.approx(np.mean([OURS.error(5), OURS.error(9)]))
+    assert medical.difference == pytest.approx(OURS.error(9) - RUN.error(9))
+
+
+def test_without_a_reference_there_is_an_error_but_no_difference(tmp_path):
+    runs, groups = groups_of(tmp_path, RUN.but(budget="big"), OURS, OURS.but(learner="mt", events=7))
+    for one in slices(groups["ft_d · small"], runs):
+        assert math.isnan(one.difference) and "no Indep run with budget small" in one.reason
+        assert not math.isnan(one.error.mean)
+    assert {one.reason for one in slices(groups["indep · big"], runs)} == {"the reference itself"}
+    found = {label: slices(group, runs) for label, group in groups.items()}
+    assert found["mt · small"] == []
+    frame = table(found, list(groups.values()))
+    (unfinished,) = frame[frame["label"] == "mt · small"].to_dict("records")
+    assert "4 of 12 tasks trained" in unfinished["reason"] and math.isnan(unfinished["error"])
+
+
+def test_meta_train_has_the_meta_train_part_alone(tmp_path):
+    runs, groups = groups_of(tmp_path, *(run.but(protocol="meta_train") for run in (RUN, OURS)))
+    parts = by_name(slices(groups["ft_d · small"], runs), "part of the stream")
+    assert [(name, one.tasks) for name, one in parts.items()] == [("meta-train", 8), ("whole stream", 8)]
+
+
+def test_a_run_tells_the_mean_size_of_its_pictures(tmp_path):
+    tasks = toy.stream()
+    trained = run(toy.ToyLearner(), tasks, tmp_path / "run").of_kind("train")
+    for task, train in zip(tasks.tasks, trained, strict=True):
+        sizes = tasks.splits(task)["train"].images.sizes
+        assert (train["mean_height"], train["mean_width"]) == tuple(sizes.mean(axis=0).round(2))

@@ -1,0 +1,169 @@
+"""Damage is found and named; caches merge; sums are those of the matrix."""
+
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache_sums import packed_sums
+from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.errors import BadInput
+
+U = 255
+
+
+def filled(directory, models, samples, seed, holes):
+    """A cache of several tiles a row, and its matrix; outcomes depend on the ids alone, so that caches agree."""
+    random = np.random.default_rng(seed)
+    cache = EvaluationCache(directory, create=True)
+    for part in np.array_split(random.permutation(samples), 3):
+        truth = np.array([hash((model, int(k))) % 2 for model in models for k in part], np.uint8)
+        truth = truth.reshape(len(models), len(part))
+        truth[random.random(truth.shape) < holes] = U
+        sure = random.random(truth.shape).astype(np.float16)
+        names = [f"m{model}" for model in models]
+        cache.append_rows(names, [f"s{k}" for k in part], truth, sure, sample_provenance={"part": len(part)})
+    return cache
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3, 0.99]), st.integers(1, 300), st.integers(0, 20))
+def test_sums_and_packed_rows_are_those_of_the_matrix(seed, holes, samples, models):
+    with tempfile.TemporaryDirectory() as directory:
+        cache = filled(Path(directory) / "c", range(models), range(samples), seed, holes)
+        cache.append_predictions(["guessed"], ["s0"], [[1]])
+        matrix, mark = cache.matrix(), cache.mark()
+        correct, known = cache.column_sums()
+        assert (correct == (matrix == 1).sum(0)).all() and (known == (matrix != U).sum(0)).all()
+        correct, known = cache.row_sums()
+        assert (correct == (matrix == 1).sum(1)).all() and (known == (matrix != U).sum(1)).all()
+        confidence = cache.confidence().astype(float)
+        total, counted = cache.confidence_sums()
+        np.testing.assert_allclose(total, np.nansum(confidence, 0))
+        assert (counted == (~np.isnan(confidence)).sum(0)).all()
+        for row, (bits, there) in zip(matrix, cache.packed_rows(), strict=True):
+            assert (np.unpackbits(bits.view(np.uint8), count=samples) == (row == 1)).all()
+            assert bits.shape == (-(-samples // 64),)
+            known = np.ones(samples) if there is None else np.unpackbits(there.view(np.uint8), count=samples)
+            assert (known == (row != U)).all()
+        cache.append("late", ["new", "s0"], [1, 0])
+        correct, known = cache.column_sums(since=mark)
+        assert correct.tolist() == [*[0] * samples, 1] and known.sum() == 2
+        assert (cache.column_sums(upto=mark)[0][:samples] == (matrix == 1).sum(0)).all()
+        if (matrix != U).any():
+            assert (sort(cache).order == sort(cache.matrix()).order).all()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 63, 64, 1000])
+def test_packed_sums_count_every_row(rows):
+    bits = np.random.default_rng(rows).random((rows, 64 * 130)) < 0.7
+    words = np.packbits(bits, axis=1).view(np.uint64).ravel()
+    assert (packed_sums(words, [130 * i for i in range(rows)], 130) == bits.sum(0)).all()
+    assert (packed_sums(np.full(130, -1, np.int64).view(np.uint64), [0] * rows, 130) == rows).all()
+
+
+def test_a_bit_flip_is_found_by_the_tile_s_name(tmp_path):
+    cache = filled(tmp_path / "c", range(3), range(100), 0, 0.2)
+    assert cache.verify() == []
+    file = cache.cells.path
+    data = bytearray(file.read_bytes())
+    random = np.random.default_rng(0)
+    with cache.index.reading() as db:
+        tiles = db.execute("SELECT number, offset FROM tiles ORDER BY offset").fetchall()
+    for place in random.choice(len(data), 40, replace=False):
+        changed = bytearray(data)
+        changed[place] ^= 1 << int(random.integers(8))
+        file.write_bytes(changed)
+        number = max((offset, number) for number, offset in tiles if offset <= place)[1]
+        (line,) = cache.verify()
+        assert line.startswith(f"tile {number} (observed ") and "its bytes are not those that were written" in line
+    file.write_bytes(data[:-64])
+    assert f"lies beyond the {len(data) - 64} bytes" in cache.verify()[0]
+    file.unlink()
+    assert len(cache.verify()) == len(tiles)
+
+
+@pytest.mark.parametrize(
+    "change, named",
+    [
+        ("UPDATE tiles SET first = first + 1 WHERE number = 1", "tile 1 "),
+        ("UPDATE tiles SET state = 'predicted' WHERE number = 2", "tile 2 "),
+        ("UPDATE tiles SET form = 'other' WHERE number = 1", "tile 1 "),
+        ("UPDATE models SET id = 'x' WHERE number = 0", "model 'x'"),
+        ("UPDATE samples SET id = 'x' WHERE number = 99", "samples 67–99"),
+        ("DELETE FROM samples WHERE number = 99", "samples 67–99"),
+    ],
+)
+def test_a_changed_index_is_found(tmp_path, change, named):
+    cache = filled(tmp_path / "c", range(1), range(100), 0, 0.2)
+    with sqlite3.connect(cache.index.path) as db:
+        db.execute(change)
+    assert any(named in line for line in cache.verify())
+
+
+def test_a_damaged_index_is_told(tmp_path):
+    cache = filled(tmp_path / "c", range(3), range(100), 0, 0.2)
+    with sqlite3.connect(cache.index.path) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = bytearray(cache.index.path.read_bytes())
+    data[4096:] = b"\xff" * (len(data) - 4096)
+    shutil.copytree(cache.directory, tmp_path / "copy")
+    (tmp_path / "copy" / "index.sqlite").write_bytes(data)
+    assert "malformed" in EvaluationCache(tmp_path / "copy").verify()[0]
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_caches_merge_as_their_matrices_do(one, two):
+    with tempfile.TemporaryDirectory() as directory:
+        a = filled(Path(directory) / "a", range(0, 4), range(0, 60), one, 0.3)
+        b = filled(Path(directory) / "b", range(2, 6), range(30, 100), two, 0.3)
+        b.append_predictions(["m3"], ["s40", "s35"], [[1, 0]], made_by={"method": "one"})
+        cells = {}
+        for cache in (b, a):
+            rows, columns, matrix = list(cache.models()), cache.samples(), cache.matrix()
+            cells |= {(rows[i], columns[k]): matrix[i, k] for i, k in np.argwhere(matrix != U)}
+        for _ in range(2):
+            a.merge(b)
+            merged, rows, columns = a.matrix(), list(a.models()), a.samples()
+            assert {(rows[i], columns[k]): merged[i, k] for i, k in np.argwhere(merged != U)} == cells
+            assert a.verify() == [] and len(columns) == 100
+        assert a.matrix(["m3"], ["s35", "s40"], predicted=True)[0].tolist() == [
+            cells.get(("m3", "s35"), 0),
+            cells.get(("m3", "s40"), 1),
+        ]
+        assert a.predictions_of("m3") == [{"method": "one"}]
+
+
+def test_merging_refuses_what_does_not_belong(tmp_path):
+    a = EvaluationCache(tmp_path / "a", create=True, about={"dataset": "a"})
+    with pytest.raises(BadInput, match="they are not merged"):
+        a.merge(EvaluationCache(tmp_path / "b", create=True, about={"dataset": "b"}))
+    with pytest.raises(BadInput, match="into itself"):
+        a.merge(EvaluationCache(tmp_path / "a"))
+    c = EvaluationCache(tmp_path / "c", create=True, about={"dataset": "a"})
+    a.append("m", ["0"], [1], probabilities=[[0.5, 0.5]])
+    c.append("m", ["1", "0"], [1, 0])
+    with pytest.raises(BadInput, match="model 'm', sample '0': observed as 1, now said to be 0"):
+        a.merge(c)
+    empty = EvaluationCache(tmp_path / "d", create=True, about={"dataset": "a"})
+    empty.merge(a)
+    assert empty.matrix(samples=["0"]).tolist() == [[1]] and empty.probabilities("m", ["0"]).tolist() == [[0.5, 0.5]]
+
+
+def test_stats(tmp_path):
+    cache = EvaluationCache(tmp_path / "c", create=True)
+    assert np.isnan(cache.stats()["accuracy"]) and np.isnan(cache.stats()["known"])
+    cache.append_rows(["a", "b"], ["0", "1"], [[1, U], [0, 1]], sample_provenance={"split": "test"})
+    cache.append_predictions(["a"], ["0", "1", "2"], [[1, 1, 0]], made_by={"method": "x"})
+    told = cache.stats()
+    assert (told["models"], told["samples"], told["observed"], told["predicted"]) == (2, 3, 3, 2)
+    assert told["accuracy"] == 2 / 3 and told["known"] == 0.5
+    assert cache.sample_provenance() == [(slice(0, 2), {"split": "test"}), (slice(2, 3), {})]
+    assert cache.predictions_of("a") == [{"method": "x"}] and cache.predictions_of("b") == []
