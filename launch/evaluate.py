@@ -86,7 +86,7 @@ def _dispatch(command: str, paths: list[Path]) -> None:
     else:
         if _BUDGET.value is None:
             entry.fail(f"{command} needs --budget=N: how many cells are asked; the others are predicted.")
-        how = {"budget": _BUDGET.value, "method": _METHOD.value, "seed": _SEED.value, "stream": _STREAM.value}
+        how = {"budget": _BUDGET.value, "method": _METHOD.value or "recommended", "seed": _SEED.value, "stream": _STREAM.value}
         if command == "add-model":
             if not _MODEL.value:
                 entry.fail("add-model needs --model: RUN/checkpoints/EVENT-TASK, or a file of the model's outcomes.")

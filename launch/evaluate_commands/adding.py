@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
-
 from experiments.filling import open_cache
 from experiments.oracles import CheckpointOracle
 from experiments.predictors import KeptRun, cell_ids, kept_model, provenance
 from launch.evaluate_commands.terminal import flops, one_cache
 from nevis_stream.dynamic_evaluation import adding, methods
 from nevis_stream.dynamic_evaluation.adding import Addition, FileOracle
+from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
 from nevis_stream.errors import BadInput, unknown
 
 

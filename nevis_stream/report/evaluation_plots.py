@@ -51,7 +51,8 @@ def decomposition_plot(summary: Mapping[str, Any], wide: bool) -> Figure:
     axes.set_ylabel("share of samples")
     parts = summary["decomposition"]
     for number, (name, dash) in enumerate((("total", ()), ("aleatoric", (6, 2)), ("epistemic", (2, 2))), start=1):
-        line = axes.plot(parts["budgets"], parts[name], color=palette.series(number), linewidth=1.6, marker="o", markersize=4)[0]
+        colour = palette.series(number)
+        line = axes.plot(parts["budgets"], parts[name], color=colour, linewidth=1.6, marker="o", markersize=4)[0]
         if dash:
             line.set_dashes(dash)
         place = (parts["budgets"][-1], parts[name][-1])
@@ -67,7 +68,9 @@ def fit_text(summary: Mapping[str, Any]) -> str:
     decay = summary["methods"].get(name, {}).get("decay")
     if not decay:
         return ""
-    half = f"half of the rest is gone after {math.log(2) / decay['rate']:.0f} samples" if decay["rate"] > 0 else "it does not fall"
+    half = "it does not fall"
+    if decay["rate"] > 0:
+        half = f"half of what can go is gone after {math.log(2) / decay['rate']:.0f} samples"
     return f"Fit of {name}: {decay['a']:.3f} exp(−{decay['rate']:.4f} b) + {decay['plateau']:.3f}; {half}."
 
 
