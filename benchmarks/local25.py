@@ -16,15 +16,16 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from benchmarks.machine import describe
-from nevis_stream.datasets.sources import shared_directory
+from nevis_stream.analysis.beside import beside
+from nevis_stream.analysis.runs import read_runs
+from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.catalogue.published import LEARNERS
 from nevis_stream.ledger import Ledger
 
 SAMPLES = 10_000
 PHASES = ("pretrain", "train", "select", "validate", "predict")
-PUBLISHED = {"indep": "indep", "ft_prev": "ft_previous", "ft_dynamic": "ft_dynamic_knn", "mt": "mt"}
 
 
 def errors(ledger: Ledger) -> dict[str, float]:
@@ -85,23 +86,18 @@ def main() -> None:
             f"| {one} − {other} ({len(seeds)} seeds) | {differences.mean():+.4f} | {low:+.4f} to {high:+.4f} | "
             f"{int((mean < 0).sum())} / {int((mean > 0).sum())} |"
         )
-    per_task(runs, [record["task_id"] for record in some.of_kind("predict")])
+    per_task([ledger.run_dir for ledgers in runs.values() for ledger in ledgers.values()])
 
 
-def per_task(runs: dict[str, dict[str, Ledger]], tasks: list[str]) -> None:
-    """Prints every task's mean error of each learner, and beside it the paper's where the published values are present."""
-    file = shared_directory() / "reference" / "nevis_results.csv"
-    published = pd.read_csv(file).set_index("canonical_id") if file.is_file() else pd.DataFrame()
-    learners = [name for name in PUBLISHED if name in runs] + sorted(name for name in runs if name not in PUBLISHED)
-    means = {name: pd.DataFrame([errors(ledger) for ledger in runs[name].values()]).mean() for name in learners}
-    paper = [name for name in learners if name in PUBLISHED and len(published)]
-    print(f"\n| task | {' | '.join(learners)} | {' | '.join(f'paper: {name}' for name in paper)} |")
-    print("|---|" + "---:|" * (len(learners) + len(paper)))
-    for task in tasks:
-        cells = [f"{means[name][task]:.3f}" for name in learners]
-        known = task in published.index
-        cells += [f"{1 - published.loc[task, PUBLISHED[name]] / 100:.3f}" if known else "-" for name in paper]
-        print(f"| {task} | {' | '.join(cells)} |")
+def per_task(run_dirs: list[Path]) -> None:
+    """Prints every task's mean error of each learner beside the published ones, and in what its data differ from these."""
+    rows = beside(by_seed(read_runs(run_dirs)[0]))
+    heads = [own.label for own in rows[0].own] + [f"published: {learner}" for learner in LEARNERS]
+    print(f"\n| task | {' | '.join(heads)} | other data |")
+    print("|---|" + "---:|" * len(heads) + "---|")
+    for row in rows:
+        cells = [f"{own.error.mean:.3f}" for own in row.own] + [f"{row.published[learner]:.3f}" for learner in LEARNERS]
+        print(f"| {row.task_id} | {' | '.join(cells)} | {row.other_data} |")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ def microseconds_a_point(directory: Path, points: int) -> tuple[float, float]:
     scalars, begun = Scalars(directory, "trial"), (time.process_time(), time.perf_counter())
     for step in range(points):
         scalars.write(step, {"trial/train_loss": 1.0, "trial/dev_error": 0.5, "trial/learning_rate": 0.1})
-    return tuple(1e6 * (now - then) / points for now, then in zip((time.process_time(), time.perf_counter()), begun, strict=True))
+    ended = time.process_time(), time.perf_counter()
+    return tuple(1e6 * (now - then) / points for now, then in zip(ended, begun, strict=True))
 
 
 def main() -> None:
@@ -54,8 +55,8 @@ def main() -> None:
         cpu, wall = microseconds_a_point(directory, arguments.points)
     ratios = sorted(a / b for a, b in zip(times[True], times[False], strict=True))
     print(
-        f"{describe()}; pico, {len(stream.tasks)} tasks, 4 trials a task, 5 looks a trial, budget tiny, n = {arguments.repeats}; "
-        f"ledgers {'equal byte for byte' if len(ledgers) == 1 else 'NOT equal'}.\n"
+        f"{describe()}; pico, {len(stream.tasks)} tasks, 4 trials a task, 5 looks a trial, budget tiny, "
+        f"n = {arguments.repeats}; ledgers {'equal byte for byte' if len(ledgers) == 1 else 'NOT equal'}.\n"
     )
     print("| | |\n|---|---|")
     for on, words in ((True, "with"), (False, "without")):

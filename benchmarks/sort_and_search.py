@@ -21,9 +21,10 @@ from rich.progress import track
 
 from benchmarks.machine import describe, matrix_product_peak
 from nevis_stream.dynamic_evaluation import kernels, methods, metrics, search
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.full_search import full_thresholds
 from nevis_stream.dynamic_evaluation.method import matrix_oracle
-from nevis_stream.dynamic_evaluation.sort import Rank, sort
+from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.storage import write_file
 
 KNOWN_SHARE = 0.6
@@ -38,6 +39,7 @@ NAMES = (
     "single_order_floor",
     "oracle_accuracy_prefix",
 )
+ROWS_AT_ONCE = 20
 REFERENCE_PEAK = 365e9  # FLOPs a second of a float32 matrix product on two cores, to which the bars refer
 
 
@@ -166,10 +168,7 @@ def seconds(work, repeats: int = 5) -> float:
 def scale(out: Path) -> None:
     """Prints bar 4's part: full search of 1,000 × 1,000,000, one more model, and NumPy against JAX."""
     models, n = 1000, 1_000_000
-    rows = synthetic(out / f"{models}x{n}.bits", models, n)
-    total, seen = np.zeros(n), np.full(n, models)
-    for row in rows:
-        total += np.unpackbits(row.view(np.uint8))[:n]
+    cache = synthetic(out / f"{models}x{n}", models, n)
     peak = 2 * matrix_product_peak()
     share = peak / REFERENCE_PEAK
     print(f"matrix product: {peak / 1e9:.0f} GFLOP/s of two cores; scaled seconds are those times {share:.2f}; best of 5.\n")
@@ -183,12 +182,14 @@ def scale(out: Path) -> None:
         spent = seconds(work)
         print(f"| {name} | {spent:.4f} | {spent * share:.4f} | {most / 1e6:.0f} |", flush=True)
 
-    line("read the warm pages (sum of words)", lambda: np.add.reduce(rows, axis=None))
-    line("order from column sums", lambda: Rank(total, seen).order)
-    line(f"order and full search of {models:,} rows", lambda: full_thresholds(rows, Rank(total.copy(), seen.copy())))
-    rank = Rank(total, seen)
-    rank.order, rank.place  # noqa: B018
-    new = np.unpackbits(rows[0].view(np.uint8))[None, :n]
+    line("read the rows' warm pages", lambda: [right.sum() for right, _ in cache.packed_rows()])
+    line("sort by sum", lambda: sort(cache).order)
+    rank = sort(cache)
+    rank.order  # noqa: B018
+    line(f"full search of {models:,} rows", lambda: full_thresholds(cache.packed_rows(), rank))
+    line("both", lambda: full_thresholds(cache.packed_rows(), sort(cache)))
+    rank.place  # noqa: B018
+    new = cache.matrix([0])
 
     def add():
         plan = search.plan(rank, 2048)
@@ -196,8 +197,7 @@ def scale(out: Path) -> None:
 
     line("add a model, n' = 2,048, without inference", add)
     line("add its row to the rank and sort again", lambda: rank.add(new).order)
-    small = np.unpackbits(rows[:36].view(np.uint8), axis=1)[:, :44965]
-    budgets = [8 << power for power in range(12)]
+    small, budgets = cache.matrix(np.arange(36))[:, :44965], [8 << power for power in range(12)]
     line("12 budgets × 36 models × 44,965 samples, NumPy", lambda: numpy_curve(small, budgets))
     line("the same, JAX on " + jax.default_backend(), lambda: jax.block_until_ready(kernels.error_curve(small, budgets)))
 
@@ -211,24 +211,24 @@ def numpy_curve(ordered: np.ndarray, budgets: list[int]) -> list[np.ndarray]:
     for budget in budgets:
         places = np.broadcast_to(search.sampling.centres(n, budget), (len(ordered), budget))
         asked = ordered[:, places[0]]
-        cuts = search.extrapolated(places, search.thresholds(asked), n)
+        cuts = search.cuts(places, asked, n)
         kept = ((places < cuts[:, None]) != asked).sum(axis=1)
         errors.append((until[:, -1] + cuts - 2 * until[rows, cuts] - kept) / n)
     return errors
 
 
-def synthetic(path: Path, models: int, n: int) -> np.ndarray:
-    """Returns uint64[models, words], a map of packed outcomes; made once."""
-    width = -(-n // 64)
-    if not path.exists():
-        random = np.random.default_rng(0)
-        difficulty, ability = random.normal(size=n).astype(np.float32), random.normal(size=models)
-        packed = np.zeros((models, 8 * width), np.uint8)
-        for row, able in zip(packed, ability, strict=True):
-            right = random.random(n, dtype=np.float32) < 1 / (1 + np.exp(2 * (difficulty - np.float32(able))))
-            row[: -(-n // 8)] = np.packbits(right)
-        write_file(path, packed.tobytes())
-    return np.memmap(path, np.uint64, "r", shape=(models, width))
+def synthetic(path: Path, models: int, n: int) -> EvaluationCache:
+    """Returns a cache of models of different ability on samples of different difficulty; made once."""
+    cache = EvaluationCache(path, create=True)
+    random = np.random.default_rng(0)
+    difficulty, ability = random.normal(size=n).astype(np.float32), random.normal(size=models).astype(np.float32)
+    samples = np.array([f"sample/{column}" for column in range(n)])
+    for first in range(cache.shape[0], models, ROWS_AT_ONCE):
+        able = ability[first : first + ROWS_AT_ONCE, None]
+        right = np.random.default_rng(first).random((len(able), n), np.float32) < 1 / (1 + np.exp(2 * (difficulty - able)))
+        names = [f"model/{model}" for model in range(first, first + len(able))]
+        cache.append_rows(names, np.arange(n) if first else samples, right.astype(np.uint8))
+    return cache
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ MAY_IMPORT = {
         *of_nevis_stream("task", "learner", "meter", "metrics", "errors", "checkpoint", "counted", "datasets.images"),
     ),
     "nevis_stream": ("nevis_stream",),
-    "nevis_stream.analysis": of_nevis_stream("analysis", "ledger", "metrics", "meter", "errors"),
+    "nevis_stream.analysis": of_nevis_stream("analysis", "ledger", "metrics", "meter", "errors", "catalogue"),
     "nevis_stream.report": of_nevis_stream("report", "analysis", "ledger", "meter", "storage", "errors"),
     "nevis_stream.catalogue": of_nevis_stream("catalogue", "errors"),
     "nevis_stream.datasets": of_nevis_stream("datasets", "catalogue", "storage", "errors"),

@@ -154,7 +154,8 @@ def _trials(state: RunState, console: Console, room: int | None) -> Table | None
         table.add_column(name, justify="right", no_wrap=True)
     for trial in sorted(ranked[:room], key=lambda t: t.number):
         lowest = "–" if trial.dev_error is None else f"{trial.dev_error:.4f}"
-        table.add_row(str(trial.number), _step(trial, state.steps_wanted if wide else None), lowest, style="bold" if trial.dev_error == best else "")
+        step = _step(trial, state.steps_wanted if wide else None)
+        table.add_row(str(trial.number), step, lowest, style="bold" if best is not None and trial.dev_error == best else "")
     return table
 
 

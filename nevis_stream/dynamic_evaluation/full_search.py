@@ -6,12 +6,12 @@ transposition of bits), these are gathered in the rank's order, and counted as b
 adders, Harley and Seal).
 """
 
+import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.search import middle_of_best
 from nevis_stream.dynamic_evaluation.sort import Rank
 
 _ROWS = 64  # bits of a word
@@ -24,25 +24,30 @@ _SWAPS = [(32, 0x00000000FFFFFFFF), (16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF
 _EIGHTH = np.uint64(0x0101010101010101)
 
 
-def full_thresholds(rows: Sequence[np.ndarray], rank: Rank) -> np.ndarray:
+def full_thresholds(rows: Iterable[tuple[np.ndarray, np.ndarray | None]], rank: Rank) -> np.ndarray:
     """Returns each row's best threshold between samples of distinct scores, int64[m]: how many leading ones it predicts.
 
-    It is the exact optimum of these; of several the middle one.
+    It is the exact optimum of these; of several the least.
 
     Args:
-      rows: m arrays of uint64 words (or a matrix of them), little-endian, that hold n bits in the manner of `np.packbits`;
-        bits behind the n-th are ignored. They may map a file.
+      rows: as `EvaluationCache.packed_rows` yields them: uint64[⌈n / 64⌉], whose bytes are the ones as `np.packbits` packs
+        them, unknown cells 0; and the same of the known cells, or None where all are. They may map a file. Bits behind the
+        n-th are ignored.
       rank: the order of the n samples.
     """
-    places = _Places(rank)
-    cuts = np.empty(len(rows), np.int64)
-    for first in range(0, len(rows), _ROWS):
-        block = rows[first : first + _ROWS]
-        gains = 2 * places.ones(block) - places.sizes[:, None]
-        prefix = np.zeros((len(block), len(places.sizes) + 1), np.int64)
+    places, cuts, rows = _Places(rank), [], iter(rows)
+    while block := list(itertools.islice(rows, _ROWS)):
+        right, known = zip(*block, strict=True)
+        gains = 2 * places.ones(right)
+        if any(row is not None for row in known):
+            every = np.full(-(-rank.n // 64), 0xFFFFFFFFFFFFFFFF, np.uint64)
+            gains -= places.ones([every if row is None else row for row in known])
+        else:
+            gains -= places.sizes.astype(np.int32)[:, None]
+        prefix = np.zeros((len(block), len(gains) + 1), np.int32)
         np.cumsum(gains.T[: len(block)], axis=1, out=prefix[:, 1:])
-        cuts[first : first + _ROWS] = places.bounds[middle_of_best(prefix)]
-    return cuts
+        cuts.append(places.bounds[prefix.argmax(axis=1)])
+    return np.concatenate(cuts) if cuts else np.empty(0, np.int64)
 
 
 class _Places:

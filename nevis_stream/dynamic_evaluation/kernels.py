@@ -3,7 +3,6 @@
 On a CPU NumPy is faster (docs/decisions/0023); nothing here is needed there.
 """
 
-import functools
 from collections.abc import Sequence
 
 import jax
@@ -39,10 +38,14 @@ def _error_curve(ordered, positions, budgets):
     def of_one_budget(places, budget):
         asked = ordered[:, places]
         there = jnp.arange(len(places)) < budget
-        k = thresholds(asked, there)
-        after = places[jnp.maximum(k - 1, 0)] + 1
-        before = places[jnp.minimum(k, budget - 1)]
-        cuts = jnp.where(k == 0, 0, jnp.where(k == budget, n, (after + before + 1) // 2))
+
+        def extrapolated(k):
+            after = places[jnp.maximum(k - 1, 0)] + 1
+            before = places[jnp.minimum(k, budget - 1)]
+            return jnp.where(k == 0, 0, jnp.where(k == budget, n, (after + before + 1) // 2))
+
+        first, last = optima(asked, there)
+        cuts = (extrapolated(first) + extrapolated(last) + 1) // 2
         wrong = ones[:, -1] + cuts - 2 * jnp.take_along_axis(until, cuts[:, None], axis=1)[:, 0]
         kept = (((places < cuts[:, None]) != asked) & there).sum(axis=1)
         return cuts, (wrong - kept) / n
@@ -51,9 +54,8 @@ def _error_curve(ordered, positions, budgets):
     return cuts.T, errors.T.astype(jnp.float32)
 
 
-@functools.partial(jax.jit, inline=True)
-def thresholds(outcomes: jax.Array, there: jax.Array) -> jax.Array:
-    """Returns how many leading ones fit each row best, int32[m]; of several optima the middle one, as `search.thresholds`.
+def optima(outcomes: jax.Array, there: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns the first and the last best number of leading ones, int32[m] each, as `search.optima`.
 
     Args:
       outcomes: uint8[m, b] of 0, 1 and 255.
@@ -61,7 +63,5 @@ def thresholds(outcomes: jax.Array, there: jax.Array) -> jax.Array:
     """
     steps = jnp.where(there, (outcomes == 1).astype(jnp.int32) - (outcomes == 0), 0)
     prefix = jnp.pad(jnp.cumsum(steps, axis=1), ((0, 0), (1, 0)))
-    allowed = jnp.pad(there, (1, 0), constant_values=True)
-    best = (prefix == jnp.where(allowed, prefix, prefix.min()).max(axis=1, keepdims=True)) & allowed
-    middle = (best.sum(axis=1, keepdims=True) + 1) // 2
-    return (jnp.cumsum(best, axis=1) >= middle).argmax(axis=1).astype(jnp.int32)
+    prefix = jnp.where(jnp.pad(there, (1, 0), constant_values=True), prefix, -prefix.shape[1])
+    return prefix.argmax(axis=1), prefix.shape[1] - 1 - prefix[:, ::-1].argmax(axis=1)

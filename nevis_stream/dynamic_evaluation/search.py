@@ -58,30 +58,41 @@ def plan(rank: Rank, budget: int, models: int = 1, sampling_by: str = "uniform",
 
 
 def thresholds(outcomes: np.ndarray) -> np.ndarray:
-    """Returns how many leading ones fit each row best: k in 0 … b with the fewest zeros before it and ones after it.
+    """Returns how many leading ones fit each row best, the least such k in 0 … b; see `optima`."""
+    return optima(outcomes)[0]
 
-    That number of errors falls as the prefix sum of ±1 rises, so k is where the prefix sum, the empty one included, is
-    largest: the exact optimum, in O(b). Of several optima the middle one is taken, as the first would be biased towards few
-    ones. Unknown cells count for nothing.
+
+def optima(outcomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the first and the last number of leading ones with the fewest errors: zeros before it and ones after it.
+
+    The errors fall as the prefix sum of ±1 rises, so the optima are where it is largest, the empty prefix included: exact, in
+    O(b). Unknown cells count for nothing.
 
     Args:
       outcomes: uint8[..., b] in the rank's order; 255 where unknown.
 
-    Returns: int64[...].
+    Returns: int64[...] twice.
 
     Source: Sort & Search, theorem 3.1; the published listing returns k - 1 and never tries the empty prefix.
     """
     steps = (outcomes == 1).astype(np.int32) - (outcomes == 0)
     prefix = np.zeros((*outcomes.shape[:-1], outcomes.shape[-1] + 1), np.int32)
     np.cumsum(steps, axis=-1, out=prefix[..., 1:])
-    return middle_of_best(prefix)
+    return prefix.argmax(axis=-1), outcomes.shape[-1] - prefix[..., ::-1].argmax(axis=-1)
 
 
-def middle_of_best(prefix: np.ndarray) -> np.ndarray:
-    """Returns where the largest entry of the last axis stands, int64[...]; of an even number of equal ones the lower middle."""
-    best = prefix == prefix.max(axis=-1, keepdims=True)
-    middle = (best.sum(axis=-1, keepdims=True) + 1) // 2
-    return (best.cumsum(axis=-1, dtype=np.int32) >= middle).argmax(axis=-1)
+def cuts(positions: np.ndarray, outcomes: np.ndarray, n: int) -> np.ndarray:
+    """Returns the threshold among all n positions, int64[m], for outcomes at some.
+
+    Of several optima, neither the first nor the last is the likeliest: it is the middle between these.
+
+    Args:
+      positions: int64[m, b], ascending.
+      outcomes: uint8[m, b].
+      n: positions in all.
+    """
+    first, last = (extrapolated(positions, k, n) for k in optima(outcomes))
+    return (first + last + 1) // 2
 
 
 def extrapolated(positions: np.ndarray, k: np.ndarray, n: int) -> np.ndarray:
@@ -119,5 +130,5 @@ def predict(rank: Rank, plan: Plan, outcomes: np.ndarray) -> Estimates:
         hint = f"; {UNKNOWN} means unknown, and a plan's samples must all be answered" if (outcomes == UNKNOWN).any() else ""
         raise BadInput(f"outcomes are 0 or 1{hint}.")
     outcomes = outcomes.astype(np.uint8)
-    cuts = extrapolated(plan.positions, thresholds(outcomes), rank.n)
-    return Estimates.of(rank.place < cuts[:, None], plan.samples, outcomes)
+    until = cuts(plan.positions, outcomes, rank.n)
+    return Estimates.of(rank.place < until[:, None], plan.samples, outcomes)

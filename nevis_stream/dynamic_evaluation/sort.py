@@ -110,9 +110,8 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
     """Ranks samples from easy to hard.
 
     Args:
-      known: uint8[m0, n] of 0, 1 and 255; confidences of the true class, float[m0, n] with NaN, for "confidence"; or, for
-      "sum", a
-        cache: anything whose `column_sums()` gives the sums and numbers of known cells, int64[n] each.
+      known: an `EvaluationCache` (its observed cells); or uint8[m0, n] of 0, 1 and 255, or, for "confidence", float[m0, n],
+        confidences of the true class with NaN.
       by: "sum" of the outcomes, "confidence" sum, or "recursive" sum.
       depth: of "recursive" alone: 1 is the plain sum, 2 are the paper's two stages, more refine further.
       ties: int64[n], an order that decides between equal scores (a rank's old one), None: that of the columns.
@@ -124,9 +123,11 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
     """
     if by not in BY:
         raise BadInput(unknown("order", by, BY))
-    if hasattr(known, "column_sums") and by == "sum":
-        total, seen = known.column_sums()
-        return Rank(np.asarray(total, np.float64), np.asarray(seen, np.int64), ties)
+    if hasattr(known, "column_sums"):
+        if by != "recursive":
+            total, seen = known.column_sums() if by == "sum" else known.confidence_sums()
+            return Rank(total.astype(np.float64), seen.astype(np.int64), ties)
+        known = known.matrix()
     if (by == "confidence") != np.issubdtype(np.asarray(known).dtype, np.floating):
         raise BadInput(f'by="{by}" needs {"confidences (floats)" if by == "confidence" else "outcomes (uint8)"}.')
     rank = Rank(*sums(known), ties)

@@ -8,6 +8,7 @@ import jinja2
 from markupsafe import Markup
 
 from nevis_stream.report import notation
+from nevis_stream.report.glossary import TERMS, anchor
 
 
 def render(name: str, **values: Any) -> Markup:
@@ -34,6 +35,6 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.globals["notation"] = notation
+    environment.globals |= {"notation": notation, "terms": TERMS, "anchor": anchor}
     environment.globals["macros"] = environment.get_template("macros.html").module
     return environment

@@ -19,15 +19,15 @@ def test_one_program_equals_the_search_at_each_budget():
         plan = search.plan(rank, budget, len(new))
         ask = matrix_oracle(new)
         answers = ask(plan)
-        expected = search.extrapolated(plan.positions, search.thresholds(answers), rank.n)
+        expected = search.cuts(plan.positions, answers, rank.n)
         assert (np.asarray(cuts[:, column]) == expected).all()
         wrong = (search.predict(rank, plan, answers).outcomes != new).mean(axis=1)
         assert np.asarray(errors[:, column]) == pytest.approx(wrong)
 
 
-def test_thresholds_with_holes_and_padding_equal_numpy():
+def test_optima_with_holes_and_padding_equal_numpy():
     random = np.random.default_rng(0)
     rows = random.choice(np.array([0, 1, 255], np.uint8), (50, 40))
     for length in (1, 7, 40):
-        found = kernels.thresholds(jnp.asarray(rows), jnp.arange(40) < length)
-        assert (np.asarray(found) == search.thresholds(rows[:, :length])).all()
+        found = kernels.optima(jnp.asarray(rows), jnp.arange(40) < length)
+        assert (np.asarray(found) == search.optima(rows[:, :length])).all()

@@ -26,11 +26,13 @@ def test_thresholds_equal_brute_force_on_a_thousand_vectors():
 
 @settings(deadline=None)
 @given(outcomes(values=(0, 1, 255)))
-def test_thresholds_equal_brute_force_with_holes(rows):
-    for row, k in zip(rows, search.thresholds(rows), strict=True):
+def test_optima_equal_brute_force_with_holes(rows):
+    first, last = search.optima(rows)
+    for row, one, other in zip(rows, first, last, strict=True):
         least = [errors(row, cut) for cut in range(len(row) + 1)]
         best = np.flatnonzero(np.array(least) == min(least))
-        assert k == best[(len(best) - 1) // 2]  # of several the middle one
+        assert (one, other) == (best[0], best[-1])
+    assert (search.thresholds(rows) == first).all()
 
 
 def test_none_and_all_can_be_predicted():
@@ -39,12 +41,11 @@ def test_none_and_all_can_be_predicted():
 
 @settings(deadline=None)
 @given(outcomes(models=(2, 6)))
-def test_with_every_sample_asked_the_threshold_is_exact(matrix):
-    rank = sort(matrix[:1])
-    new = matrix[1:]
+def test_with_every_sample_asked_nothing_is_guessed(matrix):
+    rank, new = sort(matrix[:1]), matrix[1:]
     plan = search.plan(rank, rank.n, len(new))
-    cuts = search.extrapolated(plan.positions, search.thresholds(new[:, rank.order]), rank.n)
-    assert (cuts == search.thresholds(new[:, rank.order])).all()
+    for k in search.optima(new[:, rank.order]):
+        assert (search.extrapolated(plan.positions, k, rank.n) == k).all()
     estimate = search.predict(rank, plan, matrix_oracle(new)(plan.samples))
     assert (estimate.outcomes == new).all() and estimate.observed.all()
 
@@ -88,6 +89,13 @@ def test_the_grid_covers_the_whole_range(n, data):
     assert ((bounds[:-1] <= drawn) & (drawn < bounds[1:])).all()
     free = sampling.at_random(n, budget, 3, random)
     assert (np.diff(free, axis=1) > 0).all() and free.min() >= 0 and free.max() < n
+
+
+def test_of_several_optima_the_middle_is_taken():
+    outcomes = np.array([[1, 0, 1, 0]], np.uint8)
+    positions = sampling.centres(100, 4)[None]
+    assert [k.tolist() for k in search.optima(outcomes)] == [[1], [3]]
+    assert search.cuts(positions, outcomes, 100).tolist() == [50]
 
 
 def test_random_sampling_is_drawn_for_each_model_and_repeats_with_its_key():

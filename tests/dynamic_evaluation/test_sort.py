@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.search import thresholds
 from nevis_stream.dynamic_evaluation.sort import Rank, descending, sort
 from nevis_stream.errors import BadInput
@@ -100,12 +101,14 @@ def test_descending_is_stable(scores):
     assert descending(scores + 0.5).tolist() == expected
 
 
-def test_anything_with_column_sums_is_sorted():
-    class Cache:
-        def column_sums(self):
-            return np.array([1, 3, 2]), np.array([3, 3, 3])
-
-    assert sort(Cache()).order.tolist() == [1, 2, 0]
+@pytest.mark.parametrize("by", ["sum", "confidence", "recursive"])
+def test_a_cache_is_sorted_as_its_matrix(tmp_path, by):
+    matrix = one_order(6, 50, noise=1.0)
+    confidence = np.random.default_rng(0).random((6, 50)).astype(np.float16)
+    cache = EvaluationCache(tmp_path / "cache", create=True)
+    for model, (row, sure) in enumerate(zip(matrix, confidence, strict=True)):
+        cache.append(f"model {model}", [f"sample {column}" for column in range(50)], row, sure)
+    assert (sort(cache, by).order == sort(confidence if by == "confidence" else matrix, by).order).all()
 
 
 @pytest.mark.parametrize("known, by, said", [

@@ -16,7 +16,8 @@ class SyntheticRun:
 
     `errors` maps a task id to its error (None: undefined); tasks without one get a smooth made-up
     error. `start` tells what a task is initialised from: "random" weights, the "previous" task, or a
-    "related" earlier one, drawn by the seed. `events` cuts the run off after so many events; None writes a complete run.
+    "related" earlier one, drawn by the seed; `mistakes` adds files of the worst mistakes.
+    `events` cuts the run off after so many events; None writes a complete run.
     """
 
     learner: str = "indep"
@@ -38,6 +39,7 @@ class SyntheticRun:
     task_name: str = "task_{:03d}"
     thumbnails: bool = True
     start: str = "random"
+    mistakes: bool = False
 
     def but(self, **changes: Any) -> "SyntheticRun":
         """Returns a copy with other values."""
@@ -115,7 +117,20 @@ class SyntheticRun:
             name = self.task_id(order)
             if "/" not in name:
                 _strip(order).save(path / "thumbnails" / f"{name}.png")
+                if self.mistakes:
+                    _strip(1000 + order).save(path / "thumbnails" / f"{name}-mistakes.png")
+                    (path / "thumbnails" / f"{name}-mistakes.json").write_text(json.dumps(self.worst(order)))
         return path
+
+    def worst(self, order: int) -> dict[str, Any]:
+        """Returns what a file of mistakes says of a task."""
+        told = [
+            {"sample_id": f"data/all/{i}", "true": i % 10, "predicted": (i + 3) % 10}
+            | {"confidence": i / 100, "predicted_confidence": 0.9 - i / 100}
+            for i in range(12)
+        ]
+        facts = {"task_id": self.task_id(order), "split": "test", "kind": "single_label", "predictor_id": "f" * 16}
+        return facts | {"n": 50 + order, "wrong": 20, "mistakes": told}
 
     def _header(self) -> dict[str, Any]:
         names = ("learner", "budget", "stream", "protocol", "seed", "config_hash")

@@ -49,3 +49,12 @@ def test_alone_they_make_a_page_without_a_plane(paths, tmp_path):
     assert "plane-1" not in page.source
     assert "No figure: no method has a defined E and a train cost above zero" in page.text
     assert not re.search(r"\b(nan|NaN|inf|None)\b", page.text)
+
+
+def test_own_errors_stand_beside_the_published_ones(beside):
+    head, *rows = beside.tables["beside-1"]
+    assert len(rows) == 104
+    assert [text.split()[0] for text, _ in head[2:8]] == ["ft_d", "indep", "indep", "ft_prev", "ft_dynamic", "mt"]
+    values = dict(zip([row[1][0] for row in rows], [float(row[4][1]) for row in rows], strict=True))
+    assert (values["trancos"], values["mnist"]) == (0.8765, 0.0059)
+    assert "Published, full-size network and budget" in beside.text

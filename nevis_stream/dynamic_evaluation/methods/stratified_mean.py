@@ -6,7 +6,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import intervals, sampling
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, Estimates, check_budget, generator
-from nevis_stream.dynamic_evaluation.search import extrapolated, thresholds
+from nevis_stream.dynamic_evaluation.search import cuts
 from nevis_stream.dynamic_evaluation.sort import Rank, sort
 
 MODELS_FOR_DESIGN = 64
@@ -41,9 +41,9 @@ class Stratified:
         samples = self.rank.order[positions]
         answers = ask(samples)
         mean = answers @ np.diff(sampling.strata(n, budget)) / n
-        cuts = extrapolated(positions, thresholds(answers), n)
         seen = intervals.effective(budget, n, self._variance_ratio(budget))
-        return Estimates.of(self.rank.place < cuts[:, None], samples, answers, mean, intervals.wilson(mean, seen))
+        right = self.rank.place < cuts(positions, answers, n)[:, None]
+        return Estimates.of(right, samples, answers, mean, intervals.wilson(mean, seen))
 
     def _variance_ratio(self, budget: int) -> float:
         """Variance of the stratified mean over that of the mean of simple random samples, summed over known models.

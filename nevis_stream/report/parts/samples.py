@@ -1,27 +1,70 @@
-"""Sample images of every task."""
+"""Sample images of every task, and what learners got most wrong."""
+
+from dataclasses import dataclass
 
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from nevis_stream.analysis.runs import Run
+from nevis_stream.report.error_table import ErrorRow
+from nevis_stream.report.mistakes import Mistakes, read_mistakes
 from nevis_stream.report.run_files import thumbnail
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
-TITLE = "Sample images"
+TITLE = "Sample images and worst mistakes"
+# More would make a page of 106 tasks larger than 10 MB.
+_MANY = 30  # tasks
+_FEW_METHODS, _FEW_IMAGES = 2, 12  # up to so many tasks
+_MANY_METHODS, _MANY_IMAGES = 1, 6  # beyond
+
+
+@dataclass(frozen=True)
+class TaskImages:
+    """One task's pictures: training images (a `data:` address or None) and the shown methods' mistakes, by label."""
+
+    task: ErrorRow
+    training: str | None
+    mistakes: list[tuple[str, Mistakes]]
 
 
 def html(section: Section) -> Markup:
-    """Returns one row of training images a task."""
-    thumbnails = [(row, thumbnail(row.task_id, section.runs)) for row in section.tasks]
-    return render("parts/samples.html", thumbnails=thumbnails)
+    """Returns a row of training images a task, and a row of mistakes for each of the best one or two methods."""
+    methods, most = (_FEW_METHODS, _FEW_IMAGES) if len(section.tasks) <= _MANY else (_MANY_METHODS, _MANY_IMAGES)
+    shown = section.once(_with_mistakes)[:methods]
+    images = []
+    for task in section.tasks:
+        found = [(label, read_mistakes(run, task.task_id, most)) for label, run in shown]
+        known = [(label, mistakes) for label, mistakes in found if mistakes]
+        images.append(TaskImages(task, thumbnail(task.task_id, section.runs), known))
+    told = [(label, run.header["seed"]) for label, run in shown]
+    more = len(section.once(_with_mistakes)) > len(shown)
+    return render("parts/samples.html", images=images, shown=told, most=most, more=more)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns none."""
-    return {}
+    """Returns `mistakes`: the worst mistakes of every run that kept them."""
+    rows = []
+    for run in section.runs:
+        head = {name: run.header[name] for name in ("learner", "budget", "seed")} | {"run": run.name}
+        for task in section.tasks:
+            mistakes = read_mistakes(run, task.task_id, most=0)
+            for rank, told in enumerate(mistakes.all if mistakes else (), start=1):
+                rows.append(head | {"task_id": task.task_id, "rank": rank} | told)
+    return {"mistakes": pd.DataFrame(rows)}
 
 
 def figures(section: Section) -> dict[str, Figure]:
     """Returns none: images are in the run directories."""
     return {}
+
+
+def _with_mistakes(section: Section) -> list[tuple[str, Run]]:
+    """(label, first run with mistakes) of the methods with the lowest E, those without a point last."""
+    ranked = sorted(section.methods, key=lambda method: (method.error.n == 0, method.error.mean))
+    found = []
+    for method in ranked:
+        run = next((run for run in method.group.runs if any((run.path / "thumbnails").glob("*-mistakes.json"))), None)
+        found += [(method.group.label, run)] if run else []
+    return found

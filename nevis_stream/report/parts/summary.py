@@ -1,19 +1,22 @@
-"""What is compared, and what is left out of the comparison."""
+"""What was found, in plain words, and what is left out of it."""
 
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from nevis_stream.report.section import Section
+from nevis_stream.report.summary_words import sentences
 from nevis_stream.report.templates import render
 
 TITLE = "Summary"
 
 
 def html(section: Section) -> Markup:
-    """Returns the facts of the stream, and the statement about unfinished runs."""
+    """Returns the sentences, the statements about published and unfinished runs, and the facts of the stream."""
     published = [run for run in section.runs if run.published]
-    return render("parts/summary.html", section=section, published=published)
+    own = [method for method in section.methods if not method.group.runs[0].published]
+    told = sentences(own or section.methods, section.header["tasks"], section.judged)
+    return render("parts/summary.html", section=section, sentences=told, published=published)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:

@@ -1,0 +1,88 @@
+"""A run's worst mistakes on a task, as its directory has them (docs/run-directory.md). What can't be read is not shown."""
+
+import base64
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from nevis_stream.analysis.runs import Run
+
+_PITCH, _GAP = 50, 2  # pixels from image to image in a row, of which 2 are between them (nevis_stream/thumbnails.py)
+_COLOURS = 64  # of a picture in the page: half the bytes, and no difference that a person minds in images this small
+_LARGEST = 512 * 1024  # bytes
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """The worst mistakes on one split.
+
+    Attributes:
+      picture: the first of them side by side as a `data:` address; empty where there is none.
+      shown: how many the picture has.
+      all: one dict a mistake: sample_id, true, predicted, confidence, predicted_confidence, and what else is known.
+      wrong, n: samples that were answered wrongly, and samples asked.
+      split: the split.
+    """
+
+    picture: str
+    shown: int
+    all: tuple[dict[str, Any], ...]
+    wrong: int
+    n: int
+    split: str
+
+    @property
+    def captions(self) -> list[str]:
+        """One text a shown mistake: what is true → what was predicted (with which probability)."""
+        return [_caption(mistake) for mistake in self.all[: self.shown]]
+
+
+def read_mistakes(run: Run, task_id: str, most: int) -> Mistakes | None:
+    """Returns a run's worst mistakes on a task, or None where it has not kept any that can be read.
+
+    Args:
+      run: the run.
+      task_id: the task.
+      most: how many images the picture may have; the facts are those of all.
+    """
+    if not task_id or set(task_id) & set("/\\\0"):
+        return None
+    path = run.path / "thumbnails" / f"{task_id}-mistakes.json"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        told = tuple(dict(mistake) for mistake in record["mistakes"])
+        for mistake in told:
+            _caption(mistake)
+        facts = int(record["wrong"]), int(record["n"]), str(record["split"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    shown = min(most, len(told))
+    picture = _picture(path.with_suffix(".png"), shown) if shown else ""
+    return Mistakes(picture, shown, told, *facts)
+
+
+def _picture(path: Path, count: int) -> str:
+    """The first images of a row as a `data:` address; empty where the file is not such a row."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            return ""
+        with Image.open(path, formats=["PNG"]) as row, io.BytesIO() as buffer:
+            first = row.convert("RGB").crop((0, 0, min(row.width, _PITCH * count - _GAP), row.height))
+            first.quantize(_COLOURS).save(buffer, "PNG", optimize=True)
+            return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    except (OSError, ValueError):
+        return ""
+
+
+def _caption(mistake: dict[str, Any]) -> str:
+    confidence = f"({float(mistake['predicted_confidence']):.2f})"
+    if "label" in mistake:
+        name = mistake.get("label_name", f"label {mistake['label']}")
+        true, predicted = ("present" if mistake[key] else "absent" for key in ("true", "predicted"))
+        return f"{name}: {true} → {predicted} {confidence}"
+    true, predicted = (mistake.get(f"{key}_name", mistake[key]) for key in ("true", "predicted"))
+    return f"{true} → {predicted} {confidence}"
