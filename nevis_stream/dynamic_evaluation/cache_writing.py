@@ -32,17 +32,28 @@ def checked(models: Sequence[str], samples: Sequence[str] | np.ndarray, given: M
             raise BadInput(f"{plane}: has shape {values.shape}; {expected[0]} models on {expected[1]} samples are expected.")
         if values.dtype.kind not in "biuf":
             raise BadInput(f"{plane}: has type {values.dtype}, not numbers.")
-        with np.errstate(invalid="ignore"):
-            if plane == CORRECT:
-                missing = np.isnan(values) if values.dtype.kind == "f" else values == UNKNOWN
-                good, valid = missing | (values == UNKNOWN) | (values == 0) | (values == 1), "0, 1, or 255 for unknown"
-            else:
-                good, valid = np.isnan(values) | ((values >= 0) & (values <= 1)), "from 0 to 1, or NaN for unknown"
+        if plane == CORRECT:
+            kept, good = _outcomes(values)
+            valid = "0, 1, or 255 for unknown"
+        else:
+            kept, valid = values.astype("<f2"), "from 0 to 1, or NaN for unknown"
+            good = np.isnan(values) | ((values >= 0) & (values <= 1))
         if not good.all():
             i, k, *_ = np.argwhere(~good)[0]
             raise BadInput(f"{plane} of model {models[i]!r}, sample {samples[k]!r}: {values[~good][0]} is not {valid}.")
-        planes[plane] = np.where(missing, UNKNOWN, values).astype(np.uint8) if plane == CORRECT else values.astype("<f2")
+        planes[plane] = kept
     return planes
+
+
+def _outcomes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns outcomes as uint8 of 0, 1 and 255, and which of them they could be."""
+    if values.dtype == bool:
+        return values.view(np.uint8), np.True_
+    if values.dtype != np.uint8:
+        missing = np.isnan(values)
+        good = missing | (values == 0) | (values == 1) | (values == UNKNOWN)
+        return np.where(missing | ~good, UNKNOWN, values).astype(np.uint8), good
+    return values, (values <= 1) | (values == UNKNOWN)
 
 
 def write(
@@ -65,7 +76,7 @@ def write(
       planes: as `checked` returns them.
       made_by: what is said of predictions.
     """
-    order = np.argsort(columns, kind="stable")
+    order = slice(None) if (np.diff(columns) > 0).all() else np.argsort(columns, kind="stable")
     ascending, view, new = columns[order], cells.view(cache_records.end(db)), []
     if PROBABILITIES in planes:
         _check_classes(db, planes[PROBABILITIES].shape[2])
@@ -83,8 +94,9 @@ def write(
                         f"({len(wrong)} such cells). Nothing was written; another model needs another id."
                     )
                 wanted = wanted & (old == UNKNOWN)
-            if wanted.any():
-                new.append((model, *cache_tiles.encode(row, state, plane, ascending[wanted], values[wanted])))
+            here, values = (ascending, values) if wanted.all() else (ascending[wanted], values[wanted])
+            if len(here):
+                new.append((model, *cache_tiles.encode(row, state, plane, here, values)))
     enter(db, cells, new, made_by)
 
 

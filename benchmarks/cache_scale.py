@@ -1,0 +1,194 @@
+"""The evaluation cache at scale: sorting, searching, adding, writing, and writers that are killed.
+
+  python -m benchmarks.cache_scale --out=runs/cache_scale [--models=1000,10000] [--only=scale|kills]
+
+Caches are made below --out, 1.3 GB for 10,000 models × 1,000,000 samples, and deleted at the end. Anonymous memory is that of
+a process that does nothing else, its modules included; "before" is what these and the opened cache take.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+SAMPLES = 1_000_000
+PAPER = 31_250 * 1.7e6  # cells
+REFERENCE_PEAK = 365e9  # FLOPs a second of a float32 matrix product on two cores, to which the bars refer
+REPEATS = 5
+
+
+def main() -> None:
+    """Runs what is asked for and prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--models", default="1000,10000")
+    parser.add_argument("--only", choices=("scale", "kills"))
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)  # in a process of its own
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measure(options.measure)))
+        return
+    if options.only != "kills":
+        for models in map(int, options.models.split(",")):
+            scale(options.out / f"{models}", models)
+    if options.only != "scale":
+        kills(options.out)
+
+
+def scale(directory: Path, models: int) -> None:
+    """Prints what one synthetic cache costs."""
+    from benchmarks.machine import describe, matrix_product_peak
+
+    spent, ids = filled(directory, models)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.cache_scale", f"--out={directory}", f"--measure={directory}"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout.splitlines()[-1])
+    peak = 2 * matrix_product_peak()
+    share = peak / REFERENCE_PEAK
+    print(f"{describe()}\n")
+    print(f"{models:,} models × {SAMPLES:,} samples, {found['bytes'] / 1e6:.0f} MB of cells. CPU seconds, best of")
+    print(f"{REPEATS}; matrix product {peak / 1e9:.0f} GFLOP/s of two cores, scaled seconds are those times {share:.2f}.\n")
+    print("| work | CPU s | scaled | anonymous MB at most (before) |\n|---|---:|---:|---:|")
+    for name, (seconds, most, before) in found["lines"].items():
+        print(f"| {name} | {seconds:.4f} | {seconds * share:.4f} | {most:.0f} ({before:.0f}) |")
+    sums = found["lines"]["column sums, every row read"][0]
+    order = found["lines"]["column sums and order"][0] - sums
+    total = (sums * PAPER / (models * SAMPLES) + order * 1.7) * share
+    rate = models * SAMPLES / spent / 1e6
+    print(f"\nFilled at {rate:.0f} million cells a CPU second ({spent:.1f} s, n = 1), ids of samples in {ids:.1f} s.")
+    print(f"Extrapolated to 31,250 × 1.7 million, {PAPER / 8e9:.1f} GB: {total:.1f} s scaled to sort.\n", flush=True)
+    shutil.rmtree(directory)
+
+
+def filled(directory: Path, models: int) -> tuple[float, float]:
+    """Makes a cache whose samples differ in difficulty; returns CPU seconds of appending rows, and of adding samples."""
+    from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+
+    shutil.rmtree(directory, ignore_errors=True)
+    cache, random = EvaluationCache(directory, create=True, about={"synthetic": True}), np.random.default_rng(0)
+    begun = time.process_time()
+    cache.append("m0", [f"synthetic/test/{k}" for k in range(SAMPLES)], np.ones(SAMPLES, np.uint8))
+    ids, spent = time.process_time() - begun, 0.0
+    easy, columns = np.clip(random.normal(128, 60, SAMPLES), 1, 255).astype(np.uint8), np.arange(SAMPLES)
+    for low in range(1, models, 50):
+        names = [f"m{i}" for i in range(low, min(low + 50, models))]
+        rows = random.integers(0, 256, (len(names), SAMPLES), np.uint8) < easy
+        begun = time.process_time()
+        cache.append_rows(names, columns, rows)
+        spent += time.process_time() - begun
+    return spent, ids
+
+
+def measure(directory: Path) -> dict:
+    """Returns CPU seconds and anonymous MB of each work on a cache, in a process that has done nothing else."""
+    from nevis_stream.dynamic_evaluation import search
+    from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+    from nevis_stream.dynamic_evaluation.full_search import full_thresholds
+    from nevis_stream.dynamic_evaluation.sort import sort
+
+    cache, lines = EvaluationCache(directory), {}
+    models, random = cache.shape[0], np.random.default_rng(0)
+    words = cache.cells.path.stat().st_size // 8
+
+    def line(name, work, repeats=REPEATS):
+        before = anonymous()
+        most = at_most(work)
+        best = np.inf
+        for _ in range(repeats):
+            begun = time.process_time()
+            work()
+            best = min(best, time.process_time() - begun)
+        lines[name] = best, most, before
+
+    line("read the warm pages (sum of words)", lambda: np.memmap(cache.cells.path, np.uint64, "r", shape=(words,)).sum())
+    line("column sums, every row read", cache.column_sums)
+    line("column sums and order", lambda: sort(cache).order)
+    rank = sort(cache)
+    rank.order, rank.place  # noqa: B018
+    if models <= 1000:
+        full = "exact full search of all rows, read from the cache"
+        line(full, lambda: full_thresholds([row for row, _ in cache.packed_rows()], rank), 3)
+    mark, (total, seen) = cache.mark(), cache.column_sums()
+    new = iter(range(1000))
+
+    def add(samples, known):
+        cache.append(f"new{next(new)}", samples, random.integers(0, 2, known))
+
+    some = np.sort(random.choice(SAMPLES, 2048, replace=False))
+    ids = [f"synthetic/test/{k}" for k in some]
+    line("append a model, 2,048 cells by id", lambda: add(ids, 2048))
+
+    def evaluate():
+        plan = search.plan(rank, 2048)
+        samples = plan.samples[0]
+        outcomes = random.integers(0, 2, 2048)
+        cache.append(f"new{next(new)}", samples, outcomes)
+        search.predict(rank, plan, outcomes[None].astype(np.uint8))
+
+    line("plan, append and predict a model, n' = 2,048", evaluate)
+    line("append a model, all cells by column", lambda: add(np.arange(SAMPLES), SAMPLES))
+
+    def updated():
+        more, known = cache.column_sums(since=mark)
+        return total + more, seen + known
+
+    line("column sums brought up to date by 18 rows", updated)
+    if models <= 1000:
+        line("2,048 columns of all models", lambda: cache.matrix(samples=some), 1)
+        line("verify", lambda: check(cache), 1)
+    return {"lines": lines, "bytes": 8 * words}
+
+
+def check(cache) -> None:
+    """Fails on damage."""
+    assert not cache.verify()
+
+
+def anonymous() -> float:
+    """Returns MB of anonymous memory of this process now."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["RssAnon"].split()[0]) / 1000
+
+
+def at_most(work) -> float:
+    """Returns MB of anonymous memory at most while the work is done, seen every half millisecond."""
+    most, done = [anonymous()], threading.Event()
+
+    def look():
+        while not done.wait(0.0005):
+            most[0] = max(most[0], anonymous())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    kept = work()  # noqa: F841  what it returns counts, too
+    done.set()
+    thread.join()
+    return max(most[0], anonymous())
+
+
+def kills(out: Path) -> None:
+    """Prints what became of 2,000 rows by ten writers that are killed."""
+    from tests.dynamic_evaluation.test_cache_kill import check, fill
+
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out) as directory:
+        begun, wanted = time.monotonic(), 100
+        cache, said = fill(Path(directory), writers=10, rows=2000, kills=wanted, pause=0.4)
+        seconds = time.monotonic() - begun
+        check(cache, said)
+        rows, told = cache.shape[0], sum(map(len, said))
+        print(f"Ten writers, {wanted} killed with -9 one after the other and all ten at the end, {seconds:.0f} s: {told} rows")
+        print(f"acknowledged, {rows} in the cache, each as it was written; `verify` finds nothing.")
+
+
+if __name__ == "__main__":
+    main()
