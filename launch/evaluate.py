@@ -17,6 +17,7 @@ A new model is run on `--budget` samples, its other outcomes are predicted; the 
 checkpoints is run on the accelerator, exactly those samples, and charged. `launch.report runs/* caches/*` shows it all.
 """
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -37,7 +38,7 @@ _TRIAL = flags.DEFINE_integer("trial", None, "Which trial of the checkpoint; def
 _NAME = flags.DEFINE_string("name", None, "Which model of the file; default: the only one (add-model).")
 _SAMPLES = flags.DEFINE_string("samples", None, "A file of known models × new samples (add-samples).")
 _BUDGET = flags.DEFINE_integer("budget", None, "Samples asked of a new model, or models asked on a new sample.", lower_bound=1)
-_METHOD = flags.DEFINE_string("method", None, "How cells are chosen and predicted; see below. Default: recommended.")
+_METHOD = flags.DEFINE_string("method", None, "How cells are chosen and predicted (listed above). Default: recommended.")
 _METHODS = flags.DEFINE_list("methods", [], "Methods to compare (metrics, study); default: the main ones.")
 _BUDGETS = flags.DEFINE_list("budgets", ["16", "64", "256"], "Samples asked of each new model (metrics, study).")
 _KNOWN = flags.DEFINE_float("known", 0.6, "Share of the models that are known (metrics, study).", 0.0, 1.0)
@@ -115,8 +116,8 @@ def _teach() -> str:
     """The part of --help that changes with the package: the methods."""
     from nevis_stream.dynamic_evaluation import methods
 
-    lines = "\n".join(f"  {name}: {methods.summary(name)}" for name in methods.registry())
-    return f"\nMethods:\n{lines}\n"
+    told = {name: importlib.import_module(f"{methods.__name__}.{name}").__doc__.splitlines()[0] for name in methods.registry()}
+    return "\nMethods:\n" + "\n".join(f"  {name}: {line}" for name, line in told.items()) + "\n"
 
 
 if __name__ == "__main__":

@@ -49,13 +49,14 @@ def complete_part(cache: EvaluationCache) -> tuple[np.ndarray, list[str], np.nda
     return matrix[np.ix_(rows, columns)], [names[row] for row in rows], columns
 
 
-def write(cache: EvaluationCache, study: pd.DataFrame, known: float) -> dict[str, Any]:
+def write(cache: EvaluationCache, study: pd.DataFrame, known: float, by_run: bool = False) -> dict[str, Any]:
     """Writes and returns the summary of a cache.
 
     Args:
       cache: the cache.
       study: rows of methods tried on its complete part, with columns method, budget, seed and `MEASURES`.
       known: share of the models that were known in it.
+      by_run: whether a run's models were known or new as a whole.
     """
     outcomes, models, _ = complete_part(cache)
     summary = {
@@ -65,8 +66,9 @@ def write(cache: EvaluationCache, study: pd.DataFrame, known: float) -> dict[str
         "samples": outcomes.shape[1],
         "mean_accuracy": float(outcomes.mean()),
         "known": known,
+        "by_run": by_run,
         "seeds": int(study["seed"].nunique()),
-        "methods": {method: _curve(rows) for method, rows in study.groupby("method", sort=False)},
+        "methods": {method: curve(rows) for method, rows in study.groupby("method", sort=False)},
         "decomposition": _decomposition(outcomes, known, sorted(study["budget"].unique()), sorted(study["seed"].unique())),
         "correlation": _mean_correlation(outcomes),
         "additions": [asdict(addition) | audit(cache, addition) for addition in read_additions(cache.directory)],
@@ -121,17 +123,17 @@ def _averaged(plane: np.ndarray) -> np.ndarray:
     return plane
 
 
-def _curve(rows: pd.DataFrame) -> dict[str, Any]:
-    """A method's measures by budget: mean and sample standard deviation over seeds, and the decay of its MAE."""
+def curve(rows: pd.DataFrame) -> dict[str, Any]:
+    """Returns a method's measures by budget: mean and sample standard deviation over seeds, and the decay of its MAE."""
     by_budget = rows.groupby("budget")[list(MEASURES)]
     means, stds = by_budget.mean(), by_budget.std()
-    curve: dict[str, Any] = {"budgets": [int(budget) for budget in means.index]}
+    found: dict[str, Any] = {"budgets": [int(budget) for budget in means.index]}
     for measure in MEASURES:
-        curve[measure] = [_number(value) for value in means[measure]]
-        curve[f"{measure}_std"] = [_number(value) for value in stds[measure]]
+        found[measure] = [_number(value) for value in means[measure]]
+        found[f"{measure}_std"] = [_number(value) for value in stds[measure]]
     fitted = means["mae"].notna().all() and len(means) >= 3
-    curve["decay"] = asdict(metrics.fit_decay(means.index.to_numpy(), means["mae"].to_numpy())) if fitted else None
-    return curve
+    found["decay"] = asdict(metrics.fit_decay(means.index.to_numpy(), means["mae"].to_numpy())) if fitted else None
+    return found
 
 
 def _decomposition(outcomes: np.ndarray, known: float, budgets: Sequence[int], seeds: Sequence[int]) -> dict[str, Any]:

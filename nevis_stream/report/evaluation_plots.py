@@ -9,7 +9,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from nevis_stream.report import palette, svg
-from nevis_stream.report.styles import Style
+from nevis_stream.report.styles import DASHES, MARKERS, Style
+
+
+def styles_of(methods: Sequence[str]) -> dict[str, Style]:
+    """Returns a style for every method, by name, in their order."""
+    looks = [Style(i % palette.SERIES + 1, MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)]) for i in range(len(methods))]
+    return dict(zip(methods, looks, strict=True))
 
 
 def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: bool, legend: bool = False) -> Figure:
