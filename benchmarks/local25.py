@@ -92,6 +92,8 @@ def main() -> None:
 def per_task(run_dirs: list[Path]) -> None:
     """Prints every task's mean error of each learner beside the published ones, and in what its data differ from these."""
     rows = beside(by_seed(read_runs(run_dirs)[0]))
+    if not rows:
+        return
     heads = [own.label for own in rows[0].own] + [f"published: {learner}" for learner in LEARNERS]
     print(f"\n| task | {' | '.join(heads)} | other data |")
     print("|---|" + "---:|" * len(heads) + "---|")

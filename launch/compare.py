@@ -143,7 +143,7 @@ def _print(found, left_out, points) -> None:
 
 def _reach_statement(ratio, engineering) -> str:
     if math.isnan(ratio.value):
-        return "FLOPs to reach an error: not known, as a side has no finished run."
+        return "FLOPs to reach an error: not known: one side has no finished run or no known cost."
     needs = "; ".join(f"{name} {reach.how} {engineering(reach.flops)}" for name, reach in (("A", ratio.a), ("B", ratio.b)))
     value = f"{ratio.bound or '='} {ratio.value:.3g}"
     return f"FLOPs to reach E = {ratio.error:.4f}, the lowest that both reach: A / B {value} ({needs}; not extrapolated)."
@@ -168,7 +168,7 @@ def _table(found):
         colour = {-1: "green", 1: "red"}.get(interval.side)
         limits = span(interval) if interval.low == interval.low else "–"
         last = row is rows[-1]
-        name, n = ("all tasks" if last else row["task_id"]), ("" if last else str(row["n"]))
+        name, n = ("all tasks" if last else row["task_id"]), ("" if last else str(row["n"] or "–"))
         shown.add_row(name, n, *cells, difference, limits, style=colour)
         if row is rows[-2]:
             shown.add_section()

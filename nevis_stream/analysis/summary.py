@@ -1,8 +1,9 @@
 """Methods compared: points and regret over seeds, and the Pareto front of the methods."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from nevis_stream.analysis.matched import compute_regret
 from nevis_stream.analysis.pareto import pareto_front
 from nevis_stream.analysis.points import Point, point
 from nevis_stream.analysis.regret import reference_of, regret
@@ -72,19 +73,26 @@ def method_points(groups: Sequence[SeedGroup]) -> list[MethodPoint]:
     ]
 
 
-def method_regret(group: SeedGroup, runs: Sequence[Run], judged_only: bool) -> MethodRegret:
+Find = Callable[[Run, Sequence[Run]], tuple[Run | None, str]]
+"""Finds a run's reference among others: the run or None, and a remark."""
+
+
+def method_regret(
+    group: SeedGroup, runs: Sequence[Run], judged_only: bool, find: Find = reference_of
+) -> MethodRegret:
     """Returns the mean regret of a group, each run against the Indep run of its budget and seed.
 
     Args:
       group: the method's runs.
       runs: where references are looked for.
       judged_only: over the judged tasks, else over the whole stream.
+      find: another choice of the reference.
 
     Source: NEVIS'22, section 3 (regret curve).
     """
     curves, reasons = [], []
     for run in group.runs:
-        reference, reason = reference_of(run, runs)
+        reference, reason = find(run, runs)
         if reference is not None:
             curve = regret(run.ledger, reference.ledger, judged_only)
             reason = "; ".join(filter(None, (reason, curve.reason)))
@@ -98,6 +106,24 @@ def method_regret(group: SeedGroup, runs: Sequence[Run], judged_only: bool) -> M
     spreads = tuple(_spread_of_all(values) for values in by_task)
     first = curves[0]
     return MethodRegret(group, first.task_ids, first.orders, spreads, len(curves), tuple(reasons))
+
+
+def method_compute_regret(group: SeedGroup, runs: Sequence[Run]) -> MethodRegret:
+    """Returns the mean regret in FLOPs (training, all trials) over the whole stream, as `method_regret`."""
+    curves, reasons = [], []
+    for run in group.runs:
+        reference, reason = reference_of(run, runs)
+        if reference is not None:
+            curve = compute_regret(run, reference)
+            reason = curve.reason
+            if curve.paper:
+                curves.append(curve)
+        if reason:
+            reasons.append(f"{run.name}: {reason}")
+    if not curves:
+        return MethodRegret(group, (), (), (), 0, tuple(reasons))
+    spreads = tuple(spread(values) for values in zip(*(curve.paper for curve in curves), strict=True))
+    return MethodRegret(group, curves[0].task_ids, curves[0].orders, spreads, len(curves), tuple(reasons))
 
 
 _TOTALS = ("paper_total", "full_total")

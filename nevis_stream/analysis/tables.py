@@ -8,10 +8,11 @@ import pandas as pd
 
 from nevis_stream.analysis.curves import learning_curves
 from nevis_stream.analysis.judged import JUDGED
+from nevis_stream.analysis.matched import compute_regret
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.regret import reference_of, regret
 from nevis_stream.analysis.runs import Run
-from nevis_stream.analysis.summary import MethodPoint
+from nevis_stream.analysis.summary import Find, MethodPoint
 
 _RUN = ("learner", "budget", "seed")
 _TASK = ("order", "task_id", "dataset_id", "year", "domain", "task_kind", "meta_split")
@@ -51,7 +52,7 @@ def points(methods: Sequence[MethodPoint]) -> pd.DataFrame:
     return frame.astype({f"{name}_std": float for name in _SPREADS} | {"error": float})
 
 
-def regrets(runs: Sequence[Run]) -> pd.DataFrame:
+def regrets(runs: Sequence[Run], find: Find = reference_of) -> pd.DataFrame:
     """Returns every run's regret curve: one row a task and part ("judged" tasks, "whole" stream).
 
     Columns: the run's, `reference` (the Indep run's name), part, position (from 1), order, task_id,
@@ -60,7 +61,7 @@ def regrets(runs: Sequence[Run]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for run in runs:
         head = {name: run.header[name] for name in _RUN} | {"run": run.name}
-        reference, why = reference_of(run, runs)
+        reference, why = find(run, runs)
         head["reference"] = reference.name if reference else ""
         for part in ("judged", "whole"):
             curve = regret(run.ledger, reference.ledger, part == "judged") if reference else None
@@ -75,6 +76,30 @@ def regrets(runs: Sequence[Run]) -> pd.DataFrame:
                 rows.append(head | row)
     columns = [*_RUN, "run", "reference", "part", "position", "order", "task_id"]
     frame = pd.DataFrame(rows, columns=[*columns, "difference", "regret", "reason"])
+    return frame.astype({"position": "Int64", "order": "Int64"})
+
+
+def compute_regrets(runs: Sequence[Run]) -> pd.DataFrame:
+    """Returns every run's regret in FLOPs, one row a task of the whole stream, as `regrets`.
+
+    Columns: the run's, reference, position, order, task_id, flops (cumulative, training of all trials, minus the
+    reference's), full_flops (of all phases) as exact integers, and reason.
+    """
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        head = {name: run.header[name] for name in _RUN} | {"run": run.name}
+        reference, why = reference_of(run, runs)
+        head["reference"] = reference.name if reference else ""
+        curve = compute_regret(run, reference) if reference else None
+        if curve is None or not curve.paper:
+            rows.append(head | {"reason": curve.reason if curve else why})
+            continue
+        facts = zip(curve.orders, curve.task_ids, curve.paper, curve.full, strict=True)
+        for position, values in enumerate(facts, start=1):
+            row = dict(zip(("order", "task_id", "flops", "full_flops"), values, strict=True))
+            rows.append(head | {"position": position} | row | {"reason": why})
+    columns = [*_RUN, "run", "reference", "position", "order", "task_id", "flops", "full_flops", "reason"]
+    frame = pd.DataFrame(rows, columns=columns, dtype=object)
     return frame.astype({"position": "Int64", "order": "Int64"})
 
 

@@ -31,6 +31,22 @@ def verdict(found: Comparison) -> str:
     return f"{better}, beyond seed noise (95% interval over seeds {span(seeds)}){_elsewhere(tasks)}."
 
 
+def mark(found: Comparison) -> str:
+    """Returns the verdict in a few words, for a table."""
+    seeds, tasks = found.over_seeds, found.over_tasks
+    word = "A better" if tasks.estimate < 0 else "A worse"
+    if tasks.estimate == 0:
+        return "equal"
+    if not math.isnan(seeds.low) and not seeds.side:
+        return "within seed noise"
+    if math.isnan(tasks.low):
+        return f"{word} on these tasks" if min(seeds.seeds) > 1 else "cannot be told"
+    one = ", one seed" if min(seeds.seeds) < 2 else ""
+    if tasks.side:
+        return f"{word}{one}"
+    return "not told apart, one seed" if one else f"{word} on these tasks"
+
+
 def cost_statement(cost: Cost) -> str:
     """Returns how the costs of A and B stand to each other, in a sentence."""
     if math.isnan(cost.a) or math.isnan(cost.b):

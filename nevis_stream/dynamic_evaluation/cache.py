@@ -26,6 +26,7 @@ from nevis_stream.dynamic_evaluation import (
 )
 from nevis_stream.dynamic_evaluation.cache_tiles import ALL, CONFIDENCE, CORRECT, OBSERVED, PREDICTED, PROBABILITIES, Tile
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.errors import BadInput
 from nevis_stream.storage import clear_when_full, sync_directory
 
 INDEX, CELLS = "index.sqlite", "cells.bin"
@@ -50,6 +51,8 @@ class EvaluationCache:
         self.index = cache_index.Index(self.directory / INDEX)
         self.cells = cache_tiles.Cells(self.directory / CELLS)
         if create and not self.index.path.exists():
+            if self.directory.exists() and not self.directory.is_dir():
+                raise BadInput(f"{self.directory}: is a file; a cache is a directory.")
             with clear_when_full(self.directory):
                 self.directory.mkdir(parents=True, exist_ok=True)
                 self.cells.path.touch()
@@ -127,6 +130,8 @@ class EvaluationCache:
         with self.index.writing() as db:
             columns = cache_records.columns(db, samples, sample_provenance)
             provenances = provenances or [None] * len(models)
+            if len(provenances) != len(models):
+                raise BadInput(f"provenances: {len(provenances)} for {len(models)} models.")
             rows = [(model, cache_records.add_model(db, model, of)) for model, of in zip(models, provenances, strict=True)]
             cache_writing.write(db, self.cells, state, rows, columns, planes, made_by)
 

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
 from nevis_stream.storage import TEMPORARY_PREFIX, sync_directory
 
@@ -72,7 +74,10 @@ class Index:
             raise BadInput(f"{self.path}: does not exist; is this the directory of an evaluation cache?") from None
         if mine in self._held and self._held[mine][0] == file:
             return self._held[mine][1]
-        connection = sqlite3.connect(self.path, isolation_level=None, timeout=_WAIT, check_same_thread=False)
+        place = self.path.resolve().as_uri()
+        if not os.access(self.path.parent, os.W_OK) and not self.path.with_name(f"{self.path.name}-wal").exists():
+            place += "?immutable=1"  # the log's files cannot be made, and nobody can write
+        connection = sqlite3.connect(place, isolation_level=None, timeout=_WAIT, check_same_thread=False, uri=True)
         application, version = (
             connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
         )
@@ -99,6 +104,8 @@ class Index:
         except sqlite3.Error as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
                 raise StorageFull(f"{self.path}: the disk is full; nothing already acknowledged is lost.") from error
+            if error.sqlite_errorcode & 255 in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+                raise BadInput(f"{self.path}: cannot be written here ({error}).") from error
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
                 raise RunLocked(f"{self.path}: others have been writing for {_WAIT:.0f} s; nothing was changed.") from error
             raise DamagedCache(f"{self.path}: {error}") from error
@@ -116,8 +123,15 @@ def as_json(value: dict[str, Any] | None, what: str) -> str:
     """Returns a JSON object as text; `what` names it in an error."""
     try:
         if isinstance(value or {}, dict):
-            return json.dumps(value or {}, sort_keys=True, allow_nan=False)
+            return json.dumps(value or {}, sort_keys=True, allow_nan=False, default=_plain)
         reason = f"is a {type(value).__name__}"
     except (TypeError, ValueError) as error:
         reason = str(error)
     raise BadInput(f"{what}: must be a dict of values that JSON has; {reason}.")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars are numbers, too."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is none")

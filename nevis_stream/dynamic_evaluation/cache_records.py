@@ -1,5 +1,6 @@
 """What the index of an evaluation cache records: the rows' models, the columns' samples, and the tiles."""
 
+import difflib
 import hashlib
 import json
 import sqlite3
@@ -10,7 +11,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache_index import as_json
 from nevis_stream.dynamic_evaluation.cache_tiles import Shape, Tile
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput
 
 TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
 
@@ -41,6 +42,8 @@ def chosen(db: sqlite3.Connection, table: str, wanted: Sequence[str] | np.ndarra
     size = count(db, table)
     if wanted is None:
         return np.arange(size)
+    if isinstance(wanted, str):
+        raise BadInput(f"{table}: {wanted!r} is one text; a list of ids is expected.")
     found = _numbers_or_ids(db, table, wanted, size)
     if len(found) and np.bincount(found).max() > 1:
         raise BadInput(f"{table}: one stands twice in the list.")
@@ -57,8 +60,10 @@ def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
         return found.astype(np.int64)
     found = numbers(db, table, wanted)
     if len(found) and found.min() < 0:
-        valid = [row[0] for row in db.execute(f"SELECT id FROM {table} LIMIT 200")]
-        raise BadInput(unknown(table.removesuffix("s"), wanted[int(np.argmin(found))], valid))
+        wrong, some = wanted[int(np.argmin(found))], [row[0] for row in db.execute(f"SELECT id FROM {table} LIMIT 10000")]
+        near = difflib.get_close_matches(wrong, some, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise BadInput(f"unknown {table[:-1]} {wrong!r}.{hint} The cache has {size}, from {some[:1]} on.")
     return found
 
 
@@ -75,6 +80,17 @@ def repeated(ids: Sequence[str]) -> str | None:
     return next(one for one in ids if one in seen or seen.add(one))
 
 
+def check_ids(table: str, ids: Sequence[str]) -> None:
+    """Raises `BadInput` where an id stands twice, is empty or no text."""
+    if isinstance(ids, str):
+        raise BadInput(f"{table}: {ids!r} is one text; a list of ids is expected.")
+    for one in ids:
+        if not isinstance(one, str) or not one or not one.isascii() and one.encode(errors="ignore").decode() != one:
+            raise BadInput(f"{table}: {one!r} is no id; ids are texts that are not empty.")
+    if (twice := repeated(ids)) is not None:
+        raise BadInput(f"{table}: {twice!r} stands twice in one list.")
+
+
 def batch_digest(ids: Iterable[str], provenance: dict[str, Any]) -> bytes:
     """Returns the checksum of samples' ids and of their provenance."""
     total = hashlib.sha256(as_json(provenance, "sample_provenance").encode())
@@ -85,7 +101,7 @@ def batch_digest(ids: Iterable[str], provenance: dict[str, Any]) -> bytes:
 
 def columns(db: sqlite3.Connection, wanted: Sequence[str] | np.ndarray, provenance: dict[str, Any] | None) -> np.ndarray:
     """Returns int64[k], the columns of samples that are to be written: ids, of which new ones are added, or int columns."""
-    if len(wanted) and not isinstance(wanted[0], str):
+    if len(wanted) and not isinstance(wanted, str) and not isinstance(wanted[0], str):
         return chosen(db, "samples", wanted)
     return add_samples(db, wanted, provenance)
 
@@ -96,12 +112,8 @@ def add_samples(db: sqlite3.Connection, ids: Sequence[str], provenance: dict[str
     Raises:
       BadInput: an id stands twice, or is empty or no text.
     """
-    ids = [str(one) if isinstance(one, str) else one for one in ids]
-    wrong = next((one for one in ids if not isinstance(one, str) or not one), None)
-    if wrong is not None:
-        raise BadInput(f"samples: {wrong!r} is no id; ids are texts that are not empty.")
-    if (twice := repeated(ids)) is not None:
-        raise BadInput(f"samples: {twice!r} stands twice in one list.")
+    ids = [str(one) for one in ids] if isinstance(ids, np.ndarray) else ids
+    check_ids("samples", ids)
     found = numbers(db, "samples", ids)
     new = np.flatnonzero(found < 0)
     if len(new):
@@ -118,8 +130,6 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
     Raises:
       BadInput: the provenance contradicts what is known of the model.
     """
-    if not isinstance(model, str) or not model:
-        raise BadInput(f"models: {model!r} is no id; ids are texts that are not empty.")
     given = json.loads(as_json(provenance, f"provenance of model {model!r}"))
     old = db.execute("SELECT number, provenance FROM models WHERE id = ?", [model]).fetchone()
     if old is None:

@@ -21,8 +21,7 @@ def checked(models: Sequence[str], samples: Sequence[str] | np.ndarray, given: M
     Raises:
       BadInput: a shape or a value that cannot be; the message names plane, model and sample.
     """
-    if (twice := cache_records.repeated(models)) is not None:
-        raise BadInput(f"models: {twice!r} stands twice in one list.")
+    cache_records.check_ids("models", models)
     expected, planes = (len(models), len(samples)), {}
     for plane, values in given.items():
         if values is None:

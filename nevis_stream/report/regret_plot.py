@@ -35,7 +35,7 @@ def regret_plot(
         axes.set_xlabel("tasks seen, in stream order")
         axes.axhline(0, color=palette.ink(), linewidth=1)
         for curve in curves:
-            _draw(axes, curve, styles[curve.group.label])
+            draw_curve(axes, curve, styles[curve.group.label])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         axes.set_xlim(left=0)
     if legend:
@@ -46,7 +46,8 @@ def regret_plot(
     return figure
 
 
-def _draw(axes, curve: MethodRegret, style: Style) -> None:
+def draw_curve(axes, curve: MethodRegret, style: Style) -> None:
+    """Draws one method's curve from (0, 0) on, with its band."""
     # A learner that has seen no task has no regret: every curve begins at (0, 0).
     places = range(len(curve.curve) + 1)
     means = [0.0, *(value.mean for value in curve.curve)]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from nevis_stream.analysis.slices import NOT_RECORDED, Slice
+from nevis_stream.analysis.slices import DIMENSIONS, NOT_RECORDED, Slice
 from nevis_stream.report import palette, svg
 from nevis_stream.report.styles import Style
 
@@ -27,7 +27,8 @@ def slice_plot(
       legend: name the methods inside the figure, which stands alone; the page has a legend of its own.
     """
     every = [one for found in methods.values() for one in found]
-    dimensions = list(dict.fromkeys(one.dimension for one in every if one.name != NOT_RECORDED))
+    recorded = {one.dimension for one in every if one.name != NOT_RECORDED}
+    dimensions = [dimension for dimension in DIMENSIONS if dimension in recorded]
     across = 2 if wide else 1
     rows = math.ceil(len(dimensions) / across)
     figure = svg.new_figure(8.4 if wide else 4.2, (2.9 if wide else 3.0) * rows)

@@ -125,6 +125,12 @@ def test_streams_and_protocols_are_not_mixed(tmp_path):
         compare(ours, early, across_streams=True)
 
 
+def test_intervals_of_few_tasks_stay_within_what_is_possible(tmp_path):
+    errors = [None, None, 0.84, 0.85, 0.58, 0.89], [None, None, 0.70, 0.68, 0.38, 0.44]
+    found = compare(*groups(tmp_path, run("a", errors[0]), run("b", errors[1])))
+    assert (found.over_tasks.tasks, found.over_tasks.side, found.over_tasks.high) == (4, 1, 1.0)
+
+
 def test_no_common_task_is_an_error(tmp_path):
     a, b = groups(tmp_path, run("a", [0.1] * 6), RUN.but(learner="b", digest="e" * 16, task_name="other_{:03d}"))
     with pytest.raises(BadInput, match="no task to compare.*12 of 12 tasks"):

@@ -87,7 +87,7 @@ def test_curves_are_the_chosen_trials_and_trust_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("package", "allowed"),
     [
-        ("analysis", ("analysis", "ledger", "metrics", "errors")),
+        ("analysis", ("analysis", "ledger", "metrics", "errors", "catalogue")),
         ("report", ("report", "analysis", "ledger", "errors", "storage")),
     ],
 )

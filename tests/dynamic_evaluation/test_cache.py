@@ -1,9 +1,13 @@
 """The evaluation cache: what is written is read, and nothing else."""
 
+import errno
 import itertools
+import os
 import pickle
+import shutil
 import sqlite3
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.errors import BadInput, DamagedCache
+from nevis_stream.errors import BadInput, DamagedCache, StorageFull
 
 U = 255
 
@@ -23,7 +27,7 @@ def cache(tmp_path):
 
 
 def test_rows_and_columns_grow(cache):
-    cache.append("a", ["0", "1", "2"], [1, 0, U], provenance={"task": "t", "flops_per_sample": 2.5})
+    cache.append("a", ["0", "1", "2"], [1, 0, U], provenance={"task": "t", "flops_per_sample": np.float32(2.5)})
     cache.append("b", ["3", "1"], [True, True], confidence=np.array([0.5, 0.25]))
     cache.append("a", ["2"], [np.nan], provenance={"step": 7})
     assert cache.shape == (2, 4) and cache.samples() == ["0", "1", "2", "3"]
@@ -87,6 +91,12 @@ def test_the_same_again_changes_nothing_and_a_contradiction_is_an_error(cache):
         (lambda c: c.append_rows(["a", "a"], ["0"], [[1], [1]]), "'a' stands twice"),
         (lambda c: c.append("a", ["0"], [1], provenance={"x": object()}), "values that JSON has"),
         (lambda c: c.append("a", ["0"], [1], provenance=["x"]), "is a list"),
+        (lambda c: c.append("a", ["0"], [1], provenance={"x": float("nan")}), "values that JSON has"),
+        (lambda c: c.append("a", "first", [1] * 5), "'first' is one text"),
+        (lambda c: c.append("a\ud800", ["0"], [1]), "is no id"),
+        (lambda c: c.append_rows(["a", "b"], ["0"], [[1], [1]], provenances=[{}]), "provenances: 1 for 2 models"),
+        (lambda c: EvaluationCache(c.cells.path, create=True), "is a file; a cache is a directory"),
+        (lambda c: c.matrix("model-a"), "'model-a' is one text"),
         (lambda c: c.matrix(["model-b"]), "unknown model 'model-b'. Did you mean 'model-a'"),
         (lambda c: c.matrix(None, ["first", "first"]), "one stands twice"),
     ],
@@ -116,6 +126,46 @@ def test_a_cut_file_is_said(cache):
     (cache.directory / "cells.bin").write_bytes(b"")
     with pytest.raises(DamagedCache, match="has 0 bytes, its index speaks of 64"):
         cache.matrix()
+
+
+def test_a_cache_that_cannot_be_written_can_be_read(cache, monkeypatch):
+    cache.append("a", ["0"], [1])
+    with sqlite3.connect(cache.index.path) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    shutil.copytree(cache.directory, cache.directory / "copy", ignore=shutil.ignore_patterns("*-wal", "*-shm"))
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    copy = EvaluationCache(cache.directory / "copy")
+    assert copy.matrix().tolist() == [[1]] and copy.verify() == []
+    with pytest.raises(BadInput, match="cannot be written here"):
+        copy.append("b", ["0"], [1])
+    assert not list(copy.directory.glob("*-wal"))
+
+
+def test_a_full_disk_stops_clearly_and_loses_nothing(cache, monkeypatch):
+    cache.append("a", ["0"], [1])
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fdatasync", full)
+        with pytest.raises(StorageFull, match="Nothing already written is lost"):
+            cache.append("b", ["0", "1"], [1, 0])
+    assert cache.matrix().tolist() == [[1]] and cache.verify() == []
+    cache.append("b", ["0", "1"], [1, 0])
+    assert cache.matrix().tolist() == [[1, U], [1, 0]]
+
+
+def test_threads_and_a_fork_share_an_object(cache):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: cache.append(f"m{i}", ["0", str(i)], [1, 0]), range(1, 9)))
+    assert cache.shape == (8, 9) and cache.verify() == []
+    child = os.fork()
+    if child == 0:
+        cache.append("child", ["0"], [0])
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert cache.matrix(["child"], ["0"]).tolist() == [[0]]
 
 
 def test_an_object_crosses_processes(cache):

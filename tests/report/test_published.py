@@ -58,3 +58,11 @@ def test_own_errors_stand_beside_the_published_ones(beside):
     values = dict(zip([row[1][0] for row in rows], [float(row[4][1]) for row in rows], strict=True))
     assert (values["trancos"], values["mnist"]) == (0.8765, 0.0059)
     assert "Published, full-size network and budget" in beside.text
+
+
+def test_regret_in_flops_needs_known_costs(beside):
+    methods, spent = ([text for text, _ in beside.column("matched-1", name)] for name in ("Method", "Compute"))
+    by_method = dict(zip(methods, spent, strict=True))
+    assert by_method["ft_d · small"] == "5.67e6 n = 1"  # 106 · 107 / 2 tasks' worth of 2 · 500 FLOPs
+    assert {by_method[f"{name} · published"] for name in ("ft_prev", "ft_dynamic", "mt")} == {"–"}
+    assert "ft_d: no Indep run within 5% of its 1.7e+07 FLOPs; the nearest," in beside.text

@@ -1,9 +1,12 @@
 """The parts of the page, in its order. A new part: a module here with the names of `Part`, and its place in PARTS."""
 
 from nevis_stream.report.parts import (
+    compare,
     costs,
     curves,
     finetuning_graph,
+    forward_transfer,
+    matched,
     per_task,
     points,
     regret,
@@ -18,9 +21,12 @@ PARTS: tuple[Part, ...] = (
     summary,
     points,
     regret,
+    matched,
     slices,
     per_task,
+    compare,
     costs,
+    forward_transfer,
     finetuning_graph,
     curves,
     samples,

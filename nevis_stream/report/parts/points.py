@@ -4,6 +4,7 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from nevis_stream.analysis import budgets
 from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.report import svg
 from nevis_stream.report.plane import drawable, lined, plane
@@ -14,7 +15,7 @@ TITLE = "Error against compute"
 
 
 def html(section: Section) -> Markup:
-    """Returns the plane and the table of points."""
+    """Returns the plane, the table of points, and what each learner's budgets reach together."""
     drawn = [method for method in section.methods if drawable(method)]
     picture = None
     if drawn:
@@ -24,12 +25,18 @@ def html(section: Section) -> Markup:
     lines = [method for method in section.methods if lined(method)]
     undrawn = [method.group.label for method in section.methods if method not in (*drawn, *lines)]
     counts = {"drawn": len(drawn), "lines": len(lines)}
-    return render("parts/points.html", section=section, plane=picture, undrawn=undrawn, **counts)
+    markup = render("parts/points.html", section=section, plane=picture, undrawn=undrawn, **counts)
+    return markup + _fronts(section)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `points`: every method's and every run's point."""
-    return {"points": analysis_tables.points(section.methods)}
+    """Returns `points` (every method's and every run's), `hypervolume` and `flops_to_reach` by learner."""
+    learners = budgets.by_learner(section.methods)
+    return {
+        "points": analysis_tables.points(section.methods),
+        "hypervolume": budgets.hypervolumes(learners),
+        "flops_to_reach": budgets.reach_table(learners),
+    }
 
 
 def figures(section: Section) -> dict[str, Figure]:
@@ -37,3 +44,12 @@ def figures(section: Section) -> dict[str, Figure]:
     if not any(map(drawable, section.methods)):
         return {}
     return {"points": plane(section.methods, section.styles, wide=True)}
+
+
+def _fronts(section: Section) -> Markup:
+    learners = budgets.by_learner(section.methods)
+    if not learners:
+        return Markup("")
+    volumes = list(budgets.hypervolumes(learners).itertuples())
+    reach = {(row.learner_a, row.learner_b): row for row in budgets.reach_table(learners).itertuples()}
+    return render("parts/fronts.html", number=section.number, volumes=volumes, learners=list(learners), reach=reach)

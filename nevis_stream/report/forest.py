@@ -1,0 +1,55 @@
+"""The figure of differences: one row a comparison, with both intervals."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from nevis_stream.analysis.compare import Comparison
+from nevis_stream.report import palette, svg
+from nevis_stream.report.styles import Style
+
+_ROW = 0.42  # inches
+_THICK = {"linewidth": 8, "alpha": 0.3, "solid_capstyle": "butt"}
+_THIN = {"linewidth": 1.6, "marker": "|", "markersize": 9}
+
+
+def short(name: str) -> str:
+    """Returns a name as matplotlib writes it unchanged, cut to 30 letters: a longer one leaves no room for the figure."""
+    cut = name if len(name) <= 30 else f"{name[:29]}…"
+    return " ".join(cut.split()).replace("$", r"\$")
+
+
+def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide: bool) -> Figure:
+    """Draws E(A) - E(B) in points with 95% intervals: a line over tasks and seeds, a pale bar over seeds alone.
+
+    Args:
+      comparisons: drawn from the top, the largest gain first.
+      styles: by label.
+      wide: names beside the rows for a screen, else above them for a phone.
+    """
+    shown = sorted(comparisons, key=lambda found: found.over_tasks.estimate)
+    figure = svg.new_figure(8.4 if wide else 4.2, 1.1 + (_ROW if wide else 1.4 * _ROW) * len(shown))
+    axes = figure.subplots()
+    svg.style_axes(axes)
+    axes.grid(False, axis="y")
+    axes.axvline(0, color=palette.ink(), linewidth=1)
+    for row, found in enumerate(shown):
+        style = styles[found.a.label]
+        colour = palette.series(style.colour)
+        for interval, look in ((found.over_seeds, _THICK), (found.over_tasks, _THIN)):
+            if interval.low == interval.low:
+                axes.plot([100 * interval.low, 100 * interval.high], [row, row], color=colour, **look)
+        axes.plot(100 * found.over_tasks.estimate, row, marker=style.marker, color=colour, markersize=7, linestyle="none")
+    names = [f"{short(found.a.label)} − {short(found.b.label)}" for found in shown]
+    axes.set_ylim(len(shown) - 0.4, -0.8 if not wide else -0.6)
+    with svg.any_script():
+        if wide:
+            axes.set_yticks(range(len(shown)), names)
+            axes.tick_params(axis="y", colors=palette.ink(), labelsize=9)
+        else:
+            axes.set_yticks([])
+            left = axes.get_yaxis_transform()
+            for row, name in enumerate(names):
+                axes.text(0, row - 0.3, name, transform=left, size=8, color=palette.ink(), va="bottom")
+    axes.set_xlabel("difference in E, points (hundredths of error)")
+    return figure

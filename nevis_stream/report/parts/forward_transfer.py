@@ -1,0 +1,107 @@
+"""Forward transfer on repeated data sets, with the learning curves of both meetings."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from nevis_stream.analysis.bootstrap import Interval
+from nevis_stream.analysis.forward_transfer import PUBLISHED, Repeat, forward_transfer, mean_transfer
+from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
+from nevis_stream.analysis.verdict import count
+from nevis_stream.report import svg
+from nevis_stream.report.section import Section
+from nevis_stream.report.templates import render
+from nevis_stream.report.transfer_plot import transfer_plot
+
+TITLE = "Forward transfer on repeated data sets"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method's repeats: in each finished run (by run), by repeat the spread over seeds, and the mean with its interval."""
+
+    group: SeedGroup
+    runs: Sequence[Sequence[Repeat]]
+    values: Sequence[Spread]
+    mean: Interval
+
+
+def html(section: Section) -> Markup | None:
+    """Returns the curves and the table of FWT; None where no run met a data set twice."""
+    methods = section.once(_methods)
+    if not methods:
+        return None
+    title = "Dev accuracy against steps at the first and at the later meeting with a data set"
+    name = f"transfer-figure-{section.number}"
+    drawn, styles = _drawn(methods), section.styles
+    return render(
+        "parts/forward_transfer.html",
+        number=section.number,
+        picture=svg.wide_and_narrow(name, title, lambda wide: transfer_plot(drawn, styles, wide)),
+        legend=[(styles[m.group.label], f"{m.group.label} (n = {count(len(m.runs), 'run')})") for m in methods],
+        methods=methods,
+        repeats=list(drawn),
+        reasons=[f"{m.group.label}, {r.tasks[1]}: {r.reason}" for m in methods for run in m.runs for r in run if r.reason],
+        published=PUBLISHED,
+        fwt=_fwt,
+    )
+
+
+def tables(section: Section) -> dict[str, pd.DataFrame]:
+    """Returns `forward_transfer`: one row a run and repeat, with both areas."""
+    rows = [
+        {
+            "label": method.group.label,
+            "seed": run.header["seed"],
+            "run": run.name,
+            "dataset_id": repeat.dataset_id,
+            "first": repeat.tasks[0],
+            "later": repeat.tasks[1],
+            "auc_first": repeat.areas[0],
+            "auc_later": repeat.areas[1],
+            "fwt": repeat.value,
+            "reason": repeat.reason,
+        }
+        for method in section.once(_methods)
+        for run, repeats in zip(_finished(method.group), method.runs, strict=True)
+        for repeat in repeats
+    ]
+    return {"forward_transfer": pd.DataFrame(rows)}
+
+
+def figures(section: Section) -> dict[str, Figure]:
+    """Returns `forward_transfer`; nothing where no run met a data set twice."""
+    methods = section.once(_methods)
+    return {"forward_transfer": transfer_plot(_drawn(methods), section.styles, wide=True)} if methods else {}
+
+
+def _finished(group: SeedGroup) -> list:
+    return [run for run in group.runs if run.ledger.complete]
+
+
+def _methods(section: Section) -> list[Method]:
+    found = []
+    for group in section.groups:
+        runs = [forward_transfer(run.ledger) for run in _finished(group)]
+        if any(any(map(len, repeat.curves)) for run in runs for repeat in run):
+            values = np.array([[repeat.value for repeat in run] for run in runs]).T
+            found.append(Method(group, runs, [spread(row) for row in values.tolist()], mean_transfer(values)))
+    return found
+
+
+def _drawn(methods: Sequence[Method]) -> dict[str, list[tuple[str, Repeat]]]:
+    panels: dict[str, list[tuple[str, Repeat]]] = {}
+    for method in methods:
+        for run in method.runs:
+            for repeat in run:
+                panels.setdefault(repeat.tasks[1], []).append((method.group.label, repeat))
+    return panels
+
+
+def _fwt(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:+.3f}".replace("-", "−")
