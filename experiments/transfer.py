@@ -16,6 +16,7 @@ import pandas as pd
 
 from experiments import run_config
 from learners.parts import weights
+from nevis_stream.analysis.transfer_matrix import FACTS, PAIRS, pair
 from nevis_stream.checkpoint import Checkpoint
 from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
 from nevis_stream.ledger import Ledger
@@ -52,7 +53,7 @@ class TransferMatrix:
 
     Args:
       indep: its run directory.
-      out: directory of the matrix: one run directory a row, weights/, matrix.csv.
+      out: directory of the matrix: one run directory a row, weights/, matrix.csv, matrix.json.
       sources: ids of the tasks whose rows are wanted; None: all but the last.
       stream: the run's stream by name or csv; None: by the name that the run has.
 
@@ -106,45 +107,20 @@ class TransferMatrix:
     def run(self, run_one: Run) -> pd.DataFrame:
         """Runs the rows that are missing and returns the matrix, which is written to matrix.csv after each row.
 
-        Columns: source, target, error, indep_error, gain (accuracy, or mAP, above that of Indep) and ratio (to it; NaN where
-        that is 0).
+        Columns: those of `nevis_stream.analysis.transfer_matrix.pair`.
         """
+        write_file(self.out / FACTS, json.dumps(self._facts(), indent=1).encode())
         rows: list[dict[str, Any]] = []
         for source in self.sources:
             ledger = run_one(self.row_config(source), self.targets(source), self.out / f"from-{source}")
             for record in ledger.of_kind("predict"):
-                before, after = self.errors[record["task_id"]], record["error"]
-                row = {"source": source, "target": record["task_id"], "error": after, "indep_error": before}
-                known = before is not None and after is not None
-                row["gain"] = before - after if known else float("nan")
-                row["ratio"] = (1 - after) / (1 - before) if known and before < 1 else float("nan")
-                rows.append(row)
+                rows.append(pair(source, record["task_id"], self.errors[record["task_id"]], record["error"]))
             frame = pd.DataFrame(rows)
-            write_file(self.out / "matrix.csv", frame.to_csv(index=False, float_format="%.6f").encode())
+            write_file(self.out / PAIRS, frame.to_csv(index=False, float_format="%.6f").encode())
         return frame
 
-
-def draw(matrix: pd.DataFrame, path: Path) -> None:
-    """Writes the heat map of gains as PNG: sources from top to bottom, targets from left to right, in points of accuracy."""
-    import io
-
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    order = list(dict.fromkeys([*matrix["source"], *matrix["target"]]))
-    targets = [task for task in order if task in set(matrix["target"])]
-    sources = list(dict.fromkeys(matrix["source"]))
-    table = matrix.pivot(index="source", columns="target", values="gain").reindex(index=sources, columns=targets) * 100
-    limit = max(1.0, float(table.abs().max().max()))
-    figure = Figure(figsize=(2.5 + 0.28 * len(targets), 1.8 + 0.28 * len(sources)), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    picture = axes.imshow(table.to_numpy(), cmap="RdBu", vmin=-limit, vmax=limit, aspect="equal")
-    axes.set_xticks(range(len(targets)), targets, rotation=90)
-    axes.set_yticks(range(len(sources)), sources)
-    axes.set_xlabel("trained on")
-    axes.set_ylabel("started from")
-    figure.colorbar(picture, ax=axes, label="gain over Indep (points)", shrink=0.8)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
-    write_file(path, buffer.getvalue())
+    def _facts(self) -> dict[str, Any]:
+        """What a report needs to know besides the pairs: of which run, and its tasks in stream order."""
+        names = ("learner", "budget", "stream", "stream_digest", "seed", "config_hash")
+        tasks = [{name: r[name] for name in ("order", "task_id", "domain", "meta_split")} for r in self.trained.values()]
+        return {name: self.ledger.header[name] for name in names} | {"indep": str(self._indep), "tasks": tasks}

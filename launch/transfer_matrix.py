@@ -4,9 +4,10 @@
   python -m launch.transfer_matrix --indep=runs/indep --out=runs/transfer
   python -m launch.transfer_matrix --indep=runs/indep --sources=pico_digits,pico_faces --out=runs/transfer
   python -m launch.transfer_matrix --indep=runs/indep --dry_run
+  python -m launch.report runs/indep runs/transfer --out=report
 
-Writes OUT/matrix.csv and OUT/matrix.png; each row is a run directory OUT/from-TASK. The same command goes on with a stopped
-one. Where the run's stream was a csv, name it: --stream=my_stream.csv.
+Writes OUT/matrix.csv and OUT/matrix.json, which launch.report draws; each row is a run directory OUT/from-TASK. The same command
+goes on with a stopped one. Where the run's stream was a csv, name it: --stream=my_stream.csv.
 For the paper's 106 tasks these are 5,565 learner runs of 16 trials beside the 106 of Indep.
 """
 
@@ -31,7 +32,7 @@ def main(argv):
         entry.fail("--indep is missing: the directory of a complete run of indep.")
     if not (_OUT.value or _DRY_RUN.value):
         entry.fail("--out is missing: the directory of the matrix, runs/transfer say.")
-    from experiments.transfer import TransferMatrix, draw
+    from experiments.transfer import TransferMatrix
     from nevis_stream.analysis.points import phase_flops
 
     matrix = TransferMatrix(Path(_INDEP.value), Path(_OUT.value or "."), _SOURCES.value, _STREAM.value)
@@ -51,9 +52,8 @@ def main(argv):
     entry.stop_at_signals()
     print(f"{len(matrix.sources)} rows, {runs} learner runs")
     frame = matrix.run(run_config_once)
-    draw(frame, matrix.out / "matrix.png")
     print(f"mean gain {100 * frame['gain'].mean():+.2f} points over {len(frame)} pairs: {matrix.out / 'matrix.csv'}")
-    print(f"picture: {matrix.out / 'matrix.png'}")
+    print(f"heat map and best sources: python -m launch.report {_INDEP.value} {matrix.out} --out=report")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 | `nevis22_datasets.csv` | their 97 data sets: where each is, how it is laid out, what is wrong with it   |
 | `nevis22_lists.csv`    | published lists that no rule gives: SHORT, TINY, DEBUG, …                      |
 | `published.csv`        | published results of four learners on 104 of the tasks, percent (Appendix N)   |
+| `published_variants.csv` | published errors of FT-d on variants of the stream (Table 5)                    |
 | `layouts.toml`         | how each data set is read from its files (see nevis_stream.datasets.layouts)   |
 | `embedded.csv`         | data sets made of pictures that installed packages carry                       |
 | `shared.csv`           | small files of real data sets in the folder of shared data sets                |

@@ -41,3 +41,25 @@ def task_of(task_id: str, dataset_id: str) -> str | None:
     if task_id in errors():
         return task_id
     return next((task for task in errors() if facts()[task]["dataset_id"] == dataset_id), None)
+
+
+@functools.cache
+def variants() -> dict[str, dict[str, float | int | str]]:
+    """Returns the published error of FT-d on variants of the stream, by the stream's name.
+
+    Returns:
+      Dicts with meta_train_tasks, error (mean over the 27 meta-test tasks), std and draws (NaN and 1 where there was one),
+      learner.
+
+    Source: NEVIS'22, Table 5.
+    """
+    return {
+        row["stream"]: {
+            "meta_train_tasks": int(row["meta_train_tasks"]),
+            "error": float(row["error"]),
+            "std": float(row["std"] or "nan"),
+            "draws": int(row["draws"] or 1),
+            "learner": row["learner"],
+        }
+        for row in catalogue.table("published_variants")
+    }

@@ -9,9 +9,12 @@ from pathlib import Path
 from markupsafe import Markup
 
 from nevis_stream.analysis.runs import LeftOut, group_by_stream, read_runs
+from nevis_stream.analysis.transfer_matrix import TransferMatrix, is_matrix, read_matrix
 from nevis_stream.errors import BadInput
+from nevis_stream.report.across import Across
 from nevis_stream.report.exports import write_figures, write_tables
-from nevis_stream.report.parts import PARTS
+from nevis_stream.report.parts import PARTS, PARTS_ACROSS
+from nevis_stream.report.parts.part import Part
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render, resource
 from nevis_stream.storage import write_file
@@ -35,7 +38,7 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool 
     sections of their own; what cannot be used is listed with its reason.
 
     Args:
-      run_dirs: run directories, finished or not.
+      run_dirs: run directories, finished or not, and directories of transfer matrices.
       out: directory of the report; made if missing, its files replaced.
       figures: write the figures too (figures/NAME.png and .pdf).
 
@@ -45,33 +48,50 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool 
     Raises:
       BadInput: no run can be used (the message says why, path by path), or `out` is a file.
     """
-    runs, left_out = read_runs(run_dirs)
-    if not runs:
+    paths = [Path(run_dir) for run_dir in run_dirs]
+    runs, left_out = read_runs(path for path in paths if not is_matrix(path))
+    matrices, unreadable = _matrices([path for path in paths if is_matrix(path)])
+    left_out += unreadable
+    if not runs and not matrices:
         reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
         raise BadInput(f"no usable run for a report:{reasons or ' none was given'}")
     groups = group_by_stream(runs).values()
     sections = [Section(number, group) for number, group in enumerate(groups, start=1)]
+    across = Across(sections, matrices)
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise BadInput(f"{out}: not a directory; give a directory for the report.") from None
-    written = write_tables(sections, out)
+    written = write_tables(across, out)
     if figures:
-        written += write_figures(sections, out)
+        written += write_figures(across, out)
     page = out / "report.html"
-    write_file(page, _page(sections, left_out, written).encode())
+    write_file(page, _page(across, left_out, written).encode())
     return page
 
 
-def _page(sections: Sequence[Section], left_out: Sequence[LeftOut], written: Sequence[str]) -> str:
+def _matrices(paths: Sequence[Path]) -> tuple[list[TransferMatrix], list[LeftOut]]:
+    matrices, left_out = [], []
+    for path in dict.fromkeys(paths):
+        try:
+            matrices.append(read_matrix(path))
+        except BadInput as error:
+            left_out.append(LeftOut(path, str(error)))
+    return matrices, left_out
+
+
+def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str]) -> str:
+    sections, told = across.sections, _chapters(across, PARTS_ACROSS)
+    whole = [(across, told)] if told else []
     script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)  # braces: names of one don't meet another's
     return render(
         "page.html",
-        chapters=[(section, _chapters(section)) for section in sections],
+        chapters=[*((section, _chapters(section, PARTS)) for section in sections), *whole],
         left_out=left_out,
         total_runs=len({run.path for section in sections for run in section.runs}),
-        streams=", ".join(dict.fromkeys(section.header["stream"] for section in sections)),
+        sections=len(sections),
+        streams=", ".join(dict.fromkeys([*(s.header["stream"] for s in sections), *(m.stream for m in across.matrices)])),
         written=sorted(written),
         style=Markup(resource("style.css")),
         script=Markup(script),
@@ -79,8 +99,8 @@ def _page(sections: Sequence[Section], left_out: Sequence[LeftOut], written: Seq
     )
 
 
-def _chapters(section: Section) -> list[Chapter]:
-    told = [(part, part.html(section)) for part in PARTS]
+def _chapters(section: Section | Across, parts: Sequence[Part]) -> list[Chapter]:
+    told = [(part, part.html(section)) for part in parts]
     return [
         Chapter(f"{part.__name__.rpartition('.')[2].replace('_', '-')}-of-{section.number}", part.TITLE, html)
         for part, html in told

@@ -9,8 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from nevis_stream.report import palette, svg
+from nevis_stream.report.across import Across
 from nevis_stream.report.latex import latex_table
-from nevis_stream.report.parts import PARTS
+from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.section import Section
 from nevis_stream.storage import write_file
 
@@ -19,7 +20,7 @@ _DOTS_PER_INCH = 200
 _MOST_PRINTED = 5_000  # rows; nobody prints a longer table
 
 
-def write_tables(sections: Sequence[Section], out: Path) -> list[str]:
+def write_tables(across: Across, out: Path) -> list[str]:
     """Writes NAME.csv and latex/NAME.tex for each table that has rows; each row says which stream it is of.
 
     In csv files FLOPs that are sums are exact integers and errors have digits that read back equal; the LaTeX is rounded,
@@ -29,10 +30,12 @@ def write_tables(sections: Sequence[Section], out: Path) -> list[str]:
       The files' names, below `out`.
     """
     frames: dict[str, list[pd.DataFrame]] = {}
-    for section, part in _each(sections):
+    for section, part in _each(across.sections):
         for name, frame in part.tables(section).items():
             if not frame.empty:
                 frames.setdefault(name, []).append(_identified(frame, section))
+    for part in PARTS_ACROSS:
+        frames |= {name: [frame.astype(object)] for name, frame in part.tables(across).items() if not frame.empty}
     written = []
     for name, pieces in frames.items():
         frame = pd.concat(pieces, ignore_index=True)
@@ -43,7 +46,7 @@ def write_tables(sections: Sequence[Section], out: Path) -> list[str]:
     return written
 
 
-def write_figures(sections: Sequence[Section], out: Path) -> list[str]:
+def write_figures(across: Across, out: Path) -> list[str]:
     """Writes figures/NAME.png and .pdf for each figure, with the section's number where there is more than one.
 
     Returns:
@@ -51,9 +54,11 @@ def write_figures(sections: Sequence[Section], out: Path) -> list[str]:
     """
     written = []
     with palette.printed():
-        for section, part in _each(sections):
-            for name, figure in part.figures(section).items():
-                stem = f"figures/{name}" + (f"-{section.number}" if len(sections) > 1 else "")
+        found = [(section, part.figures(section)) for section, part in _each(across.sections)]
+        found += [(across, part.figures(across)) for part in PARTS_ACROSS]
+        for section, figures in found:
+            for name, figure in figures.items():
+                stem = f"figures/{name}" + (f"-{section.number}" if section is not across and len(across.sections) > 1 else "")
                 written += [_write(out, f"{stem}.{form}", data) for form, data in _drawn(figure).items()]
     return written
 

@@ -35,6 +35,11 @@ class Section:
         return self.runs[0].header
 
     @property
+    def title(self) -> str:
+        """The heading."""
+        return f"Stream {self.header['stream']}, protocol {self.header['protocol']}"
+
+    @property
     def judged_text(self) -> str:
         """What the protocol judges, in words."""
         meta_split, split = JUDGED[self.header["protocol"]]

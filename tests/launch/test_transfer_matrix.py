@@ -9,6 +9,7 @@ import pytest
 
 from experiments import run_config
 from experiments.transfer import TransferMatrix
+from nevis_stream.analysis.transfer_matrix import read_matrix
 from nevis_stream.errors import BadInput
 from nevis_stream.ledger import Ledger
 from nevis_stream.runner import run
@@ -64,7 +65,9 @@ def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp
     errors = {record["task_id"]: record["error"] for record in Ledger(indep).of_kind("predict")}
     assert matrix["indep_error"].tolist() == pytest.approx([errors[target] for _, target in pairs], abs=1e-6)
     assert np.allclose(matrix["gain"], matrix["indep_error"] - matrix["error"], atol=2e-6)
-    assert (tmp_path / "matrix.png").read_bytes()[:4] == b"\x89PNG"
+    read = read_matrix(tmp_path)
+    assert list(read.domains) == ["pico_textures", "pico_digits", "pico_textures_2"] and read.facts["learner"] == "indep"
+    assert read.gains.shape == (2, 2)
     row = Ledger(tmp_path / "from-pico_textures")
     mine = {record["task_id"]: record for record in Ledger(indep).of_kind("train")}
     for record in row.of_kind("train"):

@@ -17,7 +17,7 @@ class SyntheticRun:
     `errors` maps a task id to its error (None: undefined); tasks without one get a smooth made-up
     error. `start` tells what a task is initialised from: "random" weights, the "previous" task, or a
     "related" earlier one, drawn by the seed; `mistakes` adds files of the worst mistakes.
-    `events` cuts the run off after so many events; None writes a complete run.
+    `skip` leaves out so many first tasks. `events` cuts the run off after so many events; None writes a complete run.
     """
 
     learner: str = "indep"
@@ -40,6 +40,7 @@ class SyntheticRun:
     thumbnails: bool = True
     start: str = "random"
     mistakes: bool = False
+    skip: int = 0
 
     def but(self, **changes: Any) -> "SyntheticRun":
         """Returns a copy with other values."""
@@ -68,7 +69,7 @@ class SyntheticRun:
     def kept(self) -> list[int]:
         """Orders of the tasks that the protocol visits."""
         last = self.tasks if self.protocol == "meta_test" else self.tasks - self.meta_test
-        return list(range(1, last + 1))
+        return list(range(1 + self.skip, last + 1))
 
     def task_id(self, order: int) -> str:
         """Returns the name of a task."""

@@ -1,6 +1,7 @@
 """The parts of the page, in its order. A new part: a module here with the names of `Part`, and its place in PARTS."""
 
 from nevis_stream.report.parts import (
+    ablations,
     compare,
     costs,
     curves,
@@ -14,6 +15,7 @@ from nevis_stream.report.parts import (
     samples,
     slices,
     summary,
+    transfer_matrix,
 )
 from nevis_stream.report.parts.part import Part
 
@@ -32,3 +34,6 @@ PARTS: tuple[Part, ...] = (
     samples,
     runs,
 )
+
+PARTS_ACROSS: tuple[Part, ...] = (ablations, transfer_matrix)
+"""Parts whose functions take all sections together, as `across.Across`; they stand last."""

@@ -12,6 +12,8 @@ from nevis_stream.report.section import Section
 class Part(Protocol):
     """A heading of the page with its text, tables and figures; a module with these names is one.
 
+    The functions of a part across streams take an `Across` in the place of a section.
+
     Attributes:
       TITLE: the heading.
     """

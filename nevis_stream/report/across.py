@@ -1,0 +1,17 @@
+"""What the page says across streams: all sections together, and transfer matrices, which are of no section."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nevis_stream.analysis.transfer_matrix import TransferMatrix
+from nevis_stream.report.section import Section
+
+
+@dataclass(frozen=True)
+class Across:
+    """What parts across streams are made of; `number` and `title` as a section's."""
+
+    sections: Sequence[Section]
+    matrices: Sequence[TransferMatrix]
+    number: str = "all"
+    title: str = "Across streams"

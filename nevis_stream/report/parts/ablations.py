@@ -1,0 +1,48 @@
+"""Task orders and stream variants side by side: the same judged tasks after other pasts."""
+
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from nevis_stream.analysis.ablations import Ablation, Variant, ablations
+from nevis_stream.report.across import Across
+from nevis_stream.report.templates import render
+
+TITLE = "Stream variants and task orders"
+
+
+def html(across: Across) -> Markup | None:
+    """Returns a table for each method with runs of two streams or more that judge the same tasks; None if there is none."""
+    found = _found(across)
+    if not found:
+        return None
+    return render("parts/ablations.html", found=found)
+
+
+def tables(across: Across) -> dict[str, pd.DataFrame]:
+    """Returns `ablations`: one row a method and variant, beside the published values."""
+    rows = [_row(ablation, variant) for ablation in _found(across) for variant in ablation.variants]
+    return {"ablations": pd.DataFrame(rows)}
+
+
+def figures(across: Across) -> dict[str, Figure]:
+    """Returns none."""
+    return {}
+
+
+def _found(across: Across) -> list[Ablation]:
+    runs = {run.path: run for section in across.sections for run in section.runs}
+    return ablations(list(runs.values()))
+
+
+def _row(ablation: Ablation, variant: Variant) -> dict[str, Any]:
+    row = {"method": ablation.label, "protocol": ablation.protocol, "variant": variant.name, "reference": ablation.reference}
+    row |= {name: getattr(variant, name) for name in ("runs", "draws", "seeds", "tasks", "judged")}
+    row |= {"compared_tasks": len(ablation.compared)}
+    for name in ("error", "whole_error", "paper_total"):
+        row |= {name: getattr(variant, name).mean, f"{name}_std": getattr(variant, name).std}
+    row |= {"difference": variant.difference}
+    told = variant.published or {}
+    return row | {f"published_{name}": told.get(name) for name in ("learner", "error", "std", "draws", "meta_train_tasks")}

@@ -1,0 +1,44 @@
+"""Transfer matrices: what starting from each earlier task gains on each later one."""
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from nevis_stream.analysis.transfer_matrix import best_sources, sources
+from nevis_stream.report import svg
+from nevis_stream.report.across import Across
+from nevis_stream.report.domains import domain_styles
+from nevis_stream.report.heat_map import heat_map
+from nevis_stream.report.templates import render
+
+TITLE = "Transfer matrix"
+
+
+def html(across: Across) -> Markup | None:
+    """Returns each matrix as a heat map with its best sources; None where no directory of a matrix was given."""
+    if not across.matrices:
+        return None
+    pictures = []
+    for number, matrix in enumerate(across.matrices, start=1):
+        title = f"Transfer matrix of {matrix.path}: gain over Indep for each pair of tasks"
+        drawn = svg.wide_and_narrow(f"transfer-{number}", title, lambda wide, matrix=matrix: heat_map(matrix, wide))
+        told = best_sources(matrix).to_dict("records"), sources(matrix).to_dict("records")
+        pictures.append((number, matrix, drawn, domain_styles(matrix.domains.values()), *told))
+    return render("parts/transfer_matrix.html", pictures=pictures)
+
+
+def tables(across: Across) -> dict[str, pd.DataFrame]:
+    """Returns `transfer_matrix` (the pairs), `transfer_targets` and `transfer_sources` of all matrices."""
+    found = {"transfer_matrix": lambda matrix: matrix.pairs, "transfer_targets": best_sources, "transfer_sources": sources}
+    return {name: _joined(across, frame) for name, frame in found.items() if across.matrices}
+
+
+def figures(across: Across) -> dict[str, Figure]:
+    """Returns `transfer_matrix_a`, `_b`, … one for each matrix."""
+    return {f"transfer_matrix_{chr(97 + i % 26)}": heat_map(matrix, True) for i, matrix in enumerate(across.matrices)}
+
+
+def _joined(across: Across, frame) -> pd.DataFrame:
+    names = ("stream", "stream_digest", "seed")
+    heads = [{"matrix": str(matrix.path)} | {name: matrix.facts.get(name, "") for name in names} for matrix in across.matrices]
+    return pd.concat([frame(matrix).assign(**head) for matrix, head in zip(across.matrices, heads, strict=True)])
