@@ -45,14 +45,17 @@ class Ledger:
                 record = json.loads(line)
                 if record["kind"] not in KINDS:
                     raise ValueError(f"kind {record['kind']!r}; valid: {', '.join(KINDS)}")
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise BadInput(f"{self.path}, line {number}: not a ledger record ({error}).") from None
             records.append(record)
         if records and records[0]["kind"] != "run":
             raise BadInput(f"{self.path}: the first record is {records[0]['kind']!r}, not 'run'.")
-        if records and records[0].get("schema", 0) > SCHEMA:
+        schema = records[0].get("schema") if records else SCHEMA
+        if not isinstance(schema, int) or schema < 1:
+            raise BadInput(f"{self.path}: schema of the run record is {schema!r}, not 1 to {SCHEMA}.")
+        if schema > SCHEMA:
             raise BadInput(
-                f"{self.path}: written with schema {records[0]['schema']}; this version reads up to {SCHEMA}. "
+                f"{self.path}: written with schema {schema}; this version reads up to {SCHEMA}. "
                 "Install a newer nevis_stream."
             )
         return records

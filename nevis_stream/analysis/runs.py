@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nevis_stream.analysis.condition import contradiction, ledger_notes
 from nevis_stream.analysis.integrity import check
 from nevis_stream.errors import BadInput
 from nevis_stream.ledger import FILE_NAME, Ledger
+
+_ALONE = "so the run stands as a method of its own, never as one more seed of another"
 
 
 @dataclass(frozen=True)
@@ -19,13 +22,15 @@ class Run:
       path: the directory.
       name: what it is called in tables: the directory's name, longer where two share it.
       ledger: its records.
-      settings: the config's values by dotted name, less the seed; None if config.json is missing.
+      settings: the config's values by dotted name, less the seed; None if config.json can't be used.
+      notes: what a reader of its numbers should know.
     """
 
     path: Path
     name: str
     ledger: Ledger = field(repr=False, compare=False)
     settings: Mapping[str, str] | None = field(repr=False, compare=False)
+    notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def header(self) -> dict[str, Any]:
@@ -50,7 +55,8 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
     """Reads run directories; what cannot be used is returned with its reason instead of raised.
 
     A run with the config hash (and so the seed) of another is a repetition of it, not one more
-    sample: the first complete one is kept.
+    sample: the first complete one is kept. A run that contradicts an earlier one of the same digest
+    is left out.
 
     Args:
       run_dirs: paths of run directories, in the order in which they should be listed.
@@ -65,10 +71,12 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
     for path in paths:
         try:
             ledger = _read_ledger(path)
-            runs.append(Run(path, names[path], ledger, _settings(path)))
+            settings, why = _settings(path, ledger.header["config_hash"])
+            notes = (*([why] if why else []), *ledger_notes(ledger))
+            runs.append(Run(path, names[path], ledger, settings, notes))
         except (BadInput, OSError) as error:
             left_out.append(LeftOut(path, str(error)))
-    return _without_repetitions(runs, left_out)
+    return _without_repetitions(_without_contradictions(runs, left_out), left_out)
 
 
 def group_by_stream(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
@@ -124,15 +132,20 @@ def _read_ledger(path: Path) -> Ledger:
     return ledger
 
 
-def _settings(path: Path) -> dict[str, str] | None:
+def _settings(path: Path, config_hash: str) -> tuple[dict[str, str] | None, str]:
+    """The settings, or None and why there are none."""
     try:
         values = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+    except FileNotFoundError:
+        return None, f"config.json is missing; {_ALONE}"
+    except (OSError, ValueError, RecursionError):
+        return None, f"config.json can't be read; {_ALONE}"
     if not isinstance(values, dict):
-        return None
+        return None, f"config.json is no config; {_ALONE}"
+    if values.get("config_hash", config_hash) != config_hash:
+        return None, f"config.json has hash {values['config_hash']}, the ledger {config_hash}: it is another run's; {_ALONE}"
     named = _flatten(values)
-    return {name: value for name, value in named.items() if not _names_the_run(name)}
+    return {name: value for name, value in named.items() if not _names_the_run(name)}, ""
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -152,6 +165,20 @@ def _names_the_run(name: str) -> bool:
 def _names(paths: list[Path]) -> dict[Path, str]:
     short = [path.name for path in paths]
     return {path: path.name if short.count(path.name) == 1 else str(path) for path in paths}
+
+
+def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Run]:
+    first: dict[tuple[str, str], Run] = {}
+    kept = []
+    for run in runs:
+        one = run if run.published else first.setdefault(_digest_and_protocol(run), run)
+        told = contradiction(run.ledger, one.ledger) if one is not run else ""
+        if told:
+            reason = f"has the stream digest of {one.path} but another stream: {told}; one of the two is damaged"
+            left_out.append(LeftOut(run.path, reason))
+        else:
+            kept.append(run)
+    return kept
 
 
 def _without_repetitions(

@@ -95,7 +95,7 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str]) -
         left_out=left_out,
         total_runs=len({run.path for section in sections for run in section.runs}),
         sections=len(sections),
-        streams=", ".join(dict.fromkeys([*(s.header["stream"] for s in sections), *(m.stream for m in across.matrices)])) or _caches(across),
+        streams=_streams(across),
         written=sorted(written),
         style=Markup(resource("style.css")),
         script=Markup(script),
@@ -103,8 +103,10 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str]) -
     )
 
 
-def _caches(across: Across) -> str:
-    return ", ".join(evaluation.name for evaluation in across.evaluations)
+def _streams(across: Across) -> str:
+    """What the page is about: its streams, or the caches where there is none."""
+    streams = [*(section.header["stream"] for section in across.sections), *(matrix.stream for matrix in across.matrices)]
+    return ", ".join(dict.fromkeys(streams or [evaluation.name for evaluation in across.evaluations]))
 
 
 def _chapters(section: Section | Across, parts: Sequence[Part]) -> list[Chapter]:

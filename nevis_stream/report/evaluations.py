@@ -14,7 +14,7 @@ _NEEDED = ("schema", "about", "models", "samples", "methods", "decomposition", "
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One cache: its directory, its summary (nevis_stream/dynamic_evaluation/summary.py) and its picture as a `data:` address."""
+    """One cache: its directory, what `dynamic_evaluation.summary` says of it, and its picture as a `data:` address."""
 
     path: Path
     summary: dict[str, Any]

@@ -14,6 +14,7 @@ from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.report.palette import SERIES
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_GLYPHS = "●■▲◆▼✚✖"
 DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (4, 1), (1, 1), (10, 3))
 
 
@@ -29,6 +30,11 @@ class Style:
     def dash_array(self) -> str:
         """The dash pattern as SVG writes it."""
         return " ".join(map(str, self.dash)) or "none"
+
+    @property
+    def glyph(self) -> str:
+        """The marker as a letter, for a legend of a figure without lines."""
+        return _GLYPHS[MARKERS.index(self.marker)]
 
     @property
     def swatch(self) -> Markup:

@@ -137,7 +137,7 @@ class SyntheticRun:
         names = ("learner", "budget", "stream", "protocol", "seed", "config_hash")
         return {name: getattr(self, name) for name in names} | {
             "kind": "run",
-            "schema": 1,
+            "schema": 2,
             "stream_digest": self.digest,
             "tasks": len(self.kept),
             "events": 2 * len(self.kept),

@@ -1,5 +1,6 @@
 """What the page says of unusual runs: mixed, unfinished, damaged, or simply odd."""
 
+import json
 import re
 
 import pandas as pd
@@ -106,3 +107,93 @@ def test_damaged_side_files_do_not_hurt(tmp_path):
     assert "1 of 1 runs" in page.text
     assert page.text.count("no thumbnail in the run directories") == 2
     assert [tag for tag, _ in page.tags].count("img") == 2
+
+
+def rewritten(path, change):
+    """Rewrites a run's ledger; `change` gets its records."""
+    file = path / "ledger.jsonl"
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    change(records)
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (99, "written with schema 99; this version reads up to"),
+        ("2", "schema of the run record is '2', not 1 to"),
+        (None, "schema of the run record is None, not 1 to"),
+        (0, "schema of the run record is 0, not 1 to"),
+    ],
+)
+def test_ledgers_that_this_version_cannot_read_are_left_out(tmp_path, schema, words):
+    path = rewritten(OURS.but(seed=3).write(tmp_path / "odd"), lambda records: records[0].update(schema=schema))
+    page = report(tmp_path, RUN, OURS, more=(path,))
+    assert "1 left out" in page.text
+    assert words in page.text
+    assert [text for text, _ in page.column("points-1", "n")] == ["1", "1"]
+
+
+def test_ledgers_of_the_first_schema_are_used_and_named(tmp_path):
+    path = rewritten(OURS.write(tmp_path / "old"), lambda records: records[0].update(schema=1))
+    page = report(tmp_path, RUN, more=(path,))
+    assert f"{path}: its ledger has schema 1" in page.text
+    assert "left out" not in page.text
+    assert pd.read_csv(tmp_path / "out" / "runs.csv").set_index("run").loc["old", "schema"] == 1
+
+
+def test_a_cut_last_line_is_dropped_and_told(tmp_path):
+    path = OURS.write(tmp_path / "cut")
+    file = path / "ledger.jsonl"
+    file.write_bytes(file.read_bytes()[:-20])
+    page = report(tmp_path, RUN, more=(path,))
+    assert f"{path}: its last line was cut by a crash and is dropped" in page.text
+    assert f"{path}: unfinished: 4 of 4 tasks trained, 8 of 8 events done" in page.text
+    assert page.column("points-1", "E")[0][1] == ""
+
+
+CONFIGS = {
+    "missing": lambda file: file.unlink(),
+    "can't be read": lambda file: file.write_bytes(b"\xff{"),
+    "is no config": lambda file: file.write_text("[1]"),
+    "it is another run's": lambda file: file.write_text(file.read_text().replace(OURS.but(seed=1).config_hash, "0" * 16)),
+}
+
+
+@pytest.mark.parametrize("words", CONFIGS)
+def test_a_run_without_its_config_is_no_seed_of_another(tmp_path, words):
+    paths = [OURS.but(seed=seed).write(tmp_path / f"seed{seed}") for seed in (0, 1, 2)]
+    CONFIGS[words](paths[1] / "config.json")
+    page = report(tmp_path, RUN, more=paths)
+    assert words in page.text
+    assert "so the run stands as a method of its own" in page.text
+    assert sorted(text for text, _ in page.column("points-1", "n")) == ["1", "1", "2"]
+
+
+CHANGES = {
+    "announces 5 tasks, the other 4": lambda records: records[0].update(tasks=5),
+    "meta_split of train record 0 is 'test', the other's 'train'": lambda records: records[1].update(meta_split="test"),
+    "n of predict record 7 is 9, the other's 54": lambda records: records[8].update(n=9),
+    "task_id of train record 0 is 'other'": lambda records: [records[i].update(task_id="other") for i in (1, 2)],
+}
+
+
+@pytest.mark.parametrize("words", CHANGES)
+def test_a_run_that_contradicts_another_of_its_digest_is_left_out(tmp_path, words):
+    events = 8 if words.startswith("announces") else None
+    path = rewritten(OURS.but(seed=9, events=events).write(tmp_path / "odd"), CHANGES[words])
+    page = report(tmp_path, RUN, OURS, more=(path,))
+    assert "1 left out" in page.text
+    assert words in page.text
+    assert "one of the two is damaged" in page.text
+    assert [text for text, _ in page.column("points-1", "n")] == ["1", "1"]
+
+
+def test_streams_are_never_averaged_over(tmp_path):
+    other = OURS.but(seed=1, digest="f" * 16, errors=(("task_003", 0.9), ("task_004", 0.9)))
+    report(tmp_path, RUN, OURS, other)
+    points = pd.read_csv(tmp_path / "out" / "points.csv")
+    methods = points[points["row"] == "method"].set_index(["stream_digest", "learner"])
+    assert methods["n"].tolist() == [1, 1, 1]
+    assert methods.loc[("f" * 16, "ft_d"), "error"] == pytest.approx(0.9)

@@ -17,13 +17,14 @@ def html(section: Section) -> Markup:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `runs`: every run's path, seed, config hash, and how far it has come."""
+    """Returns `runs`: every run's path, seed, config hash, how far it has come, and what should be known of it."""
     names = ("learner", "budget", "seed", "config_hash")
     progress = {run.path: text for run, text in section.unfinished}
     rows = [
         {"label": group.label}
         | {name: run.header[name] for name in names}
         | {"run": run.name, "path": str(run.path), "status": progress.get(run.path, "finished")}
+        | {"schema": run.header["schema"], "notes": "; ".join(run.notes)}
         for group in section.groups
         for run in group.runs
     ]

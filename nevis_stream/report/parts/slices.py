@@ -38,7 +38,7 @@ def html(section: Section) -> Markup | None:
         section=section,
         split=JUDGED[section.header["protocol"]][1],
         picture=picture,
-        legend=[(section.styles[label], label) for label in drawn],
+        legend=[(section.styles[label], f"{section.styles[label].glyph} {label}") for label in drawn],
         undrawn=[label for label in able if label not in drawn],
         labels=list(found),
         rows=rows,

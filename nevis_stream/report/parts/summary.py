@@ -16,7 +16,8 @@ def html(section: Section) -> Markup:
     published = [run for run in section.runs if run.published]
     own = [method for method in section.methods if not method.group.runs[0].published]
     told = sentences(own or section.methods, section.header["tasks"], section.judged)
-    return render("parts/summary.html", section=section, sentences=told, published=published)
+    noted = [run for run in section.runs if run.notes]
+    return render("parts/summary.html", section=section, sentences=told, published=published, noted=noted)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
