@@ -23,7 +23,7 @@ from nevis_stream.storage import write_file
 SCHEMA = 1
 FILE, PICTURE = "evaluation.json", "outcomes.png"
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
-_WIDEST, _HIGHEST = 480, 240  # pixels of the picture
+_WIDEST, _HIGHEST, _LOWEST = 480, 240, 160  # pixels of the picture
 _RIGHT, _WRONG, _NOBODY = (44, 95, 138), (240, 232, 216), (150, 150, 150)
 
 
@@ -109,6 +109,7 @@ def picture(outcomes: np.ndarray) -> bytes:
     share = np.divide(right, seen, out=np.zeros_like(right), where=seen > 0)[..., None]
     colours = share * np.array(_RIGHT) + (1 - share) * np.array(_WRONG)
     colours = np.where(seen[..., None] > 0, colours, np.array(_NOBODY))
+    colours = colours.repeat(-(-_LOWEST // len(colours)), axis=0)  # few models make thick lines
     with io.BytesIO() as buffer:
         Image.fromarray(colours.round().astype(np.uint8)).save(buffer, "PNG", optimize=True)
         return buffer.getvalue()

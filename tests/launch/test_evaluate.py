@@ -4,8 +4,10 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from nevis_stream.dynamic_evaluation import study
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_tiles import Cells
 
@@ -49,6 +51,21 @@ def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
     merged = command("merge", cache, f"--cache={tmp_path / 'other'}")
     assert "has 14 models × 80 samples" in merged.stdout, merged.stderr
     assert (EvaluationCache(tmp_path / "other").states() == EvaluationCache(cache).states()).all()
+
+
+def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
+    what = ["--methods=published,sort_and_search", "--budgets=8,16,64,640", "--seeds=2"]
+    done = command("study", tmp_path / "known.npz", *what, f"--out={tmp_path / 'study'}")
+    assert done.returncode == 0, done.stderr
+    rows = pd.read_csv(tmp_path / "study" / "study.csv")
+    assert list(rows.columns) == list(study.COLUMNS)
+    assert len(rows) == 2 * 3 * 2
+    assert (tmp_path / "study" / "known.png").is_file()
+    done = command("metrics", f"--cache={cache}", *what)
+    assert done.returncode == 0, done.stderr
+    report = [sys.executable, "-m", "launch.report", str(cache), f"--out={tmp_path / 'out'}"]
+    assert subprocess.run(report, check=False).returncode == 0
+    assert "Cache cache" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_damage_is_found_by_name(cache):
