@@ -92,7 +92,8 @@ def acquire(ask, models: int, budget: int, order: np.ndarray, items: Items, rule
       rule: "information", "error" or None.
     """
     n = len(order)
-    grid = check_budget(budget, n) if rule is None or budget == 1 else -(-budget // 2)
+    check_budget(budget, n)
+    grid = budget if rule is None else -(-budget // 2)
     first = order[(2 * np.arange(grid) + 1) * n // (2 * grid)]
     samples = np.broadcast_to(first, (models, grid)).astype(np.int64)
     outcomes = ask(samples)

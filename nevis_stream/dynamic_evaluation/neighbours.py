@@ -44,7 +44,8 @@ def regress(features: jax.Array, offset: jax.Array, observed: Observed) -> jax.A
         weights = curvature(second) * observed.there
         precision = jnp.einsum("mb,mbi,mbj->mij", weights, x, x) + eye
         right = jnp.einsum("mbi,mb->mi", x, signs - weights * base)
-        solved = jnp.linalg.solve(precision, jnp.concatenate([right[:, :, None], x.transpose(0, 2, 1)], axis=2))
+        sides = jnp.concatenate([right[:, :, None], x.transpose(0, 2, 1)], axis=2)
+        solved = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(precision), True), sides)
         mean = base + jnp.einsum("mbi,mi->mb", x, solved[:, :, 0])
         return mean**2 + jnp.einsum("mbi,mib->mb", x, solved[:, :, 1:]), solved[:, :, 0]
 

@@ -103,7 +103,7 @@ def _update_items(signs, there, abilities, prior_mean, prior_covariance, items) 
     """One regression for each sample; signs are y - 1/2, or 0 where unknown."""
     second = abilities.second_moment
     weights = curvature(_flat(second) @ _flat(items.second_moment).T) * there
-    precision = jnp.linalg.inv(prior_covariance)
+    precision = inverse(prior_covariance)
     q = len(prior_mean)
     covariance = inverse((weights.T @ _flat(second)).reshape(-1, q, q) + precision)
     mean = jnp.einsum("nij,nj->ni", covariance, signs.T @ abilities.extended + precision @ prior_mean)
@@ -118,7 +118,7 @@ def _standardised(abilities, items, prior_mean, prior_covariance, rows):
     away = (abilities.mean - centre) * rows[:, None]
     spread = (jnp.einsum("m,mij->ij", rows, abilities.covariance) + away.T @ away + 1e-3 * jnp.eye(k)) / total
     lower = jnp.linalg.cholesky(spread)
-    back = jnp.linalg.inv(lower)
+    back = jax.scipy.linalg.solve_triangular(lower, jnp.eye(k), lower=True)
     abilities = Abilities((abilities.mean - centre) @ back.T, back @ abilities.covariance @ back.T)
     turn = jnp.eye(k + 1).at[0, 1:].set(centre).at[1:, 1:].set(lower.T)
     items = Items(items.mean @ turn.T, turn @ items.covariance @ turn.T)

@@ -21,7 +21,7 @@ def test_each_model_is_asked_as_often_as_the_budget_says(rule, budget):
     asked = acquisition.acquire(ask, len(NEW), budget, sort(KNOWN).order, ITEMS, rule)
     assert asked.samples.shape == (len(NEW), budget) and (ask.counts == budget).all()
     assert (asked.outcomes == np.take_along_axis(NEW, asked.samples, axis=1)).all()
-    assert asked.grid == (budget if rule is None or budget == 1 else -(-budget // 2))
+    assert asked.grid == (budget if rule is None else -(-budget // 2))
 
 
 def test_information_is_highest_where_the_outcome_is_open_and_discriminating():
