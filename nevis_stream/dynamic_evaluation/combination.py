@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation.learners import NAMES, Learners, Views
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, Estimates, MatrixOracle, generator
@@ -42,7 +43,7 @@ DEFAULT = Calibration(np.full(len(NAMES), 1 / len(NAMES)), 0.0, 3.0)
 
 def probabilities(views: Views, weights: np.ndarray) -> np.ndarray:
     """Returns the combined P(correct), float32[m, n], as if nothing had been observed exactly."""
-    return 1 / (1 + np.exp(-np.tensordot(weights.astype(np.float32), views.logits, axes=1)))
+    return expit(np.tensordot(weights.astype(np.float32), views.logits, axes=1))
 
 
 def accuracies(p: np.ndarray, views: Views) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +100,8 @@ class CrossValidation:
         if known.shape[1] > COLUMNS:
             known = known[:, np.sort(random.choice(known.shape[1], COLUMNS, replace=False))]
         self.known, self.key = known, key
-        self.parts = folds(len(known), groups, random)
+        parts = folds(len(known), groups, random)
+        self.parts = [part for part in parts if (np.delete(known, part, axis=0) != UNKNOWN).any()]
         self.fitted = [Learners.fit(np.delete(known, part, axis=0), key) for part in self.parts]
 
     def calibrate(self, budget: int) -> Calibration:
@@ -144,7 +146,7 @@ def _weights(views: list[Views], truths: list[np.ndarray], random: np.random.Gen
         x, y = x[chosen], y[chosen]
     weights, eye = DEFAULT.weights.copy(), np.eye(len(DEFAULT.weights))
     for _ in range(8 if len(y) else 0):
-        p = 1 / (1 + np.exp(-x @ weights))
+        p = expit(x @ weights)
         slope = x.T @ (p - y) / len(y) + TOWARDS_DEFAULT * (weights - DEFAULT.weights)
         weights -= np.linalg.solve((x.T * (p * (1 - p))) @ x / len(y) + TOWARDS_DEFAULT * eye, slope)
     return weights

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.acquisition import acquire
@@ -46,7 +47,7 @@ class Fitted:
         asked = acquire(ask, models, budget, self.order, self.items, self.rule)
         observed = response.Observed.of(asked.samples, asked.outcomes, budget)
         logits, deviation = (np.asarray(values, np.float64) for values in response.predict(self.items, observed))
-        p = 1 / (1 + np.exp(-logits))
+        p = expit(logits)
         np.put_along_axis(p, asked.samples, asked.outcomes, axis=1)
         mean, half = p.mean(axis=1), NORMAL_975 * deviation
         interval = np.maximum(mean - half, 0), np.minimum(mean + half, 1)

@@ -8,41 +8,60 @@ from nevis_stream.dynamic_evaluation import combination, methods
 from nevis_stream.dynamic_evaluation.method import matrix_oracle
 from tests.dynamic_evaluation.making import simulated
 
-OUTCOMES, *_ = simulated(160, 400, factors=2, seed=3)
-KNOWN, NEW = OUTCOMES[:80], OUTCOMES[80:]
+# Shapes and budget are those of test_methods.py, so that a session compiles each program once.
+OUTCOMES, *_ = simulated(88, 300, factors=2, seed=3)
+KNOWN, NEW, BUDGET = OUTCOMES[:28], OUTCOMES[28:].reshape(5, 12, 300), 20
 
 
-def evaluate(known, new, budget, groups=None, name="recommended"):
+def evaluate(known, new, groups=None, name="recommended"):
+    """Evaluates batches of new models, uint8[batches, m, n], with methods fitted once; returns their estimates."""
     fit_key, key = jax.random.split(jax.random.key(0))
-    return methods.get(name).fit(known, groups, fit_key).evaluate(matrix_oracle(new), len(new), budget, key)
+    evaluator = methods.get(name).fit(known, groups, fit_key)
+    return [evaluator.evaluate(matrix_oracle(batch), len(batch), BUDGET, key) for batch in new]
+
+
+def joined(estimates, name):
+    return np.stack([getattr(estimate, name) for estimate in estimates])
 
 
 def test_it_beats_one_order_and_its_intervals_cover():
-    estimate, one_order = (evaluate(KNOWN, NEW, 48, name=name) for name in ("recommended", "sort_and_search"))
-    truth = NEW.mean(axis=1)
-    assert (estimate.outcomes != NEW).mean() < 0.9 * (one_order.outcomes != NEW).mean()
-    assert np.abs(estimate.accuracy - truth).mean() < np.abs(one_order.accuracy - truth).mean()
-    assert 0.88 <= ((estimate.low <= truth) & (truth <= estimate.high)).mean() <= 1
+    ours, one_order = (evaluate(KNOWN, NEW, name=name) for name in ("recommended", "sort_and_search"))
+    truth = NEW.mean(axis=2)
+    wrong = [(joined(estimates, "outcomes") != NEW).mean() for estimates in (ours, one_order)]
+    away = [np.abs(joined(estimates, "accuracy") - truth).mean() for estimates in (ours, one_order)]
+    assert wrong[0] < 0.9 * wrong[1] and away[0] < away[1]
+    assert 0.88 <= ((joined(ours, "low") <= truth) & (truth <= joined(ours, "high"))).mean() <= 1
 
 
 def odd():
-    yield "two models", KNOWN[:2, :30], None
-    yield "one group", KNOWN[:9, :30], ["a"] * 9
-    constant = KNOWN[:9, :30].copy()
-    constant[:, :10], constant[:, 10:15], constant[0], constant[1] = 1, 0, 1, 0
+    """Matrices that are not like real ones, by what is odd."""
+    yield "one group", KNOWN, ["a"] * 28
+    constant = KNOWN.copy()
+    constant[:, :100], constant[:, 100:150], constant[0], constant[1] = 1, 0, 1, 0
     yield "constant rows and columns", constant, None
-    yield "holes", np.where(np.random.default_rng(0).random((9, 30)) < 0.4, 255, KNOWN[:9, :30]).astype(np.uint8), None
-    yield "the same row", np.repeat(KNOWN[:1, :30], 9, axis=0), None
+    yield "holes", np.where(np.random.default_rng(0).random(KNOWN.shape) < 0.4, 255, KNOWN).astype(np.uint8), None
+    holes = KNOWN.copy()
+    holes[1:] = 255
+    yield "only one model is known at all", holes, None
+    yield "the same row", np.repeat(KNOWN[:1], 28, axis=0), None
+
+
+def check(estimate, truth):
+    for values in (estimate.probabilities, estimate.accuracy, estimate.low, estimate.high):
+        assert np.isfinite(values).all()
+    assert (estimate.outcomes[estimate.observed] == truth[estimate.observed]).all()
+    assert (estimate.low <= estimate.accuracy).all() and (estimate.accuracy <= estimate.high).all()
 
 
 @pytest.mark.parametrize(("known", "groups"), [case[1:] for case in odd()], ids=[case[0] for case in odd()])
-def test_small_and_odd_matrices(known, groups):
-    new = NEW[:3, :30]
-    estimate = evaluate(known, new, 8, groups)
-    for values in (estimate.probabilities, estimate.accuracy, estimate.low, estimate.high):
-        assert np.isfinite(values).all()
-    assert (estimate.outcomes[estimate.observed] == new[estimate.observed]).all()
-    assert (estimate.low <= estimate.accuracy).all() and (estimate.accuracy <= estimate.high).all()
+def test_odd_matrices(known, groups):
+    check(evaluate(known, NEW[:1], groups)[0], NEW[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("models", [1, 2, 9])
+def test_few_models(models):
+    check(evaluate(KNOWN[:models, :30], NEW[:1, :3, :30])[0], NEW[0, :3, :30])
 
 
 def test_folds_keep_groups_together_and_leave_everyone_out():
@@ -58,7 +77,7 @@ def test_folds_keep_groups_together_and_leave_everyone_out():
 
 @pytest.mark.slow
 def test_columns_that_all_models_solve_change_little():
-    wider = [np.concatenate([x, np.ones((len(x), 40), np.uint8)], axis=1) for x in (KNOWN[:20], NEW[:10])]
-    plain, with_constant = evaluate(KNOWN[:20], NEW[:10], 32), evaluate(*wider, 32)
-    assert (with_constant.outcomes[:, 400:] == 1).all()
-    assert (plain.outcomes != with_constant.outcomes[:, :400]).mean() < 0.1
+    wider, new = (np.concatenate([x, np.ones((*x.shape[:-1], 40), np.uint8)], axis=-1) for x in (KNOWN, NEW[:1]))
+    plain, with_constant = evaluate(KNOWN, NEW[:1])[0], evaluate(wider, new)[0]
+    assert (with_constant.outcomes[:, 300:] == 1).all()
+    assert (plain.outcomes != with_constant.outcomes[:, :300]).mean() < 0.1
