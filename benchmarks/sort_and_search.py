@@ -1,6 +1,6 @@
 """Sort & Search against the published rule and the baselines on shared matrices, and at a thousand models × a million samples.
 
-  python -m benchmarks.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--only=study|scale]
+  python -m benchmarks.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--seed=0] [--only=study|scale]
 
 The study writes a csv file a matrix below --out and goes on where it stopped; --matrices is matrices/ of NEVIS_STREAM_SHARED
 by default.
@@ -50,46 +50,52 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--matrices", type=Path, default=shared / "matrices")
     parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0, help="another seed, other splits")
+    parser.add_argument("--methods", default=",".join(NAMES), help="names joined by commas")
     parser.add_argument("--only", choices=("study", "scale"))
     options = parser.parse_args()
     print(f"{describe()}\n")
     if options.only != "scale":
-        study(sorted(options.matrices.glob("*.npz")), options.splits, options.out)
+        seeds = range(options.seed * options.splits, (options.seed + 1) * options.splits)
+        study(sorted(options.matrices.glob("*.npz")), seeds, options.methods.split(","), options.out)
     if options.only != "study":
         scale(options.out)
 
 
-def study(files: list[Path], splits: int, out: Path) -> None:
-    """Evaluates every method on every matrix and prints means over matrices."""
+def study(files: list[Path], splits: range, names: list[str], out: Path) -> None:
+    """Evaluates methods on every matrix and prints means over matrices."""
+    kind = f"{splits.start}-{splits.stop}-{'all' if names == list(NAMES) else '-'.join(names)}"
     tables = []
     for file in track(files, "matrices", console=Console(file=sys.stderr)):
-        done = out / f"{file.stem}-{splits}.csv"
+        done = out / f"{file.stem}-{kind}.csv"
         if not done.exists():
-            write_file(done, of_one_matrix(file, splits).to_csv(index=False).encode())
+            write_file(done, of_one_matrix(file, splits, names).to_csv(index=False).encode())
         tables.append(pd.read_csv(done))
     rows = pd.concat(tables)
-    print(f"{len(files)} matrices, {splits} splits, {KNOWN_SHARE:.0%} of models known; means over models, splits, matrices.\n")
+    told = f"splits {splits.start} to {splits.stop - 1}, {KNOWN_SHARE:.0%} of models known"
+    print(f"{len(files)} matrices, {told}; means over models, splits, matrices.\n")
     table(rows, "mae", "MAE of cells")
     table(rows, "accuracy_error", "absolute error of the accuracy")
     table(rows, "spearman", "Spearman")
-    table(rows[rows.coverage.notna()], "coverage", "coverage of the 95% interval")
-    table(rows[rows.coverage.notna()], "width", "width of the 95% interval")
+    if "coverage" in rows:
+        table(rows[rows.coverage.notna()], "coverage", "coverage of the 95% interval")
+        table(rows[rows.coverage.notna()], "width", "width of the 95% interval")
     compare(rows)
     parts(rows)
     correlations(files)
 
 
-def of_one_matrix(file: Path, splits: int) -> pd.DataFrame:
+def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
     """Returns a row a split, budget and method."""
     matrix, rows = np.load(file)["correct"], []
     n = matrix.shape[1]
     budgets = [8 << power for power in range(20) if 8 << power <= n // 2]
-    for split in range(splits):
+    for split in splits:
         models = np.random.default_rng(split).permutation(len(matrix))
         cut = round(KNOWN_SHARE * len(matrix))
         known, new = matrix[models[:cut]], matrix[models[cut:]]
         rank, true = sort(known), new.mean(axis=1)
-        for name in NAMES:
+        for name in names:
             key, fit_key = jax.random.split(jax.random.key(split))
             evaluator = methods.get(name).fit(known, None, fit_key)
             for budget in budgets:

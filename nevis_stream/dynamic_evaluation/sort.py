@@ -8,7 +8,6 @@ the order, which is what Search predicts, never changes it, provided that no sam
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -160,9 +159,3 @@ def refined(known: np.ndarray, rank: Rank, depth: int) -> Rank:
             order[lo:hi] = order[lo:hi][np.argsort(-level[order[lo:hi]], kind="stable")]
         levels.append(level)
     return dataclasses.replace(rank, ties=order)
-
-
-def scored_by(scores: Sequence[float]) -> Rank:
-    """Returns a rank made of scores of another origin (a difficulty, say), float[n]: the highest comes first."""
-    scores = np.asarray(scores, np.float64)
-    return Rank(scores, np.ones(len(scores), np.int64))

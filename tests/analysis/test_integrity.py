@@ -67,3 +67,7 @@ def test_damage_is_named(tmp_path, damage, message):
 @pytest.mark.parametrize("values", [{}, {"events": 3}, {"budget": None}, {"init_flops": 0}])
 def test_sound_ledgers_pass(tmp_path, values):
     check(Ledger(SyntheticRun(**values).write(tmp_path / "run")))
+
+
+def test_a_ledger_of_schema_1_passes(tmp_path):
+    check(damaged(tmp_path, setting(0, schema=1)))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from nevis_stream.dynamic_evaluation.full_search import full_thresholds
 from nevis_stream.dynamic_evaluation.search import thresholds
-from nevis_stream.dynamic_evaluation.sort import scored_by, sort
+from nevis_stream.dynamic_evaluation.sort import Rank, sort
 from tests.dynamic_evaluation.making import one_order, outcomes
 
 
@@ -43,11 +43,11 @@ def test_many_rows_and_long_ones(models, samples):
     matrix = one_order(models, samples)
     check(matrix, sort(matrix[: models // 2]))
     check(matrix, sort(matrix[:2]))  # hardly any distinct scores
-    check(matrix, scored_by(np.random.default_rng(0).random(samples)))  # none equal
+    check(matrix, Rank(np.random.default_rng(0).random(samples), np.ones(samples, int)))  # none equal
 
 
 def test_without_ties_it_is_the_search_of_one_row():
     matrix = one_order(20, 3000)
-    rank = scored_by(-np.random.default_rng(1).random(3000))
+    rank = Rank(np.random.default_rng(1).random(3000), np.ones(3000, int))
     assert (full_thresholds(packed(matrix), rank) == thresholds(matrix[:, rank.order])).all()
     assert len(full_thresholds([], rank)) == 0

@@ -4,7 +4,7 @@ import pytest
 from nevis_stream.dynamic_evaluation import intervals
 
 
-def test_wilson_equals_statsmodels_known_values():
+def test_wilson_gives_known_values():
     """10 of 20 gives 0.299 … 0.701, 0 of 10 gives 0 … 0.278, as tables of the score interval have it."""
     low, high = intervals.wilson(np.array([0.5, 0.0]), np.array([20, 10]))
     assert low == pytest.approx([0.2993, 0.0], abs=1e-4)

@@ -1,0 +1,5 @@
+"""The one-parameter model."""
+
+from nevis_stream.dynamic_evaluation.item_response import ItemResponse
+
+METHOD = ItemResponse("irt_1pl", common=True)

@@ -1,0 +1,35 @@
+"""The method to use: item response models, their residuals and neighbours, weighted by cross-validation."""
+
+import jax
+
+from nevis_stream.dynamic_evaluation.combination import CrossValidation, estimates
+from nevis_stream.dynamic_evaluation.learners import Learners
+from nevis_stream.dynamic_evaluation.method import Estimates, check_outcomes
+
+
+class Recommended:
+    """A combination of predictors with calibrated intervals."""
+
+    name = "recommended"
+
+    def fit(self, known, groups, key) -> "Combined":
+        """Fits all predictors to the known models, and again without each of at most five folds of them."""
+        check_outcomes(known)
+        whole, without = jax.random.split(key)
+        return Combined(Learners.fit(known, whole), CrossValidation(known, groups, without))
+
+
+class Combined:
+    """Fitted predictors; calibrations are kept by budget."""
+
+    def __init__(self, learners: Learners, cross_validation: CrossValidation):
+        self.learners, self.cross_validation, self.calibrations = learners, cross_validation, {}
+
+    def evaluate(self, ask, models, budget, key) -> Estimates:
+        """Asks half the budget on a grid of the rank order and half where it spares most errors; the key is not needed."""
+        if budget not in self.calibrations:
+            self.calibrations[budget] = self.cross_validation.calibrate(budget)
+        return estimates(self.learners.look(ask, models, budget), self.calibrations[budget])
+
+
+METHOD = Recommended()

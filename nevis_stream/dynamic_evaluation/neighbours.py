@@ -1,0 +1,74 @@
+"""Predictions from the known models themselves: what an item response model leaves over of them, and the nearest of them.
+
+Both see a known model's row as it is, so they find relations of samples that few factors do not: models of one family err on
+the same samples.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.response import Abilities, Items, Observed, curvature, logits
+
+DIRECTIONS = 48  # of the residuals' row space, the strongest ones; fewer known models have fewer
+SURE = 0.05  # a known model's own outcome is smoothed by half with its probability, which stays this far from 0 and 1
+
+
+def residuals(known: np.ndarray, items: Items, abilities: Abilities) -> jax.Array:
+    """Returns the strongest directions of y - p among known models, float32[n, q], scaled so that their Gram matrix is that of
+    the residuals; 0 where unknown.
+    """
+    p = jax.nn.sigmoid(logits(items, abilities)[0])
+    left = jnp.where(known == UNKNOWN, 0.0, (known == 1) - p)
+    _, directions = jnp.linalg.eigh(left @ left.T)
+    return left.T @ directions[:, ::-1][:, :DIRECTIONS]
+
+
+def regress(features: jax.Array, offset: jax.Array, observed: Observed) -> jax.Array:
+    """Returns the logits of m models on n samples by logistic regression on the samples' features, float32[m, n].
+
+    Weights have a standard normal prior; the bound and updates are those of `response`.
+
+    Args:
+      features: float32[n, q].
+      offset: float32[n], added to the logit.
+      observed: of m models.
+    """
+    x, base = features[observed.samples], offset[observed.samples]
+    signs = (observed.outcomes - 0.5) * observed.there
+    eye = jnp.eye(features.shape[1])
+
+    def step(_, state):
+        second, _ = state
+        weights = curvature(second) * observed.there
+        precision = jnp.einsum("mb,mbi,mbj->mij", weights, x, x) + eye
+        right = jnp.einsum("mbi,mb->mi", x, signs - weights * base)
+        sides = jnp.concatenate([right[:, :, None], x.transpose(0, 2, 1)], axis=2)
+        solved = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(precision), True), sides)
+        mean = base + jnp.einsum("mbi,mi->mb", x, solved[:, :, 0])
+        return mean**2 + jnp.einsum("mbi,mib->mb", x, solved[:, :, 1:]), solved[:, :, 0]
+
+    start = (jnp.ones(signs.shape), jnp.zeros((len(signs), features.shape[1])))
+    return offset + jax.lax.fori_loop(0, 6, step, start)[1] @ features.T
+
+
+def smoothed(known: np.ndarray, items: Items, abilities: Abilities) -> jax.Array:
+    """Returns known outcomes drawn half-way to their probabilities, float32[m0, n]; the probability where unknown."""
+    p = jax.nn.sigmoid(logits(items, abilities)[0])
+    return jnp.clip(jnp.where(known == UNKNOWN, p, 0.5 * p + 0.5 * (known == 1)), SURE, 1 - SURE)
+
+
+def nearest(rows: jax.Array, observed: Observed, temperature: float) -> jax.Array:
+    """Returns the mean of known models weighted by likelihood^(1 / temperature), as logits float32[m, n].
+
+    Args:
+      rows: float32[m0, n], probabilities of the known models.
+      observed: of m models.
+      temperature: 1 weighs by Bayes' rule, more takes in more neighbours.
+    """
+    nothing = jnp.zeros((len(observed.samples), rows.shape[1]))
+    right, wrong = observed.scattered(nothing, observed.outcomes), observed.scattered(nothing, 1 - observed.outcomes)
+    likelihood = right @ jnp.log(rows).T + wrong @ jnp.log1p(-rows).T
+    p = jax.nn.softmax(likelihood / temperature, axis=1) @ rows
+    return jnp.log(p) - jnp.log1p(-p)

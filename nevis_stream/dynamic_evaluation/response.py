@@ -1,0 +1,275 @@
+"""Item response models, fitted with holes, and the abilities of new models.
+
+P(model i is right on sample j) = σ(d_j + a_j · θ_i), with θ_i of k factors: k = 1 is the two-parameter model (Birnbaum 1968, in
+Lord & Novick, chapter 17), a common a is the one-parameter model (Rasch 1960), k > 1 the multidimensional one (Reckase 2009).
+Abilities have a standard normal prior; samples (d_j, a_j) a normal one whose mean and covariance are fitted too (empirical
+Bayes), which decides how much of the k factors is used. Posteriors are variational, with the quadratic bound of the logistic
+(Jaakkola & Jordan 2000), under which all updates are those of linear regression.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.method import UNKNOWN, generator
+
+ITERATIONS = 30
+COLUMNS = 2048  # samples from which abilities and prior are fitted; all samples are then fitted to these
+PRIOR_SAMPLES = 5.0  # how many samples the starting covariance counts for, so that few samples do not make it singular
+PRIOR_VARIANCE = 0.3
+SHORTEST = 16  # what was asked is padded to this length, or twice it, and so on: few programs serve all budgets
+COMMON = 1e-6  # variance of the discrimination where it is common to all samples
+
+_tree = functools.partial(jax.tree_util.register_dataclass, data_fields=["mean", "covariance"], meta_fields=[])
+
+
+@_tree
+@dataclass(frozen=True)
+class Items:
+    """Posterior of the samples' parameters (d, a).
+
+    Args:
+      mean: float32[n, 1 + k].
+      covariance: float32[n, 1 + k, 1 + k].
+    """
+
+    mean: jax.Array
+    covariance: jax.Array
+
+    @property
+    def second_moment(self) -> jax.Array:
+        """float32[n, 1 + k, 1 + k]: E[x xᵀ]."""
+        return self.covariance + self.mean[:, :, None] * self.mean[:, None, :]
+
+
+@_tree
+@dataclass(frozen=True)
+class Abilities:
+    """Posterior of models' abilities θ.
+
+    Args:
+      mean: float32[m, k].
+      covariance: float32[m, k, k].
+    """
+
+    mean: jax.Array
+    covariance: jax.Array
+
+    @property
+    def extended(self) -> jax.Array:
+        """float32[m, 1 + k]: E[(1, θ)]."""
+        return jnp.concatenate([jnp.ones((len(self.mean), 1)), self.mean], axis=1)
+
+    @property
+    def second_moment(self) -> jax.Array:
+        """float32[m, 1 + k, 1 + k]: E[(1, θ)(1, θ)ᵀ]."""
+        t = self.extended
+        return (t[:, :, None] * t[:, None, :]).at[:, 1:, 1:].add(self.covariance)
+
+
+def inverse(matrices: jax.Array) -> jax.Array:
+    """Returns inverses of symmetric positive matrices, float32[..., q, q], by elimination without pivots.
+
+    For many small matrices on a CPU this is many times quicker than one factorisation each.
+    """
+    place = jnp.arange(matrices.shape[-1])
+
+    def sweep(i, left):
+        row, column = left[..., i, :], left[..., :, i]
+        pivot = row[..., i, None]
+        swept = left - (column / pivot)[..., :, None] * row[..., None, :]
+        here = place == i
+        swept = jnp.where(here, -(column / pivot)[..., :, None], swept)
+        swept = jnp.where(here[:, None], (row / pivot)[..., None, :], swept)
+        return jnp.where(here & here[:, None], 1 / pivot[..., None], swept)
+
+    return jax.lax.fori_loop(0, matrices.shape[-1], sweep, jnp.asarray(matrices))
+
+
+def curvature(second: jax.Array) -> jax.Array:
+    """Returns the weight tanh(c / 2) / 2c of the logistic's quadratic bound at c = √second (Jaakkola & Jordan 2000)."""
+    c = jnp.sqrt(jnp.maximum(second, 1e-6))
+    return jnp.tanh(c / 2) / (2 * c)
+
+
+def _flat(moments):
+    return moments.reshape(len(moments), -1)
+
+
+def _update_items(signs, there, abilities, prior_mean, prior_covariance, items) -> Items:
+    """One regression for each sample; signs are y - 1/2, or 0 where unknown."""
+    second = abilities.second_moment
+    weights = curvature(_flat(second) @ _flat(items.second_moment).T) * there
+    precision = inverse(prior_covariance)
+    q = len(prior_mean)
+    covariance = inverse((weights.T @ _flat(second)).reshape(-1, q, q) + precision)
+    mean = jnp.einsum("nij,nj->ni", covariance, signs.T @ abilities.extended + precision @ prior_mean)
+    return Items(mean, covariance)
+
+
+def _standardised(abilities, items, prior_mean, prior_covariance, rows):
+    """Moves the abilities' mean and covariance to 0 and I, and the samples against them: predictions stay as they are."""
+    k = abilities.mean.shape[1]
+    total = jnp.maximum(rows.sum(), 1)
+    centre = rows @ abilities.mean / total
+    away = (abilities.mean - centre) * rows[:, None]
+    spread = (jnp.einsum("m,mij->ij", rows, abilities.covariance) + away.T @ away + 1e-3 * jnp.eye(k)) / total
+    lower = jnp.linalg.cholesky(spread)
+    back = jax.scipy.linalg.solve_triangular(lower, jnp.eye(k), lower=True)
+    abilities = Abilities((abilities.mean - centre) @ back.T, back @ abilities.covariance @ back.T)
+    turn = jnp.eye(k + 1).at[0, 1:].set(centre).at[1:, 1:].set(lower.T)
+    items = Items(items.mean @ turn.T, turn @ items.covariance @ turn.T)
+    return abilities, items, turn @ prior_mean, turn @ prior_covariance @ turn.T
+
+
+def _start(right, there, k):
+    """Abilities from each model's share of right outcomes and from principal components of what is left."""
+    m, n = right.shape
+    share = (right.sum(axis=1) + 1) / (there.sum(axis=1) + 2)
+    ability = jnp.log(share / (1 - share))
+    ability = (ability - ability.mean()) / (ability.std() + 0.1)
+    seen = jnp.maximum(there.sum(axis=0), 1)
+    rest = (right - (right.sum(axis=0) / seen)) * there
+    rest = (rest - rest.mean(axis=1, keepdims=True)) * there
+    others = jnp.linalg.eigh(rest @ rest.T)[1][:, ::-1][:, : k - 1] * jnp.sqrt(m)
+    others = jnp.pad(others, ((0, 0), (0, k - 1 - others.shape[1])))
+    easiness = (right.sum(axis=0) + 0.5) / (there.sum(axis=0) + 1)
+    d = jnp.log(easiness / (1 - easiness))
+    mean = jnp.zeros((n, k + 1)).at[:, 0].set(d).at[:, 1].set(1.0)
+    abilities = Abilities(jnp.concatenate([ability[:, None], others], axis=1), jnp.zeros((m, k, k)))
+    return abilities, Items(mean, jnp.zeros((n, k + 1, k + 1))), mean.mean(axis=0), jnp.diag(jnp.array([2.0] + [0.5] * k))
+
+
+@functools.partial(jax.jit, static_argnames=("k", "common"))
+def _fit(right, there, k, common):
+    signs, rows = (right - 0.5) * there, there.any(axis=1).astype(jnp.float32)
+    n = right.shape[1]
+
+    def step(_, state):
+        abilities, items, prior_mean, prior_covariance = state
+        items = _update_items(signs, there, abilities, prior_mean, prior_covariance, items)
+        prior_mean = items.mean.mean(axis=0)
+        away = items.mean - prior_mean
+        scatter = items.covariance.sum(axis=0) + away.T @ away
+        prior_covariance = (scatter + PRIOR_SAMPLES * PRIOR_VARIANCE * jnp.eye(k + 1)) / (n + PRIOR_SAMPLES)
+        if common:
+            prior_covariance = jnp.diag(jnp.diag(prior_covariance).at[1:].set(COMMON))
+        second = items.second_moment
+        weights = curvature(_flat(abilities.second_moment) @ _flat(second).T) * there
+        precision = (weights @ _flat(second)).reshape(-1, k + 1, k + 1)
+        covariance = inverse(precision[:, 1:, 1:] + jnp.eye(k))
+        mean = jnp.einsum("mij,mj->mi", covariance, signs @ items.mean[:, 1:] - precision[:, 1:, 0])
+        return _standardised(Abilities(mean, covariance), items, prior_mean, prior_covariance, rows)
+
+    abilities, _, prior_mean, prior_covariance = jax.lax.fori_loop(0, ITERATIONS, step, _start(right, there, k))
+    return abilities, prior_mean, prior_covariance
+
+
+@jax.jit
+def _fit_items(right, there, abilities, prior_mean, prior_covariance) -> Items:
+    signs, n, q = (right - 0.5) * there, right.shape[1], len(prior_mean)
+    items = Items(jnp.broadcast_to(prior_mean, (n, q)), jnp.broadcast_to(prior_covariance, (n, q, q)))
+    return jax.lax.fori_loop(
+        0, 6, lambda _, items: _update_items(signs, there, abilities, prior_mean, prior_covariance, items), items
+    )
+
+
+def fit(known: np.ndarray, factors: int, key, common: bool = False) -> tuple[Items, Abilities]:
+    """Fits an item response model.
+
+    Args:
+      known: uint8[m, n] of 0, 1 and 255. Abilities are fitted from at most 2,048 samples, drawn at random; the parameters of
+        all samples follow from the abilities. O(m n (1 + k)²).
+      factors: k ≥ 1.
+      key: a JAX key, for that draw.
+      common: one discrimination for all samples (1PL); with k = 1 only.
+
+    Returns: posteriors of the samples' parameters and of the known models' abilities.
+    """
+    n = known.shape[1]
+    chosen = np.sort(generator(key).choice(n, COLUMNS, replace=False)) if n > COLUMNS else slice(None)
+    right, there = jnp.float32(known == 1), jnp.float32(known != UNKNOWN)
+    abilities, prior_mean, prior_covariance = _fit(right[:, chosen], there[:, chosen], factors, common)
+    return _fit_items(right, there, abilities, prior_mean, prior_covariance), abilities
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["samples", "outcomes", "there"], meta_fields=[])
+@dataclass(frozen=True)
+class Observed:
+    """Outcomes of the samples that each of m models was asked, padded.
+
+    Args:
+      samples: int32[m, b].
+      outcomes: float32[m, b] of 0 and 1.
+      there: float32[m, b], 0 where the entry is padding, else 1.
+    """
+
+    samples: jax.Array
+    outcomes: jax.Array
+    there: jax.Array
+
+    @classmethod
+    def of(cls, samples: np.ndarray, outcomes: np.ndarray, budget: int) -> "Observed":
+        """Pads int[m, b] and uint8[m, b] to a length that is the same for all b up to the budget."""
+        length = SHORTEST
+        while length < budget:
+            length *= 2
+        empty = ((0, 0), (0, length - samples.shape[1]))
+        there = np.pad(np.ones(samples.shape, np.float32), empty)
+        return cls(np.pad(samples.astype(np.int32), empty), np.pad(outcomes.astype(np.float32), empty), there)
+
+    def scattered(self, into: jax.Array, values) -> jax.Array:
+        """Returns float32[m, n] with values[m, b] written where something was observed."""
+        columns = jnp.where(self.there > 0, self.samples, into.shape[1])
+        return into.at[jnp.arange(len(columns))[:, None], columns].set(values, mode="drop")
+
+
+def infer(items: Items, observed: Observed) -> Abilities:
+    """Returns the abilities of new models from what was observed of them."""
+    moments, centres = items.second_moment[observed.samples], items.mean[observed.samples]
+    signs, (m, k) = (observed.outcomes - 0.5) * observed.there, (len(observed.samples), items.mean.shape[1] - 1)
+
+    def step(_, abilities):
+        weights = curvature(jnp.einsum("mij,mbij->mb", abilities.second_moment, moments)) * observed.there
+        precision = jnp.einsum("mb,mbij->mij", weights, moments)
+        covariance = inverse(precision[:, 1:, 1:] + jnp.eye(k))
+        right = jnp.einsum("mb,mbi->mi", signs, centres[:, :, 1:]) - precision[:, 1:, 0]
+        return Abilities(jnp.einsum("mij,mj->mi", covariance, right), covariance)
+
+    return jax.lax.fori_loop(0, 10, step, Abilities(jnp.zeros((m, k)), jnp.broadcast_to(jnp.eye(k), (m, k, k))))
+
+
+def logits(items: Items, abilities: Abilities) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Returns the posterior-predictive logits of m models on n samples, float32[m, n] each: mean, variance that comes from
+    the abilities, variance that comes from the samples' parameters.
+    """
+    a = items.mean[:, 1:]
+    mean = abilities.extended @ items.mean.T
+    ability = _flat(abilities.covariance) @ _flat(a[:, :, None] * a[:, None, :]).T
+    return mean, ability, _flat(abilities.second_moment) @ _flat(items.covariance).T
+
+
+def moderated(mean: jax.Array, variance: jax.Array) -> jax.Array:
+    """Returns the logit of E[σ(x)] for normal x, approximately.
+
+    Source: MacKay 1992, The evidence framework applied to classification networks.
+    """
+    return mean / jnp.sqrt(1 + jnp.pi * variance / 8)
+
+
+@jax.jit
+def predict(items: Items, observed: Observed) -> tuple[jax.Array, jax.Array]:
+    """Returns the logits of the posterior-predictive P(right), float32[m, n], and the posterior standard deviation of each
+    model's mean outcome, float32[m]: what is unknown of its ability, and of each unobserved outcome given it.
+    """
+    abilities = infer(items, observed)
+    mean, ability, item = logits(items, abilities)
+    made = moderated(mean, ability + item)
+    p = jax.nn.sigmoid(made)
+    noise = observed.scattered(p * (1 - p), 0.0)
+    slope = noise @ items.mean[:, 1:]
+    variance = jnp.einsum("mi,mij,mj->m", slope, abilities.covariance, slope) + noise.sum(axis=1)
+    return made, jnp.sqrt(variance) / made.shape[1]
