@@ -34,6 +34,7 @@ _CPUS = flags.DEFINE_float("cpus_per_trial", None, "Cores that a trial reserves 
 _GPUS = flags.DEFINE_float("gpus_per_trial", None, "GPUs that a trial reserves and sees (ray); default: 0.", lower_bound=0.0)
 _ADDRESS = flags.DEFINE_string("ray_address", None, "Address of a cluster of Ray; default: one is started on this machine.")
 _DEVICES = flags.DEFINE_integer("devices", 1, "Devices that share each training batch.", lower_bound=1)
+_CACHE = flags.DEFINE_string("cache", None, "Folder of evaluation caches, filled by the predictors that are kept.")
 _TENSORBOARD = flags.DEFINE_bool("tensorboard", True, "Writes curves for TensorBoard while it runs, in RUN_DIR/tensorboard.")
 
 
@@ -66,6 +67,10 @@ def main(argv):
         config.seed = seed
         run_config_once(config, stream, directory, _CHECKPOINT.value, executor, _DEVICES.value, _TENSORBOARD.value)
         print(f"done: {directory}")
+        if _CACHE.value:
+            from launch.evaluate_commands.filling import import_run
+
+            import_run(directory, Path(_CACHE.value), {"stream": config.stream})
     print(f"next: python -m launch.report {shlex.quote(_RUN_DIR.value)}{'/*' if _SEEDS.value > 1 else ''} --out=report")
 
 

@@ -3,7 +3,6 @@
 import ast
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -121,11 +120,11 @@ def test_no_module_is_named_for_nothing():
 )
 def test_importing_is_light_and_quick(module):
     heavy = ("jax", "flax", "matplotlib", "pandas", "sklearn", "skimage", "scipy", "tensorflow", "tensorflow_datasets", "torch")
-    program = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
-    begin = time.monotonic()
+    program = f"import sys, time, {module}; print(time.process_time(), [n for n in {heavy!r} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.strip() == "[]"
-    assert time.monotonic() - begin < 1.5  # 0.2 s where nothing else runs
+    seconds, loaded = done.stdout.split(maxsplit=1)
+    assert loaded.strip() == "[]"
+    assert float(seconds) < 1  # of CPU, whatever else runs; 0.2 is usual
 
 
 def test_the_package_offers_its_names_lazily():

@@ -11,6 +11,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache_files import Outcomes
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_budget
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage import append_line
@@ -206,14 +207,6 @@ def add_samples(
     )
 
 
-class Outcomes(Protocol):
-    """What `FileOracle` needs of a file: its models' and samples' ids, and uint8[m, n] `correct` (255 = unknown)."""
-
-    models: Sequence[str]
-    samples: Sequence[str]
-    correct: np.ndarray
-
-
 class FileOracle:
     """Reads outcomes of a file; the cells that are not asked stay unread, so a whole file shows what a budget would have given.
 
@@ -235,7 +228,8 @@ class FileOracle:
         for sample, column in zip(samples, columns, strict=True):
             if column < 0 or row[column] == UNKNOWN:
                 raise BadInput(f"the file does not know model {model!r} on sample {sample!r}, which was asked.")
-        return Observed(row[columns])
+        confidence = self._outcomes.confidence
+        return Observed(row[columns], None if confidence is None else confidence[self._rows[model]][columns])
 
 
 def read_additions(directory: Path) -> list[Addition]:

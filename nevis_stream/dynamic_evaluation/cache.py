@@ -199,6 +199,10 @@ class EvaluationCache:
             np.copyto(found, guessed, where=found == UNKNOWN)
         return found
 
+    def predictions(self, models: Which = None, samples: Which = None) -> np.ndarray:
+        """Returns uint8[m, n], what was predicted, also where something has been observed since; 255 where nothing was."""
+        return self._gather(CORRECT, PREDICTED, models, samples)
+
     def states(self, models: Which = None, samples: Which = None) -> np.ndarray:
         """Returns uint8[m, n]: 0 unknown, 1 observed, 2 predicted and not observed; arguments as of `matrix`."""
         observed = self._gather(CORRECT, OBSERVED, models, samples) != UNKNOWN

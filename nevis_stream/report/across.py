@@ -1,9 +1,10 @@
-"""What the page says across streams: all sections together, and transfer matrices, which are of no section."""
+"""What the page says across streams: all sections together, and transfer matrices and evaluation caches, which are of none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nevis_stream.analysis.transfer_matrix import TransferMatrix
+from nevis_stream.report.evaluations import Evaluation
 from nevis_stream.report.section import Section
 
 
@@ -13,5 +14,6 @@ class Across:
 
     sections: Sequence[Section]
     matrices: Sequence[TransferMatrix]
+    evaluations: Sequence[Evaluation] = ()
     number: str = "all"
     title: str = "Across streams"

@@ -2,16 +2,18 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from markupsafe import Markup
 
 from nevis_stream.analysis.runs import LeftOut, group_by_stream, read_runs
-from nevis_stream.analysis.transfer_matrix import TransferMatrix, is_matrix, read_matrix
+from nevis_stream.analysis.transfer_matrix import is_matrix, read_matrix
 from nevis_stream.errors import BadInput
 from nevis_stream.report.across import Across
+from nevis_stream.report.evaluations import is_cache, read_evaluation
 from nevis_stream.report.exports import write_figures, write_tables
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.parts.part import Part
@@ -20,6 +22,7 @@ from nevis_stream.report.templates import render, resource
 from nevis_stream.storage import write_file
 
 _SCRIPTS = ("sort.js", "curves.js")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool 
     sections of their own; what cannot be used is listed with its reason.
 
     Args:
-      run_dirs: run directories, finished or not, and directories of transfer matrices.
+      run_dirs: run directories, finished or not, directories of transfer matrices, and evaluation caches.
       out: directory of the report; made if missing, its files replaced.
       figures: write the figures too (figures/NAME.png and .pdf).
 
@@ -49,15 +52,15 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool 
       BadInput: no run can be used (the message says why, path by path), or `out` is a file.
     """
     paths = [Path(run_dir) for run_dir in run_dirs]
-    runs, left_out = read_runs(path for path in paths if not is_matrix(path))
-    matrices, unreadable = _matrices([path for path in paths if is_matrix(path)])
-    left_out += unreadable
-    if not runs and not matrices:
+    runs, left_out = read_runs(path for path in paths if not is_matrix(path) and not is_cache(path))
+    matrices = _read(read_matrix, filter(is_matrix, paths), left_out)
+    evaluations = _read(read_evaluation, filter(is_cache, paths), left_out)
+    if not runs and not matrices and not evaluations:
         reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
         raise BadInput(f"no usable run for a report:{reasons or ' none was given'}")
     groups = group_by_stream(runs).values()
     sections = [Section(number, group) for number, group in enumerate(groups, start=1)]
-    across = Across(sections, matrices)
+    across = Across(sections, matrices, evaluations)
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -71,14 +74,15 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool 
     return page
 
 
-def _matrices(paths: Sequence[Path]) -> tuple[list[TransferMatrix], list[LeftOut]]:
-    matrices, left_out = [], []
+def _read(read: Callable[[Path], T], paths: Iterable[Path], left_out: list[LeftOut]) -> list[T]:
+    """Reads what can be read; the others go to `left_out` with the reason."""
+    found = []
     for path in dict.fromkeys(paths):
         try:
-            matrices.append(read_matrix(path))
+            found.append(read(path))
         except BadInput as error:
             left_out.append(LeftOut(path, str(error)))
-    return matrices, left_out
+    return found
 
 
 def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str]) -> str:
@@ -91,12 +95,18 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str]) -
         left_out=left_out,
         total_runs=len({run.path for section in sections for run in section.runs}),
         sections=len(sections),
-        streams=", ".join(dict.fromkeys([*(s.header["stream"] for s in sections), *(m.stream for m in across.matrices)])),
+        streams=_streams(across),
         written=sorted(written),
         style=Markup(resource("style.css")),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+def _streams(across: Across) -> str:
+    """What the page is about: its streams, or the caches where there is none."""
+    streams = [*(section.header["stream"] for section in across.sections), *(matrix.stream for matrix in across.matrices)]
+    return ", ".join(dict.fromkeys(streams or [evaluation.name for evaluation in across.evaluations]))
 
 
 def _chapters(section: Section | Across, parts: Sequence[Part]) -> list[Chapter]:

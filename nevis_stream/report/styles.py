@@ -13,9 +13,9 @@ from markupsafe import Markup
 from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.report.palette import SERIES
 
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _GLYPHS = "●■▲◆▼✚✖"
-_DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (4, 1), (1, 1), (10, 3))
+DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (4, 1), (1, 1), (10, 3))
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Style:
     @property
     def glyph(self) -> str:
         """The marker as a letter, for a legend of a figure without lines."""
-        return _GLYPHS[_MARKERS.index(self.marker)]
+        return _GLYPHS[MARKERS.index(self.marker)]
 
     @property
     def swatch(self) -> Markup:
@@ -54,6 +54,6 @@ def assign(groups: Sequence[SeedGroup]) -> dict[str, Style]:
         colour = learners.index(group.learner) % SERIES
         variant = seen.get(colour, 0)
         seen[colour] = variant + 1
-        variant %= len(_MARKERS)
-        styles[group.label] = Style(colour + 1, _MARKERS[variant], _DASHES[variant])
+        variant %= len(MARKERS)
+        styles[group.label] = Style(colour + 1, MARKERS[variant], DASHES[variant])
     return styles

@@ -1,12 +1,11 @@
 """Adding models and samples: what was observed stays, what was predicted lies apart, and the account is right."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation.adding import FileOracle, add_model, add_samples, read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache_files import Outcomes
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput
 
@@ -22,7 +21,7 @@ def ordered(models=M, samples=N, seed=0):
 
 def table(correct, first=0):
     models = [f"m{i}" for i in range(len(correct))]
-    return SimpleNamespace(models=models, samples=[f"s{first + j}" for j in range(correct.shape[1])], correct=correct)
+    return Outcomes(models, [f"s{first + j}" for j in range(correct.shape[1])], correct)
 
 
 class Counting:

@@ -5,6 +5,7 @@ from nevis_stream.report.parts import (
     compare,
     costs,
     curves,
+    evaluation,
     finetuning_graph,
     forward_transfer,
     matched,
@@ -35,5 +36,5 @@ PARTS: tuple[Part, ...] = (
     runs,
 )
 
-PARTS_ACROSS: tuple[Part, ...] = (ablations, transfer_matrix)
+PARTS_ACROSS: tuple[Part, ...] = (ablations, transfer_matrix, evaluation)
 """Parts whose functions take all sections together, as `across.Across`; they stand last."""

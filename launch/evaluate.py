@@ -1,0 +1,126 @@
+"""Dynamic evaluation: caches of models × samples, and the evaluation of new models and samples at a fraction of the cost.
+
+  python -m launch.evaluate import outcomes.npz --cache=caches/mine         a file: npz, csv or parquet, models × samples
+  python -m launch.evaluate import runs/indep runs/ft_prev --cache=caches   runs: one cache a data set, caches/DATASET
+  python -m launch.evaluate stats --cache=caches/mine                       what is in it
+  python -m launch.evaluate verify --cache=caches/mine                      whether every byte is what was written
+  python -m launch.evaluate merge caches/b --cache=caches/a                 adds what b has to a
+  python -m launch.evaluate export all.npz --cache=caches/mine              as one file
+  python -m launch.evaluate add-model --model=new.csv --budget=256 --cache=caches/mine
+  python -m launch.evaluate add-model --model=runs/new/checkpoints/0004-mnist --budget=256 --cache=caches/mnist
+  python -m launch.evaluate add-samples --samples=new.npz --budget=64 --cache=caches/mine
+  python -m launch.evaluate add-samples --splits=test --budget=8 --cache=caches/mnist
+  python -m launch.evaluate metrics --cache=caches/mine                     how well methods would do here; for the report
+  python -m launch.evaluate study a.npz b.npz --budgets=16,64,256 --known=0.6 --seeds=10 --out=study
+
+A new model is run on `--budget` samples, its other outcomes are predicted; the cache keeps both, apart. What is asked of
+checkpoints is run on the accelerator, exactly those samples, and charged. `launch.report runs/* caches/*` shows it all.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+
+from absl import flags
+
+from launch import entry
+
+COMMANDS = ("import", "stats", "verify", "merge", "export", "add-model", "add-samples", "metrics", "study")
+
+_CACHE = flags.DEFINE_string("cache", None, "Directory of the cache (import of runs: folder of one cache a data set).")
+_MODELS = flags.DEFINE_enum("models", "all", ["all", "chosen"], "Which predictors of a run are imported.")
+_SPLITS = flags.DEFINE_list("splits", [], "Splits of a run's data set (import: dev,dev_test,test; add-samples: those to add).")
+_PROBABILITIES = flags.DEFINE_bool("probabilities", False, "Keep the classes' probabilities too (import of runs).")
+_THRESHOLD = flags.DEFINE_float("threshold", 0.5, "A real-valued outcome above it counts as correct (import, study).")
+_STREAM = flags.DEFINE_string("stream", None, "A run's stream, where it was a csv; default: the name that the run has.")
+_MODEL = flags.DEFINE_string("model", None, "The new model: RUN/checkpoints/EVENT-TASK, or a file of its outcomes (add-model).")
+_TRIAL = flags.DEFINE_integer("trial", None, "Which trial of the checkpoint; default: the chosen one (add-model).")
+_NAME = flags.DEFINE_string("name", None, "Which model of the file; default: the only one (add-model).")
+_SAMPLES = flags.DEFINE_string("samples", None, "A file of known models × new samples (add-samples).")
+_BUDGET = flags.DEFINE_integer("budget", None, "Samples asked of a new model, or models asked on a new sample.", lower_bound=1)
+_METHOD = flags.DEFINE_string("method", None, "How cells are chosen and predicted (listed above). Default: recommended.")
+_METHODS = flags.DEFINE_list("methods", [], "Methods to compare (metrics, study); default: the main ones.")
+_BUDGETS = flags.DEFINE_list("budgets", ["16", "64", "256"], "Samples asked of each new model (metrics, study).")
+_KNOWN = flags.DEFINE_float("known", 0.6, "Share of the models that are known (metrics, study).", 0.0, 1.0)
+_SEEDS = flags.DEFINE_integer("seeds", None, "Random splits of the models; default: 10 (study), 3 (metrics).", lower_bound=1)
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of a method's choices (add-model, add-samples).")
+_OUT = flags.DEFINE_string("out", None, "Folder of a study's tables and figures.")
+
+
+def main(argv):
+    """Runs one command."""
+    from nevis_stream.errors import unknown
+
+    if not argv:
+        entry.fail(f"name a command: {', '.join(COMMANDS)}. See: python -m launch.evaluate --help")
+    command, words = argv[0], argv[1:]
+    if command not in COMMANDS:
+        entry.fail(unknown("command", command, COMMANDS))
+    if command != "study" and not _CACHE.value:
+        entry.fail(f"{command} needs --cache=DIR, the directory of an evaluation cache.")
+    if words and command not in ("import", "merge", "export", "study"):
+        entry.fail(f"{command} takes flags only, not {words[0]!r}. See: python -m launch.evaluate --help")
+    if not words and command in ("import", "merge", "export", "study"):
+        entry.fail(f"{command} needs at least one file or directory. See: python -m launch.evaluate --help")
+    entry.use_compilation_cache()
+    _dispatch(command, [Path(word) for word in words])
+
+
+def _dispatch(command: str, paths: list[Path]) -> None:
+    from launch.evaluate_commands import adding, filling, looking, studying
+
+    if command == "import":
+        how = {"which": _MODELS.value, "splits": _SPLITS.value, "probabilities": _PROBABILITIES.value, "stream": _STREAM.value}
+        filling.import_all(paths, Path(_CACHE.value), _THRESHOLD.value, how)
+    elif command == "stats":
+        looking.stats(Path(_CACHE.value))
+    elif command == "verify":
+        looking.verify(Path(_CACHE.value))
+    elif command == "merge":
+        filling.merge(paths, Path(_CACHE.value))
+    elif command == "export":
+        filling.export(paths, Path(_CACHE.value))
+    elif command == "study":
+        studying.study(paths, _what_to_study(10), _OUT.value, _THRESHOLD.value)
+    elif command == "metrics":
+        studying.metrics(Path(_CACHE.value), _what_to_study(3))
+    else:
+        if _BUDGET.value is None:
+            entry.fail(f"{command} needs --budget=N: how many cells are asked; the others are predicted.")
+        how = {"budget": _BUDGET.value, "method": _METHOD.value or "recommended", "seed": _SEED.value, "stream": _STREAM.value}
+        if command == "add-model":
+            if not _MODEL.value:
+                entry.fail("add-model needs --model: RUN/checkpoints/EVENT-TASK, or a file of the model's outcomes.")
+            adding.add_model(Path(_CACHE.value), Path(_MODEL.value), _TRIAL.value, _NAME.value, how)
+        else:
+            if bool(_SAMPLES.value) == bool(_SPLITS.value):
+                entry.fail("add-samples needs either --samples=FILE or --splits=NAME.")
+            adding.add_samples(Path(_CACHE.value), _SAMPLES.value, _SPLITS.value, how)
+
+
+def _what_to_study(seeds: int) -> dict:
+    for budget in _BUDGETS.value:
+        if not budget.isdecimal() or int(budget) < 1:
+            entry.fail(f"--budgets={','.join(_BUDGETS.value)}: {budget!r} is no whole number from 1 up.")
+    if not 0 < _KNOWN.value < 1:
+        entry.fail(f"--known={_KNOWN.value}: the share of known models lies between 0 and 1.")
+    return {
+        "budgets": sorted({int(budget) for budget in _BUDGETS.value}),
+        "known": _KNOWN.value,
+        "seeds": _SEEDS.value or seeds,
+        "methods": _METHODS.value,
+    }
+
+
+def _teach() -> str:
+    """The part of --help that changes with the package: the methods."""
+    from nevis_stream.dynamic_evaluation import methods
+
+    told = {name: importlib.import_module(f"{methods.__name__}.{name}").__doc__.splitlines()[0] for name in methods.registry()}
+    return "\nMethods:\n" + "\n".join(f"  {name}: {line}" for name, line in told.items()) + "\n"
+
+
+if __name__ == "__main__":
+    if any(word.lstrip("-").startswith("help") for word in sys.argv[1:]):
+        __doc__ += _teach()
+    entry.start(main)

@@ -1,0 +1,72 @@
+"""`launch.evaluate import`, `merge` and `export`: caches from files and runs, caches from caches, files from caches."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.filling import SPLITS, fill
+from experiments.predictors import KeptRun
+from launch.data_commands.terminal import bar
+from launch.evaluate_commands.terminal import flops, one_cache
+from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
+from nevis_stream.dynamic_evaluation.cache_exchange import export_npz, import_file
+from nevis_stream.errors import BadInput
+from nevis_stream.ledger import FILE_NAME
+
+
+def import_all(paths: Sequence[Path], out: Path, threshold: float, how: dict[str, Any]) -> None:
+    """Adds files to the cache `out`, and runs to the caches in the folder `out`."""
+    for path in paths:
+        if not path.exists():
+            raise BadInput(f"{path}: no such file or directory.")
+        if path.is_dir() and not (path / FILE_NAME).is_file():
+            inside = sorted(path.glob(f"*/{FILE_NAME}"))
+            merge = " It is a cache: `merge` adds it to another." if (path / INDEX).is_file() else ""
+            hint = f" It holds runs: import {path}/*" if inside else merge
+            raise BadInput(f"{path}: not a run directory (no {FILE_NAME}).{hint}")
+    for path in paths:
+        if path.is_dir():
+            import_run(path, out, how)
+        else:
+            cache = EvaluationCache(out, create=True)
+            found = import_file(cache, path, threshold)
+            print(f"{path}: {len(found.models)} models × {len(found.samples):,} samples; {_size(cache)}")
+
+
+def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
+    """Adds a run's predictors to the caches of its data sets, a line for each cache."""
+    run = KeptRun(path, how.get("stream"))
+    with bar(f"import {path}") as move:
+        filled = fill(
+            run,
+            out,
+            which=how.get("which", "all"),
+            splits=how.get("splits") or SPLITS,
+            probabilities=how.get("probabilities", False),
+            told=lambda done, total, name: move(name, done, total),
+        )
+    for each in filled:
+        print(f"{path}: {each.models} models new, {flops(each.flops)}; {_size(EvaluationCache(each.cache))}")
+    if not run.ledger.complete:
+        print(f"{path}: the run is unfinished; import it again later, what is here already costs nothing.")
+
+
+def merge(paths: Sequence[Path], out: Path) -> None:
+    """Adds caches to another."""
+    target = EvaluationCache(out, create=True, about=one_cache(paths[0]).about)
+    for path in paths:
+        target.merge(one_cache(path))
+        print(f"{path} merged; {_size(target)}")
+
+
+def export(paths: Sequence[Path], directory: Path) -> None:
+    """Writes a cache as one npz file."""
+    if len(paths) != 1 or paths[0].suffix != ".npz":
+        raise BadInput(f"export takes one file that ends in .npz, not {' '.join(map(str, paths))}.")
+    export_npz(one_cache(directory), paths[0])
+    print(f"written: {paths[0]}")
+
+
+def _size(cache: EvaluationCache) -> str:
+    models, samples = cache.shape
+    return f"{cache.directory} has {models:,} models × {samples:,} samples"

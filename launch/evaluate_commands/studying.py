@@ -1,0 +1,107 @@
+"""`launch.evaluate study` and `metrics`: how well methods evaluate models that they have not seen."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.table import Table
+
+from launch.data_commands.terminal import console, progress_bars
+from launch.evaluate_commands.terminal import caches_in
+from nevis_stream.dynamic_evaluation import methods, summary
+from nevis_stream.dynamic_evaluation import study as studies
+from nevis_stream.dynamic_evaluation.adding import names_of_groups
+from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
+from nevis_stream.dynamic_evaluation.study import Matrix, Protocol
+from nevis_stream.report import palette
+from nevis_stream.report.evaluation_plots import budget_plot, styles_of
+from nevis_stream.storage import write_file
+
+MAIN = ("published", "sort_and_search", "random_mean", "stratified_mean", "single_order_floor", "recommended")
+_SHOWN = {"mae": "MAE", "accuracy_error": "accuracy error", "spearman": "Spearman", "kendall": "Kendall"}
+_SHOWN["coverage95"] = "covered"
+_FEWEST_GROUPS = 3  # fewer cannot be divided into known and new ones more than one way or two
+
+
+def study(paths: Sequence[Path], what: dict[str, Any], out: str | None, threshold: float) -> None:
+    """Tries methods on files of outcomes; writes OUT/study.csv, and a figure a file."""
+    protocol = _protocol(what)
+    found = [(path, read_outcomes(path, threshold)) for path in paths]
+    matrices = [Matrix(path.stem, outcomes.correct, _array(outcomes.groups)) for path, outcomes in found]
+    folder = Path(out or "study")
+    folder.mkdir(parents=True, exist_ok=True)
+    frame = _run(matrices, protocol, folder / "study.csv")
+    for name, rows in frame.groupby("matrix", sort=False):
+        curves = {method: summary.curve(part) for method, part in rows.groupby("method", sort=False)}
+        about = {"methods": curves, "samples": next(m.outcomes.shape[1] for m in matrices if m.name == name)}
+        with palette.printed():
+            figure = budget_plot(about, styles_of(curves), wide=True, legend=True)
+            for form in ("png", "pdf"):
+                _save(figure, folder / f"{name}.{form}")
+    _show(frame, f"means over {protocol.seeds} splits of {len(matrices)} matrices, {protocol.known:.0%} of the models known")
+    print(f"written: {folder / 'study.csv'}, and a figure for each matrix")
+
+
+def metrics(directory: Path, what: dict[str, Any]) -> None:
+    """Tries methods on a cache (or each of those in a folder) and leaves there what a report shows of it."""
+    protocol = _protocol(what)
+    for cache in caches_in(directory):
+        outcomes, models, _ = summary.complete_part(cache)
+        groups = names_of_groups(cache, models)
+        groups = groups if groups and len(set(groups)) >= _FEWEST_GROUPS else None
+        path = cache.directory / "study.csv"
+        path.unlink(missing_ok=True)  # the cache may have grown since
+        frame = _run([Matrix(cache.directory.name, outcomes, _array(groups))], protocol, path)
+        written = summary.write(cache, frame, protocol.known, groups is not None)
+        size = f"{written['models']} models × {written['samples']:,} samples"
+        by = "whole runs" if groups else "models"
+        _show(frame, f"{cache.directory}: {size}; {protocol.known:.0%} of the {by} known, {protocol.seeds} splits")
+    print(f"next: python -m launch.report RUNS {directory} --out=report")
+
+
+def _array(groups: Sequence[str] | None) -> np.ndarray | None:
+    return None if groups is None else np.array(groups, str)
+
+
+def _protocol(what: dict[str, Any]) -> Protocol:
+    names = what["methods"] or MAIN
+    for name in names:
+        methods.get(name)
+    return Protocol(tuple(names), tuple(what["budgets"]), what["known"], what["seeds"])
+
+
+def _run(matrices: Sequence[Matrix], protocol: Protocol, path: Path) -> pd.DataFrame:
+    """Runs what is missing of a study, with a bar, and returns its rows."""
+    total = sum(
+        protocol.seeds * len(protocol.methods) * sum(budget <= matrix.outcomes.shape[1] for budget in protocol.budgets)
+        for matrix in matrices
+    )
+    there = len(studies.read(path))
+    with progress_bars() as bars:
+        task = bars.add_task("study", total=total, completed=there)
+        for row in studies.run(matrices, protocol, path):
+            bars.update(task, advance=1, description=f"study: {row['matrix']}, {row['method']}")
+    frame = pd.DataFrame(studies.read(path))
+    names = [matrix.name for matrix in matrices]
+    return frame[frame["matrix"].isin(names) & frame["method"].isin(protocol.methods)]
+
+
+def _show(frame: pd.DataFrame, title: str) -> None:
+    table = Table(title=title)
+    table.add_column("method")
+    for column in ("budget", *_SHOWN.values()):
+        table.add_column(column, justify="right")
+    means = frame.groupby(["method", "budget", "matrix"], sort=False)[list(_SHOWN)].mean()
+    for (method, budget), row in means.groupby(["method", "budget"], sort=False).mean().iterrows():
+        table.add_row(method, str(budget), *("–" if pd.isna(value) else f"{value:.4f}" for value in row))
+    console().print(table)
+
+
+def _save(figure, path: Path) -> None:
+    import io
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix[1:], dpi=160)
+    write_file(path, buffer.getvalue())

@@ -1,0 +1,98 @@
+"""The figures of dynamic evaluation: error against budget, and what that error is made of."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from nevis_stream.report import palette, svg
+from nevis_stream.report.styles import DASHES, MARKERS, Style
+
+
+def styles_of(methods: Sequence[str]) -> dict[str, Style]:
+    """Returns a style for every method, by name, in their order."""
+    looks = [Style(i % palette.SERIES + 1, MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)]) for i in range(len(methods))]
+    return dict(zip(methods, looks, strict=True))
+
+
+def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: bool, legend: bool = False) -> Figure:
+    """Draws each method's error over all samples against its budget: mean, ± 1 std over random splits, and the fitted decay.
+
+    Args:
+      summary: of a cache, as `evaluation.json` has it.
+      styles: by method.
+      wide: proportions for a screen, else for a phone.
+      legend: name the methods inside the figure.
+    """
+    figure = svg.new_figure(8.4, 3.8) if wide else svg.new_figure(4.2, 3.8)
+    axes = _budget_axes(figure, summary)
+    axes.set_ylabel("MAE: share of samples predicted wrongly")
+    for name, curve in summary["methods"].items():
+        colour = palette.series(styles[name].colour)
+        means = [math.nan if value is None else value for value in curve["mae"]]
+        stds = [0.0 if value is None else value for value in curve["mae_std"]]
+        line = axes.plot(curve["budgets"], means, color=colour, linewidth=1.6, marker=styles[name].marker, markersize=5)[0]
+        line.set_label(name)
+        if styles[name].dash:
+            line.set_dashes(styles[name].dash)
+        low, high = np.subtract(means, stds), np.add(means, stds)
+        axes.fill_between(curve["budgets"], low, high, color=colour, alpha=0.15, linewidth=0)
+        if curve["decay"] and name == _fitted(summary):
+            budgets = np.geomspace(curve["budgets"][0], curve["budgets"][-1], 60)
+            decay = curve["decay"]
+            fit = decay["a"] * np.exp(-decay["rate"] * budgets) + decay["plateau"]
+            axes.plot(budgets, fit, color=palette.ink(), linewidth=1, linestyle=(0, (1, 2)), label=f"fit of {name}")
+    if legend:
+        axes.legend(frameon=False, fontsize=8, labelcolor=palette.ink())
+    return figure
+
+
+def decomposition_plot(summary: Mapping[str, Any], wide: bool) -> Figure:
+    """Draws Sort & Search's error against its budget, with its aleatoric and epistemic parts."""
+    figure = svg.new_figure(8.4, 3.2) if wide else svg.new_figure(4.2, 3.4)
+    axes = _budget_axes(figure, summary)
+    axes.set_ylabel("share of samples")
+    parts = summary["decomposition"]
+    for number, (name, dash) in enumerate((("total", ()), ("aleatoric", (6, 2)), ("epistemic", (2, 2))), start=1):
+        colour = palette.series(number)
+        line = axes.plot(parts["budgets"], parts[name], color=colour, linewidth=1.6, marker="o", markersize=4)[0]
+        if dash:
+            line.set_dashes(dash)
+        place = (parts["budgets"][-1], parts[name][-1])
+        axes.annotate(name, place, xytext=(6, 0), textcoords="offset points", size=9, va="center", color=palette.ink())
+    axes.set_ylim(bottom=0)
+    axes.margins(x=0.18)
+    return figure
+
+
+def fit_text(summary: Mapping[str, Any]) -> str:
+    """Returns the fitted decay in words; empty where there is none."""
+    name = _fitted(summary)
+    decay = summary["methods"].get(name, {}).get("decay")
+    if not decay:
+        return ""
+    half = "it does not fall"
+    if decay["rate"] > 0:
+        half = f"half of what can go is gone after {math.log(2) / decay['rate']:.0f} samples"
+    return f"Fit of {name}: {decay['a']:.3f} exp(−{decay['rate']:.4f} b) + {decay['plateau']:.3f}; {half}."
+
+
+def _fitted(summary: Mapping[str, Any]) -> str:
+    """Whose decay is drawn: that of Sort & Search, as in its paper, or the first method's."""
+    names: Sequence[str] = list(summary["methods"])
+    return "sort_and_search" if "sort_and_search" in names else names[0]
+
+
+def _budget_axes(figure: Figure, summary: Mapping[str, Any]):
+    axes = figure.subplots()
+    svg.style_axes(axes)
+    axes.set_xscale("log")
+    budgets = sorted({budget for curve in summary["methods"].values() for budget in curve["budgets"]})
+    axes.xaxis.set_major_locator(FixedLocator(budgets))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticklabels([f"{budget:,}" for budget in budgets])
+    axes.set_xlabel(f"budget: samples asked of each new model, of {summary['samples']:,} (log scale)")
+    return axes

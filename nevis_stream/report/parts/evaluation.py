@@ -1,0 +1,82 @@
+"""Dynamic evaluation: the caches of models × samples, what methods achieve on them, what additions were worth."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from nevis_stream.report import svg
+from nevis_stream.report.across import Across
+from nevis_stream.report.evaluation_plots import budget_plot, decomposition_plot, fit_text, styles_of
+from nevis_stream.report.evaluations import Evaluation
+from nevis_stream.report.templates import render
+
+TITLE = "Dynamic evaluation"
+MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
+
+
+def html(across: Across) -> Markup | None:
+    """Returns each cache's picture, additions and curves; None where no cache was given."""
+    if not across.evaluations:
+        return None
+    told = [_told(number, evaluation) for number, evaluation in enumerate(across.evaluations, start=1)]
+    return Markup("").join(render("parts/evaluation.html", it=it) for it in told)
+
+
+def tables(across: Across) -> dict[str, pd.DataFrame]:
+    """Returns `evaluation_methods` (a row a cache, method and budget) and `evaluation_additions`."""
+    methods = [{"cache": str(e.path), **row} for e in across.evaluations for row in _rows(e)]
+    additions = [{"cache": str(e.path), **row} for e in across.evaluations for row in e.summary["additions"]]
+    return {"evaluation_methods": pd.DataFrame(methods), "evaluation_additions": pd.DataFrame(additions)}
+
+
+def figures(across: Across) -> dict[str, Figure]:
+    """Returns `evaluation_budget_1`, `evaluation_parts_1`, … two for each cache."""
+    drawn = {}
+    for number, evaluation in enumerate(across.evaluations, start=1):
+        summary = evaluation.summary
+        drawn[f"evaluation_budget_{number}"] = budget_plot(summary, styles_of(summary["methods"]), True, legend=True)
+        drawn[f"evaluation_parts_{number}"] = decomposition_plot(summary, True)
+    return drawn
+
+
+def _rows(evaluation: Evaluation) -> list[dict]:
+    """A row a method and budget, with the means over random splits."""
+    return [
+        {"method": method, "budget": budget} | {measure: curve[measure][i] for measure in MEASURES}
+        for method, curve in evaluation.summary["methods"].items()
+        for i, budget in enumerate(curve["budgets"])
+    ]
+
+
+def _told(number: int, evaluation: Evaluation) -> SimpleNamespace:
+    """What the template asks of one cache."""
+    summary = evaluation.summary
+    styles = styles_of(summary["methods"])
+    by = "runs (with all of their models)" if summary.get("by_run") else "models"
+    split = f"{summary['known']:.0%} of the {by} are known, the rest are new; n = {summary['seeds']} random splits."
+    budget_title = f"Error of predicted outcomes against budget on {evaluation.name}"
+    parts_title = f"Aleatoric and epistemic error against budget on {evaluation.name}"
+    return SimpleNamespace(
+        number=number,
+        name=evaluation.name,
+        path=evaluation.path,
+        summary=summary,
+        picture=evaluation.picture,
+        additions=[_account(row) for row in summary["additions"]],
+        legend=[(styles[name], name) for name in summary["methods"]],
+        rows=_rows(evaluation),
+        split_text=split,
+        fit=fit_text(summary),
+        budget_figure=svg.wide_and_narrow(
+            f"budget-{number}", budget_title, lambda wide: budget_plot(summary, styles, wide)
+        ),
+        parts_figure=svg.wide_and_narrow(f"parts-{number}", parts_title, lambda wide: decomposition_plot(summary, wide)),
+    )
+
+
+def _account(row: dict) -> dict:
+    """An addition with the number of cells that it is about."""
+    each = 1 if row["kind"] == "model" else int(row["name"].split()[0])
+    return row | {"cells": each * (row["samples"] if row["kind"] == "model" else row["models"])}

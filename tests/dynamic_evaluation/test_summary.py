@@ -1,0 +1,78 @@
+"""What a report says of a cache: curves from a study, the picture's order, and audits of additions once the truth is there."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from nevis_stream.dynamic_evaluation import summary
+from nevis_stream.dynamic_evaluation.adding import FileOracle, add_model
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.study import Matrix, Protocol, rows
+from nevis_stream.errors import BadInput
+from tests.dynamic_evaluation.test_adding import N, ordered, table
+
+
+@pytest.fixture
+def cache(tmp_path):
+    made = EvaluationCache(tmp_path / "cache", create=True, about={"dataset_id": "toys"})
+    known = table(ordered())
+    for model, row in zip(known.models[:-1], known.correct, strict=False):
+        made.append(model, known.samples, row)
+    return made
+
+
+def studied(cache):
+    outcomes, _, _ = summary.complete_part(cache)
+    protocol = Protocol(("published", "sort_and_search"), (8, 16, 64), 0.6, 2)
+    return pd.DataFrame(rows(Matrix("toys", outcomes), protocol))
+
+
+def test_the_summary_is_written_and_its_numbers_are_those_of_the_study(cache):
+    study = studied(cache)
+    summary.write(cache, study, 0.6)
+    found = json.loads((cache.directory / summary.FILE).read_text())
+    assert (found["models"], found["samples"], found["seeds"]) == (11, N, 2)
+    curve = found["methods"]["sort_and_search"]
+    assert curve["budgets"] == [8, 16, 64]
+    of_16 = study[(study["method"] == "sort_and_search") & (study["budget"] == 16)]
+    assert curve["mae"][1] == pytest.approx(of_16["mae"].mean())
+    assert curve["decay"]["rate"] > 0
+    parts = found["decomposition"]
+    for total, aleatoric, epistemic in zip(parts["total"], parts["aleatoric"], parts["epistemic"], strict=True):
+        assert total <= aleatoric + epistemic + 1e-12
+    assert found["correlation"] == pytest.approx(np.nanmean(np.corrcoef(ordered()[:11])[np.triu_indices(11, 1)]))
+
+
+def test_an_addition_is_audited_once_its_truth_is_there(cache):
+    truth = table(ordered())
+    told = add_model(cache, "m11", FileOracle(truth), 9, "sort_and_search")
+    assert summary.audit(cache, told) == {"mae": None, "accuracy_error": None}
+    predicted = cache.matrix(["m11"], predicted=True)[0]
+    cache.append("m11", truth.samples, truth.correct[11])
+    audit = summary.audit(cache, told)
+    assert audit["mae"] == pytest.approx((predicted != truth.correct[11]).mean())
+    assert audit["accuracy_error"] == pytest.approx(abs(told.accuracy - truth.correct[11].mean()))
+    assert summary.write(cache, studied(cache), 0.6)["additions"][0]["mae"] == audit["mae"]
+
+
+def test_the_picture_has_the_best_model_on_top_and_the_easiest_sample_left():
+    outcomes = np.tril(np.ones((200, 300), np.uint8), 50)[:, ::-1]
+    pixels = np.asarray(Image.open(io.BytesIO(summary.picture(outcomes))).convert("L")).astype(int)
+    assert pixels.shape == (200, 300)
+    dark = pixels < 150
+    assert dark[0].sum() == outcomes.sum(axis=1).max()
+    assert (np.diff(dark.sum(axis=1)) <= 0).all()
+    assert (np.diff(dark.astype(int), axis=1) <= 0).all()
+    few = Image.open(io.BytesIO(summary.picture(np.full((3, 2000), 255, np.uint8) * 0 + 1)))
+    assert few.size == (480, 162)
+
+
+def test_a_cache_that_is_too_small_is_refused(tmp_path):
+    small = EvaluationCache(tmp_path / "small", create=True)
+    small.append("a", ["s0", "s1"], [1, 0])
+    with pytest.raises(BadInput, match="1 models are observed on the same 2 samples"):
+        summary.complete_part(small)

@@ -1,0 +1,99 @@
+"""launch.evaluate: files and runs into caches, new models and samples, and what is refused."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nevis_stream.dynamic_evaluation import study
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache_tiles import Cells
+
+M, N = 14, 80
+
+
+def command(*words):
+    line = [sys.executable, "-m", "launch.evaluate", *map(str, words)]
+    return subprocess.run(line, capture_output=True, text=True, check=False)
+
+
+def outcomes():
+    rng = np.random.default_rng(0)
+    return (rng.normal(size=(M, 1)) + 2 * rng.normal(size=(1, N)) + 0.3 * rng.normal(size=(M, N)) > 0).astype(np.uint8)
+
+
+def save(path, correct, first=0):
+    models = [f"m{first + i}" for i in range(len(correct))]
+    np.savez(path, correct=correct, models=models, samples=[f"s{j}" for j in range(correct.shape[1])])
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path):
+    done = command("import", save(tmp_path / "known.npz", outcomes()[:-1]), f"--cache={tmp_path / 'cache'}")
+    assert done.returncode == 0, done.stderr
+    assert "13 models × 80 samples" in done.stdout
+    return tmp_path / "cache"
+
+
+def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
+    new = save(tmp_path / "new.npz", outcomes()[-1:], first=13)
+    added = command("add-model", f"--model={new}", "--budget=16", "--method=sort_and_search", f"--cache={cache}")
+    assert added.returncode == 0, added.stderr
+    assert "16 of 80 cells observed, the others predicted by sort_and_search" in added.stdout
+    assert "by 13 known models" in added.stdout
+    shown = command("stats", f"--cache={cache}")
+    assert "1,056" in shown.stdout, shown.stderr  # 13 rows of 80 and 16
+    assert command("verify", f"--cache={cache}").stdout.strip().endswith("sound")
+    assert command("export", tmp_path / "all.npz", f"--cache={cache}").returncode == 0
+    merged = command("merge", cache, f"--cache={tmp_path / 'other'}")
+    assert "has 14 models × 80 samples" in merged.stdout, merged.stderr
+    assert (EvaluationCache(tmp_path / "other").states() == EvaluationCache(cache).states()).all()
+
+
+def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
+    what = ["--methods=published,sort_and_search", "--budgets=8,16,64,640", "--seeds=2"]
+    done = command("study", tmp_path / "known.npz", *what, f"--out={tmp_path / 'study'}")
+    assert done.returncode == 0, done.stderr
+    rows = pd.read_csv(tmp_path / "study" / "study.csv")
+    assert list(rows.columns) == list(study.COLUMNS)
+    assert len(rows) == 2 * 3 * 2
+    assert (tmp_path / "study" / "known.png").is_file()
+    done = command("metrics", f"--cache={cache}", *what)
+    assert done.returncode == 0, done.stderr
+    report = [sys.executable, "-m", "launch.report", str(cache), f"--out={tmp_path / 'out'}"]
+    assert subprocess.run(report, check=False).returncode == 0
+    assert "Cache cache" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_damage_is_found_by_name(cache):
+    path = Cells(cache / "cells.bin").path
+    data = bytearray(path.read_bytes())
+    data[3] ^= 16
+    path.write_bytes(data)
+    done = command("verify", f"--cache={cache}")
+    assert done.returncode == 1
+    assert "1 damaged" in done.stdout
+    assert "tile 1 (observed correct of model 'm0'" in done.stdout
+
+
+def test_mistakes_are_told_in_a_line(cache, tmp_path):
+    text = tmp_path / "text.csv"
+    text.write_text("model,s0,s1\nm0,1,perhaps\n")
+    for words, told in (
+        (["imprt"], "Did you mean 'import'?"),
+        (["stats"], "stats needs --cache=DIR"),
+        (["stats", f"--cache={tmp_path}/nowhere"], "no evaluation cache there"),
+        (["import", text, f"--cache={cache}"], "perhaps"),
+        (["import", cache, f"--cache={cache}"], "`merge` adds it"),
+        (["add-model", "--model=x.npz", f"--cache={cache}"], "needs --budget"),
+        (["add-model", "--model=x.npz", "--budget=4", "--method=published", f"--cache={cache}"], "no such file or checkpoint"),
+        (["add-model", f"--model={text}", "--budget=4", "--method=guess", f"--cache={cache}"], "unknown method 'guess'"),
+        (["add-samples", "--splits=test", "--budget=4", f"--cache={cache}"], "none of its models came from a run"),
+    ):
+        done = command(*words)
+        assert done.returncode == 2, words
+        assert told in done.stderr, (words, done.stderr)
+        assert "Traceback" not in done.stderr
