@@ -69,7 +69,7 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     higher = reference.error.mean - best.error.mean
     sentence = Markup(text).format(_names([reference]), error_spread(reference.error), f"{higher:.4f}")
     ratio = reference.paper_total.mean / best.paper_total.mean if best.paper_total.mean else math.nan
-    yield sentence + ("." if math.isnan(ratio) else f", at {_times(ratio)} the FLOPs.")
+    yield sentence + ("." if math.isnan(ratio) else f", at {_times(ratio)} FLOPs.")
 
 
 def _sureness(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
@@ -89,4 +89,6 @@ def _counted(count: int, what: str) -> str:
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio:.3g} times" if 0.01 <= ratio < 1000 else f"{engineering(ratio)} times"
+    if abs(ratio - 1) < 0.005:
+        return "the same"
+    return f"{ratio:.3g} times the" if 0.01 <= ratio < 1000 else f"{engineering(ratio)} times the"

@@ -152,6 +152,14 @@ def test_the_same_runs_give_the_same_bytes(tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+def test_the_page_grows_by_little_for_a_run_more(tmp_path):
+    """Ten more runs of 40 tasks and 50 points a curve: what 20 runs of 106 tasks take stays below 10 MB."""
+    large = RUN.but(tasks=40, meta_test=10, trials=1, curve_points=50, thumbnails=False)
+    paths = written(tmp_path, *(large.but(learner=f"l{i % 6}", seed=i // 6) for i in range(12)))
+    few, many = (write_report(chosen, tmp_path / str(len(chosen))).stat().st_size for chosen in (paths[:2], paths))
+    assert (many - few) / 10 * 20 * 106 / 40 + few < 5e6
+
+
 @pytest.mark.slow
 def test_twenty_runs_of_the_whole_stream_take_seconds(tmp_path):
     import time

@@ -138,7 +138,7 @@ def test_ledgers_that_this_version_cannot_read_are_left_out(tmp_path, schema, wo
 def test_ledgers_of_the_first_schema_are_used_and_named(tmp_path):
     path = rewritten(OURS.write(tmp_path / "old"), lambda records: records[0].update(schema=1))
     page = report(tmp_path, RUN, more=(path,))
-    assert f"{path}: its ledger has schema 1" in page.text
+    assert f"its ledger has schema 1, which tells no image sizes: slices by resolution lack it: {path}" in page.text
     assert "left out" not in page.text
     assert pd.read_csv(tmp_path / "out" / "runs.csv").set_index("run").loc["old", "schema"] == 1
 
@@ -148,7 +148,7 @@ def test_a_cut_last_line_is_dropped_and_told(tmp_path):
     file = path / "ledger.jsonl"
     file.write_bytes(file.read_bytes()[:-20])
     page = report(tmp_path, RUN, more=(path,))
-    assert f"{path}: its last line was cut by a crash and is dropped" in page.text
+    assert f"its last line was cut by a crash and is dropped; the same command goes on from there: {path}" in page.text
     assert f"{path}: unfinished: 4 of 4 tasks trained, 8 of 8 events done" in page.text
     assert page.column("points-1", "E")[0][1] == ""
 

@@ -1,5 +1,7 @@
 """What was found, in plain words, and what is left out of it."""
 
+from pathlib import Path
+
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -16,8 +18,11 @@ def html(section: Section) -> Markup:
     published = [run for run in section.runs if run.published]
     own = [method for method in section.methods if not method.group.runs[0].published]
     told = sentences(own or section.methods, section.header["tasks"], section.judged)
-    noted = [run for run in section.runs if run.notes]
-    return render("parts/summary.html", section=section, sentences=told, published=published, noted=noted)
+    notes: dict[str, list[Path]] = {}
+    for run in section.runs:
+        for note in run.notes:
+            notes.setdefault(note, []).append(run.path)
+    return render("parts/summary.html", section=section, sentences=told, published=published, notes=notes)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
