@@ -23,12 +23,10 @@ SPEARMAN = {16: 0.88, 64: 0.94, 256: 0.965}
 
 
 def matrices():
-    """Yields the matrices of the protocol: at least 28 models and 400 samples."""
+    """Returns the matrices of the protocol, at least 28 models and 400 samples; small ones first."""
     shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
-    for path in sorted((shared / "matrices").glob("*.npz")):
-        matrix = study.load(path)
-        if matrix.outcomes.shape[0] >= 28 and matrix.outcomes.shape[1] >= 400:
-            yield matrix
+    found = map(study.load, sorted((shared / "matrices").glob("*.npz")))
+    return sorted((x for x in found if len(x.outcomes) >= 28 and x.outcomes.shape[1] >= 400), key=lambda x: x.outcomes.size)
 
 
 def table(rows):

@@ -40,14 +40,14 @@ def regress(features: jax.Array, offset: jax.Array, observed: Observed) -> jax.A
     eye = jnp.eye(features.shape[1])
 
     def step(_, state):
-        second, _ = state
-        weights = curvature(second) * observed.there
-        precision = jnp.einsum("mb,mbi,mbj->mij", weights, x, x) + eye
+        weights = curvature(state[0]) * observed.there
+        precision = (x * weights[:, :, None]).transpose(0, 2, 1) @ x + eye
+        lower = jnp.linalg.cholesky(precision)
+        root = jax.lax.linalg.triangular_solve(lower, jnp.broadcast_to(eye, precision.shape), left_side=True, lower=True)
         right = jnp.einsum("mbi,mb->mi", x, signs - weights * base)
-        sides = jnp.concatenate([right[:, :, None], x.transpose(0, 2, 1)], axis=2)
-        solved = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(precision), True), sides)
-        mean = base + jnp.einsum("mbi,mi->mb", x, solved[:, :, 0])
-        return mean**2 + jnp.einsum("mbi,mib->mb", x, solved[:, :, 1:]), solved[:, :, 0]
+        weight = jnp.einsum("mji,mj->mi", root, jnp.einsum("mij,mj->mi", root, right))
+        mean = base + jnp.einsum("mbi,mi->mb", x, weight)
+        return mean**2 + ((x @ root.transpose(0, 2, 1)) ** 2).sum(axis=2), weight
 
     start = (jnp.ones(signs.shape), jnp.zeros((len(signs), features.shape[1])))
     return offset + jax.lax.fori_loop(0, 6, step, start)[1] @ features.T

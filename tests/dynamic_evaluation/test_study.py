@@ -1,0 +1,73 @@
+"""Studies: honest splits, scores as defined, rows that are not computed twice."""
+
+import numpy as np
+import pytest
+
+from nevis_stream.dynamic_evaluation import methods, study
+from nevis_stream.dynamic_evaluation.method import Estimates
+from nevis_stream.errors import BadInput
+from tests.dynamic_evaluation.making import one_order
+
+MATRIX = study.Matrix("simulated", one_order(20, 60), np.repeat(list("abcdefghij"), 2))
+PROTOCOL = study.Protocol(["sort_and_search", "stratified_mean"], budgets=(8, 16, 61), seeds=2)
+
+
+def test_groups_are_known_or_new_as_a_whole():
+    known, new = study.split(20, MATRIX.groups, 0.6, seed=0)
+    assert sorted([*known, *new]) == list(range(20)) and len(known) == 12
+    assert not set(MATRIX.groups[known]) & set(MATRIX.groups[new])
+    assert any((study.split(20, MATRIX.groups, 0.6, seed)[0] != known).any() for seed in range(1, 4))
+    for share in (0.0, 1.0):
+        with pytest.raises(BadInput, match="leaves no known or no new"):
+            study.split(20, None, share, seed=0)
+
+
+def test_scores_by_hand():
+    truth = np.array([[1, 1, 0, 0], [1, 0, 0, 0]], np.uint8)
+    outcomes = np.array([[1, 1, 1, 0], [1, 0, 0, 0]], np.uint8)
+    accuracy, low, high = np.array([0.75, 0.5]), np.array([0.6, 0.2]), np.array([0.8, 0.6])
+    estimate = Estimates(outcomes.astype(np.float32), outcomes, outcomes == 2, accuracy, low, high)
+    scores = study.scored(estimate, truth)
+    assert scores["mae"] == 0.125 and scores["accuracy_error"] == 0.25
+    assert scores["spearman"] == pytest.approx(1) and scores["coverage95"] == 0.5
+
+
+def test_a_study_goes_on_where_its_file_ends(tmp_path, monkeypatch):
+    path = tmp_path / "study.csv"
+    found = list(study.run([MATRIX], PROTOCOL, path))
+    assert len(found) == 2 * 2 * 2  # the budget above n is left out
+    assert path.read_text().splitlines()[0] == ",".join(study.COLUMNS)
+    whole = path.read_text()
+    lines = whole.splitlines(keepends=True)
+    path.write_text("".join(lines[:4]) + lines[4][:20])  # killed within a row
+    again = list(study.run([MATRIX], PROTOCOL, path))
+    assert len(again) == len(found) - 3
+
+    def scores(rows):
+        return sorted((row["method"], row["budget"], row["seed"], f"{row['mae']:.5g}") for row in rows)
+
+    assert scores(study.read(path)) == scores(found)
+    monkeypatch.setattr(methods, "get", lambda name: pytest.fail("computed again"))
+    assert not list(study.run([MATRIX], PROTOCOL, path))
+
+
+def test_new_models_with_holes_are_left_out():
+    outcomes = MATRIX.outcomes.copy()
+    known, new = study.split(20, None, 0.6, seed=0)
+    outcomes[new[0], 3] = outcomes[known[0], 5] = 255
+    rows = list(study.rows(study.Matrix("holes", outcomes), study.Protocol(["sort_and_search"], [8], seeds=1)))
+    assert len(rows) == 1 and np.isfinite(rows[0]["mae"])
+    outcomes[new, 3] = 255
+    with pytest.raises(BadInput, match="every new model has unknown cells"):
+        list(study.rows(study.Matrix("holes", outcomes), study.Protocol(["sort_and_search"], [8], seeds=1)))
+
+
+def test_files(tmp_path):
+    np.savez(tmp_path / "m.npz", correct=MATRIX.outcomes, group=MATRIX.groups)
+    matrix = study.load(tmp_path / "m.npz")
+    assert matrix.name == "m" and (matrix.outcomes == MATRIX.outcomes).all() and (matrix.groups == MATRIX.groups).all()
+    (tmp_path / "bad.npz").write_bytes(b"nothing")
+    np.savez(tmp_path / "other.npz", wrong=MATRIX.outcomes)
+    for name in ("bad.npz", "other.npz", "none.npz"):
+        with pytest.raises(BadInput, match=name):
+            study.load(tmp_path / name)
