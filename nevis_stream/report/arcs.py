@@ -13,7 +13,7 @@ from nevis_stream.report.domains import DomainStyle
 
 _MOST_LABELS = 9  # of hubs on a wide screen; a phone has every task's name
 _ALL_LABELLED = 24  # tasks up to which every one is named
-_WIDTH, _LETTER = 9.6, 0.072  # inches
+_WIDTH, _LETTER = 9.6, 0.063  # inches
 _CURVE = (Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4)
 _ROW = 0.26  # inches between rows of names
 
@@ -78,7 +78,7 @@ def _names(nodes: Sequence[Node], places: Mapping[str, int]) -> list[tuple[int, 
     chosen = nodes if len(nodes) <= _ALL_LABELLED else sorted(hubs(nodes, _MOST_LABELS), key=lambda node: node.order)
     found, rows = [], []
     for node in reversed(chosen):  # from the right: a name's line runs down through rows that end to the right of it
-        text = _short(node.task_id) + (f" ({node.children})" if node.children else "")
+        text = _short(node.task_id) + (f" ({node.children})" if node.children > 1 else "")
         place, width = places[node.task_id], letter * (len(text) + 1)
         leftwards = place + width > len(nodes)
         begin, end = (place - width, place + letter) if leftwards else (place - letter / 2, place + width)
