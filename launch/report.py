@@ -5,7 +5,7 @@
   python -m launch.report runs/* caches/* --out=report            evaluation caches too (launch.evaluate metrics)
 
 The page is one file that opens without network. Incomplete runs have no point, damaged ones are left out, runs of another
-stream get a section of their own: the page says so of each.
+stream get a section of their own: the page says so of each. Directories of launch.transfer_matrix may stand among the runs.
 """
 
 from pathlib import Path

@@ -15,8 +15,8 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
       --commands
 
 Cost by --dry_run: 9.0e13 FLOPs in all, 6.6e13 of them training, for 7 runs. Every stream has a section of its own in the
-report; compare the errors over all tasks in the per-task tables, not the points: in a shuffled stream the judged tasks stand
-anywhere.
+report, and its last part sets them side by side: compare the errors over the whole stream there, not those of the judged tasks,
+which stand anywhere in a shuffled stream.
 
 The paper (NEVIS'22, section 5.11): FT-prev has 0.260 on average over orders shuffled within years and 0.253 over three full
 shuffles, so the order inside a year does not matter. 0.260 is the mean of FT-prev over all 104 rows of Table N, so these are

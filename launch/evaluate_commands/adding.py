@@ -8,39 +8,54 @@ from experiments.oracles import CheckpointOracle
 from experiments.predictors import KeptRun, cell_ids, kept_model, provenance
 from launch.evaluate_commands.terminal import flops, one_cache
 from nevis_stream.dynamic_evaluation import adding, methods
-from nevis_stream.dynamic_evaluation.adding import Addition, FileOracle
+from nevis_stream.dynamic_evaluation.adding import Addition, FileOracle, Oracle
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
 from nevis_stream.errors import BadInput, unknown
 
 
 def add_model(directory: Path, model: Path, trial: int | None, name: str | None, how: dict[str, Any]) -> None:
-    """Adds a checkpoint of a run, or a model of a file, to a cache and tells what is now known of it."""
+    """Adds models to caches and tells what is now known of them.
+
+    Args:
+      directory: a cache, or a folder of caches.
+      model: a checkpoint of a run, a run (all predictors that it keeps), or a file of outcomes.
+      trial: which of the checkpoint's; None: the chosen one.
+      name: which of the file's models; None: all.
+      how: budget, method, seed and stream.
+    """
     methods.get(how["method"])
     if model.is_dir():
-        _add_checkpoint(directory, model, trial, how)
+        _add_predictors(directory, model, trial, how)
         return
     if not model.exists():
-        raise BadInput(f"--model={model}: no such file or checkpoint (RUN/checkpoints/EVENT-TASK).")
+        raise BadInput(f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run.")
     table = read_outcomes(model)
-    if name is None and len(table.models) > 1:
-        raise BadInput(f"{model}: holds {len(table.models)} models; say which with --name: {', '.join(table.models[:8])} …")
-    name = name or table.models[0]
-    if name not in table.models:
+    if name is not None and name not in table.models:
         raise BadInput(f"{model}: {unknown('model', name, table.models)}")
-    _tell(adding.add_model(one_cache(directory), name, FileOracle(table), how["budget"], how["method"], seed=how["seed"]))
+    _add(one_cache(directory), table.models if name is None else [name], FileOracle(table), how)
 
 
-def _add_checkpoint(directory: Path, checkpoint: Path, trial: int | None, how: dict[str, Any]) -> None:
-    if checkpoint.parent.name != "checkpoints":
-        raise BadInput(f"--model={checkpoint}: a checkpoint is a directory RUN/checkpoints/EVENT-TASK.")
-    run = KeptRun(checkpoint.parent.parent, how["stream"])
-    predictor = kept_model(run, checkpoint, trial)
-    cache = one_cache(directory, predictor.task.dataset_id)
-    open_cache(cache.directory, run, predictor)
-    model = predictor.predictor_id
-    oracle = CheckpointOracle({model: (checkpoint, predictor.trial)}, how["stream"])
-    facts = provenance(run, predictor)
-    _tell(adding.add_model(cache, model, oracle, how["budget"], how["method"], seed=how["seed"], provenance=facts))
+def _add_predictors(directory: Path, path: Path, trial: int | None, how: dict[str, Any]) -> None:
+    """Adds predictors of a run, each to the cache of its data set."""
+    if path.parent.name == "checkpoints":
+        run = KeptRun(path.parent.parent, how["stream"])
+        chosen = [kept_model(run, path, trial)]
+    else:
+        run = KeptRun(path, how["stream"])
+        chosen = run.predictors
+    for dataset_id in dict.fromkeys(predictor.task.dataset_id for predictor in chosen):
+        mine = [predictor for predictor in chosen if predictor.task.dataset_id == dataset_id]
+        cache = open_cache(one_cache(directory, dataset_id).directory, run, mine[0])
+        checkpoints = {predictor.predictor_id: (predictor.checkpoint, predictor.trial) for predictor in mine}
+        facts = [provenance(run, predictor) for predictor in mine]
+        _add(cache, list(checkpoints), CheckpointOracle(checkpoints, how["stream"]), how, facts)
+
+
+def _add(cache: EvaluationCache, models: list[str], oracle: Oracle, how: dict[str, Any], facts: list | None = None) -> None:
+    what = {"seed": how["seed"], "provenances": facts}
+    for account in adding.add_models(cache, models, oracle, how["budget"], how["method"], **what):
+        _tell(account)
 
 
 def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[str, Any]) -> None:

@@ -72,69 +72,72 @@ class Oracle(Protocol):
         ...
 
 
-def add_model(
+def add_models(
     cache: EvaluationCache,
-    model: str,
+    models: Sequence[str],
     oracle: Oracle,
     budget: int,
     method: str = "recommended",
     *,
     seed: int = 0,
-    provenance: dict[str, Any] | None = None,
-) -> Addition:
-    """Evaluates a new model on few of a cache's samples; its row then holds what was observed and, apart, what was predicted.
+    provenances: Sequence[dict[str, Any] | None] | None = None,
+) -> list[Addition]:
+    """Evaluates new models on few of a cache's samples; their rows then hold what was observed and, apart, what was predicted.
 
     Cells that the cache has already are not asked again, so a killed addition goes on where it was.
 
     Args:
-      cache: the cache; models of which at least half of the samples are observed are the known ones.
-      model: id of the new model.
-      oracle: answers for it.
-      budget: samples to be observed.
+      cache: the cache; models of which at least half of the samples are observed are the known ones, but for the new.
+      models: ids of the new models, evaluated side by side.
+      oracle: answers for them.
+      budget: samples to be observed of each.
       method: name of a method.
       seed: of the method's choices.
-      provenance: of the model; what one answer costs is added to it.
+      provenances: of the models; what one answer costs is added to them.
+
+    Returns:
+      The account of each.
 
     Raises:
       BadInput: no known model, an unknown method, a budget that is no number of samples.
     """
     columns = cache.samples()
-    known, accuracies, names = _known(cache, len(columns), without=model)
-    row, paid = _Row(cache, model, columns, provenance), _Paid()
+    known, accuracies, names = _known(cache, len(columns), without=models)
+    facts = provenances or [None] * len(models)
+    rows = [_Row(cache, model, columns, of, oracle) for model, of in zip(models, facts, strict=True)]
 
     def ask(samples: np.ndarray) -> np.ndarray:
-        wanted = samples[0]
-        new = wanted[row.outcomes[wanted] == UNKNOWN]
-        if len(new):
-            row.add(new, paid.answer(oracle, model, [columns[i] for i in new]))
-        return row.outcomes[wanted][None]
+        return np.stack([row.ask(wanted) for row, wanted in zip(rows, samples, strict=True)])
 
     fitting, evaluating = jax.random.split(jax.random.key(seed))
     evaluator = methods.get(method).fit(known, names_of_groups(cache, names), fitting)
-    estimate = evaluator.evaluate(ask, 1, check_budget(budget, len(columns)), evaluating)
+    estimate = evaluator.evaluate(ask, len(models), check_budget(budget, len(columns)), evaluating)
     made_by = {"method": method, "budget": budget, "seed": seed}
-    rest = np.flatnonzero(row.outcomes == UNKNOWN)
-    cache.append_predictions([model], rest, estimate.outcomes[:, rest], made_by=made_by)
-    value, low, high = (_number(array[0]) for array in (estimate.accuracy, estimate.low, estimate.high))
-    return _told(
-        cache,
-        Addition(
+    seen = np.stack([row.outcomes for row in rows])
+    unseen = np.where(seen == UNKNOWN, estimate.outcomes, np.uint8(UNKNOWN))
+    cache.append_predictions(models, np.arange(len(columns)), unseen, made_by=made_by)
+    found = []
+    for row, *numbers in zip(rows, estimate.accuracy, estimate.low, estimate.high, strict=True):
+        value, low, high = map(_number, numbers)
+        asked = int(np.count_nonzero(row.outcomes != UNKNOWN))
+        account = Addition(
             kind="model",
-            name=model,
+            name=row.model,
             **made_by,
             models=len(known),
             samples=len(columns),
-            asked=len(columns) - len(rest),
+            asked=asked,
             accuracy=value,
             low=low,
             high=high,
             rank=_rank(accuracies, value),
             rank_low=_rank(accuracies, high),
             rank_high=_rank(accuracies, low),
-            flops_spent=paid.flops,
-            flops_saved=None if row.flops_each is None else row.flops_each * len(rest),
-        ),
-    )
+            flops_spent=row.paid.flops,
+            flops_saved=None if row.flops_each is None else row.flops_each * (len(columns) - asked),
+        )
+        found.append(_told(cache, account))
+    return found
 
 
 def add_samples(
@@ -242,22 +245,36 @@ def read_additions(directory: Path) -> list[Addition]:
 class _Row:
     """The observed outcomes of one model, in memory and in the cache."""
 
-    def __init__(self, cache: EvaluationCache, model: str, columns: Sequence[str], provenance: dict[str, Any] | None):
-        self._cache, self._model, self._provenance = cache, model, provenance or {}
+    def __init__(
+        self,
+        cache: EvaluationCache,
+        model: str,
+        columns: Sequence[str],
+        provenance: dict[str, Any] | None,
+        oracle: Oracle,
+    ):
+        self.model, self.paid = model, _Paid()
+        self._cache, self._columns, self._provenance, self._oracle = cache, columns, provenance or {}, oracle
         self.outcomes = np.full(len(columns), UNKNOWN, np.uint8)
-        self.known = model in cache.models()
-        if self.known:
+        self._known = model in cache.models()
+        if self._known:
             self.outcomes = cache.matrix([model], np.arange(len(columns)))[0]
 
-    def add(self, columns: np.ndarray, told: Observed) -> None:
-        facts = None if self.known else self._provenance | ({} if told.flops is None else {EACH: told.flops / len(columns)})
-        self._cache.append(self._model, columns, told.correct, told.confidence, provenance=facts)
-        self.outcomes[columns], self.known = told.correct, True
+    def ask(self, wanted: np.ndarray) -> np.ndarray:
+        """Returns the outcomes of some columns; those that are not known yet come from the oracle."""
+        new = wanted[self.outcomes[wanted] == UNKNOWN]
+        if len(new):
+            told = self.paid.answer(self._oracle, self.model, [self._columns[i] for i in new])
+            each = {} if told.flops is None else {EACH: told.flops / len(new)}
+            facts = None if self._known else self._provenance | each
+            self._cache.append(self.model, new, told.correct, told.confidence, provenance=facts)
+            self.outcomes[new], self._known = told.correct, True
+        return self.outcomes[wanted]
 
     @property
     def flops_each(self) -> float | None:
         """FLOPs of one answer, as the cache has them."""
-        return self._cache.models()[self._model].get(EACH)
+        return self._cache.models()[self.model].get(EACH)
 
 
 class _Paid:
@@ -272,12 +289,12 @@ class _Paid:
         return told
 
 
-def _known(cache: EvaluationCache, columns: int, without: str | None = None) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def _known(cache: EvaluationCache, columns: int, without: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Returns the known models' outcomes on the first columns, uint8[m, n], their accuracies float64[m] and their ids."""
     names = np.array(list(cache.models()))
     matrix = cache.matrix(np.arange(len(names)), np.arange(columns))
     there = matrix != UNKNOWN
-    usable = (there.mean(axis=1) >= KNOWN_SHARE) & (names != without) if matrix.size else np.zeros(len(names), bool)
+    usable = (there.mean(axis=1) >= KNOWN_SHARE) & ~np.isin(names, list(without)) if matrix.size else np.zeros(len(names), bool)
     if not usable.any():
         raise BadInput(f"{cache.directory}: no model of which half of the samples are observed; import some models first.")
     matrix, there = matrix[usable], there[usable]

@@ -13,7 +13,8 @@ from nevis_stream.report.domains import DomainStyle
 
 _MOST_LABELS = 9  # of hubs on a wide screen; a phone has every task's name
 _ALL_LABELLED = 24  # tasks up to which every one is named
-_WIDTH, _LETTER = 9.6, 0.072  # inches
+_WIDTH, _LETTER = 9.6, 0.063  # inches
+_CURVE = (Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4)
 _ROW = 0.26  # inches between rows of names
 
 
@@ -34,12 +35,15 @@ def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, DomainStyle], wide: 
     axes = figure.subplots()
     axes.set_axis_off()
     chain = {node.task_id for node in longest_chain(nodes)[1:]}
+    arcs: dict[tuple[str, bool], list[list[tuple[float, float]]]] = {}  # one path a look: a page may hold many graphs
     for node in nodes:
         if node.parent:
-            origin = nodes[places[node.parent]]
-            colour = palette.series(styles[origin.domain].colour)
-            ends = places[node.parent], places[node.task_id]
-            axes.add_patch(_arc(*ends, reach, wide, colour, node.task_id in chain))
+            look = nodes[places[node.parent]].domain, node.task_id in chain
+            arcs.setdefault(look, []).append(_arc(places[node.parent], places[node.task_id], reach, wide))
+    for (domain, strong), curves in arcs.items():
+        path = Path.make_compound_path(*(Path(points, _CURVE) for points in curves))
+        how = {"linewidth": 1.9, "alpha": 0.95, "zorder": 2} if strong else {"linewidth": 0.9, "alpha": 0.5, "zorder": 1}
+        axes.add_patch(PathPatch(path, fill=False, edgecolor=palette.series(styles[domain].colour), **how))
     for domain, style in styles.items():
         of_domain = [node for node in nodes if node.domain == domain]
         along, across = [places[node.task_id] for node in of_domain], [0.0] * len(of_domain)
@@ -59,14 +63,10 @@ def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, DomainStyle], wide: 
     return figure
 
 
-def _arc(start: int, end: int, reach: int, wide: bool, colour: str, strong: bool) -> PathPatch:
+def _arc(start: int, end: int, reach: int, wide: bool) -> list[tuple[float, float]]:
     depth = 1.33 * (0.12 + 0.88 * (end - start) / reach)  # a cubic curve reaches 3/4 of its handles
     points = [(start, 0.0), (start, depth), (end, depth), (end, 0.0)]
-    if not wide:
-        points = [(-depth, place) for place, depth in points]
-    path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
-    width, alpha = (1.9, 0.95) if strong else (0.9, 0.5)
-    return PathPatch(path, fill=False, edgecolor=colour, linewidth=width, alpha=alpha, zorder=2 if strong else 1)
+    return points if wide else [(-depth, place) for place, depth in points]
 
 
 def _names(nodes: Sequence[Node], places: Mapping[str, int]) -> list[tuple[int, str, bool, int]]:
@@ -78,7 +78,7 @@ def _names(nodes: Sequence[Node], places: Mapping[str, int]) -> list[tuple[int, 
     chosen = nodes if len(nodes) <= _ALL_LABELLED else sorted(hubs(nodes, _MOST_LABELS), key=lambda node: node.order)
     found, rows = [], []
     for node in reversed(chosen):  # from the right: a name's line runs down through rows that end to the right of it
-        text = _short(node.task_id) + (f" ({node.children})" if node.children else "")
+        text = _short(node.task_id) + (f" ({node.children})" if node.children > 1 else "")
         place, width = places[node.task_id], letter * (len(text) + 1)
         leftwards = place + width > len(nodes)
         begin, end = (place - width, place + letter) if leftwards else (place - letter / 2, place + width)
@@ -123,7 +123,7 @@ def depth_bars(counts: Sequence[int], wide: bool) -> Figure:
     axes = figure.subplots()
     svg.style_axes(axes)
     axes.grid(False, axis="x")
-    axes.bar(range(len(counts)), counts, color=palette.series(1), width=0.7)
+    axes.stairs(counts, [place - 0.5 for place in range(len(counts) + 1)], fill=True, color=palette.series(1))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=3))
     axes.set_xlim(-0.6, max(len(counts) - 0.4, 4.6))

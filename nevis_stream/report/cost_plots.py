@@ -11,7 +11,7 @@ from nevis_stream.report import palette, svg
 from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
-_HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---", "ooo")
+_HATCHES = ("", "///", "||", "\\\\\\", "xxx", "---", "++")  # dots would be paths of many points
 _READABLE = 0.09  # share of a bar that holds its percentage
 _FAR_APART = 20  # ratio of totals from which a linear axis would hide the cheaper method
 

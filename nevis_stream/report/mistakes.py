@@ -1,19 +1,11 @@
 """A run's worst mistakes on a task, as its directory has them (docs/run-directory.md). What can't be read is not shown."""
 
-import base64
-import io
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from nevis_stream.analysis.runs import Run
-
-_PITCH, _GAP = 50, 2  # pixels from image to image in a row, of which 2 are between them (nevis_stream/thumbnails.py)
-_COLOURS = 64  # of a picture in the page: half the bytes, and no difference that a person minds in images this small
-_LARGEST = 512 * 1024  # bytes
+from nevis_stream.report.run_files import is_file_name, picture
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ def read_mistakes(run: Run, task_id: str, most: int) -> Mistakes | None:
       task_id: the task.
       most: how many images the picture may have; the facts are those of all.
     """
-    if not task_id or set(task_id) & set("/\\\0"):
+    if not is_file_name(task_id):
         return None
     path = run.path / "thumbnails" / f"{task_id}-mistakes.json"
     try:
@@ -61,21 +53,8 @@ def read_mistakes(run: Run, task_id: str, most: int) -> Mistakes | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     shown = min(most, len(told))
-    picture = _picture(path.with_suffix(".png"), shown) if shown else ""
-    return Mistakes(picture, shown, told, *facts)
-
-
-def _picture(path: Path, count: int) -> str:
-    """The first images of a row as a `data:` address; empty where the file is not such a row."""
-    try:
-        if path.stat().st_size > _LARGEST:
-            return ""
-        with Image.open(path, formats=["PNG"]) as row, io.BytesIO() as buffer:
-            first = row.convert("RGB").crop((0, 0, min(row.width, _PITCH * count - _GAP), row.height))
-            first.quantize(_COLOURS).save(buffer, "PNG", optimize=True)
-            return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
-    except (OSError, ValueError):
-        return ""
+    row = picture(path.with_suffix(".png"), shown) if shown else None
+    return Mistakes(row or "", shown, told, *facts)
 
 
 def _caption(mistake: dict[str, Any]) -> str:

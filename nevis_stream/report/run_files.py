@@ -1,14 +1,20 @@
 """What a report reads of a run directory besides the ledger: environment and thumbnails."""
 
 import base64
+import io
 import json
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from nevis_stream.analysis.runs import Run
 
 _PNG = b"\x89PNG\r\n\x1a\n"
+_PITCH, _GAP = 50, 2  # pixels from image to image in a row, of which 2 are between them (nevis_stream/thumbnails.py)
+_COLOURS = 128  # no difference that a person minds in images this small
 _LARGEST_THUMBNAIL = 512 * 1024  # bytes; a strip of 12 images of 48 pixels has about 30,000
 
 
@@ -28,21 +34,46 @@ def environment(runs: Sequence[Run]) -> list[tuple[str, str]]:
     return rows + ([("not recorded", f"{silent} of {len(runs)} runs")] if silent else [])
 
 
-def thumbnail(task_id: str, runs: Sequence[Run]) -> str | None:
-    """Returns a task's row of images as a `data:` address, from the first run that has one."""
-    if not task_id or set(task_id) & set("/\\\0") or task_id in (".", ".."):
+def thumbnail(task_id: str, runs: Sequence[Run], small: bool = False) -> str | None:
+    """Returns a task's row of images as a `data:` address, from the first run that has one.
+
+    Args:
+      task_id: the task.
+      runs: where to look.
+      small: with 128 colours, which takes fewer bytes.
+    """
+    if not is_file_name(task_id):
         return None
-    for run in runs:
-        path = run.path / "thumbnails" / f"{task_id}.png"
-        try:
-            if path.stat().st_size > _LARGEST_THUMBNAIL:
-                continue
-            data = path.read_bytes()
-        except OSError:
-            continue
-        if data.startswith(_PNG):
-            return "data:image/png;base64," + base64.b64encode(data).decode()
-    return None
+    found = (picture(run.path / "thumbnails" / f"{task_id}.png", small=small) for run in runs)
+    return next(filter(None, found), None)
+
+
+def is_file_name(task_id: str) -> bool:
+    """Whether a task's id can be a file's name: it stays in its directory."""
+    return bool(task_id) and not set(task_id) & set("/\\\0") and task_id not in (".", "..")
+
+
+def picture(path: Path, count: int | None = None, small: bool = True) -> str | None:
+    """Returns a PNG with a row of images as a `data:` address, or None where there is none that can be read.
+
+    Args:
+      path: the file.
+      count: how many of its images, from the left; None: all.
+      small: with 128 colours, which takes fewer bytes.
+    """
+    try:
+        if path.stat().st_size > _LARGEST_THUMBNAIL:
+            return None
+        data = path.read_bytes()
+        if small or count:
+            with Image.open(io.BytesIO(data), formats=["PNG"]) as row, io.BytesIO() as buffer:
+                width = min(row.width, _PITCH * count - _GAP) if count else row.width
+                cut = row.convert("RGB").crop((0, 0, width, row.height))
+                cut.quantize(_COLOURS, Image.Quantize.FASTOCTREE).save(buffer, "PNG")  # median cut is far slower
+                data = buffer.getvalue()
+    except (OSError, ValueError):
+        return None
+    return "data:image/png;base64," + base64.b64encode(data).decode() if data.startswith(_PNG) else None
 
 
 def _facts(run: Run) -> dict[str, set[str]]:

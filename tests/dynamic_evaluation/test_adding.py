@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.adding import FileOracle, add_model, add_samples, read_additions
+from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models, add_samples, read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import Outcomes
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
@@ -22,6 +22,11 @@ def ordered(models=M, samples=N, seed=0):
 def table(correct, first=0):
     models = [f"m{i}" for i in range(len(correct))]
     return Outcomes(models, [f"s{first + j}" for j in range(correct.shape[1])], correct)
+
+
+def add_model(cache, model, oracle, budget, method, provenance=None):
+    """Adds one model."""
+    return add_models(cache, [model], oracle, budget, method, provenances=[provenance])[0]
 
 
 class Counting:
@@ -104,6 +109,16 @@ def test_samples_are_observed_by_few_models_and_predicted_for_the_others(cache):
     wrong = np.abs(cache.matrix(predicted=True)[:, N:].astype(int) - fresh).mean()
     assert wrong < 0.25
     assert add_samples(cache, [f"s{N + j}" for j in range(20)], oracle, 4).flops_spent == 0
+
+
+def test_several_models_side_by_side_are_as_one_after_the_other(cache):
+    truth = table(ordered(M + 2))
+    both = add_models(cache, ["m12", "m13"], FileOracle(truth), 18, "sort_and_search")
+    assert [told.name for told in both] == ["m12", "m13"]
+    assert [told.models for told in both] == [11, 11]
+    other = EvaluationCache(cache.directory.parent / "other", create=True)
+    other.append_rows(list(cache.models())[:11], cache.samples(), cache.matrix()[:11])
+    assert add_model(other, "m13", FileOracle(truth), 18, "sort_and_search").accuracy == both[1].accuracy
 
 
 def test_models_that_are_hardly_observed_are_not_learned_from(cache):

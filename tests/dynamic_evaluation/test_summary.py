@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from nevis_stream.dynamic_evaluation import summary
-from nevis_stream.dynamic_evaluation.adding import FileOracle, add_model
+from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.study import Matrix, Protocol, rows
 from nevis_stream.errors import BadInput
@@ -49,7 +49,7 @@ def test_the_summary_is_written_and_its_numbers_are_those_of_the_study(cache):
 
 def test_an_addition_is_audited_once_its_truth_is_there(cache):
     truth = table(ordered())
-    told = add_model(cache, "m11", FileOracle(truth), 9, "sort_and_search")
+    told = add_models(cache, ["m11"], FileOracle(truth), 9, "sort_and_search")[0]
     assert summary.audit(cache, told) == {"mae": None, "accuracy_error": None}
     predicted = cache.matrix(["m11"], predicted=True)[0]
     cache.append("m11", truth.samples, truth.correct[11])

@@ -89,7 +89,7 @@ def test_mistakes_are_told_in_a_line(cache, tmp_path):
         (["import", text, f"--cache={cache}"], "perhaps"),
         (["import", cache, f"--cache={cache}"], "`merge` adds it"),
         (["add-model", "--model=x.npz", f"--cache={cache}"], "needs --budget"),
-        (["add-model", "--model=x.npz", "--budget=4", "--method=published", f"--cache={cache}"], "no such file or checkpoint"),
+        (["add-model", "--model=x.npz", "--budget=4", "--method=published", f"--cache={cache}"], "no such file, checkpoint"),
         (["add-model", f"--model={text}", "--budget=4", "--method=guess", f"--cache={cache}"], "unknown method 'guess'"),
         (["add-samples", "--splits=test", "--budget=4", f"--cache={cache}"], "none of its models came from a run"),
     ):

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from nevis_stream.errors import BadInput
+from nevis_stream.report import build, exports
 from nevis_stream.report.build import write_report
+from nevis_stream.report.parts import points, runs, summary
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
@@ -18,6 +20,13 @@ OURS = RUN.but(learner="ft_d", skill=0.1, flops=1500)
 def report(tmp_path, *runs, more=()):
     paths = [run.write(tmp_path / f"run{i}") for i, run in enumerate(runs)]
     return Page(write_report([*paths, *more], tmp_path / "out"))
+
+
+@pytest.fixture
+def few_parts(monkeypatch):
+    """Pages of the parts that make statements about runs: a whole page for each damage would take minutes."""
+    for module in (build, exports):
+        monkeypatch.setattr(module, "PARTS", (summary, points, runs))
 
 
 def test_streams_and_protocols_stand_in_sections_of_their_own(tmp_path):
@@ -56,8 +65,8 @@ def test_unfinished_runs_alone_give_a_page_without_points(tmp_path):
     assert "No figure: no method has a defined E" in page.text
     assert {value for _, value in page.column("points-1", "E")} == {""}
     assert "partial: cost so far" in page.text
-    points = pd.read_csv(tmp_path / "out" / "points.csv")
-    assert points[["error", "paper_total", "full_total"]].isna().all(axis=None)
+    table = pd.read_csv(tmp_path / "out" / "points.csv")
+    assert table[["error", "paper_total", "full_total"]].isna().all(axis=None)
 
 
 def test_no_usable_run_is_an_error_that_lists_why(tmp_path):
@@ -84,14 +93,15 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("runs", ODD.values(), ids=ODD)
-def test_odd_runs_make_a_page(tmp_path, runs):
-    page = report(tmp_path, *runs)
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_odd_runs_make_a_page(tmp_path, odd):
+    page = report(tmp_path, *odd)
     values = [value for _, attributes in page.tags for value in attributes.values() if value]
     for text in (page.text, *values):
         assert not re.search(r"\b(nan|NaN|inf|None)\b", text), text
 
 
+@pytest.mark.usefixtures("few_parts")
 def test_a_run_that_cost_nothing_is_said_to_be_off_the_figure(tmp_path):
     page = report(tmp_path, RUN.but(flops=0), OURS)
     assert "the train phase cost nothing: indep · small" in page.text
@@ -118,6 +128,7 @@ def rewritten(path, change):
     return path
 
 
+@pytest.mark.usefixtures("few_parts")
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
@@ -135,6 +146,7 @@ def test_ledgers_that_this_version_cannot_read_are_left_out(tmp_path, schema, wo
     assert [text for text, _ in page.column("points-1", "n")] == ["1", "1"]
 
 
+@pytest.mark.usefixtures("few_parts")
 def test_ledgers_of_the_first_schema_are_used_and_named(tmp_path):
     path = rewritten(OURS.write(tmp_path / "old"), lambda records: records[0].update(schema=1))
     page = report(tmp_path, RUN, more=(path,))
@@ -143,6 +155,7 @@ def test_ledgers_of_the_first_schema_are_used_and_named(tmp_path):
     assert pd.read_csv(tmp_path / "out" / "runs.csv").set_index("run").loc["old", "schema"] == 1
 
 
+@pytest.mark.usefixtures("few_parts")
 def test_a_cut_last_line_is_dropped_and_told(tmp_path):
     path = OURS.write(tmp_path / "cut")
     file = path / "ledger.jsonl"
@@ -161,6 +174,7 @@ CONFIGS = {
 }
 
 
+@pytest.mark.usefixtures("few_parts")
 @pytest.mark.parametrize("words", CONFIGS)
 def test_a_run_without_its_config_is_no_seed_of_another(tmp_path, words):
     paths = [OURS.but(seed=seed).write(tmp_path / f"seed{seed}") for seed in (0, 1, 2)]
@@ -179,6 +193,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.usefixtures("few_parts")
 @pytest.mark.parametrize("words", CHANGES)
 def test_a_run_that_contradicts_another_of_its_digest_is_left_out(tmp_path, words):
     events = 8 if words.startswith("announces") else None
@@ -190,10 +205,11 @@ def test_a_run_that_contradicts_another_of_its_digest_is_left_out(tmp_path, word
     assert [text for text, _ in page.column("points-1", "n")] == ["1", "1"]
 
 
+@pytest.mark.usefixtures("few_parts")
 def test_streams_are_never_averaged_over(tmp_path):
     other = OURS.but(seed=1, digest="f" * 16, errors=(("task_003", 0.9), ("task_004", 0.9)))
     report(tmp_path, RUN, OURS, other)
-    points = pd.read_csv(tmp_path / "out" / "points.csv")
-    methods = points[points["row"] == "method"].set_index(["stream_digest", "learner"])
+    table = pd.read_csv(tmp_path / "out" / "points.csv")
+    methods = table[table["row"] == "method"].set_index(["stream_digest", "learner"])
     assert methods["n"].tolist() == [1, 1, 1]
     assert methods.loc[("f" * 16, "ft_d"), "error"] == pytest.approx(0.9)

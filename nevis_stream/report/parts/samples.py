@@ -37,7 +37,7 @@ def html(section: Section) -> Markup:
     for task in section.tasks:
         found = [(label, read_mistakes(run, task.task_id, most)) for label, run in shown]
         known = [(label, mistakes) for label, mistakes in found if mistakes]
-        images.append(TaskImages(task, thumbnail(task.task_id, section.runs), known))
+        images.append(TaskImages(task, thumbnail(task.task_id, section.runs, small=len(section.tasks) > _MANY), known))
     told = [(label, run.header["seed"]) for label, run in shown]
     more = len(section.once(_with_mistakes)) > len(shown)
     return render("parts/samples.html", images=images, shown=told, most=most, more=more)

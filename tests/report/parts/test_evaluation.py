@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from nevis_stream.dynamic_evaluation import summary
-from nevis_stream.dynamic_evaluation.adding import FileOracle, add_model
+from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.report.build import write_report
 from tests.dynamic_evaluation.test_adding import ordered, table
@@ -20,7 +20,7 @@ def cache(tmp_path):
     known = table(ordered())
     for model, row in zip(known.models[:-1], known.correct, strict=False):
         made.append(model, known.samples, row)
-    add_model(made, "m11", FileOracle(known), 9, "sort_and_search")
+    add_models(made, ["m11"], FileOracle(known), 9, "sort_and_search")
     made.append("m11", known.samples, known.correct[11])
     return made
 

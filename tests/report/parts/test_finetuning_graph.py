@@ -53,7 +53,7 @@ def test_names_below_the_figure_do_not_meet(tasks):
     ]
     places = {id(node): place for place, node in enumerate(nodes)}
     named = _names(nodes, {node.task_id: places[id(node)] for node in nodes})
-    letter = 0.072 / 9.6 * (len(nodes) + 1)
+    letter = 0.063 / 9.6 * (len(nodes) + 1)
     spans = [(row, *sorted((at, at + (-1 if left else 1) * letter * len(text)))) for at, text, left, row in named]
     for number, (row, begin, end) in enumerate(spans):
         for other, start, stop in spans[:number]:
