@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SIDE_BY_SIDE := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 .PHONY: help demo test test-all environment lint clean
 
@@ -25,11 +26,11 @@ demo: environment
 	$(BIN)/python -m launch.demo
 
 test: environment
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-all: environment
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cluster]'
-	$(BIN)/python -m pytest -m ''
+	$(BIN)/python -m pytest -m '' $(SIDE_BY_SIDE)
 
 lint: environment
 	$(BIN)/ruff check .

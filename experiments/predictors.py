@@ -109,8 +109,12 @@ class KeptRun:
         return found
 
     def samples(self, task: Task, splits: Sequence[str]) -> list[Samples]:
-        """Returns the samples of some splits of a task, one split after the other."""
-        return [self.stream.splits(task)[split] for split in splits]
+        """Returns the samples of some splits of a task, one split after the other; BadInput where there is no such split."""
+        have = self.stream.splits(task)
+        for split in splits:
+            if split not in have:
+                raise BadInput(f"data set {task.dataset_id!r}: {unknown('split', split, have)}")
+        return [have[split] for split in splits]
 
     def find(self, task: Task, cells: Sequence[str]) -> list[Samples]:
         """Returns the samples that some cells belong to, each once, by split.

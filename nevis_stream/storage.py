@@ -95,13 +95,14 @@ def _put(temporary: Path, path: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Appends one line and syncs it; what a crash left behind the last newline is cut first.
+    """Appends one line and syncs it; what a crash left behind the last newline is cut first. Several processes may append.
 
     Raises:
       StorageFull: the line could not be written; the file is as before.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with clear_when_full(path), open(path, "ab+", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # what another process is writing is no leftover of a crash
         end = _end_of_last_line(file)
         file.truncate(end)
         left = memoryview(line.encode() + b"\n")

@@ -1,6 +1,11 @@
 """Tests never see the data that the user has prepared."""
 
+import hypothesis
 import pytest
+
+# How long an example takes says more of what else the machine does than of the code.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -26,6 +26,15 @@ def test_append_cuts_what_a_crash_left(tmp_path):
     assert path.read_bytes() == b"one\ntwo\n"
 
 
+def test_several_processes_append_and_no_line_is_lost(tmp_path):
+    program = "from pathlib import Path; import sys; from nevis_stream.storage import append_line\n"
+    program += "for k in range(60): append_line(Path(sys.argv[1]), f'{sys.argv[2]} {k} ' + 'x' * 2000)"
+    writers = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "log"), str(i)]) for i in range(4)]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert sorted(line[:-2001] for line in lines) == sorted(f"{i} {k}" for i in range(4) for k in range(60))
+
+
 def test_write_directory_replaces_in_one_step(tmp_path):
     write_directory(tmp_path / "a", {"x": b"1", "y": b"2"})
     write_directory(tmp_path / "a", {"x": b"3"})

@@ -28,9 +28,10 @@ def import_all(paths: Sequence[Path], out: Path, threshold: float, how: dict[str
         if path.is_dir():
             import_run(path, out, how)
         else:
-            cache = EvaluationCache(out, create=True)
-            found = import_file(cache, path, threshold)
-            print(f"{path}: {len(found.models)} models × {len(found.samples):,} samples; {_size(cache)}")
+            if not (out / INDEX).is_file() and (inside := [cache.parent for cache in sorted(out.glob(f"*/{INDEX}"))]):
+                raise BadInput(f"{out}: holds caches, {inside[0]} among them; a file goes into one: --cache={out / path.stem}")
+            found = import_file(out, path, threshold)
+            print(f"{path}: {len(found.models)} models × {len(found.samples):,} samples; {_size(EvaluationCache(out))}")
 
 
 def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:

@@ -1,5 +1,7 @@
 """`launch.evaluate study` and `metrics`: how well methods evaluate models that they have not seen."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,14 @@ from nevis_stream.dynamic_evaluation import methods, summary
 from nevis_stream.dynamic_evaluation import study as studies
 from nevis_stream.dynamic_evaluation.adding import names_of_groups
 from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
+from nevis_stream.dynamic_evaluation.cache_records import repeated
 from nevis_stream.dynamic_evaluation.study import Matrix, Protocol
+from nevis_stream.errors import BadInput
 from nevis_stream.report import palette
 from nevis_stream.report.evaluation_plots import budget_plot, styles_of
 from nevis_stream.storage import write_file
 
+SETTINGS = "study.json"  # in a study's folder: what it is of
 MAIN = ("published", "sort_and_search", "random_mean", "stratified_mean", "single_order_floor", "recommended")
 _SHOWN = {"mae": "MAE", "accuracy_error": "accuracy error", "spearman": "Spearman", "kendall": "Kendall"}
 _SHOWN["coverage95"] = "covered"
@@ -28,10 +33,15 @@ _FEWEST_GROUPS = 3  # fewer cannot be divided into known and new ones more than 
 def study(paths: Sequence[Path], what: dict[str, Any], out: str | None, threshold: float) -> None:
     """Tries methods on files of outcomes; writes OUT/study.csv, and a figure a file."""
     protocol = _protocol(what)
+    if (twice := repeated([path.stem for path in paths])) is not None:
+        raise BadInput(f"two of the files are called {twice!r}, and results are told by that name: rename one.")
     found = [(path, read_outcomes(path, threshold)) for path in paths]
     matrices = [Matrix(path.stem, outcomes.correct, _array(outcomes.groups)) for path, outcomes in found]
+    for matrix in matrices:
+        if min(protocol.budgets) > (n := matrix.outcomes.shape[1]):
+            raise BadInput(f"{matrix.name}: has {n} samples, fewer than the least of --budgets.")
     folder = Path(out or "study")
-    folder.mkdir(parents=True, exist_ok=True)
+    _same_study(folder / SETTINGS, matrices, protocol)
     frame = _run(matrices, protocol, folder / "study.csv")
     for name, rows in frame.groupby("matrix", sort=False):
         curves = {method: summary.curve(part) for method, part in rows.groupby("method", sort=False)}
@@ -42,6 +52,24 @@ def study(paths: Sequence[Path], what: dict[str, Any], out: str | None, threshol
                 _save(figure, folder / f"{name}.{form}")
     _show(frame, f"means over {protocol.seeds} splits of {len(matrices)} matrices, {protocol.known:.0%} of the models known")
     print(f"written: {folder / 'study.csv'}, and a figure for each matrix")
+
+
+def _same_study(path: Path, matrices: Sequence[Matrix], protocol: Protocol) -> None:
+    """Writes down what a folder's study is of, and refuses to go on with another: its rows would be taken for this one's."""
+    old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"known": protocol.known, "matrices": {}}
+    if old["known"] != protocol.known:
+        raise BadInput(f"{path.parent}: holds a study with --known={old['known']}. Give another --out, or delete it.")
+    new = {matrix.name: _fingerprint(matrix) for matrix in matrices}
+    for name, value in new.items():
+        if old["matrices"].get(name, value) != value:
+            raise BadInput(f"{path.parent}: holds a study of another {name!r}. Give another --out, or delete it.")
+    about = {"known": protocol.known, "matrices": old["matrices"] | new}
+    write_file(path, json.dumps(about, indent=1, sort_keys=True).encode())
+
+
+def _fingerprint(matrix: Matrix) -> str:
+    groups = b"" if matrix.groups is None else "\n".join(matrix.groups).encode()
+    return hashlib.sha256(repr(matrix.outcomes.shape).encode() + matrix.outcomes.tobytes() + groups).hexdigest()
 
 
 def metrics(directory: Path, what: dict[str, Any]) -> None:

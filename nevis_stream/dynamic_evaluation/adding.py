@@ -13,7 +13,7 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import Outcomes
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_budget
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, DamagedCache, unknown
 from nevis_stream.storage import append_line
 
 LEDGER = "additions.jsonl"
@@ -236,10 +236,20 @@ class FileOracle:
 
 
 def read_additions(directory: Path) -> list[Addition]:
-    """Returns the additions to a cache, in the order in which they were made; a line that a kill cut is left out."""
+    """Returns the additions to a cache, in the order in which they were made; a line that a kill cut is left out.
+
+    Raises:
+      DamagedCache: a line is no account; the message names it.
+    """
     path = directory / LEDGER
     data = path.read_bytes() if path.exists() else b""
-    return [Addition(**json.loads(line)) for line in data[: data.rfind(b"\n") + 1].splitlines()]
+    found = []
+    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
+        try:
+            found.append(Addition(**json.loads(line)))
+        except (TypeError, ValueError) as error:
+            raise DamagedCache(f"{path}, line {number}: no account of an addition ({error}); remove the line.") from None
+    return found
 
 
 class _Row:

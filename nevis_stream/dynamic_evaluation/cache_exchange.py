@@ -14,12 +14,14 @@ from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.storage import write_file
 
 
-def import_file(cache: EvaluationCache, path: str | Path, threshold: float = THRESHOLD) -> Outcomes:
+def import_file(cache: EvaluationCache | Path, path: str | Path, threshold: float = THRESHOLD) -> Outcomes:
     """Adds a file's outcomes to a cache, all or nothing; arguments, returns and raises as `read_outcomes`.
 
-    The models' provenance gains the file's name, and the threshold where values are real.
+    The models' provenance gains the file's name, and the threshold where values are real. A cache that is given by its
+    directory is made where there is none and the file can be read.
     """
     found, path = read_outcomes(path, threshold), Path(path)
+    cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
     planes = cache_writing.checked(found.models, found.samples, {CORRECT: found.correct, CONFIDENCE: found.confidence})
     origin = {"file": path.name} | ({} if found.confidence is None else {"threshold": threshold})
     of_models = found.model_provenance or [{}] * len(found.models)

@@ -94,6 +94,8 @@ def test_an_oracle_asks_exactly_the_wanted_samples(kept, tmp_path):
 
 
 def test_what_cannot_be_used_is_named(kept, tmp_path):
+    with pytest.raises(BadInput, match="unknown split 'tst'. Did you mean 'test'"):
+        kept.samples(kept.predictors[0].task, ["tst"])
     with pytest.raises(BadInput, match="Valid: all, chosen"):
         fill(kept, tmp_path, which="best")
     with pytest.raises(BadInput, match="Valid: dev, dev_test, test"):

@@ -79,6 +79,28 @@ def test_damage_is_found_by_name(cache):
     assert "tile 1 (observed correct of model 'm0'" in done.stdout
 
 
+def test_a_study_goes_on_only_with_what_it_is_of(cache, tmp_path):
+    what = ["--methods=published", "--budgets=8", "--seeds=1", f"--out={tmp_path / 'study'}"]
+    known = tmp_path / "known.npz"
+    assert command("study", known, *what).returncode == 0
+    assert command("study", known, *what).returncode == 0
+    assert "holds a study with --known=0.6" in command("study", known, "--known=0.8", *what).stderr
+    save(known, 1 - outcomes()[:-1])
+    assert "holds a study of another 'known'" in command("study", known, *what).stderr
+    assert "two of the files are called" in command("study", known, known, *what).stderr
+    assert "fewer than the least of --budgets" in command("study", known, "--budgets=800", f"--out={tmp_path / 'b'}").stderr
+
+
+def test_a_file_that_cannot_be_imported_leaves_no_cache(cache, tmp_path):
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("model,s0\nm0,7\n")
+    assert command("import", wrong, f"--cache={tmp_path / 'none'}").returncode == 2
+    assert not (tmp_path / "none").exists()
+    among = command("import", tmp_path / "known.npz", f"--cache={tmp_path}")
+    assert "holds caches" in among.stderr
+    assert not (tmp_path / "index.sqlite").exists()
+
+
 def test_mistakes_are_told_in_a_line(cache, tmp_path):
     text = tmp_path / "text.csv"
     text.write_text("model,s0,s1\nm0,1,perhaps\n")
