@@ -43,7 +43,7 @@ def table(rows):
             for budget in BUDGETS:
                 for column in study.COLUMNS[4:]:
                     if seeds:
-                        means[method, budget, column][name] = np.nanmean([found[method, budget][column] for found in seeds])
+                        means[method, budget, column][name] = np.mean([found[method, budget][column] for found in seeds])
     return means, {name: sum(matrix == name for matrix, _ in whole) for name in names}
 
 

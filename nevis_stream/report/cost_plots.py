@@ -25,6 +25,7 @@ class Costs(Protocol):
     parts: Mapping[str, float]
     by_task: Mapping[str, float]
     total: float
+    over: str
 
     def share(self, part: str) -> float:
         """Returns a part's share of the total."""
@@ -55,7 +56,7 @@ def share_bars(methods: Sequence[Costs], parts: Sequence[str], wide: bool) -> Fi
             if share >= (_READABLE if wide else 2 * _READABLE):
                 _percentage(axes, row, 100 * (left + share / 2), share)
             left += share
-        total = f"{' '.join(method.label.split())}: {engineering(method.total)} FLOP, n = {method.n}"
+        total = f"{' '.join(method.label.split())}: {engineering(method.total)} FLOP, {method.over}"
         place = {"va": "bottom", "size": 9, "color": palette.ink(), "in_layout": False, "parse_math": False}
         axes.text(0, row - 0.24, total, **place)  # above the bar, where a long name needs no room of its own
     axes.set_xlim(0, 100)
@@ -89,7 +90,7 @@ def cumulative_plot(
         style = styles[method.label]
         colour = palette.series(style.colour)
         line = axes.plot(range(len(sums)), [float(value) for value in sums], color=colour, linewidth=1.8)[0]
-        line.set_label(f"{method.label} (n = {method.n})".replace("$", r"\$"))
+        line.set_label(f"{method.label} ({method.over})".replace("$", r"\$"))
         if style.dash:
             line.set_dashes(style.dash)
     totals = [method.total for method in methods if not method.partial] or [1.0]
