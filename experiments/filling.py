@@ -114,7 +114,7 @@ def _fill_one(
         if ids and not (known and columns.issuperset(ids) and _answered(cache, model, ids, probabilities)):
             missing[split] = run.answer(predictor, parts)
     spent = sum(answers.flops for answers in missing.values())
-    asked = sum(len(answers.probabilities) for answers in missing.values())
+    cells = sum(len(answers.ids) for answers in missing.values())
     for split, answers in missing.items():
         cache.append(
             model,
@@ -122,7 +122,7 @@ def _fill_one(
             answers.correct,
             answers.confidence,
             answers.probabilities if probabilities else None,
-            provenance=None if known else provenance(run, predictor) | {EACH: spent / asked},
+            provenance=None if known else provenance(run, predictor) | {EACH: spent / cells},
             sample_provenance={"dataset_id": task.dataset_id, "split": split},
         )
     return spent

@@ -23,7 +23,7 @@ class CheckpointOracle:
         self._runs: dict[Path, KeptRun] = {}
 
     def answer(self, model: str, samples: Sequence[str]) -> Observed:
-        """Runs the model on the samples, all at once; see `adding.Oracle`.
+        """Runs the model on the samples, all splits in one batch; see `adding.Oracle`.
 
         Raises:
           BadInput: the model's checkpoint is not there, or its data set has no such sample.
@@ -32,7 +32,7 @@ class CheckpointOracle:
         answers = run.answer(predictor, run.find(predictor.task, samples))
         place = {cell: i for i, cell in enumerate(answers.ids)}
         wanted = np.asarray([place[sample] for sample in samples])
-        return Observed(answers.correct[wanted], answers.confidence[wanted], answers.flops)
+        return Observed(answers.correct[wanted], answers.confidence[wanted], answers.flops, run.flops_each(predictor))
 
     def _load(self, model: str) -> tuple[KeptRun, KeptPredictor]:
         if model not in self._checkpoints:

@@ -141,25 +141,30 @@ class KeptRun:
           DamagedCheckpoint: its file is missing or altered.
           LearnerFault: the answer is not one.
         """
-        task, trial = predictor.task, predictor.trial
+        task, trial, samples = predictor.task, predictor.trial, Samples.joined(parts)
         path = (f"seed {self.config.seed}", task.task_id, "predict", f"trial {trial}")
         ctx = Context(path=path, phase="predict", trial=trial)
         tree = Checkpoint(predictor.checkpoint).load(f"{TREE}{trial:03d}")
-        metric, told = metrics.for_kind(task.kind), []
-        for samples in parts:
-            probabilities = self.learner.predict(tree, samples.images, ctx)
-            complaint = outcomes.complaint(probabilities, len(samples), task.kind, task.num_classes)
-            if complaint:
-                raise LearnerFault(f"{predictor.checkpoint}: predict {complaint}.")
-            told.append(np.asarray(probabilities, np.float32))
-        pairs = list(zip(parts, told, strict=True))
+        probabilities = self.learner.predict(tree, samples.images, ctx)
+        complaint = outcomes.complaint(probabilities, len(samples), task.kind, task.num_classes)
+        if complaint:
+            raise LearnerFault(f"{predictor.checkpoint}: predict {complaint}.")
+        metric, told = metrics.for_kind(task.kind), np.asarray(probabilities, np.float32)
         return Answers(
-            [cell for samples in parts for cell in cell_ids(task, samples)],
-            np.concatenate([metric.per_sample(samples.labels, told).reshape(-1) for samples, told in pairs]),
-            np.concatenate([metric.confidence(samples.labels, told).reshape(-1) for samples, told in pairs]),
-            np.concatenate(told),
+            cell_ids(task, samples),
+            metric.per_sample(samples.labels, told).reshape(-1),
+            metric.confidence(samples.labels, told).reshape(-1),
+            told,
             total(ctx.meter.counts()),
         )
+
+    def flops_each(self, predictor: KeptPredictor) -> float | None:
+        """Returns the FLOPs of a cell where a whole split is predicted, as the run recorded them; None where it has not yet."""
+        for record in self.ledger.of_kind("predict"):
+            for of in (record, *record.get("others", ())):
+                if of["predictor_id"] == predictor.predictor_id:
+                    return total(of["flops"]) / record["n"] / cells_each(predictor.task)
+        return None
 
 
 def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredictor:
@@ -175,6 +180,11 @@ def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredict
     if not wanted:
         raise BadInput(f"{checkpoint}: {unknown('trial', trial, [p.trial for p in here])}")
     return wanted[0]
+
+
+def cells_each(task: Task) -> int:
+    """Returns how many cells a sample has."""
+    return task.num_classes if task.kind == MULTI_LABEL else 1
 
 
 def cell_ids(task: Task, samples: Samples) -> list[str]:

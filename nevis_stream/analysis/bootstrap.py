@@ -8,7 +8,7 @@ benchmarks/RESULTS.md.
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtrit
@@ -38,6 +38,11 @@ class Interval:
     tasks: int
     seeds: tuple[int, int]
     reason: str = ""
+
+    @property
+    def possible(self) -> "Interval":
+        """The interval of a difference of errors, which lie in [0, 1]: cut at -1 and 1, whatever a few tasks or seeds say."""
+        return replace(self, low=float(np.clip(self.low, -1, 1)), high=float(np.clip(self.high, -1, 1)))
 
     @property
     def side(self) -> int:

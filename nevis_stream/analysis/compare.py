@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -97,13 +97,13 @@ def compare(a: SeedGroup, b: SeedGroup, judged_only: bool = True, across_streams
         rows = [matrix[place : place + 1] for matrix in matrices]
         task = every[0][task_id]
         means = (float(row.mean()) for row in rows)
-        tasks.append(TaskDifference(task.order, task_id, task.n, *means, over_seeds(*rows)))
+        tasks.append(TaskDifference(task.order, task_id, task.n, *means, over_seeds(*rows).possible))
     return Comparison(
         a=a,
         b=b,
         tasks=tuple(tasks),
-        over_tasks=_possible(over_tasks(*matrices)),
-        over_seeds=_possible(over_seeds(*matrices)),
+        over_tasks=over_tasks(*matrices).possible,
+        over_seeds=over_seeds(*matrices).possible,
         paper=_cost(a, b, "paper_total"),
         full=_cost(a, b, "full_total"),
         remarks=(*remarks, *left_a, *left_b, *left),
@@ -165,11 +165,6 @@ def _common(every: Sequence[dict[str, TaskError]]) -> tuple[list[str], list[str]
     if missing:
         left.append(f"{missing} of {len(tasks)} tasks are not in every run")
     return common, left
-
-
-def _possible(interval: Interval) -> Interval:
-    """Errors lie in [0, 1], so no difference is beyond 1, whatever an interval of a few tasks says."""
-    return replace(interval, low=float(np.clip(interval.low, -1, 1)), high=float(np.clip(interval.high, -1, 1)))
 
 
 def _cost(a: SeedGroup, b: SeedGroup, total: str) -> Cost:

@@ -21,6 +21,7 @@ _WHOLE = {
     "train": ("event", "order"),
     "predict": ("event", "order", "n"),
 }
+_FACTS = ("year", "n_train", "n_dev", "size", "mean_height", "mean_width")  # of a train record, where they are known
 _CHOICES = {"protocol": PROTOCOLS, "meta_split": META_SPLITS, "split": SPLITS}
 
 
@@ -64,8 +65,12 @@ def _check_record(record: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} of a {kind} record is {record.get(name)!r}, not a count.")
     if kind == "predict":
         _check_error(record)
-    if kind == "train" and not isinstance(record.get("trials"), list):
-        raise ValueError("trials of a train record is not a list.")
+    if kind == "train":
+        if not isinstance(record.get("trials"), list):
+            raise ValueError("trials of a train record is not a list.")
+        for name in _FACTS:
+            if record.get(name) is not None and not _is_size(record[name]):
+                raise ValueError(f"{name} of a train record is {record[name]!r}, neither a number of at least 0 nor null.")
 
 
 def _check_counted(record: Mapping[str, Any]) -> None:
@@ -101,6 +106,8 @@ def _check_error(record: Mapping[str, Any]) -> None:
     number = isinstance(error, int | float) and not isinstance(error, bool)
     if error is not None and not (number and math.isfinite(error)):
         raise ValueError(f"error is {error!r}, neither a finite number nor null.")
+    if error is not None and not 0 <= error <= 1:
+        raise ValueError(f"error is {error!r}; errors lie between 0 and 1.")
 
 
 def _check_place(position: int, record: Mapping[str, Any], length: int) -> None:
@@ -140,3 +147,7 @@ def _check_counts(ledger: Ledger) -> None:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0

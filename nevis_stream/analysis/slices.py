@@ -176,6 +176,6 @@ def _slice(dimension: str, name: str, ours: list, theirs: list, why: str) -> Sli
     both = [pair for pair in zip(ours, theirs, strict=True) if pair[1] and np.isfinite([*pair[0], *pair[1]]).all()]
     if why or not both:
         return Slice(dimension, name, len(known), error, reason=why or "no task with both errors")
-    interval = over_tasks(*(np.array(errors) for errors in zip(*both, strict=True)))
+    interval = over_tasks(*(np.array(errors) for errors in zip(*both, strict=True))).possible
     ends = interval.estimate, interval.low, interval.high, interval.reason
     return Slice(dimension, name, len(known), error, len(both), *ends)

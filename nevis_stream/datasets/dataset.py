@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.datasets.images import Images
+from nevis_stream.datasets.images import Images, JoinedImages
 from nevis_stream.errors import BadInput
 
 SINGLE_LABEL = "single_label"
@@ -34,6 +34,14 @@ class Samples:
     def take(self, indices: np.ndarray) -> "Samples":
         """Returns the samples at `indices`, in that order."""
         return Samples(self.images.take(indices), self.labels[indices], [self.ids[i] for i in indices])
+
+    @classmethod
+    def joined(cls, parts: Sequence["Samples"]) -> "Samples":
+        """Returns the samples of several parts, at least one, one part after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        labels = np.concatenate([part.labels for part in parts])
+        return cls(JoinedImages([part.images for part in parts]), labels, [sample for part in parts for sample in part.ids])
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,47 @@ class ArrayImages(Images):
         return [hashlib.sha256(shape + row.tobytes()).digest() for row in self._array]
 
 
+class JoinedImages(Images):
+    """The pictures of several containers, one after the other.
+
+    Args:
+      parts: the containers, at least one.
+    """
+
+    def __init__(self, parts: Sequence[Images]):
+        super().__init__()
+        self._parts = list(parts)
+        self._ends = np.cumsum([len(part) for part in self._parts])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def _place(self, index: int) -> tuple[Images, int]:
+        """The container of a picture, and where in it the picture is."""
+        index = range(len(self))[index]
+        part = int(np.searchsorted(self._ends, index, side="right"))
+        return self._parts[part], index - int(self._ends[part]) + len(self._parts[part])
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        part, at = self._place(index)
+        return part[at]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.concatenate([part.sizes for part in self._parts])
+
+    def take(self, indices: np.ndarray) -> "JoinedImages":
+        return JoinedImages([part.take(np.asarray([at])) for part, at in map(self._place, indices)])
+
+    def content_hashes(self) -> list[bytes]:
+        return [digest for part in self._parts for digest in part.content_hashes()]
+
+    def _make_view(self, view: str, size: int) -> np.ndarray:
+        out = np.concatenate([part._derive(view, size) for part in self._parts])
+        out.setflags(write=False)
+        return out
+
+
 class EncodedImages(Images):
     """Pictures kept as the bytes of their files (PNG, JPEG, GIF, …) and decoded on access.
 

@@ -17,7 +17,7 @@ from nevis_stream.errors import BadInput, DamagedCache, unknown
 from nevis_stream.storage import append_line
 
 LEDGER = "additions.jsonl"
-EACH = "flops_per_sample"  # in a model's provenance
+EACH = "flops_per_sample"  # in a model's provenance: of a column, asked among many
 KNOWN_SHARE = 0.5  # a model (or sample) of which less was observed says too little to be learned from
 
 
@@ -34,7 +34,8 @@ class Addition:
       accuracy, low, high: of a model: its estimate over all samples, with a 95% interval; null where there is none.
       rank, rank_low, rank_high: of a model: its place among the known ones by accuracy, 1 is the best.
       flops_spent: of the cells observed now; null where the oracle cannot tell.
-      flops_saved: what the cells that were predicted would have cost; null likewise.
+      flops_saved: what observing every unknown cell would have cost, less what was spent; below 0 where asking few at a time
+        cost more than that; null likewise.
     """
 
     kind: str
@@ -57,11 +58,19 @@ class Addition:
 
 @dataclass(frozen=True)
 class Observed:
-    """What one model said of b samples: uint8[b] `correct`; float[b] `confidence` of the true class, and `flops`, if known."""
+    """What one model said of b samples.
+
+    Attributes:
+      correct: uint8[b].
+      confidence: of the true class, float[b], if known.
+      flops: what these answers cost, if known.
+      flops_each: what an answer costs where many are asked at a time, if known; few may cost more, as batches are filled up.
+    """
 
     correct: np.ndarray
     confidence: np.ndarray | None = None
     flops: int | None = None
+    flops_each: float | None = None
 
 
 class Oracle(Protocol):
@@ -134,7 +143,7 @@ def add_models(
             rank_low=_rank(accuracies, high),
             rank_high=_rank(accuracies, low),
             flops_spent=row.paid.flops,
-            flops_saved=None if row.flops_each is None else row.flops_each * (len(columns) - asked),
+            flops_saved=_saved([row.missing], [row.flops_each], row.paid.flops),
         )
         found.append(_told(cache, account))
     return found
@@ -173,6 +182,7 @@ def add_samples(
     if old:
         outcomes[old] = cache.matrix(names, [samples[i] for i in old]).T
     paid = _Paid()
+    missing = (outcomes == UNKNOWN).sum(axis=0).tolist()
 
     def ask(models: np.ndarray) -> np.ndarray:
         for model in np.unique(models):
@@ -194,7 +204,6 @@ def add_samples(
     made_by = {"method": method, "budget": budget, "seed": seed}
     unseen = np.where(outcomes == UNKNOWN, estimate.outcomes, np.uint8(UNKNOWN))
     cache.append_predictions(names, samples, np.ascontiguousarray(unseen.T), made_by=made_by)
-    saved = [flops * np.count_nonzero(unseen[:, i] != UNKNOWN) for i, flops in enumerate(each) if flops is not None]
     return _told(
         cache,
         Addition(
@@ -205,7 +214,7 @@ def add_samples(
             samples=int(learned.sum()),
             asked=int(np.count_nonzero(outcomes != UNKNOWN)),
             flops_spent=paid.flops,
-            flops_saved=float(sum(saved)) if len(saved) == len(names) else None,
+            flops_saved=_saved(missing, each, paid.flops),
         ),
     )
 
@@ -269,13 +278,14 @@ class _Row:
         self._known = model in cache.models()
         if self._known:
             self.outcomes = cache.matrix([model], np.arange(len(columns)))[0]
+        self.missing = int(np.count_nonzero(self.outcomes == UNKNOWN))
 
     def ask(self, wanted: np.ndarray) -> np.ndarray:
         """Returns the outcomes of some columns; those that are not known yet come from the oracle."""
         new = wanted[self.outcomes[wanted] == UNKNOWN]
         if len(new):
             told = self.paid.answer(self._oracle, self.model, [self._columns[i] for i in new])
-            each = {} if told.flops is None else {EACH: told.flops / len(new)}
+            each = {} if told.flops is None else {EACH: told.flops_each or told.flops / len(new)}
             facts = None if self._known else self._provenance | each
             self._cache.append(self.model, new, told.correct, told.confidence, provenance=facts)
             self.outcomes[new], self._known = told.correct, True
@@ -317,6 +327,11 @@ def names_of_groups(cache: EvaluationCache, models: Sequence[str]) -> list[str] 
     facts = [known[model] for model in models]
     groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
     return [group or model for group, model in zip(groups, models, strict=True)] if any(groups) else None
+
+
+def _saved(missing: Sequence[int], each: Sequence[float | None], spent: int | None) -> float | None:
+    """Returns what the missing cells of models would have cost, at `each` a cell of a model, less what was spent."""
+    return None if None in each or spent is None else float(np.dot(missing, each)) - spent
 
 
 def _rank(accuracies: np.ndarray, value: float | None) -> int | None:

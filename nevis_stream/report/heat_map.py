@@ -75,5 +75,5 @@ def _write_value(axes, row: int, column: int, value: float, limit: float, cell: 
         red, green, blue, _ = matplotlib.colormaps["RdBu"](0.5 + value / limit / 2)
         bright = 0.3 * red + 0.59 * green + 0.11 * blue > 0.5
         size = 8 if cell > 0.4 else 6.5
-        text = f"{value:+.1f}" if abs(value) < 10 else f"{value:+.0f}"
+        text = (f"{value:+.1f}" if abs(value) < 10 else f"{value:+.0f}").replace("-", "−")
         axes.text(column, row, text, ha="center", va="center", size=size, color="#000000" if bright else "#ffffff")

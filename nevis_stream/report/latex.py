@@ -35,12 +35,13 @@ def latex_table(frame: pd.DataFrame, name: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Returns a text that LaTeX sets as it is.
+    """Returns a text that LaTeX sets as it is; letters that cannot be printed become spaces.
 
     >>> print(escape("ft_d & 50%"))
     ft\\_d \\& 50\\%
     """
-    return "".join(_SPECIAL.get(letter, letter) for letter in " ".join(text.split()))
+    shown = "".join(letter if letter.isprintable() else " " for letter in text)
+    return "".join(_SPECIAL.get(letter, letter) for letter in " ".join(shown.split()))
 
 
 def cell(value: object) -> str:
@@ -58,8 +59,8 @@ def cell(value: object) -> str:
     if math.isinf(value):
         return r"$\infty$" if value > 0 else r"$-\infty$"
     if abs(value) >= _LARGE:
-        mantissa, _, power = engineering(float(value)).partition("e")
-        return f"${mantissa} \\times 10^{{{power}}}$"
+        mantissa, _, power = engineering(abs(float(value))).partition("e")
+        return f"${'-' if value < 0 else ''}{mantissa} \\times 10^{{{power}}}$"
     if isinstance(value, Integral) or (float(value).is_integer() and abs(value) >= 1000):
         return f"${int(value)}$" if value < 0 else str(int(value))
     rounded = f"{value:.4f}" if abs(value) < 1000 else f"{value:.1f}"

@@ -10,9 +10,11 @@ NONE = "–"
 def engineering(value: float) -> str:
     """Returns three significant digits with an exponent that is a multiple of three.
 
-    >>> engineering(12_345_678), engineering(999_999), engineering(84), engineering(float("nan"))
-    ('12.3e6', '1.00e6', '84', '–')
+    >>> engineering(12_345_678), engineering(-999_999), engineering(84), engineering(float("nan"))
+    ('12.3e6', '−1.00e6', '84', '–')
     """
+    if value < 0:
+        return f"−{engineering(-value)}"
     if math.isnan(value):
         return NONE
     if abs(value) < 1000 and value == int(value):

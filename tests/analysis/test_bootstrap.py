@@ -75,6 +75,13 @@ def test_a_method_against_itself_is_zero_and_equal_differences_have_no_width():
     assert (over_tasks(half, half / 2).low, over_tasks(half, half / 2).high) == (0.25, 0.25)
 
 
+def test_a_possible_interval_stays_between_minus_one_and_one():
+    found = over_seeds(np.array([[0.1, 0.9]]), np.array([[0.5, 0.52]]))
+    assert found.low < -1 and found.high > 1
+    assert (found.possible.low, found.possible.high, found.possible.estimate) == (-1, 1, found.estimate)
+    assert math.isnan(over_seeds(np.ones((1, 1)), np.ones((1, 1))).possible.low)
+
+
 @pytest.mark.parametrize("a", [np.ones(3), np.ones((2, 2)), np.full((3, 1), math.nan), np.ones((3, 0))])
 def test_what_cannot_be_compared_is_refused(a):
     for interval in (over_tasks, over_seeds):

@@ -33,7 +33,7 @@ def test_flops_add_up_along_the_stream(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"), [({"events": 4}, "unfinished"), ({"tasks": 5, "meta_test": 3}, "same tasks")]
+    ("changes", "words"), [({"events": 4}, "unfinished"), ({"tasks": 5, "meta_test": 3, "digest": "f" * 16}, "same tasks")]
 )
 def test_no_curve_has_its_reason(tmp_path, changes, words):
     [indep], [ours] = runs_of(tmp_path / "a", INDEP), runs_of(tmp_path / "b", OURS.but(**changes))

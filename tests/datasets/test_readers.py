@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nevis_stream.datasets.images import ArrayImages, EncodedImages
+from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning
@@ -179,7 +179,7 @@ def test_a_split_that_would_be_empty_is_named(tmp_path):
             divide(read(path, "x"))
 
 
-@pytest.mark.parametrize("kind", ["array", "encoded"])
+@pytest.mark.parametrize("kind", ["array", "encoded", "joined"])
 def test_views_are_pillows(kind):
     shapes = [(6, 9, 3)] * 3 if kind == "array" else [(6, 9, 3), (12, 4, 3), (5, 5, 3)]
     pictures = [pixels(*shape) for shape in shapes]
@@ -192,6 +192,8 @@ def test_views_are_pillows(kind):
                 Image.fromarray(picture).save(buffer, "PNG")
                 files.append(buffer.getvalue())
         images = EncodedImages(files, ["a", "b", "c"])
+    if kind == "joined":
+        images = JoinedImages([images.take(np.arange(1)), ArrayImages(pictures[1][None]), images.take(np.asarray([2]))])
     assert images.sizes.tolist() == [list(picture.shape[:2]) for picture in pictures]
     for i, picture in enumerate(pictures):
         height, width = picture.shape[:2]

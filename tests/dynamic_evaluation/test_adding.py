@@ -72,6 +72,18 @@ def test_a_model_is_observed_on_its_budget_and_predicted_elsewhere(cache):
     assert read_additions(cache.directory) == [told]
 
 
+def test_what_is_saved_is_told_with_the_price_of_many_answers_and_what_was_spent_on_few(cache):
+    class Padded(Counting):
+        def answer(self, model, samples):
+            told = super().answer(model, samples)
+            return type(told)(told.correct, None, 7 * 64, 7.0)
+
+    told = add_model(cache, "m11", Padded(table(ordered())), 18, "sort_and_search")
+    assert (told.flops_spent, told.flops_saved) == (7 * 64, 7 * N - 7 * 64)
+    more = add_model(cache, "m11", Padded(table(ordered())), 40, "sort_and_search")
+    assert more.flops_saved == 7 * (N - 18) - 7 * 64
+
+
 def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
     truth = table(ordered())
     first = Counting(truth)

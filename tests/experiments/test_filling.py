@@ -86,7 +86,11 @@ def test_an_oracle_asks_exactly_the_wanted_samples(kept, tmp_path):
     wanted = [cache.samples()[i] for i in (200, 3, 77)]
     told = oracle.answer(predictor.predictor_id, wanted)
     assert told.correct.tolist() == cache.matrix([predictor.predictor_id], wanted)[0].tolist()
-    assert told.flops > 0
+    three = kept.samples(predictor.task, ["dev"])[0].take(np.arange(3))
+    assert told.flops == kept.answer(predictor, [three]).flops  # one batch, though of several splits
+    record = next(r for r in kept.ledger.of_kind("predict") if r["task_id"] == "pico_coins")
+    recorded = {of["predictor_id"]: of["flops"]["predict"] for of in (record, *record["others"])}
+    assert told.flops_each == sum(recorded[predictor.predictor_id].values()) / record["n"]
     with pytest.raises(BadInput, match="no sample 'pico_coins/nowhere/1'"):
         oracle.answer(predictor.predictor_id, ["pico_coins/nowhere/1"])
     with pytest.raises(BadInput, match="has no checkpoint"):

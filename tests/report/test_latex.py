@@ -33,6 +33,8 @@ def test_escaped_text_has_no_letter_that_means_something(text):
         (np.int64(-3), "$-3$"),
         (999_999, "999999"),
         (10**21, r"$1.00 \times 10^{21}$"),
+        (-12_345_678, r"$-12.3 \times 10^{6}$"),
+        ("a\x01b", "a b"),
         (float("inf"), r"$\infty$"),
         (np.bool_(False), "no"),
         (None, ""),

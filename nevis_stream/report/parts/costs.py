@@ -22,7 +22,7 @@ TITLE = "Where the FLOPs go"
 
 @dataclass(frozen=True)
 class MethodCost:
-    """One method's mean cost over its finished runs (of which there may be none: then over all, the cost so far).
+    """One method's mean cost over its finished runs; where there is none, the cost so far of the run that has come furthest.
 
     Attributes:
       label: the method.
@@ -37,6 +37,11 @@ class MethodCost:
     partial: bool
     parts: dict[str, float]
     by_task: dict[str, float]
+
+    @property
+    def over(self) -> str:
+        """What the mean is over, for a figure."""
+        return "unfinished, cost so far" if self.partial else f"n = {self.n}"
 
     @property
     def total(self) -> float:
@@ -64,7 +69,7 @@ def html(section: Section) -> Markup:
     values = {"methods": methods, "columns": _columns(methods), "bars": bars, "along": along}
     unknown = {group.label: costs_unknown(group.runs[0].ledger) for group in section.groups}
     values["unknown"] = [f"{label}: {reason}" for label, reason in unknown.items() if reason]
-    legend = [(section.styles[method.label], f"{method.label} (n = {method.n})") for method in drawn]
+    legend = [(section.styles[method.label], f"{method.label} ({method.over})") for method in drawn]
     return render("parts/costs.html", section=section, legend=legend, **values)
 
 
@@ -103,14 +108,15 @@ def _methods(section: Section) -> list[MethodCost]:
 
 
 def _method(group: SeedGroup) -> MethodCost:
-    runs: Sequence[Run] = [run for run in group.runs if run.ledger.complete] or group.runs
+    finished = [run for run in group.runs if run.ledger.complete]
+    runs: Sequence[Run] = finished or [max(group.runs, key=lambda run: len(run.ledger.records))]
     costs: list[list[TaskCost]] = [costs_by_task(run.ledger) for run in runs]
     names = dict.fromkeys([*PARTS, *(part for each in costs for cost in each for part in cost.flops)])
     tasks = {cost.task_id: cost.order for each in costs for cost in each}
     parts = {name: _mean([sum(cost.flops.get(name, 0) for cost in each) for each in costs]) for name in names}
     sums = [{cost.task_id: sum(cost.flops.values()) for cost in each} for each in costs]
     by_task = {task: _mean([each.get(task, 0) for each in sums]) for task in sorted(tasks, key=lambda task: tasks[task])}
-    return MethodCost(group.label, len(runs), not any(run.ledger.complete for run in runs), parts, by_task)
+    return MethodCost(group.label, len(runs), not finished, parts, by_task)
 
 
 def _mean(values: Sequence[int]) -> float:

@@ -36,6 +36,14 @@ def test_the_page_has_the_mean_over_finished_runs(tmp_path):
     assert [text for text, _ in page.column("costs-by-task-1", "FT-d")][2:] == ["–", "–"]
 
 
+def test_an_unfinished_method_shows_what_its_furthest_run_has_cost(tmp_path):
+    paths = written(tmp_path, RUN.but(events=3), RUN.but(seed=1, events=5, flops=2000))
+    (method,) = costs._methods(Section(1, read_runs(paths)[0]))
+    assert method.by_task["task_002"] > 8000  # 2 trials of 4,000 FLOPs: not halved by the run that is not there yet
+    assert method.parts["train"] == 2000 + 4000 + 6000
+    assert (method.partial, method.over) == (True, "unfinished, cost so far")
+
+
 def test_runs_that_cost_nothing_have_a_table_and_no_figure(tmp_path):
     section = Section(1, read_runs(written(tmp_path, RUN.but(events=0, init_flops=0)))[0])
     assert costs.figures(section) == {}
