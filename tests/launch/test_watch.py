@@ -1,5 +1,6 @@
 """`python -m launch.watch` beside real runs: at work, killed, gone on with, complete, and with files that are not whole."""
 
+import functools
 import math
 import os
 import pty
@@ -93,7 +94,9 @@ def follow(*paths):
     """Starts the live display in a terminal of its own; returns the process and what gives its text so far."""
     terminal, end = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
-    live = subprocess.Popen([*WATCH, *map(str, paths)], stdin=end, stdout=end, stderr=end, env=environment)
+    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs are born deaf to it
+    what = {"stdin": end, "stdout": end, "stderr": end, "env": environment, "preexec_fn": heard}
+    live = subprocess.Popen([*WATCH, *map(str, paths)], **what)
     os.close(end)
     parts = []
 
