@@ -79,7 +79,7 @@ def _names(nodes: Sequence[Node], places: Mapping[str, int]) -> list[tuple[int, 
     found, rows = [], []
     for node in reversed(chosen):  # from the right: a name's line runs down through rows that end to the right of it
         text = _short(node.task_id) + (f" ({node.children})" if node.children > 1 else "")
-        place, width = places[node.task_id], letter * (len(text) + 1)
+        place, width = places[node.task_id], letter * (len(text) + 2)
         leftwards = place + width > len(nodes)
         begin, end = (place - width, place + letter) if leftwards else (place - letter / 2, place + width)
         row = next((r for r, left in enumerate(rows) if end < left), len(rows))

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from nevis_stream.report import palette, svg
+from nevis_stream.report.names import legend_below, shortened
 from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
@@ -56,7 +57,7 @@ def share_bars(methods: Sequence[Costs], parts: Sequence[str], wide: bool) -> Fi
             if share >= (_READABLE if wide else 2 * _READABLE):
                 _percentage(axes, row, 100 * (left + share / 2), share)
             left += share
-        total = f"{' '.join(method.label.split())}: {engineering(method.total)} FLOP, {method.over}"
+        total = f"{shortened(method.label, 80 if wide else 34)}: {engineering(method.total)} FLOP, {method.over}"
         place = {"va": "bottom", "size": 9, "color": palette.ink(), "in_layout": False, "parse_math": False}
         axes.text(0, row - 0.24, total, **place)  # above the bar, where a long name needs no room of its own
     axes.set_xlim(0, 100)
@@ -84,13 +85,14 @@ def cumulative_plot(
     figure = svg.new_figure(*((8.4, 3.4) if wide else (4.2, 3.2)))
     axes = figure.subplots()
     svg.style_axes(axes)
+    named = {}
     for method in methods:
         before = method.by_task.get("", 0)
         sums = list(accumulate((flops for task, flops in method.by_task.items() if task), initial=before))
         style = styles[method.label]
         colour = palette.series(style.colour)
         line = axes.plot(range(len(sums)), [float(value) for value in sums], color=colour, linewidth=1.8)[0]
-        line.set_label(f"{method.label} ({method.over})".replace("$", r"\$"))
+        named[f"{method.label} ({method.over})"] = line
         if style.dash:
             line.set_dashes(style.dash)
     totals = [method.total for method in methods if not method.partial] or [1.0]
@@ -107,8 +109,7 @@ def cumulative_plot(
     axes.set_xlabel("tasks seen, in stream order")
     axes.set_ylabel("FLOPs so far" + (" (log scale)" if logarithmic else ""))
     if legend:
-        with svg.any_script():
-            axes.legend(frameon=False, fontsize=8, labelcolor=palette.ink())
+        legend_below(figure, named)
     return figure
 
 

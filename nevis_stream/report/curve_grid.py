@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from nevis_stream.report import palette, svg
+from nevis_stream.report.names import legend_at_the_foot, legend_height, sample_line
 from nevis_stream.report.styles import Style
 
 _COLUMNS = 5
-_WIDTH, _ROW, _FOOT = 8.4, 1.25, 0.9  # inches
+_WIDTH, _ROW, _FOOT = 8.4, 1.25, 0.65  # inches
 
 
 def curve_grid(data: Mapping[str, Any], legend: Sequence[tuple[Style, str]]) -> Figure:
@@ -25,18 +25,18 @@ def curve_grid(data: Mapping[str, Any], legend: Sequence[tuple[Style, str]]) -> 
     tasks = data["tasks"]
     columns = min(_COLUMNS, len(tasks))
     rows = math.ceil(len(tasks) / columns)
-    height = rows * _ROW + _FOOT
+    named = {name: sample_line(style) for style, name in legend}
+    foot = _FOOT + legend_height(named, _WIDTH)
+    height = rows * _ROW + foot
     figure = svg.new_figure(_WIDTH, height, layout=None)  # the constrained layout takes minutes for 106 panels
-    low, high = _FOOT / height, 1 - 0.25 / height
+    low, high = foot / height, 1 - 0.25 / height
     figure.subplots_adjust(left=0.06, right=0.98, bottom=low, top=high, wspace=0.32, hspace=0.75)
     for place, task in enumerate(tasks, start=1):
         _panel(figure.add_subplot(rows, columns, place), task, data["runs"])
     with svg.any_script():
         style = {"ha": "center", "va": "top", "size": 8, "color": palette.ink()}
         figure.text(0.5, low - 0.36 / height, "dev error against training steps", **style)
-        lines = [Line2D([], [], color=palette.series(style.colour), dashes=style.dash or (None, None)) for style, _ in legend]
-        names = [name.replace("$", r"\$") for _, name in legend]
-        figure.legend(lines, names, loc="lower center", ncols=4, frameon=False, fontsize=7, labelcolor=palette.ink())
+        legend_at_the_foot(figure, named)
     return figure
 
 

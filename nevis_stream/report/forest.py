@@ -6,17 +6,12 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis.compare import Comparison
 from nevis_stream.report import palette, svg
+from nevis_stream.report.names import plain, shortened
 from nevis_stream.report.styles import Style
 
 _ROW = 0.42  # inches
 _THICK = {"linewidth": 8, "alpha": 0.3, "solid_capstyle": "butt"}
 _THIN = {"linewidth": 1.6, "marker": "|", "markersize": 9}
-
-
-def short(name: str) -> str:
-    """Returns a name as matplotlib writes it unchanged, cut to 30 letters: a longer one leaves no room for the figure."""
-    cut = name if len(name) <= 30 else f"{name[:29]}…"
-    return " ".join(cut.split()).replace("$", r"\$")
 
 
 def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide: bool) -> Figure:
@@ -40,7 +35,7 @@ def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide:
             if interval.low == interval.low:
                 axes.plot([100 * interval.low, 100 * interval.high], [row, row], color=colour, **look)
         axes.plot(100 * found.over_tasks.estimate, row, marker=style.marker, color=colour, markersize=7, linestyle="none")
-    names = [f"{short(found.a.label)} − {short(found.b.label)}" for found in shown]
+    names = [plain(f"{shortened(found.a.label)} − {shortened(found.b.label)}") for found in shown]
     axes.set_ylim(len(shown) - 0.4, -0.8 if not wide else -0.6)
     with svg.any_script():
         if wide:

@@ -7,8 +7,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from nevis_stream.analysis.summary import MethodRegret
 from nevis_stream.report import palette, svg
+from nevis_stream.report.names import legend_below
 from nevis_stream.report.notation import engineering
-from nevis_stream.report.regret_plot import draw_curve
+from nevis_stream.report.regret_plot import draw_curve, lines_by_name
 from nevis_stream.report.styles import Style
 
 
@@ -47,8 +48,5 @@ def matched_plot(
         grid.flat[0].set_ylim(-1, 1)  # whole FLOPs, where all cost the same
     grid.flat[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: engineering(value)))
     if legend:
-        with svg.any_script():
-            named = {name: line for axes in grid.flat for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
-            looks = {"ncols": 3, "frameon": False, "fontsize": 8, "labelcolor": palette.ink()}
-            figure.legend(named.values(), named.keys(), loc="outside lower center", **looks)
+        legend_below(figure, lines_by_name(figure))
     return figure

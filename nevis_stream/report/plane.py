@@ -10,11 +10,14 @@ from matplotlib.transforms import Bbox
 
 from nevis_stream.analysis.summary import MethodPoint
 from nevis_stream.report import palette, svg
+from nevis_stream.report.names import shortened
 from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
 _FADED = 0.4
 _ALONG = (0.01, 0.99, 0.35, 0.65)  # where along a line its label may stand, as a share of the width
+_NARROW = 5  # inches
+_LETTERS = {True: 44, False: 24}  # of a label, on a wide and on a narrow figure
 _SUBS = ((1, 2, 5), (1, 3))  # labelled multiples of a power of ten, as many as there is room for
 # Where a label may stand: horizontal and vertical offset in points, and the alignments.
 _PLACES = (
@@ -150,25 +153,26 @@ def _label(
     taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in centres]
     taken += _along(axes.transData.transform(front)) if len(front) else []
     inside = axes.get_window_extent(renderer)
+    letters = _LETTERS[figure.get_size_inches()[0] > _NARROW]
     heights = [axes.transData.transform((1, method.error.mean))[1] for method in lines]
     taken += [Bbox.from_bounds(inside.x0, height - 1, inside.width, 2) for height in heights]
     for method in sorted(shown, key=lambda m: (not m.on_paper_front, m.paper_total.mean)):
         at = (float(method.paper_total.mean), method.error.mean)
-        text = _name(axes, method, at, palette.ink() if method.on_paper_front else palette.muted())
+        text = _name(axes, method, at, palette.ink() if method.on_paper_front else palette.muted(), letters)
         best = min(_PLACES, key=lambda place: _clash(text, place, taken, inside, renderer))
         _put(text, best)
         taken.append(text.get_window_extent(renderer))
     for method in sorted(lines, key=lambda m: -m.error.mean):
-        text = _name(axes, method, (0, method.error.mean), palette.muted())
+        text = _name(axes, method, (0, method.error.mean), palette.muted(), letters)
         text.xycoords = axes.get_yaxis_transform()
         best = min(_places_along(), key=lambda place: _clash(text, place, taken, inside, renderer))
         _put(text, best)
         taken.append(text.get_window_extent(renderer))
 
 
-def _name(axes, method: MethodPoint, at: tuple[float, float], colour: str):
+def _name(axes, method: MethodPoint, at: tuple[float, float], colour: str, letters: int):
     return axes.annotate(
-        " ".join(method.group.label.split()),
+        shortened(method.group.label, letters),
         at,
         xytext=(0, 0),
         textcoords="offset points",

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from nevis_stream.analysis.summary import MethodRegret
 from nevis_stream.report import palette, svg
+from nevis_stream.report.names import legend_below
 from nevis_stream.report.styles import Style
 
 
@@ -35,15 +37,20 @@ def regret_plot(
         axes.set_xlabel("tasks seen, in stream order")
         axes.axhline(0, color=palette.ink(), linewidth=1)
         for curve in curves:
-            draw_curve(axes, curve, styles[curve.group.label])
+            if curve.curve:
+                draw_curve(axes, curve, styles[curve.group.label])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         axes.set_xlim(left=0)
     if legend:
-        with svg.any_script():
-            grid[0, 0].legend(frameon=False, fontsize=8, labelcolor=palette.ink())
+        legend_below(figure, lines_by_name(figure))
     for axes in grid[:, 0]:
         axes.set_ylabel("regret: summed error − Indep's")
     return figure
+
+
+def lines_by_name(figure: Figure) -> dict[str, Artist]:
+    """Returns every labelled line of a figure by its label, each once."""
+    return {name: line for axes in figure.axes for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
 
 
 def draw_curve(axes, curve: MethodRegret, style: Style) -> None:
@@ -54,7 +61,7 @@ def draw_curve(axes, curve: MethodRegret, style: Style) -> None:
     colour = palette.series(style.colour)
     marker = "o" if len(means) == 2 else None
     line = axes.plot(places, means, color=colour, linewidth=1.8, marker=marker, markersize=4)[0]
-    line.set_label(f"{curve.group.label} (n = {curve.n})".replace("$", r"\$"))
+    line.set_label(f"{curve.group.label} (n = {curve.n})")
     if style.dash:
         line.set_dashes(style.dash)
     if curve.n > 1:

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis.slices import DIMENSIONS, NOT_RECORDED, Slice
 from nevis_stream.report import palette, svg
+from nevis_stream.report.names import legend_below
 from nevis_stream.report.styles import Style
 
 _CUT = 2.5  # intervals of few tasks are wide: panels reach so many times the largest difference
@@ -42,9 +43,8 @@ def slice_plot(
     for axes in grid[:, 0]:
         axes.set_ylabel("error − Indep's")
     if legend:
-        with svg.any_script():
-            handles = grid[0, 0].get_legend_handles_labels()
-            figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8, labelcolor=palette.ink())
+        handles, names = grid[0, 0].get_legend_handles_labels()
+        legend_below(figure, dict(zip(names, handles, strict=True)))
     return figure
 
 
@@ -66,7 +66,7 @@ def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
             markersize=4.5,
             elinewidth=1,
             linestyle="none",
-            label=label.replace("$", r"\$"),
+            label=label,
         )
     every = [one for found in panel.values() for one in found if not math.isnan(one.difference)]
     reach = _CUT * max((abs(one.difference) for one in every), default=0) or 0.01

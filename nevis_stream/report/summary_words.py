@@ -69,7 +69,7 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     higher = reference.error.mean - best.error.mean
     sentence = Markup(text).format(_names([reference]), error_spread(reference.error), f"{higher:.4f}")
     ratio = reference.paper_total.mean / best.paper_total.mean if best.paper_total.mean else math.nan
-    yield sentence + ("." if math.isnan(ratio) else f", at {_times(ratio)} FLOPs.")
+    yield sentence + ("." if math.isnan(ratio) else f", at {_times(ratio)} training FLOPs.")
 
 
 def _sureness(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis.forward_transfer import Curve, Repeat
 from nevis_stream.report import palette, svg
-from nevis_stream.report.forest import short
+from nevis_stream.report.names import legend_below, plain, sample_line, shortened
 from nevis_stream.report.styles import Style
 
 _FIRST = {"linewidth": 0.9, "marker": "o", "markersize": 4, "markerfacecolor": "none"}
@@ -14,13 +14,16 @@ _LATER = {"linewidth": 2.2}
 Labelled = Sequence[tuple[str, Repeat]]
 
 
-def transfer_plot(repeats: Mapping[str, Labelled], styles: Mapping[str, Style], wide: bool) -> Figure:
+def transfer_plot(
+    repeats: Mapping[str, Labelled], styles: Mapping[str, Style], wide: bool, legend: Sequence[tuple[Style, str]] = ()
+) -> Figure:
     """Draws one panel a repeat: dev accuracy against steps, thin to a ring at the first meeting, thick at the later one.
 
     Args:
       repeats: panel title: (method's label, repeat) of each run.
       styles: by label; colour and dashes are the method's.
       wide: three panels a row for a screen, else one.
+      legend: style and text of each method, for a figure that stands alone; the page has a legend of its own.
     """
     columns = min(3, len(repeats)) if wide else 1
     rows = -(-len(repeats) // columns)
@@ -32,13 +35,15 @@ def transfer_plot(repeats: Mapping[str, Labelled], styles: Mapping[str, Style], 
     with svg.any_script():
         for axes, (title, shown) in zip(grid.flat, repeats.items(), strict=False):
             svg.style_axes(axes)
-            axes.set_title(short(title), loc="left", color=palette.ink(), size=9)
+            axes.set_title(plain(shortened(title)), loc="left", color=palette.ink(), size=9)
             for label, repeat in shown:
                 for curve, look in zip(repeat.curves, (_FIRST, _LATER), strict=True):
                     _draw(axes, curve, styles[label], look)
             axes.set_xlabel("training steps")
         for axes in grid[:, 0]:
             axes.set_ylabel("dev accuracy")
+    if legend:
+        legend_below(figure, {text: sample_line(style) for style, text in legend})
     return figure
 
 

@@ -30,7 +30,7 @@ def test_the_sentences_name_who_is_best_and_how_sure_that_is(tmp_path):
         "Lowest error: FT-d · small, E = 0.1000 (n = 1), for 3.00e3 FLOP of training. "
         "On the Pareto front of error and training FLOPs, cheapest first: FT-d · small; 2 others are dominated. "
         "Learning each task alone (the best of it: Indep · small) has an error of 0.4000 ± 0.0000, 0.3000 higher, "
-        "at 2 times the FLOPs. "
+        "at 2 times the training FLOPs. "
         "One seed only, so that a small difference may be chance: FT-d · small, FT-d · large."
     )
 

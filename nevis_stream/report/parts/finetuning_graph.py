@@ -55,6 +55,11 @@ class Graph:
         return hubs(self.nodes)
 
     @property
+    def more_hubs(self) -> int:
+        """How many other tasks are the start of two or more."""
+        return len(hubs(self.nodes, len(self.nodes))) - len(self.hubs)
+
+    @property
     def chain(self) -> list[Node]:
         """The longest chain."""
         return longest_chain(self.nodes)

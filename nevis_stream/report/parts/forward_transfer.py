@@ -15,6 +15,7 @@ from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 from nevis_stream.analysis.verdict import count
 from nevis_stream.report import svg
 from nevis_stream.report.section import Section
+from nevis_stream.report.styles import Style
 from nevis_stream.report.templates import render
 from nevis_stream.report.transfer_plot import transfer_plot
 
@@ -43,7 +44,7 @@ def html(section: Section) -> Markup | None:
         "parts/forward_transfer.html",
         number=section.number,
         picture=svg.wide_and_narrow(name, title, lambda wide: transfer_plot(drawn, styles, wide)),
-        legend=[(styles[m.group.label], f"{m.group.label} (n = {count(len(m.runs), 'run')})") for m in methods],
+        legend=_legend(section),
         methods=methods,
         repeats=list(drawn),
         reasons=[f"{m.group.label}, {r.tasks[1]}: {r.reason}" for m in methods for run in m.runs for r in run if r.reason],
@@ -77,7 +78,14 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 def figures(section: Section) -> dict[str, Figure]:
     """Returns `forward_transfer`; nothing where no run met a data set twice."""
     methods = section.once(_methods)
-    return {"forward_transfer": transfer_plot(_drawn(methods), section.styles, wide=True)} if methods else {}
+    if not methods:
+        return {}
+    return {"forward_transfer": transfer_plot(_drawn(methods), section.styles, wide=True, legend=_legend(section))}
+
+
+def _legend(section: Section) -> list[tuple[Style, str]]:
+    labels = [(method.group.label, count(len(method.runs), "run")) for method in section.once(_methods)]
+    return [(section.styles[label], f"{label} (n = {runs})") for label, runs in labels]
 
 
 def _finished(group: SeedGroup) -> list:

@@ -1,0 +1,76 @@
+"""Names of methods inside figures: short enough to fit, and the legend of a figure that stands alone."""
+
+from collections.abc import Mapping
+
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+
+from nevis_stream.report import palette, svg
+from nevis_stream.report.styles import Style
+
+_ROW = 0.19  # inches
+_LONGEST = 54
+
+
+def shortened(name: str, letters: int = 30) -> str:
+    """Returns a name of at most so many letters: the middle of a longer one gives way, as its end tells budget and settings.
+
+    >>> shortened("pt_ft (stand-in: pre-trained on omniglot) · small", 24)
+    'pt_ft (stand-in… · small'
+    """
+    name = " ".join(name.split())
+    if len(name) <= letters:
+        return name
+    end = letters * 2 // 5 - 1
+    return f"{name[: letters - end - 1].rstrip()}…{name[-end:]}"
+
+
+def plain(name: str) -> str:
+    """Returns a name as matplotlib writes it unchanged, where it would read mathematics."""
+    return name.replace("$", r"\$")
+
+
+def sample_line(style: Style) -> Line2D:
+    """Returns a line as a method is drawn, for a legend."""
+    return Line2D([], [], color=palette.series(style.colour), dashes=style.dash or (None, None))
+
+
+def legend_below(figure: Figure, named: Mapping[str, Artist]) -> None:
+    """Adds a legend below a figure, in as many columns as fit, and makes the figure higher by its rows.
+
+    Args:
+      figure: with a constrained layout.
+      named: what is drawn, by name.
+    """
+    if named:
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width, height + legend_height(named, width))
+        _add(figure, named, "outside lower center", _columns(named, width))
+
+
+def legend_at_the_foot(figure: Figure, named: Mapping[str, Artist]) -> None:
+    """Adds a legend at the lower edge of a figure without a constrained layout, which leaves `legend_height` for it."""
+    _add(figure, named, "lower center", _columns(named, figure.get_size_inches()[0]))
+
+
+def legend_height(named: Mapping[str, Artist], width: float) -> float:
+    """Returns how high a legend is, in inches, on a figure of this width."""
+    return _ROW * -(-len(named) // _columns(named, width))
+
+
+def _columns(named: Mapping[str, Artist], width: float) -> int:
+    for columns in (4, 3, 2):
+        figure = svg.new_figure(width, 1, layout=None)  # only measured
+        legend = _add(figure, named, "lower center", columns)
+        if legend.get_window_extent(figure.canvas.get_renderer()).width <= figure.bbox.width:
+            return columns
+    return 1
+
+
+def _add(figure: Figure, named: Mapping[str, Artist], place: str, columns: int) -> Legend:
+    names = [plain(shortened(name, _LONGEST)) for name in named]
+    looks = {"ncols": columns, "frameon": False, "fontsize": 8, "labelcolor": palette.ink()}
+    with svg.any_script():
+        return figure.legend(named.values(), names, loc=place, **looks)
