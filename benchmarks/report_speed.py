@@ -3,8 +3,9 @@
   python -m benchmarks.report_speed
   python -m benchmarks.report_speed --profile
 
-20 synthetic runs (10 learners, 2 seeds) of 106 tasks with 16 trials each, 50 points a learning curve, a thumbnail a task;
-each round in a fresh process, figures not exported. Made runs are random numbers: only the shape is that of a real stream.
+20 synthetic runs (10 learners, 2 seeds) of 106 tasks with 16 trials each, 50 points a learning curve, a thumbnail and worst
+mistakes a task; six of the learners start tasks from earlier ones, so that each has a fine-tuning graph. Each round in a fresh
+process, figures not exported. Made runs are random numbers: only the shape is that of a real stream.
 """
 
 import argparse
@@ -25,9 +26,11 @@ def write_runs(root: Path) -> list[Path]:
     """Writes the synthetic run directories."""
     from tests.report.synthetic import SyntheticRun
 
-    large = SyntheticRun(tasks=106, meta_test=27, trials=16, curve_points=50)
+    large = SyntheticRun(tasks=106, meta_test=27, trials=16, curve_points=50, mistakes=True)
     learners = ["indep", *(f"learner_{i}" for i in range(1, RUNS // SEEDS))]
-    runs = [large.but(learner=name, seed=seed, flops=10**15 + i) for i, name in enumerate(learners) for seed in range(SEEDS)]
+    starts = ("random", "previous", "related")
+    methods = [large.but(learner=name, flops=10**15 + i, start=starts[i % 3]) for i, name in enumerate(learners)]
+    runs = [method.but(seed=seed) for method in methods for seed in range(SEEDS)]
     return [run.write(root / f"run{i}") for i, run in enumerate(runs)]
 
 

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from nevis_stream.report.build import write_report
+from tests.analysis.test_transfer_matrix import write
 from tests.report.chromium import PATH, Browser
 from tests.report.synthetic import SyntheticRun
 
@@ -130,3 +131,38 @@ def test_curves_tell_their_values(browser, page):
     browser.point(x + 1, y + 1)
     assert browser.evaluate(readout).startswith("step 0: 0.9")
     assert browser.evaluate(f"{figure}.querySelector('.dot').getAttribute('visibility')") == "visible"
+
+
+@pytest.fixture(scope="module")
+def sections(tmp_path_factory):
+    """Two streams, variants of one another, a method of a name without end, and a transfer matrix."""
+    root = tmp_path_factory.mktemp("sections")
+    run = SyntheticRun(tasks=9, meta_test=3, stream="full")
+    ours = run.but(learner="ft_d", skill=0.2, start="related", mistakes=True)
+    other = {"digest": "f" * 16, "stream": "remove_first_30", "skip": 3}
+    runs = [run, ours, ours.but(seed=1), run.but(**other), ours.but(**other), run.but(learner="L" * 400)]
+    return write_report([write(root / "matrix"), *(r.write(root / str(i)) for i, r in enumerate(runs))], root / "out")
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_pages_of_several_sections_are_readable(browser, sections, width, dark):
+    browser.open(sections, width, dark=dark)
+    assert browser.console == []
+    assert [address for address in browser.requests if not address.startswith("data:")] == [sections.as_uri()]
+    assert browser.evaluate("document.documentElement.scrollWidth") == width
+    assert browser.evaluate(BOXES.format("#transfer-matrix-of-all svg.plot")) == 1
+    assert browser.evaluate(BOXES.format("#ablations-of-all table")) >= 1
+    assert browser.evaluate(SMALLEST) >= (8 if width == 400 else 8.5)  # of the matrix's values
+    contrast, where = browser.evaluate(CONTRAST)
+    assert contrast >= 4.5, where
+
+
+def test_the_bar_of_a_section_stays_small_and_ends_with_it(browser, sections):
+    browser.open(sections, 1400)
+    assert browser.evaluate("document.querySelectorAll('nav.chapters a').length") == 4  # two streams, across, glossary
+    browser.evaluate("document.querySelector('#section-2 section.part:last-child').scrollIntoView()")
+    boxes = "[...document.querySelectorAll('nav.parts')].map((e) => e.getBoundingClientRect())"
+    bars = browser.evaluate(f"{boxes}.map((box) => [box.top, box.height])")
+    assert [top == 0 for top, _ in bars] == [False, True, False]
+    assert max(height for _, height in bars) < 110
