@@ -19,12 +19,12 @@ import numpy as np
 
 from benchmarks.machine import describe
 from nevis_stream.analysis.beside import beside
+from nevis_stream.analysis.bootstrap import over_tasks
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.catalogue.published import LEARNERS
 from nevis_stream.ledger import Ledger
 
-SAMPLES = 10_000
 PHASES = ("pretrain", "train", "select", "validate", "predict")
 
 
@@ -40,17 +40,6 @@ def flops(ledger: Ledger) -> Counter:
         for phase, counts in record.get("flops", {}).items():
             total[phase] += sum(counts.values())
     return total
-
-
-def interval(differences: np.ndarray) -> tuple[float, float]:
-    """Returns the 95% interval of the mean of float[seeds, tasks] when seeds and tasks are drawn anew."""
-    random = np.random.RandomState(0)
-    seeds, tasks = differences.shape
-    drawn_seeds = random.randint(seeds, size=(SAMPLES, seeds, 1))
-    drawn_tasks = random.randint(tasks, size=(SAMPLES, 1, tasks))
-    means = differences[drawn_seeds, drawn_tasks].mean(axis=(1, 2))
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(low), float(high)
 
 
 def main() -> None:
@@ -79,11 +68,11 @@ def main() -> None:
     for one, other in combinations(runs, 2):
         seeds = sorted(set(runs[one]) & set(runs[other]))
         tables = [(errors(runs[one][seed]), errors(runs[other][seed])) for seed in seeds]
-        differences = np.asarray([[a[task] - b[task] for task in a] for a, b in tables])
-        low, high = interval(differences)
-        mean = differences.mean(axis=0)
+        a, b = (np.asarray([[table[side][task] for table in tables] for task in tables[0][0]]) for side in (0, 1))
+        found, mean = over_tasks(a, b), (a - b).mean(axis=1)
         print(
-            f"| {one} − {other} ({len(seeds)} seeds) | {differences.mean():+.4f} | {low:+.4f} to {high:+.4f} | "
+            f"| {one} − {other} ({len(seeds)} seed{'s' * (len(seeds) > 1)}) | {found.estimate:+.4f} | "
+            f"{found.low:+.4f} to {found.high:+.4f} | "
             f"{int((mean < 0).sum())} / {int((mean > 0).sum())} |"
         )
     per_task([ledger.run_dir for ledgers in runs.values() for ledger in ledgers.values()])

@@ -12,6 +12,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import Outcomes
+from nevis_stream.dynamic_evaluation.insertion import insert_samples
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_budget
 from nevis_stream.errors import BadInput, DamagedCache, unknown
 from nevis_stream.storage import append_line
@@ -96,7 +97,7 @@ def add_models(
     Cells that the cache has already are not asked again, so a killed addition goes on where it was.
 
     Args:
-      cache: the cache; models of which at least half of the samples are observed are the known ones, but for the new.
+      cache: the cache; its known models are learned from (see `learned_from`), but for the new.
       models: ids of the new models, evaluated side by side.
       oracle: answers for them.
       budget: samples to be observed of each.
@@ -162,7 +163,7 @@ def add_samples(
     """Evaluates few of the known models on new samples: models and samples change places.
 
     Args:
-      cache: the cache; models of which at least half of the samples are observed are asked, and predicted.
+      cache: the cache; its known models (see `learned_from`) are asked, and predicted.
       samples: ids of the new samples.
       oracle: answers for the models.
       budget: models to be observed on each sample.
@@ -194,13 +195,12 @@ def add_samples(
                 outcomes[wanted, model] = told.correct
         return np.take_along_axis(outcomes, models, axis=1)
 
-    fitting, evaluating = jax.random.split(jax.random.key(seed))
     learned = (known != UNKNOWN).mean(axis=0) >= KNOWN_SHARE
     learned[[have[samples[i]] for i in old]] = False  # so that a killed addition asks the same again
     if not learned.any():
         raise BadInput(f"{cache.directory}: no other sample on which half of the models are observed; nothing to learn from.")
-    evaluator = methods.get(method).fit(np.ascontiguousarray(known[:, learned].T), None, fitting)
-    estimate = evaluator.evaluate(ask, len(samples), check_budget(budget, len(names)), evaluating)
+    key = jax.random.key(seed)
+    estimate = insert_samples(methods.get(method), known[:, learned], ask, len(samples), check_budget(budget, len(names)), key)
     made_by = {"method": method, "budget": budget, "seed": seed}
     unseen = np.where(outcomes == UNKNOWN, estimate.outcomes, np.uint8(UNKNOWN))
     cache.append_predictions(names, samples, np.ascontiguousarray(unseen.T), made_by=made_by)
@@ -310,15 +310,34 @@ class _Paid:
 
 
 def _known(cache: EvaluationCache, columns: int, without: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Returns the known models' outcomes on the first columns, uint8[m, n], their accuracies float64[m] and their ids."""
-    names = np.array(list(cache.models()))
-    matrix = cache.matrix(np.arange(len(names)), np.arange(columns))
-    there = matrix != UNKNOWN
-    usable = (there.mean(axis=1) >= KNOWN_SHARE) & ~np.isin(names, list(without)) if matrix.size else np.zeros(len(names), bool)
+    """Returns the known models' outcomes on the first columns, uint8[m, n], their accuracies float64[m] and their ids.
+
+    Accuracies are of observed and predicted cells: those of samples that few models were asked would mislead alone.
+    """
+    names = [name for name in cache.models() if name not in set(without)]
+    matrix = cache.matrix(names, np.arange(columns))
+    usable = learned_from(matrix != UNKNOWN)
     if not usable.any():
-        raise BadInput(f"{cache.directory}: no model of which half of the samples are observed; import some models first.")
-    matrix, there = matrix[usable], there[usable]
-    return matrix, (matrix == 1).sum(axis=1) / there.sum(axis=1), names[usable].tolist()
+        raise BadInput(f"{cache.directory}: nothing is observed of any other model; import some models first.")
+    names = [name for name, one in zip(names, usable, strict=True) if one]
+    whole = cache.matrix(names, np.arange(columns), predicted=True)
+    return matrix[usable], (whole == 1).sum(axis=1) / (whole != UNKNOWN).sum(axis=1), names
+
+
+def learned_from(there: np.ndarray) -> np.ndarray:
+    """Returns which models are known: those that share at least half as many cells with others as the one that shares most.
+
+    A sample counts as often as there are models that were observed on it. So models stay known where a cache gains many samples
+    on which few of them are asked, and those that were only ever asked few samples are left out.
+
+    Args:
+      there: bool[m, n], what was observed.
+
+    Returns: bool[m].
+    """
+    models = there.sum(axis=0)
+    shared = np.array([models[row].sum() for row in there])
+    return (shared > 0) & (shared >= KNOWN_SHARE * shared.max(initial=0))
 
 
 def names_of_groups(cache: EvaluationCache, models: Sequence[str]) -> list[str] | None:

@@ -83,6 +83,23 @@ def split(models: int, groups: np.ndarray | None, known: float, seed: int) -> tu
     return np.flatnonzero(is_known), np.flatnonzero(~is_known)
 
 
+def answerable(outcomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Chooses new models, and samples that all of them know, so that every question has an answer.
+
+    Models with the fewest holes come first; as many are taken as give the most cells.
+
+    Args:
+      outcomes: uint8[m, n] of 0, 1 and 255.
+
+    Returns: rows and columns, ascending; no column where no model knows anything.
+    """
+    there = outcomes != UNKNOWN
+    order = np.argsort(-there.sum(axis=1), kind="stable")
+    shared = np.logical_and.accumulate(there[order], axis=0)
+    best = int(np.argmax(shared.sum(axis=1) * np.arange(1, len(order) + 1)))
+    return np.sort(order[: best + 1]), np.flatnonzero(shared[best])
+
+
 def scored(estimate: Estimates, truth: np.ndarray) -> dict[str, float]:
     """Returns the scores of new models' estimates, means over the models; of rankings one number each.
 
@@ -105,29 +122,28 @@ def scored(estimate: Estimates, truth: np.ndarray) -> dict[str, float]:
 def rows(matrix: Matrix, protocol: Protocol, done: Callable[..., bool] = lambda *cell: False) -> Iterator[dict]:
     """Yields a row of results, by `COLUMNS`, for each method, budget and seed.
 
-    Models with unknown cells can be known, not new: nobody could answer for them. Seconds are of the evaluation alone; the fit
-    comes to those of the first budget.
+    Known models may have unknown cells, new ones not, as nobody could answer for them: see `answerable`. Seconds are of the
+    evaluation alone; the fit comes to those of the first budget.
 
     Args:
       matrix: what to study.
       protocol: how.
       done: called with (method, budget, seed), says whether that row is there already.
     """
-    complete = (matrix.outcomes != UNKNOWN).all(axis=1)
-    n = matrix.outcomes.shape[1]
     for seed in range(protocol.seeds):
         known, new = split(len(matrix.outcomes), matrix.groups, protocol.known, seed)
-        truth = matrix.outcomes[new[complete[new]]]
-        if not len(truth):
-            raise BadInput(f"{matrix.name}: every new model has unknown cells, so nothing can answer for it.")
+        models, columns = answerable(matrix.outcomes[new])
+        truth, seen = matrix.outcomes[np.ix_(new[models], columns)], matrix.outcomes[np.ix_(known, columns)]
+        if not truth.size or (seen == UNKNOWN).all():
+            raise BadInput(f"{matrix.name}: nothing is known of the new models, or nothing of the others on the same samples.")
         for name in protocol.methods:
-            budgets = [budget for budget in protocol.budgets if budget <= n and not done(name, budget, seed)]
+            budgets = [budget for budget in protocol.budgets if budget <= len(columns) and not done(name, budget, seed)]
             if not budgets:
                 continue
             fit_key, key = jax.random.split(jax.random.key(seed))
             start = time.perf_counter()
             groups = None if matrix.groups is None else list(matrix.groups[known])
-            evaluator: Evaluator = methods.get(name).fit(matrix.outcomes[known], groups, fit_key)
+            evaluator: Evaluator = methods.get(name).fit(seen, groups, fit_key)
             for budget in budgets:
                 estimate = evaluator.evaluate(MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget))
                 scores = scored(estimate, truth)

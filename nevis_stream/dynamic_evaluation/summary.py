@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.dynamic_evaluation import metrics, search
-from nevis_stream.dynamic_evaluation.adding import KNOWN_SHARE, Addition, read_additions
+from nevis_stream.dynamic_evaluation.adding import Addition, learned_from, read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.dynamic_evaluation.sort import sort
@@ -31,15 +31,14 @@ def complete_part(cache: EvaluationCache) -> tuple[np.ndarray, list[str], np.nda
     """Returns the largest part of a cache that methods can be tried on.
 
     Returns:
-      uint8[m, n] of 0 and 1: the models of which half of the samples or more are observed, on the samples that all of them
-      have; the models' ids; the columns int64[n].
+      uint8[m, n] of 0 and 1: the known models, on the samples that all of them have; the models' ids; the columns int64[n].
 
     Raises:
       BadInput: fewer than 5 models or 20 samples are left.
     """
     names, matrix = list(cache.models()), cache.matrix()
     there = matrix != UNKNOWN
-    rows = np.flatnonzero(there.mean(axis=1) >= KNOWN_SHARE) if matrix.size else np.zeros(0, np.int64)
+    rows = np.flatnonzero(learned_from(there))
     columns = np.flatnonzero(there[rows].all(axis=0))
     if len(rows) < 5 or len(columns) < 20:
         raise BadInput(

@@ -9,7 +9,7 @@ from nevis_stream.analysis.summary import MethodRegret
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import legend_below
 from nevis_stream.report.notation import engineering
-from nevis_stream.report.regret_plot import draw_curve, lines_by_name
+from nevis_stream.report.regret_plot import draw_curves, lines_by_name
 from nevis_stream.report.styles import Style
 
 
@@ -39,9 +39,7 @@ def matched_plot(
         if place < 2 or not wide:
             axes.set_ylabel("error − Indep's, equal compute" if place else "FLOP − Indep's, same budget")
         axes.axhline(0, color=palette.ink(), linewidth=1)
-        for curve in curves:
-            if curve.curve:
-                draw_curve(axes, curve, styles[curve.group.label])
+        draw_curves(axes, curves, styles)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
         axes.set_xlim(left=0)
     if not any(value.mean for curve in flops for value in curve.curve):

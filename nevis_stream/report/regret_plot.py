@@ -36,9 +36,7 @@ def regret_plot(
         axes.set_title(title, loc="left", color=palette.ink(), size=10)
         axes.set_xlabel("tasks seen, in stream order")
         axes.axhline(0, color=palette.ink(), linewidth=1)
-        for curve in curves:
-            if curve.curve:
-                draw_curve(axes, curve, styles[curve.group.label])
+        draw_curves(axes, curves, styles)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         axes.set_xlim(left=0)
     if legend:
@@ -53,10 +51,22 @@ def lines_by_name(figure: Figure) -> dict[str, Artist]:
     return {name: line for axes in figure.axes for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
 
 
-def draw_curve(axes, curve: MethodRegret, style: Style) -> None:
-    """Draws one method's curve from (0, 0) on, with its band."""
+def draw_curves(axes, curves: Sequence[MethodRegret], styles: Mapping[str, Style]) -> None:
+    """Draws every method's curve from (0, 0) on, with its band.
+
+    A task stands where it stands in the longest curve: published results lack two tasks of the stream.
+    """
+    tasks = max((curve.task_ids for curve in curves), key=len, default=())
+    places = {task: place for place, task in enumerate(tasks, start=1)}
+    for curve in curves:
+        if curve.curve:
+            known = enumerate(curve.task_ids, start=1)
+            _draw_curve(axes, curve, styles[curve.group.label], [places.get(task, place) for place, task in known])
+
+
+def _draw_curve(axes, curve: MethodRegret, style: Style, after: Sequence[int]) -> None:
     # A learner that has seen no task has no regret: every curve begins at (0, 0).
-    places = range(len(curve.curve) + 1)
+    places = [0, *after]
     means = [0.0, *(value.mean for value in curve.curve)]
     colour = palette.series(style.colour)
     marker = "o" if len(means) == 2 else None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.adding import LEDGER, FileOracle, add_models, add_samples, read_additions
+from nevis_stream.dynamic_evaluation.adding import LEDGER, FileOracle, add_models, add_samples, learned_from, read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import Outcomes
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
@@ -121,6 +121,29 @@ def test_samples_are_observed_by_few_models_and_predicted_for_the_others(cache):
     wrong = np.abs(cache.matrix(predicted=True)[:, N:].astype(int) - fresh).mean()
     assert wrong < 0.25
     assert add_samples(cache, [f"s{N + j}" for j in range(20)], oracle, 4).flops_spent == 0
+
+
+def test_models_stay_known_where_a_cache_gains_many_samples(cache):
+    fresh = ordered(samples=N + 400)[:11, N:]
+    samples = [f"s{N + j}" for j in range(400)]
+    add_samples(cache, samples, FileOracle(table(fresh, first=N)), 1)
+    observed = cache.states() == 1
+    assert observed[1].all() and (np.delete(observed, 1, axis=0).mean(axis=1) < 0.2).all()  # always the same one is asked
+    truth = table(ordered(samples=N + 400))
+    told = add_model(cache, "m11", FileOracle(truth), 18, "sort_and_search")
+    assert (told.models, told.samples) == (11, N + 400)
+    best = (cache.matrix(list(cache.models())[:11], predicted=True) == 1).mean(axis=1)
+    assert told.rank == 1 + (best > told.accuracy).sum()
+
+
+def test_which_models_are_known():
+    there = np.zeros((260, 500), bool)
+    there[:60, :100] = True
+    there[60:, :16] = True  # models that were added
+    there[:3, 100:] = True  # samples that were added
+    assert learned_from(there).nonzero()[0].tolist() == list(range(60))
+    assert learned_from(np.random.default_rng(0).random((40, 300)) < 0.2).all()
+    assert not learned_from(np.zeros((3, 4), bool)).any() and not learned_from(np.zeros((0, 0), bool)).any()
 
 
 def test_several_models_side_by_side_are_as_one_after_the_other(cache):

@@ -59,9 +59,16 @@ def test_odd_matrices(known, groups):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("models", [1, 2, 9])
+@pytest.mark.parametrize("models", [1, 5, 9])
 def test_few_models(models):
     check(evaluate(KNOWN[:models, :30], NEW[:1, :3, :30])[0], NEW[0, :3, :30])
+
+
+def test_of_too_few_known_models_no_interval_is_made_up():
+    for known, groups in ((KNOWN[:4], None), (KNOWN[:8], list("aabbccdd"))):
+        made, mean = (evaluate(known, NEW[:1], groups, name)[0] for name in ("recommended", "stratified_mean"))
+        assert (made.outcomes == mean.outcomes).all()
+        assert (made.low == mean.low).all() and (made.high == mean.high).all() and np.isfinite(made.low).all()
 
 
 def test_folds_keep_groups_together_and_leave_everyone_out():

@@ -51,15 +51,22 @@ def test_a_study_goes_on_where_its_file_ends(tmp_path, monkeypatch):
     assert not list(study.run([MATRIX], PROTOCOL, path))
 
 
-def test_new_models_with_holes_are_left_out():
+def test_new_models_are_asked_what_all_of_them_know():
     outcomes = MATRIX.outcomes.copy()
     known, new = study.split(20, None, 0.6, seed=0)
-    outcomes[new[0], 3] = outcomes[known[0], 5] = 255
-    rows = list(study.rows(study.Matrix("holes", outcomes), study.Protocol(["sort_and_search"], [8], seeds=1)))
-    assert len(rows) == 1 and np.isfinite(rows[0]["mae"])
-    outcomes[new, 3] = 255
-    with pytest.raises(BadInput, match="every new model has unknown cells"):
-        list(study.rows(study.Matrix("holes", outcomes), study.Protocol(["sort_and_search"], [8], seeds=1)))
+    outcomes[new[0], 3:40] = outcomes[known[0], 5] = 255  # more is lost with these samples than with this model
+    models, columns = study.answerable(outcomes[new])
+    assert models.tolist() == list(range(1, len(new))) and len(columns) == 60
+    outcomes[new[1:], 3 + np.arange(len(new) - 1)] = 255  # no model is complete
+    models, columns = study.answerable(outcomes[new])
+    assert models.tolist() == list(range(1, len(new))) and len(columns) == 60 - (len(new) - 1)
+    assert (outcomes[np.ix_(new[models], columns)] != 255).all()
+    what = study.Protocol(["sort_and_search"], [8, 58], seeds=1)
+    rows = list(study.rows(study.Matrix("holes", outcomes), what))
+    assert [row["budget"] for row in rows] == [8] and np.isfinite(rows[0]["mae"])
+    outcomes[new] = 255
+    with pytest.raises(BadInput, match="nothing is known of the new models"):
+        list(study.rows(study.Matrix("holes", outcomes), what))
 
 
 def test_files(tmp_path):

@@ -5,7 +5,10 @@ import re
 import pytest
 
 from experiments import published
+from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.report.build import write_report
+from nevis_stream.report.parts import regret
+from nevis_stream.report.section import Section
 from tests.experiments.test_published import over_full
 from tests.report.page_reader import Page
 
@@ -66,3 +69,12 @@ def test_regret_in_flops_needs_known_costs(beside):
     assert by_method["ft_d · small"] == "5.67e6 n = 1"  # 106 · 107 / 2 tasks' worth of 2 · 500 FLOPs
     assert {by_method[f"{name} · published"] for name in ("ft_prev", "ft_dynamic", "mt")} == {"–"}
     assert "ft_d: no Indep run within 5% of its 1.7e+07 FLOPs; the nearest," in beside.text
+
+
+def test_regret_stands_at_the_tasks_of_the_stream(paths, tmp_path):
+    own = [over_full().write(tmp_path / "indep"), over_full(learner="ft_d", skill=0.1).write(tmp_path / "ft_d")]
+    (section,) = (Section(1, runs) for runs in group_by_stream(read_runs([*paths, *own])[0]).values())
+    whole = regret.figures(section)["regret"].axes[1]
+    ends = {line.get_label().split(" ·")[0]: line.get_xdata() for line in whole.get_lines() if " ·" in line.get_label()}
+    assert len(ends["ft_d"]) == 107 and len(ends["mt"]) == 105
+    assert ends["ft_d"][-1] == ends["mt"][-1] == 106
