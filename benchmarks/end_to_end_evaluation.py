@@ -5,13 +5,15 @@
       --config.search.trials=15 --run_dir=runs/five/${run/:/-}; done
   python -m benchmarks.end_to_end_evaluation --stream=five.csv --cache=caches \\
       --new=runs/five/ft_dynamic-0 runs/five/{indep,ft_prev}-?
-  python -m launch.report runs/five/* caches/* --out=report
+  python -m launch.evaluate metrics --cache=caches/recommended
+  python -m launch.report runs/five/* caches/recommended/* --out=report
 
 Known runs fill the caches; each predictor of the new run is asked 5% of the samples of its data set, by running its checkpoint;
 then the new run is imported whole, which shows how good the estimates were. Goes on where it stopped.
 """
 
 import argparse
+import shutil
 import time
 from pathlib import Path
 
@@ -37,9 +39,13 @@ def main() -> None:
     parser.add_argument("--stream", default=None)
     parser.add_argument("--share", type=float, default=0.05)
     options = parser.parse_args()
+    new = KeptRun(options.new, options.stream)
+    for path in options.known:
+        fill(KeptRun(path, options.stream), options.cache / "known")
+    fill(new, options.cache / "truth")
     rows = []
-    for method in METHODS:  # a cache a method: an addition's observed cells would help the next one
-        rows += [row | {"method": method} for row in of_method(method, options)]
+    for method in METHODS:  # a copy for each method: an addition's observed cells would help the next one
+        rows += of_method(method, new, options)
     frame = pd.DataFrame(rows)
     print(f"{describe()}; {len(options.known)} known runs; {options.share:.0%} of the samples of each data set asked\n")
     print("| data set | method | known | new | n | asked | MAE | accuracy error | 95% covers | FLOPs spent | saved |")
@@ -52,26 +58,25 @@ def main() -> None:
         )
 
 
-def of_method(method: str, options: argparse.Namespace) -> list[dict]:
+def of_method(method: str, new: KeptRun, options: argparse.Namespace) -> list[dict]:
     """Returns a row for each predictor of the new run."""
-    folder = options.cache if method == METHODS[0] else options.cache / "other" / method
-    known, new = [KeptRun(path, options.stream) for path in options.known], KeptRun(options.new, options.stream)
+    folder = options.cache / method
+    predictors = new.predictors
     rows = []
-    for run in known:
-        fill(run, folder)
-    for dataset in dict.fromkeys(predictor.task.dataset_id for predictor in new.predictors):
+    for dataset in dict.fromkeys(predictor.task.dataset_id for predictor in predictors):
+        if not (folder / dataset).exists():
+            shutil.copytree(options.cache / "known" / dataset, folder / dataset)
         cache = EvaluationCache(folder / dataset)
-        mine = {p.predictor_id: p for p in new.predictors if p.task.dataset_id == dataset}
-        done = {addition.name for addition in read_additions(cache.directory)}
-        budget = max(1, round(options.share * cache.shape[1]))
-        if left := [model for model in mine if model not in done]:
+        mine = {p.predictor_id: p for p in predictors if p.task.dataset_id == dataset}
+        if not read_additions(cache.directory):
             begun = time.process_time()
-            oracle = CheckpointOracle({model: (mine[model].checkpoint, mine[model].trial) for model in left}, options.stream)
-            add_models(cache, left, oracle, budget, method, provenances=[provenance(new, mine[model]) for model in left])
-            print(f"{dataset}, {method}: {len(left)} models in {time.process_time() - begun:.0f} CPU s", flush=True)
-    fill(new, folder)
-    for dataset in dict.fromkeys(predictor.task.dataset_id for predictor in new.predictors):
-        cache = EvaluationCache(folder / dataset)
+            checkpoints = {model: (predictor.checkpoint, predictor.trial) for model, predictor in mine.items()}
+            facts = [provenance(new, predictor) for predictor in mine.values()]
+            budget = max(1, round(options.share * cache.shape[1]))
+            oracle = CheckpointOracle(checkpoints, options.stream)
+            add_models(cache, list(mine), oracle, budget, method, provenances=facts)
+            print(f"{dataset}, {method}: {len(mine)} models in {time.process_time() - begun:.0f} CPU s", flush=True)
+        cache.merge(EvaluationCache(options.cache / "truth" / dataset))
         for addition in read_additions(cache.directory):
             truth = float((cache.matrix([addition.name]) == 1).mean())
             inside = None if addition.low is None else addition.low <= truth <= addition.high

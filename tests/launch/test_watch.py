@@ -75,7 +75,7 @@ def test_a_run_from_its_beginning_over_a_kill_to_its_end(tmp_path):
         child.kill()
         child.communicate()
     out, err = waiting.communicate(timeout=30)
-    assert waiting.returncode == 0 and "ToyLearner on toy seed 3" in out and not err
+    assert waiting.returncode == 0 and "ToyLearner on toy seed 3" in " ".join(out.split()) and not err
     before = inside(run_dir)
     killed = launch("watch", run_dir, "--once")
     assert f"stopped (it was pid {child.pid} on " in killed.stdout and "start the same command again" in killed.stdout
@@ -183,7 +183,7 @@ def test_what_is_not_whole_is_left_out_or_told(tmp_path, whole):
     (run_dir / "ledger.jsonl").write_bytes(ledger)
     for name in ("config.json", "timing.jsonl"):
         (run_dir / name).unlink()
-    assert state_of(run_dir).done == 4 and "ToyLearner on toy seed 3" in text([state_of(run_dir)])
+    assert state_of(run_dir).done == 4 and "ToyLearner on toy seed 3" in " ".join(text([state_of(run_dir)]).split())
     (run_dir / "stream.csv").unlink()
     assert "stream.csv is missing" in text([state_of(run_dir)])
     (run_dir / "ledger.jsonl").unlink()
