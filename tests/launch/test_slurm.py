@@ -38,7 +38,7 @@ def wait_for(what, seconds=120):
     [
         ([*SLURM], "no command: write it behind --"),
         ([*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+"], "no command before or behind a '+'"),
-        ([*SLURM, "--", "launch.rn", NCM], "unknown module 'launch.rn'. Did you mean 'launch.run'? Valid: launch.compare, launch.data, "),
+        ([*SLURM, "--", "launch.rn", NCM], "unknown module 'launch.rn'. Did you mean 'launch.run'? Valid: launch.compare"),
         ([*SLURM, "--", "launch.slurm"], "unknown module 'launch.slurm'"),
         ([*SLURM, "--", "launch.run", NCM], "--run_dir is missing"),
         ([*SLURM, "--", "launch.run", "--run_dir=x"], "--config is missing"),

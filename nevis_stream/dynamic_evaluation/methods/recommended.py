@@ -7,7 +7,7 @@ from nevis_stream.dynamic_evaluation.learners import Learners
 from nevis_stream.dynamic_evaluation.method import Estimates, Evaluator, check_outcomes
 from nevis_stream.dynamic_evaluation.methods.stratified_mean import StratifiedMean
 
-FEWEST = 5  # known models, or groups; from fewer no interval can be calibrated (of three or less, 95% ones covered 33–83%)
+FEWEST = 5  # known models, or groups; from fewer no interval can be calibrated (of three or less, 95% ones covered 15–94%)
 
 
 class Recommended:
