@@ -63,7 +63,7 @@ def share_bars(methods: Sequence[Costs], parts: Sequence[str], wide: bool) -> Fi
     axes.set_xlim(0, 100)
     axes.set_ylim(len(methods) - 0.5, -0.7)
     axes.set_yticks([])
-    axes.set_xlabel("share of all FLOPs, %")
+    axes.set_xlabel("share of all FLOPs, % (mean over n runs, no bands)")
     with svg.any_script():
         figure.legend(
             loc="outside upper left", ncols=len(parts) if wide else 3, frameon=False, fontsize=9, labelcolor=palette.ink()

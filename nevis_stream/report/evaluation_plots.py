@@ -46,6 +46,7 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: b
             fit = decay["a"] * np.exp(-decay["rate"] * budgets) + decay["plateau"]
             axes.plot(budgets, fit, color=palette.ink(), linewidth=1, linestyle=(0, (1, 2)), label=f"fit of {name}")
     if legend:
+        axes.set_title(f"n = {summary['seeds']} random splits" if "seeds" in summary else "", size=9, color=palette.ink())
         axes.legend(frameon=False, fontsize=8, labelcolor=palette.ink())
     return figure
 

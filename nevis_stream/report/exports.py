@@ -1,6 +1,7 @@
 """Files beside the page: every part's tables as csv and LaTeX, its figures as PNG and PDF."""
 
 import io
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.report import palette, svg
 from nevis_stream.report.across import Across
+from nevis_stream.report.captions import caption
 from nevis_stream.report.latex import latex_table
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.section import Section
@@ -17,6 +19,8 @@ from nevis_stream.storage import write_file
 
 _IDENTITY = ("stream", "stream_digest", "protocol")
 _DOTS_PER_INCH = 200
+_LETTERS_PER_INCH = 15  # of a caption
+_LINE = 0.16  # inches of one of its lines
 _MOST_PRINTED = 5_000  # rows; nobody prints a longer table
 
 
@@ -47,7 +51,7 @@ def write_tables(across: Across, out: Path) -> list[str]:
 
 
 def write_figures(across: Across, out: Path) -> list[str]:
-    """Writes figures/NAME.png and .pdf for each figure, with the section's number where there is more than one.
+    """Writes figures/NAME.png and .pdf for each figure with its caption, and the section's number where there is more than one.
 
     Returns:
       The files' names, below `out`.
@@ -59,7 +63,7 @@ def write_figures(across: Across, out: Path) -> list[str]:
         for section, figures in found:
             for name, figure in figures.items():
                 stem = f"figures/{name}" + (f"-{section.number}" if section is not across and len(across.sections) > 1 else "")
-                written += [_write(out, f"{stem}.{form}", data) for form, data in _drawn(figure).items()]
+                written += [_write(out, f"{stem}.{form}", data) for form, data in _drawn(figure, caption(name)).items()]
     return written
 
 
@@ -72,7 +76,13 @@ def _identified(frame: pd.DataFrame, section: Section) -> pd.DataFrame:
     return pd.concat([pd.DataFrame(identity, index=frame.index), frame], axis=1).astype(object)
 
 
-def _drawn(figure: Figure) -> dict[str, bytes]:
+def _drawn(figure: Figure, words: str) -> dict[str, bytes]:
+    """The figure's files, with its caption above it."""
+    width, height = figure.get_size_inches()
+    if words:
+        lines = textwrap.fill(words, int(_LETTERS_PER_INCH * width))
+        figure.set_size_inches(width, height + _LINE * (lines.count("\n") + 2))
+        figure.suptitle(lines, x=0.01, size=8, color=palette.muted(), ha="left")
     forms = {}
     context = {"pdf.fonttype": 42}  # letters stay letters: a journal asks for it
     with matplotlib.rc_context(context), svg.any_script():

@@ -12,6 +12,7 @@ from PIL import Image
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.report import palette
 from nevis_stream.report.build import write_report
+from nevis_stream.report.captions import caption
 from nevis_stream.report.parts import PARTS
 from nevis_stream.report.section import Section
 from tests.report.page_reader import Page
@@ -42,6 +43,8 @@ def test_a_part_is_a_title_and_three_functions(part, section):
     assert {"TITLE", "html", "tables", "figures"} <= public
     assert all(frame.columns.is_unique for frame in part.tables(section).values())
     assert all(isinstance(figure, Figure) for figure in part.figures(section).values())
+    for words in map(caption, part.figures(section)):
+        assert not words or re.search(r"\bn\b", words) and re.search("[Bb]ands|Bars|interval", words)
 
 
 def test_no_two_parts_write_the_same_file(section):
