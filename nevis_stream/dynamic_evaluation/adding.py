@@ -12,13 +12,13 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import Outcomes
+from nevis_stream.dynamic_evaluation.cache_records import EACH
 from nevis_stream.dynamic_evaluation.insertion import insert_samples
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_budget
 from nevis_stream.errors import BadInput, DamagedCache, unknown
 from nevis_stream.storage import append_line
 
 LEDGER = "additions.jsonl"
-EACH = "flops_per_sample"  # in a model's provenance: of a column, asked among many
 KNOWN_SHARE = 0.5  # a model (or sample) of which less was observed says too little to be learned from
 
 

@@ -13,6 +13,7 @@ from nevis_stream.dynamic_evaluation.cache_index import as_json
 from nevis_stream.dynamic_evaluation.cache_tiles import Shape, Tile
 from nevis_stream.errors import BadInput
 
+EACH = "flops_per_sample"  # in a model's provenance: of a column, asked among many
 TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
 
 
@@ -125,7 +126,7 @@ def add_samples(db: sqlite3.Connection, ids: Sequence[str], provenance: dict[str
 
 
 def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | None) -> int:
-    """Returns the row of a model; its provenance gains what it did not have.
+    """Returns the row of a model; its provenance gains what it did not have. What an answer costs stays as first measured.
 
     Raises:
       BadInput: the provenance contradicts what is known of the model.
@@ -138,12 +139,12 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
         return number
     known = json.loads(old[1])
     for key, value in given.items():
-        if known.get(key, value) != value:
+        if key != EACH and known.get(key, value) != value:
             raise BadInput(
                 f"model {model!r}: its provenance says {key} = {known[key]!r}, not {value!r}. Another model needs another id."
             )
     if known.keys() < known.keys() | given.keys():
-        db.execute("UPDATE models SET provenance = ? WHERE number = ?", [as_json(known | given, model), old[0]])
+        db.execute("UPDATE models SET provenance = ? WHERE number = ?", [as_json(given | known, model), old[0]])
     return old[0]
 
 

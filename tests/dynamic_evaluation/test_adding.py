@@ -185,3 +185,15 @@ def test_what_cannot_be_asked_is_named(cache):
         add_model(cache, "m11", FileOracle(table(ordered()[:, :5])), 18, "sort_and_search")
     with pytest.raises(BadInput, match="unknown model of the file 'm99'"):
         add_model(cache, "m99", FileOracle(table(ordered())), 9, "sort_and_search")
+
+
+def test_caches_merge_where_only_the_price_of_an_answer_differs(tmp_path):
+    one, other = (EvaluationCache(tmp_path / name, create=True) for name in ("one", "other"))
+    one.append("m", ["s0"], [1], provenance={"run": "r", "flops_per_sample": 7.0})
+    other.append("m", ["s1"], [0], provenance={"run": "r", "flops_per_sample": 8.0})
+    one.merge(other)
+    assert one.matrix().tolist() == [[1, 0]]
+    assert one.models()["m"]["flops_per_sample"] == 7.0
+    other.append("n", ["s0"], [1], provenance={"run": "r"})
+    with pytest.raises(BadInput, match="its provenance says run"):
+        other.append("n", ["s1"], [1], provenance={"run": "another"})
