@@ -19,7 +19,6 @@ from nevis_stream.errors import BadInput, DamagedCache, unknown
 from nevis_stream.storage import append_line
 
 LEDGER = "additions.jsonl"
-_FEWEST_GROUPS = 5  # with fewer, models stand for themselves: from so few groups no interval can be calibrated
 KNOWN_SHARE = 0.5  # a model (or sample) of which less was observed says too little to be learned from
 
 
@@ -342,12 +341,11 @@ def learned_from(there: np.ndarray) -> np.ndarray:
 
 
 def names_of_groups(cache: EvaluationCache, models: Sequence[str]) -> list[str] | None:
-    """Returns each model's group (its run, or its `group` in an imported file); None where there are fewer than five."""
+    """Returns each model's group (its run, or its `group` in an imported file); None where none has one."""
     known = cache.models()
     facts = [known[model] for model in models]
     groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
-    named = [group or model for group, model in zip(groups, models, strict=True)]
-    return named if any(groups) and len(set(named)) >= _FEWEST_GROUPS else None
+    return [group or model for group, model in zip(groups, models, strict=True)] if any(groups) else None
 
 
 def _saved(missing: Sequence[int], each: Sequence[float | None], spent: int | None) -> float | None:
