@@ -65,6 +65,8 @@ HARD = [
     Setting("published", 106, 3),
     Setting("none", 106, 3),
     Setting("none", 27, 2),
+]
+FEW = [
     Setting("published", 20, 3),
     Setting("published", 10, 3),
     Setting("skewed", 10, 3),
@@ -166,6 +168,7 @@ def missed(args) -> None:
 TABLES = {
     "main": lambda args: table("Main settings.", MAIN, OVER_TASKS, args),
     "hard": lambda args: table("Harder settings.", HARD, OVER_TASKS, args),
+    "few": lambda args: table("Few tasks.", FEW, OVER_TASKS, args),
     "tried": lambda args: table("Tried, and not taken.", SOME, TRIED, args),
     "missed": missed,
     "seeds": lambda args: table("These very tasks, seeds alone.", SEEDS_ALONE, OVER_SEEDS, args, fixed=True),
