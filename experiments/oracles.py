@@ -23,13 +23,13 @@ class CheckpointOracle:
         self._runs: dict[Path, KeptRun] = {}
 
     def answer(self, model: str, samples: Sequence[str]) -> Observed:
-        """Runs the model on the samples, all splits in one batch; see `adding.Oracle`.
+        """Runs the model on the samples, all splits in one go, padded to a power of two; see `adding.Oracle`.
 
         Raises:
           BadInput: the model's checkpoint is not there, or its data set has no such sample.
         """
         run, predictor = self._load(model)
-        answers = run.answer(predictor, run.find(predictor.task, samples))
+        answers = run.answer(predictor, run.find(predictor.task, samples), sparing=True)
         place = {cell: i for i, cell in enumerate(answers.ids)}
         wanted = np.asarray([place[sample] for sample in samples])
         return Observed(answers.correct[wanted], answers.confidence[wanted], answers.flops, run.flops_each(predictor))

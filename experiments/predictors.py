@@ -134,8 +134,13 @@ class KeptRun:
             raise BadInput(f"data set {task.dataset_id!r} of {self.path}: no sample {some}.")
         return found
 
-    def answer(self, predictor: KeptPredictor, parts: Sequence[Samples]) -> Answers:
+    def answer(self, predictor: KeptPredictor, parts: Sequence[Samples], sparing: bool = False) -> Answers:
         """Asks a predictor; on the accelerator where there is one, with the same key as in the run.
+
+        Args:
+          predictor: which.
+          parts: what it is asked, all in one go.
+          sparing: few samples are asked at a time: batches are filled up as little as pays.
 
         Raises:
           DamagedCheckpoint: its file is missing or altered.
@@ -143,7 +148,7 @@ class KeptRun:
         """
         task, trial, samples = predictor.task, predictor.trial, Samples.joined(parts)
         path = (f"seed {self.config.seed}", task.task_id, "predict", f"trial {trial}")
-        ctx = Context(path=path, phase="predict", trial=trial)
+        ctx = Context(path=path, phase="predict", trial=trial, sparing=sparing)
         tree = Checkpoint(predictor.checkpoint).load(f"{TREE}{trial:03d}")
         probabilities = self.learner.predict(tree, samples.images, ctx)
         complaint = outcomes.complaint(probabilities, len(samples), task.kind, task.num_classes)

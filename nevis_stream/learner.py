@@ -113,6 +113,7 @@ class Context:
       trial: the current trial inside `map`, else None.
       seed: an integer in [0, 2**63) that belongs to this run, this task and this trial.
       meter: the FLOPs charged so far in this event (in this trial, inside `map`).
+      sparing: whether few samples are asked at a time, of many times: then a batch is not filled up further than it pays.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class Context:
         executor: Executor | None = None,
         devices: int = 1,
         scalars: Scalars | None = None,
+        sparing: bool = False,
     ):
         self._path = path
         self._phase = phase
@@ -140,6 +142,7 @@ class Context:
         self._scalars = scalars
         self._trials = 0
         self.trial = trial
+        self.sparing = sparing
         self.meter = Meter()
         self.seed = int.from_bytes(hashlib.sha256("/".join(path).encode()).digest()[:8]) >> 1
 

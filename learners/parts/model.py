@@ -237,7 +237,10 @@ def probabilities_program(network: Network, outputs: int):
 def predict_probabilities(
     ctx: Context, network: Network, variables: Mapping[str, Any], images: Images, kind: str, classes: int
 ) -> np.ndarray:
-    """Returns float32[n, classes] for the paper's evaluation view: central square, resized."""
+    """Returns float32[n, classes] for the paper's evaluation view: central square, resized.
+
+    One program serves all batches. Where the context is sparing, the last batch has a program of the next power of two.
+    """
     views = images.center_cropped(network.resolution)
     program, shape = ctx.jit(probabilities_program(network, head_size(classes))), TaskShape.of(kind, classes)
     params = {name: variables["params"][name] for name in ("backbone", "head")}
@@ -245,7 +248,7 @@ def predict_probabilities(
     answers = []
     for start in range(0, len(views), EVALUATION_BATCH):
         batch = views[start : start + EVALUATION_BATCH]
-        missing = EVALUATION_BATCH - len(batch)
+        missing = (1 << (len(batch) - 1).bit_length() if ctx.sparing else EVALUATION_BATCH) - len(batch)
         padded = np.pad(batch, ((0, missing), (0, 0), (0, 0), (0, 0))) if missing else batch
         answers.append(np.asarray(program(variables, padded, shape))[: len(batch), :classes])
     return np.concatenate(answers)

@@ -87,7 +87,11 @@ def test_an_oracle_asks_exactly_the_wanted_samples(kept, tmp_path):
     told = oracle.answer(predictor.predictor_id, wanted)
     assert told.correct.tolist() == cache.matrix([predictor.predictor_id], wanted)[0].tolist()
     three = kept.samples(predictor.task, ["dev"])[0].take(np.arange(3))
-    assert told.flops == kept.answer(predictor, [three]).flops  # one batch, though of several splits
+    assert told.flops == kept.answer(predictor, [three], sparing=True).flops  # one batch, though of several splits
+    assert told.flops * 15 < kept.answer(predictor, [three]).flops  # of 4 pictures, not of 64
+    five = oracle.answer(predictor.predictor_id, cache.samples()[:5])
+    eight = oracle.answer(predictor.predictor_id, cache.samples()[:8])
+    assert five.flops == eight.flops < oracle.answer(predictor.predictor_id, cache.samples()[:9]).flops
     record = next(r for r in kept.ledger.of_kind("predict") if r["task_id"] == "pico_coins")
     recorded = {of["predictor_id"]: of["flops"]["predict"] for of in (record, *record["others"])}
     assert told.flops_each == sum(recorded[predictor.predictor_id].values()) / record["n"]

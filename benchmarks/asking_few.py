@@ -1,0 +1,92 @@
+"""What asking a checkpoint few samples costs: the whole data set, few in batches of 64, few in batches of a power of two.
+
+  python -m benchmarks.asking_few --new=runs/five/ft_dynamic-0 --known=caches --stream=five.csv --out=runs/asking_few
+
+Caches of the known runs are made with `launch.evaluate import`; copies are made below --out, and deleted at the end. The chosen
+predictor of each of the run's tasks is added to a copy by each method.
+"""
+
+import argparse
+import shutil
+import time
+from pathlib import Path
+
+from benchmarks.machine import describe
+from experiments.oracles import CheckpointOracle
+from experiments.predictors import KeptRun, provenance
+from nevis_stream.dynamic_evaluation.adding import add_models
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+
+METHODS = ("sort_and_search", "recommended")
+FULL = 64
+
+
+class Recording(CheckpointOracle):
+    """Notes how many samples are asked at a time, and the CPU seconds of their answers."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.sizes, self.seconds = [], 0.0
+
+    def answer(self, model, samples):
+        """As any oracle's."""
+        begun = time.process_time()
+        told = super().answer(model, samples)
+        self.seconds += time.process_time() - begun
+        self.sizes.append(len(samples))
+        return told
+
+
+def main() -> None:
+    """Adds the models and prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--new", type=Path, required=True)
+    parser.add_argument("--known", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--stream", default=None)
+    parser.add_argument("--budget", type=int, default=64)
+    options = parser.parse_args()
+    run = KeptRun(options.new, options.stream)
+    chosen = [predictor for predictor in run.predictors if predictor.chosen]
+    print(f"{describe()}; budget {options.budget}, one new model a data set\n")
+    print("| data set | n | method | asked at a time | FLOPs of all n | in batches of 64 | now | CPU s (compiling included) |")
+    print("|---|---:|---|---|---:|---:|---:|---:|", flush=True)
+    for predictor in chosen:
+        parts = run.samples(predictor.task, ["dev"])
+        full = run.answer(predictor, [parts[0].take(range(min(FULL, len(parts[0]))))]).flops
+        for method in METHODS:
+            copy = options.out / predictor.task.dataset_id
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(options.known / predictor.task.dataset_id, copy)
+            cache = EvaluationCache(copy)
+            model, n = predictor.predictor_id, cache.shape[1]
+            oracle = Recording({model: (predictor.checkpoint, predictor.trial)}, options.stream)
+            told = add_models(cache, [model], oracle, options.budget, method, provenances=[provenance(run, predictor)])[0]
+            before = full * sum(-(-size // FULL) for size in oracle.sizes)
+            sizes = f"{oracle.sizes[0]}" + (f", then {len(oracle.sizes) - 1} × {oracle.sizes[-1]}" if oracle.sizes[1:] else "")
+            print(
+                f"| {copy.name} | {n} | `{method}` | {sizes} | {told.flops_spent + told.flops_saved:.3g} | {before:.3g} | "
+                f"{told.flops_spent:.3g} | {oracle.seconds:.1f} |",
+                flush=True,
+            )
+            shutil.rmtree(copy)
+    print()
+    for predictor in chosen:
+        differing(run, predictor)
+
+
+def differing(run: KeptRun, predictor) -> None:
+    """Prints how far answers in batches of 4 are from those in batches of 64."""
+    (dev,) = run.samples(predictor.task, ["dev"])
+    some = dev.take(range(min(256, len(dev))))
+    whole, wrong, away = run.answer(predictor, [some]), 0, 0.0
+    for low in range(0, len(some), 4):
+        part = run.answer(predictor, [some.take(range(low, min(low + 4, len(some))))], sparing=True)
+        here = slice(low, low + len(part.correct))
+        wrong += int((part.correct != whole.correct[here]).sum())
+        away = max(away, float(abs(part.probabilities - whole.probabilities[here]).max()))
+    print(f"{predictor.task.dataset_id}: {wrong} of {len(some)} outcomes differ in batches of 4; probabilities by {away:.0e}.")
+
+
+if __name__ == "__main__":
+    main()
