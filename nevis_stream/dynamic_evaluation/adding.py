@@ -13,6 +13,7 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import Outcomes
 from nevis_stream.dynamic_evaluation.cache_records import EACH
+from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.insertion import insert_samples
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_budget
 from nevis_stream.errors import BadInput, DamagedCache, unknown
@@ -120,7 +121,7 @@ def add_models(
         return np.stack([row.ask(wanted) for row, wanted in zip(rows, samples, strict=True)])
 
     fitting, evaluating = jax.random.split(jax.random.key(seed))
-    evaluator = methods.get(method).fit(known, names_of_groups(cache, names), fitting)
+    evaluator = methods.get(method).fit(known, groups_of(cache, names, known), fitting)
     estimate = evaluator.evaluate(ask, len(models), check_budget(budget, len(columns)), evaluating)
     made_by = {"method": method, "budget": budget, "seed": seed}
     seen = np.stack([row.outcomes for row in rows])
@@ -338,14 +339,6 @@ def learned_from(there: np.ndarray) -> np.ndarray:
     models = there.sum(axis=0)
     shared = np.array([models[row].sum() for row in there])
     return (shared > 0) & (shared >= KNOWN_SHARE * shared.max(initial=0))
-
-
-def names_of_groups(cache: EvaluationCache, models: Sequence[str]) -> list[str] | None:
-    """Returns each model's group (its run, or its `group` in an imported file); None where none has one."""
-    known = cache.models()
-    facts = [known[model] for model in models]
-    groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
-    return [group or model for group, model in zip(groups, models, strict=True)] if any(groups) else None
 
 
 def _saved(missing: Sequence[int], each: Sequence[float | None], spent: int | None) -> float | None:

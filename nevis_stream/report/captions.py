@@ -18,6 +18,7 @@ _CAPTIONS = {
     "evaluation_budget": "A line: the mean over n random splits of the models. Bands: ± one standard deviation over them.",
     "evaluation_outcomes": "A pixel: one outcome (n = 1), or several where they are more than pixels; no bands.",
     "samples": "",  # likewise
+    "evaluation_truth": "A dot: a new model. Bars: 95% intervals. On the dashed line estimate and truth are equal.",
     "evaluation_parts": "A line: the mean over new models and n random splits; no bands.",
 }
 

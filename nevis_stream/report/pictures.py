@@ -44,8 +44,8 @@ def embed(page: str, most: int = MOST) -> str:
 
 def _told(missing: int, of: int, most: int) -> str:
     text = Markup(
-        '<p class="note">{} of {} rows of images are left out of this page, those of the last tasks, so that it has at most {:.1f} MB. '
-        "<code>--figures</code> exports them all.</p>"
+        '<p class="note">Left out of this page: {} of {} rows of images, those of the last tasks, so that it has at most '
+        "{:.1f} MB. <code>--figures</code> exports them all.</p>"
     )
     return text.format(missing, of, most / 1e6)
 
