@@ -1,91 +1,152 @@
 """From learners to a cache to new models at 5% of the samples: MAE, error of the accuracy, coverage, rank, FLOPs saved.
 
-  for run in indep:0 indep:1 ft_prev:0 ft_prev:1 ft_dynamic:0; do python -m launch.run \\
+  for run in indep:0 indep:1 indep:2 ft_prev:4 ft_prev:5 ft_prev:6 ft_dynamic:3; do python -m launch.run \\
       --config=experiments/configs/${run%:*}.py --config.seed=${run#*:} --config.stream=five.csv --config.keep=all \\
       --config.search.trials=15 --run_dir=runs/five/${run/:/-}; done
-  python -m benchmarks.end_to_end_evaluation --stream=five.csv --cache=caches \\
-      --new=runs/five/ft_dynamic-0 runs/five/{indep,ft_prev}-?
-  python -m launch.evaluate metrics --cache=caches/recommended
-  python -m launch.report runs/five/* caches/recommended/* --out=report
+  python -m benchmarks.end_to_end_evaluation --stream=five.csv --work=work \\
+      --new=runs/five/ft_dynamic-3 runs/five/{indep,ft_prev}-?
+  python -m benchmarks.end_to_end_evaluation --work=work --print_only
 
-Known runs fill the caches; each predictor of the new run is asked 5% of the samples of its data set, by running its checkpoint;
-then the new run is imported whole, which shows how good the estimates were. Goes on where it stopped.
+Every step is a command that a user would give: known runs are imported; `add-model` asks each predictor of the new run 5% of
+the samples of its data set, by running its checkpoint; then all outcomes of the new run are merged in, which shows how good the
+estimates were; `metrics` and `launch.report` make the page. Each run has a seed of its own: two learners of one seed share
+models. A step that is done is not done again, and the tables are printed from what lies in the folder.
 """
 
 import argparse
+import json
+import shlex
 import shutil
-import time
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
 
 from benchmarks.machine import describe
-from experiments.filling import fill
-from experiments.oracles import CheckpointOracle
-from experiments.predictors import KeptRun, provenance
-from nevis_stream.dynamic_evaluation.adding import add_models, read_additions
+from nevis_stream.dynamic_evaluation.adding import read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.metrics import rank_agreement
 from nevis_stream.dynamic_evaluation.summary import audit
+from nevis_stream.storage import write_file
 
-METHODS = ("recommended", "sort_and_search", "stratified_mean")
+METHODS = ("recommended", "stratified_mean", "sort_and_search")
+SHARE = "5%"
+METRICS = ("--known=0.75", "--seeds=3", "--budgets=16,64,256")  # 0.75: `recommended` needs five known runs
+DONE = "done.json"  # steps that have ended, and what the machine was
 
 
 def main() -> None:
-    """Fills, adds, imports the truth and prints the table."""
+    """Does what is not done yet, and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("known", type=Path, nargs="+")
-    parser.add_argument("--new", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("known", type=Path, nargs="*")
+    parser.add_argument("--new", type=Path)
+    parser.add_argument("--work", type=Path, required=True, help="folder of the caches and of the report")
     parser.add_argument("--stream", default=None)
-    parser.add_argument("--share", type=float, default=0.05)
+    parser.add_argument("--print_only", action="store_true")
     options = parser.parse_args()
-    new = KeptRun(options.new, options.stream)
-    for path in options.known:
-        fill(KeptRun(path, options.stream), options.cache / "known")
-    fill(new, options.cache / "truth")
-    rows = []
-    for method in METHODS:  # a copy for each method: an addition's observed cells would help the next one
-        rows += of_method(method, new, options)
-    frame = pd.DataFrame(rows)
-    print(f"{describe()}; {len(options.known)} known runs; {options.share:.0%} of the samples of each data set asked\n")
-    print("| data set | method | known | new | n | asked | MAE | accuracy error | 95% covers | FLOPs spent | saved |")
-    print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for (dataset, method), of in frame.groupby(["dataset", "method"], sort=False):
-        print(
-            f"| {dataset} | `{method}` | {of.models.iloc[0]} | {len(of)} | {of.samples.iloc[0]} | {of.asked.iloc[0]} | "
-            f"{of.mae.mean():.4f} | {of.accuracy_error.mean():.4f} | {_covered(of)} | "
-            f"{of.flops_spent.sum():.3g} | {of.flops_saved.sum():.3g} |"
-        )
+    if not options.print_only:
+        if not options.known or not options.new:
+            parser.error("runs are needed, known ones and --new; or --print_only")
+        Steps(options.work, options.stream).all(options.known, options.new)
+    print(json.loads((options.work / DONE).read_text())["machine"])
+    print_tables(pd.concat(audited(options.work / method) for method in METHODS))
 
 
-def of_method(method: str, new: KeptRun, options: argparse.Namespace) -> list[dict]:
-    """Returns a row for each predictor of the new run."""
-    folder = options.cache / method
-    predictors = new.predictors
+class Steps:
+    """The steps, each done once.
+
+    Args:
+      work: folder of all caches: `known`, `truth`, and one a method.
+      stream: the runs' stream.
+    """
+
+    def __init__(self, work: Path, stream: str | None):
+        self._work, self._stream = work, [] if stream is None else [f"--stream={stream}"]
+        work.mkdir(parents=True, exist_ok=True)
+        path = work / DONE
+        self._done = json.loads(path.read_text()) if path.is_file() else {"steps": []}
+
+    def all(self, known: list[Path], new: Path) -> None:
+        """Fills, adds, merges the truth, and makes the report.
+
+        Args:
+          known: run directories to learn from.
+          new: the run whose predictors are evaluated.
+        """
+        evaluate, truth = "launch.evaluate", self._work / "truth"
+        for run in known:
+            self._step(evaluate, "import", run, f"--cache={self._work / 'known'}", *self._stream)
+        self._step(evaluate, "import", new, f"--cache={truth}", *self._stream)
+        for method in METHODS:  # a copy for each: an addition's observed cells would help the next one
+            cache = self._work / method
+            asked = (f"--model={new}", f"--budget={SHARE}", f"--method={method}", f"--cache={cache}")
+            self._step(evaluate, "add-model", *asked, *self._stream, before=lambda cache=cache: self._afresh(cache))
+            for path in sorted(truth.iterdir()):
+                self._step(evaluate, "merge", path, f"--cache={cache / path.name}")
+        caches = sorted((self._work / METHODS[0]).iterdir())
+        for cache in caches:
+            self._step(evaluate, "metrics", f"--cache={cache}", *METRICS)
+        self._step("launch.report", *known, new, *caches, f"--out={self._work / 'report'}", "--figures")
+
+    def _afresh(self, cache: Path) -> None:
+        shutil.rmtree(cache, ignore_errors=True)
+        shutil.copytree(self._work / "known", cache)
+
+    def _step(self, *words, before=lambda: None) -> None:
+        line = shlex.join(map(str, words))
+        if line in self._done["steps"]:
+            return
+        before()
+        print(f"$ python -m {line}", flush=True)
+        subprocess.run([sys.executable, "-m", *map(str, words)], check=True)
+        self._done = {"machine": describe(), "steps": [*self._done["steps"], line]}
+        write_file(self._work / DONE, json.dumps(self._done, indent=1).encode())
+
+
+def audited(folder: Path) -> pd.DataFrame:
+    """Returns a row for each addition to the caches of a folder, with what it was worth.
+
+    Args:
+      folder: one cache a data set, in which the truth has been merged.
+    """
     rows = []
-    for dataset in dict.fromkeys(predictor.task.dataset_id for predictor in predictors):
-        if not (folder / dataset).exists():
-            shutil.copytree(options.cache / "known" / dataset, folder / dataset)
-        cache = EvaluationCache(folder / dataset)
-        mine = {p.predictor_id: p for p in predictors if p.task.dataset_id == dataset}
-        if not read_additions(cache.directory):
-            begun = time.process_time()
-            checkpoints = {model: (predictor.checkpoint, predictor.trial) for model, predictor in mine.items()}
-            facts = [provenance(new, predictor) for predictor in mine.values()]
-            budget = max(1, round(options.share * cache.shape[1]))
-            oracle = CheckpointOracle(checkpoints, options.stream)
-            add_models(cache, list(mine), oracle, budget, method, provenances=facts)
-            print(f"{dataset}, {method}: {len(mine)} models in {time.process_time() - begun:.0f} CPU s", flush=True)
-        cache.merge(EvaluationCache(options.cache / "truth" / dataset))
-        for addition in read_additions(cache.directory):
+    for path in sorted(folder.iterdir()):
+        cache = EvaluationCache(path)
+        additions = read_additions(path)
+        runs = {facts["run"] for model, facts in cache.models().items() if model not in {a.name for a in additions}}
+        for addition in additions:
             truth = float((cache.matrix([addition.name]) == 1).mean())
             inside = None if addition.low is None else addition.low <= truth <= addition.high
-            rows.append(vars(addition) | audit(cache, addition) | {"dataset": dataset, "inside": inside})
-    return rows
+            facts = {"dataset": path.name, "truth": truth, "inside": inside, "runs": len(runs)}
+            rows.append(vars(addition) | audit(cache, addition) | facts)
+    return pd.DataFrame(rows)
 
 
-def _covered(of: pd.DataFrame) -> str:
-    return f"{of.inside.mean():.2f}" if of.inside.notna().all() else "no interval"
+def print_tables(frame: pd.DataFrame) -> None:
+    """Prints a row a data set and method, and the single models of the data set with the most samples."""
+    print("\n| data set | n | asked | method | MAE | accuracy error | 95% covers | width | Spearman | FLOPs spent | saved |")
+    print("|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|")
+    for (dataset, method), of in frame.groupby(["dataset", "method"], sort=False):
+        spearman, _ = rank_agreement(of.accuracy.to_numpy(), of.truth.to_numpy())
+        no = of.low.isna().any()
+        covers, width = ("–", "–") if no else (f"{of.inside.sum()} of {len(of)}", f"{(of.high - of.low).mean():.3f}")
+        spent, saved = of.flops_spent.sum(), of.flops_saved.sum()
+        print(
+            f"| {dataset} | {of.samples.iloc[0]} | {of.asked.iloc[0]} | `{method}` | {of.mae.mean():.4f} | "
+            f"{of.accuracy_error.mean():.4f} | {covers} | {width} | {spearman:.2f} | {spent:.3g} | "
+            f"{saved:.3g} ({saved / (spent + saved):.0%}) |"
+        )
+    first = frame.iloc[0]
+    print(f"\nKnown: {first.models} models of {first.runs} runs on each data set; new: {len(frame.groupby('name'))} in all.")
+    largest = frame[(frame.method == METHODS[0]) & (frame.samples == frame.samples.max())].sort_values("truth")
+    print(f"\n| {largest.dataset.iloc[0]}: model | truth | `{METHODS[0]}` | 95% | error | MAE | rank of {first.models + 1} |")
+    print("|---|---:|---:|---|---:|---:|---:|")
+    for row in largest.itertuples():
+        print(
+            f"| {row.name} | {row.truth:.4f} | {row.accuracy:.4f} | {row.low:.4f} to {row.high:.4f} | "
+            f"{row.accuracy - row.truth:+.4f} | {row.mae:.4f} | {row.rank} ({row.rank_low} to {row.rank_high}) |"
+        )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
   python -m launch.evaluate export all.npz --cache=caches/mine              as one file
   python -m launch.evaluate add-model --model=new.csv --budget=256 --cache=caches/mine
   python -m launch.evaluate add-model --model=runs/new/checkpoints/0004-mnist --budget=256 --cache=caches/mnist
+  python -m launch.evaluate add-model --model=runs/new --budget=5% --cache=caches          all that the run keeps
   python -m launch.evaluate add-samples --samples=new.npz --budget=64 --cache=caches/mine
   python -m launch.evaluate add-samples --splits=test --budget=8 --cache=caches/mnist
   python -m launch.evaluate metrics --cache=caches/mine                     how well methods would do here; for the report
@@ -37,7 +38,7 @@ _MODEL = flags.DEFINE_string("model", None, "What to add: RUN/checkpoints/EVENT-
 _TRIAL = flags.DEFINE_integer("trial", None, "Which trial of the checkpoint; default: the chosen one (add-model).")
 _NAME = flags.DEFINE_string("name", None, "Which model of the file; default: all (add-model).")
 _SAMPLES = flags.DEFINE_string("samples", None, "A file of known models × new samples (add-samples).")
-_BUDGET = flags.DEFINE_integer("budget", None, "Samples asked of a new model, or models asked on a new sample.", lower_bound=1)
+_BUDGET = flags.DEFINE_string("budget", None, "Samples asked of a new model, or models asked on a new one: 64, or a share, 5%.")
 _METHOD = flags.DEFINE_string("method", None, "How cells are chosen and predicted (listed above). Default: recommended.")
 _METHODS = flags.DEFINE_list("methods", [], "Methods to compare (metrics, study); default: the main ones.")
 _BUDGETS = flags.DEFINE_list("budgets", ["16", "64", "256"], "Samples asked of each new model (metrics, study).")
@@ -68,6 +69,7 @@ def main(argv):
 
 def _dispatch(command: str, paths: list[Path]) -> None:
     from launch.evaluate_commands import adding, filling, looking, studying
+    from launch.evaluate_commands.terminal import budget
 
     if command == "import":
         how = {"which": _MODELS.value, "splits": _SPLITS.value, "probabilities": _PROBABILITIES.value, "stream": _STREAM.value}
@@ -86,7 +88,8 @@ def _dispatch(command: str, paths: list[Path]) -> None:
         studying.metrics(Path(_CACHE.value), _what_to_study(3))
     else:
         if _BUDGET.value is None:
-            entry.fail(f"{command} needs --budget=N: how many cells are asked; the others are predicted.")
+            entry.fail(f"{command} needs --budget=N: how many cells are asked (64, or 5%); the others are predicted.")
+        budget(_BUDGET.value, 1)
         how = {"budget": _BUDGET.value, "method": _METHOD.value or "recommended", "seed": _SEED.value, "stream": _STREAM.value}
         if command == "add-model":
             if not _MODEL.value:

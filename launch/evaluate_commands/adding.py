@@ -1,14 +1,16 @@
 """`launch.evaluate add-model` and `add-samples`: a few cells are asked, the others predicted."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from experiments.filling import open_cache
 from experiments.oracles import CheckpointOracle
 from experiments.predictors import KeptRun, cell_ids, kept_model, provenance
-from launch.evaluate_commands.terminal import flops, one_cache
+from launch.data_commands.terminal import bar
+from launch.evaluate_commands.terminal import budget, flops, one_cache
 from nevis_stream.dynamic_evaluation import adding, methods
-from nevis_stream.dynamic_evaluation.adding import Addition, FileOracle, Oracle
+from nevis_stream.dynamic_evaluation.adding import Addition, FileOracle, Observed, Oracle
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
 from nevis_stream.errors import BadInput, unknown
@@ -53,8 +55,11 @@ def _add_predictors(directory: Path, path: Path, trial: int | None, how: dict[st
 
 
 def _add(cache: EvaluationCache, models: list[str], oracle: Oracle, how: dict[str, Any], facts: list | None = None) -> None:
-    what = {"seed": how["seed"], "provenances": facts}
-    for account in adding.add_models(cache, models, oracle, how["budget"], how["method"], **what):
+    cells = budget(how["budget"], cache.shape[1])
+    with bar(f"{cache.directory.name}, {how['method']}") as move:
+        asked = _Shown(oracle, move, cells * len(models))
+        told = adding.add_models(cache, models, asked, cells, how["method"], seed=how["seed"], provenances=facts)
+    for account in told:
         _tell(account)
 
 
@@ -74,7 +79,26 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
         samples = [cell for part in first.samples(task, splits) for cell in cell_ids(task, part)]
         oracle = CheckpointOracle(checkpoints, how["stream"])
     about = {"file": file} if file else {"dataset_id": cache.about["dataset_id"], "splits": splits}
-    _tell(adding.add_samples(cache, samples, oracle, how["budget"], how["method"], seed=how["seed"], provenance=about))
+    cells = budget(how["budget"], cache.shape[0])
+    with bar(f"{cache.directory.name}, {how['method']}") as move:
+        asked = _Shown(oracle, move, cells * len(samples))
+        told = adding.add_samples(cache, samples, asked, cells, how["method"], seed=how["seed"], provenance=about)
+    _tell(told)
+
+
+class _Shown:
+    """An oracle that shows how many of the cells it has been asked."""
+
+    def __init__(self, oracle: Oracle, move: Callable[[str, int, int], None], cells: int):
+        self._oracle, self._move, self._cells, self._done = oracle, move, cells, 0
+        move("learning from the known models", 0, cells)
+
+    def answer(self, model: str, samples: Sequence[str]) -> Observed:
+        """Asks, and moves the bar."""
+        told = self._oracle.answer(model, samples)
+        self._done += len(samples)
+        self._move("asked", self._done, self._cells)
+        return told
 
 
 def _tell(addition: Addition) -> None:

@@ -14,9 +14,10 @@ from launch.data_commands.terminal import console, progress_bars
 from launch.evaluate_commands.terminal import caches_in
 from nevis_stream.dynamic_evaluation import methods, summary
 from nevis_stream.dynamic_evaluation import study as studies
-from nevis_stream.dynamic_evaluation.adding import names_of_groups
 from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
 from nevis_stream.dynamic_evaluation.cache_records import repeated
+from nevis_stream.dynamic_evaluation.groups import groups_of
+from nevis_stream.dynamic_evaluation.methods.recommended import FEWEST
 from nevis_stream.dynamic_evaluation.study import Matrix, Protocol
 from nevis_stream.errors import BadInput
 from nevis_stream.report import palette
@@ -25,6 +26,7 @@ from nevis_stream.storage import write_file
 
 SETTINGS = "study.json"  # in a study's folder: what it is of
 MAIN = ("published", "sort_and_search", "random_mean", "stratified_mean", "single_order_floor", "recommended")
+RECOMMENDED = MAIN[-1]
 _SHOWN = {"mae": "MAE", "accuracy_error": "accuracy error", "spearman": "Spearman", "kendall": "Kendall"}
 _SHOWN["coverage95"] = "covered"
 _FEWEST_GROUPS = 3  # fewer cannot be divided into known and new ones more than one way or two
@@ -38,8 +40,7 @@ def study(paths: Sequence[Path], what: dict[str, Any], out: str | None, threshol
     found = [(path, read_outcomes(path, threshold)) for path in paths]
     matrices = [Matrix(path.stem, outcomes.correct, _array(outcomes.groups)) for path, outcomes in found]
     for matrix in matrices:
-        if min(protocol.budgets) > (n := matrix.outcomes.shape[1]):
-            raise BadInput(f"{matrix.name}: has {n} samples, fewer than the least of --budgets.")
+        _check(matrix, protocol)
     folder = Path(out or "study")
     _same_study(folder / SETTINGS, matrices, protocol)
     frame = _run(matrices, protocol, folder / "study.csv")
@@ -52,6 +53,17 @@ def study(paths: Sequence[Path], what: dict[str, Any], out: str | None, threshol
                 _save(figure, folder / f"{name}.{form}")
     _show(frame, f"means over {protocol.seeds} splits of {len(matrices)} matrices, {protocol.known:.0%} of the models known")
     print(f"written: {folder / 'study.csv'}, and a figure for each matrix")
+
+
+def _check(matrix: Matrix, protocol: Protocol) -> int:
+    """Returns how many models or groups of a matrix will be known; refuses what would leave nothing to study."""
+    if min(protocol.budgets) > (n := matrix.outcomes.shape[1]):
+        raise BadInput(f"{matrix.name}: has {n} samples, fewer than the least of --budgets.")
+    try:
+        known, _ = studies.split(len(matrix.outcomes), matrix.groups, protocol.known, seed=0)
+    except BadInput as error:
+        raise BadInput(f"{matrix.name}: {error}") from None
+    return len(known if matrix.groups is None else set(matrix.groups[known]))
 
 
 def _same_study(path: Path, matrices: Sequence[Matrix], protocol: Protocol) -> None:
@@ -77,11 +89,16 @@ def metrics(directory: Path, what: dict[str, Any]) -> None:
     protocol = _protocol(what)
     for cache in caches_in(directory):
         outcomes, models, _ = summary.complete_part(cache)
-        groups = names_of_groups(cache, models)
+        groups = groups_of(cache, models, outcomes)
         groups = groups if groups and len(set(groups)) >= _FEWEST_GROUPS else None
         path = cache.directory / "study.csv"
+        matrix = Matrix(cache.directory.name, outcomes, _array(groups))
+        known = _check(matrix, protocol)
+        if RECOMMENDED in protocol.methods and known < FEWEST:
+            kind = "runs" if groups else "models"
+            print(f"{cache.directory}: of {known} known {kind} recommended is the stratified mean; see --known.")
         path.unlink(missing_ok=True)  # the cache may have grown since
-        frame = _run([Matrix(cache.directory.name, outcomes, _array(groups))], protocol, path)
+        frame = _run([matrix], protocol, path)
         written = summary.write(cache, frame, protocol.known, groups is not None)
         size = f"{written['models']} models × {written['samples']:,} samples"
         by = "whole runs" if groups else "models"

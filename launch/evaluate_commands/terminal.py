@@ -1,5 +1,6 @@
 """What the commands share: finding a cache by its directory, and numbers as people read them."""
 
+import math
 from pathlib import Path
 
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
@@ -31,6 +32,22 @@ def one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
         names = ", ".join(str(cache.directory) for cache in found)
         raise BadInput(f"--cache={directory} holds {len(found)} caches; name one: {names}.")
     return wanted[0]
+
+
+def budget(text: str, size: int) -> int:
+    """Returns how many of `size` samples (or models) are asked: "64", or "5%" of them, at least one.
+
+    Raises:
+      BadInput: it is neither.
+    """
+    share = text.endswith("%")
+    try:
+        value = float(text[:-1]) if share else int(text)
+    except ValueError:
+        value = math.nan
+    if not (0 < value <= 100 if share else value >= 1):
+        raise BadInput(f"--budget={text}: a whole number from 1 up, or a share from above 0% to 100%, is expected.")
+    return max(1, round(size * value / 100)) if share else int(value)
 
 
 def flops(value: float | None) -> str:

@@ -5,8 +5,9 @@ Rules score every sample for every model:
 
   information  Fisher information of the outcome about the ability (Birnbaum 1968; Lord 1980, section 5): tr(a aᵀ V) p (1 - p),
                with V the posterior covariance of the ability;
-  error        the wrong predictions that asking is expected to spare: the sample's own, min(p, 1 - p), and those of the other
-               samples through the ability.
+  error        the error that asking is expected to spare: the sample's own, min(p, 1 - p), the wrong predictions of the other
+               samples through the ability, and `COUNT` times the standard deviation of how many samples the model has right.
+               The last is Bayesian quadrature of the accuracy (O'Hagan 1991): it asks what tells models apart.
 """
 
 import functools
@@ -20,6 +21,7 @@ from nevis_stream.dynamic_evaluation.method import check_budget
 from nevis_stream.dynamic_evaluation.response import Items, Observed, infer, logits, moderated
 
 ROUNDS = 8
+COUNT = 3.0  # wrong predictions that an error of one in the count of right outcomes weighs
 RULES = ("information", "error")
 
 
@@ -57,7 +59,20 @@ def _error(p, items, abilities, mean, ability, variance):
     outer = (a[:, :, None] * a[:, None, :]).reshape(n, -1)
     turning = abilities.covariance @ (density @ outer).reshape(m, k, k) @ abilities.covariance
     others = turning.reshape(m, -1) @ outer.T * weight / (1 + weight * ability)
-    return jnp.minimum(p, 1 - p) + 0.1 * others
+    return jnp.minimum(p, 1 - p) + 0.1 * others + COUNT * _count(weight, a, abilities, ability)
+
+
+def _count(weight, a, abilities, ability):
+    """How much asking j takes from the standard deviation of the count Σ y_i.
+
+    The ability moves the count by c = Σ λ_i a_i, so that its variance is cᵀ V c + Σ λ_i and its covariance with y_j is
+    λ_j (a_j V c + 1), where y_j has the variance λ_j (1 + λ_j a_j V a_j).
+    """
+    towards = weight @ a
+    moved = jnp.einsum("mij,mj->mi", abilities.covariance, towards)
+    variance = ((towards * moved).sum(axis=1) + weight.sum(axis=1))[:, None]
+    gain = weight * (moved @ a.T + 1) ** 2 / (1 + weight * ability)
+    return jnp.sqrt(variance) - jnp.sqrt(jnp.maximum(variance - gain, 0))
 
 
 @functools.partial(jax.jit, static_argnames="rule")

@@ -13,6 +13,7 @@ from nevis_stream.dynamic_evaluation import memory, methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import Outcomes
 from nevis_stream.dynamic_evaluation.cache_records import EACH
+from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.insertion import insert_samples
 from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InCache, learned_rows
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_budget
@@ -124,7 +125,7 @@ def add_models(
     fitting, evaluating = jax.random.split(jax.random.key(seed))
     check_budget(budget, samples)
     seen_by = memory.fitting(methods.get(method), known, len(models))
-    evaluator = methods.get(method).fit(seen_by, names_of_groups(cache, names), fitting)
+    evaluator = methods.get(method).fit(seen_by, groups_of(cache, names, known.packed_rows()), fitting)
     estimate = evaluator.evaluate(ask, len(models), budget, evaluating)
     made_by = {"method": method, "budget": budget, "seed": seed}
     seen = np.stack([row.outcomes for row in rows])
@@ -331,14 +332,6 @@ def _known(cache: EvaluationCache, samples: int, without: Sequence[str] = ()) ->
         whole = cache.matrix(rows[i : i + 1], predicted=True)[0, :samples]
         right[i], seen[i] = (whole == 1).sum(), (whole != UNKNOWN).sum()
     return known, right / seen, [names[row] for row in rows]
-
-
-def names_of_groups(cache: EvaluationCache, models: Sequence[str]) -> list[str] | None:
-    """Returns each model's group (its run, or its `group` in an imported file); None where none has one."""
-    known = cache.models()
-    facts = [known[model] for model in models]
-    groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
-    return [group or model for group, model in zip(groups, models, strict=True)] if any(groups) else None
 
 
 def _saved(missing: Sequence[int], each: Sequence[float | None], spent: int | None) -> float | None:

@@ -14,6 +14,7 @@ from nevis_stream.dynamic_evaluation.cache_tiles import Shape, Tile
 from nevis_stream.errors import BadInput
 
 EACH = "flops_per_sample"  # in a model's provenance: of a column, asked among many
+FIRST_STAYS = (EACH, "file")  # of a model's provenance: another machine measures another cost, another file has more samples
 TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
 
 
@@ -126,7 +127,7 @@ def add_samples(db: sqlite3.Connection, ids: Sequence[str], provenance: dict[str
 
 
 def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | None) -> int:
-    """Returns the row of a model; its provenance gains what it did not have. What an answer costs stays as first measured.
+    """Returns the row of a model; its provenance gains what it did not have. Of `FIRST_STAYS` the first stays.
 
     Raises:
       BadInput: the provenance contradicts what is known of the model.
@@ -139,7 +140,7 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
         return number
     known = json.loads(old[1])
     for key, value in given.items():
-        if key != EACH and known.get(key, value) != value:
+        if key not in FIRST_STAYS and known.get(key, value) != value:
             raise BadInput(
                 f"model {model!r}: its provenance says {key} = {known[key]!r}, not {value!r}. Another model needs another id."
             )

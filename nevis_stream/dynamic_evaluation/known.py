@@ -1,6 +1,6 @@
 """The known models as methods read them: sums and single cells, of a matrix in memory, or of a cache that never is."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -79,6 +79,11 @@ class InCache:
         """See `Known`."""
         rows = self._rows if models is None else self._rows[models]
         return self._cache.matrix(rows, samples)[:, : self.shape[1] if samples is None else None]
+
+    def packed_rows(self) -> Iterator[np.ndarray]:
+        """Yields what is observed of each model, eight cells a byte, one after the other; equal for equal models."""
+        for right, there in self._cache.packed_rows(self._rows):
+            yield right if there is None else np.concatenate([right, there])
 
 
 def known_models(known: "np.ndarray | Known") -> Known:

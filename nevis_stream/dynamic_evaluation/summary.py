@@ -71,7 +71,7 @@ def write(cache: EvaluationCache, study: pd.DataFrame, known: float, by_run: boo
         "methods": {method: curve(rows) for method, rows in study.groupby("method", sort=False)},
         "decomposition": _decomposition(outcomes, known, sorted(study["budget"].unique()), sorted(study["seed"].unique())),
         "correlation": _mean_correlation(outcomes),
-        "additions": [asdict(addition) | audit(cache, addition) for addition in read_additions(cache.directory)],
+        "additions": [_account(cache, addition) for addition in read_additions(cache.directory)],
     }
     write_file(cache.directory / PICTURE, picture(outcomes))
     write_file(cache.directory / FILE, json.dumps(summary, indent=1, sort_keys=True).encode())
@@ -79,19 +79,27 @@ def write(cache: EvaluationCache, study: pd.DataFrame, known: float, by_run: boo
 
 
 def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]:
-    """Returns what an addition was worth where the truth came later: `mae` over all samples, and `accuracy_error`.
+    """Returns what an addition was worth where the truth came later: `mae` over all samples, `accuracy_error`, and the `truth`.
 
-    Both are None unless every predicted cell of that model has been observed since.
+    They are None unless every predicted cell of that model has been observed since.
     """
-    unknown = {"mae": None, "accuracy_error": None}
+    unknown = {"mae": None, "accuracy_error": None, "truth": None}
     if addition.kind != "model":
         return unknown
     observed, predicted = cache.matrix([addition.name])[0], cache.predictions([addition.name])[0]
     if (observed == UNKNOWN).any() or (predicted == UNKNOWN).all():
         return unknown
     wrong = (predicted != UNKNOWN) & (predicted != observed)
-    error = None if addition.accuracy is None else abs(addition.accuracy - float(observed.mean()))
-    return {"mae": float(wrong.mean()), "accuracy_error": error}
+    truth = float(observed.mean())
+    error = None if addition.accuracy is None else abs(addition.accuracy - truth)
+    return {"mae": float(wrong.mean()), "accuracy_error": error, "truth": truth}
+
+
+def _account(cache: EvaluationCache, addition: Addition) -> dict[str, Any]:
+    """An addition as the report tells it: with its worth, and what people call the model."""
+    of = cache.models().get(addition.name, {}) if addition.kind == "model" else {}
+    told = f"{of['learner']} seed {of['seed']}, trial {of['trial']}" if {"learner", "seed", "trial"} <= of.keys() else None
+    return asdict(addition) | audit(cache, addition) | {"told": told}
 
 
 def picture(outcomes: np.ndarray) -> bytes:

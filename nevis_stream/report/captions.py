@@ -15,6 +15,7 @@ _CAPTIONS = {
     "finetuning_graph": "An arc: from a task to one that started from its predictor, in one run (n = 1); no bands.",
     "transfer_matrix": "A cell: one run (n = 1); no bands.",
     "evaluation_budget": "A line: the mean over n random splits of the models. Bands: ± one standard deviation over them.",
+    "evaluation_truth": "A dot: a new model. Bars: 95% intervals. On the dashed line estimate and truth are equal.",
     "evaluation_parts": "A line: the mean over new models and n random splits; no bands.",
 }
 

@@ -28,8 +28,8 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: b
       legend: name the methods inside the figure.
     """
     figure = svg.new_figure(8.4, 3.8) if wide else svg.new_figure(4.2, 3.8)
-    axes = _budget_axes(figure, summary)
-    axes.set_ylabel("MAE: share of samples predicted wrongly")
+    axes = _budget_axes(figure, summary, wide)
+    axes.set_ylabel("MAE: share of samples predicted wrongly" if wide else "MAE: share predicted wrongly")
     for name, curve in summary["methods"].items():
         colour = palette.series(styles[name].colour)
         means = [math.nan if value is None else value for value in curve["mae"]]
@@ -54,7 +54,7 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: b
 def decomposition_plot(summary: Mapping[str, Any], wide: bool) -> Figure:
     """Draws Sort & Search's error against its budget, with its aleatoric and epistemic parts."""
     figure = svg.new_figure(8.4, 3.2) if wide else svg.new_figure(4.2, 3.4)
-    axes = _budget_axes(figure, summary)
+    axes = _budget_axes(figure, summary, wide)
     axes.set_ylabel("share of samples")
     parts = summary["decomposition"]
     for number, (name, dash) in enumerate((("total", ()), ("aleatoric", (6, 2)), ("epistemic", (2, 2))), start=1):
@@ -87,7 +87,7 @@ def _fitted(summary: Mapping[str, Any]) -> str:
     return "sort_and_search" if "sort_and_search" in names else names[0]
 
 
-def _budget_axes(figure: Figure, summary: Mapping[str, Any]):
+def _budget_axes(figure: Figure, summary: Mapping[str, Any], wide: bool):
     axes = figure.subplots()
     svg.style_axes(axes)
     axes.set_xscale("log")
@@ -95,5 +95,6 @@ def _budget_axes(figure: Figure, summary: Mapping[str, Any]):
     axes.xaxis.set_major_locator(FixedLocator(budgets))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticklabels([f"{budget:,}" for budget in budgets])
-    axes.set_xlabel(f"budget: samples asked of each new model, of {summary['samples']:,} (log scale)")
+    asked = f"samples asked of each new model, of {summary['samples']:,}"
+    axes.set_xlabel(f"budget: {asked} (log scale)" if wide else asked)
     return axes

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from nevis_stream.report import palette, svg
 from nevis_stream.report.across import Across
 from nevis_stream.report.captions import caption
-from nevis_stream.report.latex import latex_table
+from nevis_stream.report.latex import latex_document, latex_table
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.section import Section
 from nevis_stream.storage import write_file
@@ -21,14 +21,14 @@ _IDENTITY = ("stream", "stream_digest", "protocol")
 _DOTS_PER_INCH = 200
 _LETTERS_PER_INCH = 15  # of a caption
 _LINE = 0.16  # inches of one of its lines
-_MOST_PRINTED = 5_000  # rows; nobody prints a longer table
+_DOCUMENT = "all_tables"  # of all tables in LaTeX
 
 
 def write_tables(across: Across, out: Path) -> list[str]:
     """Writes NAME.csv and latex/NAME.tex for each table that has rows; each row says which stream it is of.
 
-    In csv files FLOPs that are sums are exact integers and errors have digits that read back equal; the LaTeX is rounded,
-    and left out for a table of over 5,000 rows.
+    In csv files FLOPs that are sums are exact integers and errors have digits that read back equal; the LaTeX is rounded.
+    latex/all_tables.tex is a document of all of them.
 
     Returns:
       The files' names, below `out`.
@@ -45,9 +45,8 @@ def write_tables(across: Across, out: Path) -> list[str]:
         frame = pd.concat(pieces, ignore_index=True)
         text = frame.to_csv(index=False, na_rep="NaN", lineterminator="\n")
         written += [_write(out, f"{name}.csv", text.encode())]
-        if len(frame) <= _MOST_PRINTED:
-            written += [_write(out, f"latex/{name}.tex", latex_table(frame, name).encode())]
-    return written
+        written += [_write(out, f"latex/{name}.tex", latex_table(frame, name).encode())]
+    return written + [_write(out, f"latex/{_DOCUMENT}.tex", latex_document(list(frames)).encode())]
 
 
 def write_figures(across: Across, out: Path) -> list[str]:

@@ -1,95 +1,111 @@
-"""Tables for a paper: LaTeX with the rules of the package booktabs, rounded and escaped."""
+"""Tables for a paper: LaTeX with the rules of the package booktabs, rounded, and laid out so that they fit on a page."""
 
 import math
-from collections.abc import Hashable
-from numbers import Integral, Real
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
-from nevis_stream.report.notation import engineering
+from nevis_stream.report.latex_columns import Column, printed
+from nevis_stream.report.latex_text import breakable, escape
 
-_LONG = 45  # rows that still fit on a page
-_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {c: "\\" + c for c in "&%$#_{}"}
-_LARGE = 1_000_000
+PREAMBLE = r"\usepackage{array,booktabs,longtable,pdflscape}"
+_LONG = 45  # lines that still fit on a page
+_NARROWEST = 3.0  # em of a column of text; where that is not enough, the table is too wide
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Width of a page's text in points, size of the letters, points of an em, of the space beside a column, and the fewest em
+    that a column of text keeps.
+    """
+
+    page: float
+    size: str
+    em: float
+    gap: float
+    narrowest: float
+
+    def room(self, columns: int) -> float:
+        """Em that so many columns share."""
+        return (self.page - 2 * self.gap * columns) / self.em
+
+
+# For the pages of the class article with letters of ten points: its text is 345 points wide and 550 high.
+_UPRIGHT = (_Layout(345, "small", 9.25, 6, 9), _Layout(345, "footnotesize", 8.5, 4, 8))
+_SIDEWAYS = (
+    _Layout(550, "footnotesize", 8.5, 4, 8),
+    _Layout(550, "scriptsize", 8.0, 3, 6),
+    _Layout(550, "tiny", 6.8, 2, 0),
+)
 
 
 def latex_table(frame: pd.DataFrame, name: str) -> str:
-    """Returns a `table` (a `longtable` where it has more rows than a page) that \\input takes.
+    """Returns a table for \\input: a float, or a `longtable` where it has more rows than a page, sideways where it is too wide.
 
-    Columns with one value in all rows are told in the caption, columns without any value are left out.
+    What is printed of the columns, and what the caption and notes below tell instead: `latex_columns.printed`.
 
     Args:
       frame: one row or more.
       name: of the table, for its label.
     """
-    varying, constant = _split(frame)
-    numeric = [frame[column].map(_is_number).all() for column in varying]
-    head = " & ".join(escape(str(column).replace("_", " ")) for column in varying) + r" \\"
-    rows = [" & ".join(cell(value) for value in row) + r" \\" for row in frame[varying].itertuples(index=False)]
-    told = [f"{escape(str(column).replace('_', ' '))}: {cell(value)}" for column, value in constant.items()]
+    found = printed(frame)
+    layout, columns = _fitted(found.columns)
     title = escape(name.replace("_", " ").capitalize())
-    caption = f"\\caption{{{'. '.join([title, '; '.join(told)] if told else [title])}.}}\\label{{tab:{name}}}"
-    layout = "".join("r" if number else "l" for number in numeric)
-    begin, end = _frame(caption, layout, head, long=len(rows) > _LONG)
-    return "\n".join([*begin, *rows, *end]) + "\n"
+    words = ". ".join([title, "; ".join(breakable(text, 10) for text in found.told)] if found.told else [title])
+    caption = f"\\caption[{title}]{{{words}.}}\\label{{tab:{name}}}"
+    head = " & ".join(column.heading for column in columns) + r" \\"
+    shape = "".join(column.layout for column in columns)
+    notes = [f"{{\\raggedright\\noindent({mark}) {breakable(text, 10)}.\\par}}" for text, mark in found.notes.items()]
+    lines = len(frame) * max(column.lines for column in columns) + len(notes)
+    upright = layout in _UPRIGHT
+    begin, end = _frame(caption, shape, head, notes, layout, floats=upright and lines <= _LONG)
+    if not upright:
+        begin, end = [r"\begin{landscape}", *begin], [*end, r"\end{landscape}"]
+    rows = (" & ".join(row) + r" \\" for row in zip(*(column.cells for column in columns), strict=True))
+    return "\n".join([f"% needs {PREAMBLE}", *begin, *rows, *end]) + "\n"
 
 
-def escape(text: str) -> str:
-    """Returns a text that LaTeX sets as it is; letters that cannot be printed become spaces.
-
-    >>> print(escape("ft_d & 50%"))
-    ft\\_d \\& 50\\%
-    """
-    shown = "".join(letter if letter.isprintable() else " " for letter in text)
-    return "".join(_SPECIAL.get(letter, letter) for letter in " ".join(shown.split()))
+def latex_document(names: Sequence[str]) -> str:
+    """Returns a document of all these tables, which lie beside it."""
+    inputs = [f"\\input{{{name}}}\\clearpage" for name in names]
+    return "\n".join([r"\documentclass{article}", PREAMBLE, r"\begin{document}", *inputs, r"\end{document}"]) + "\n"
 
 
-def cell(value: object) -> str:
-    """Returns a value for print: four decimals, large numbers in engineering notation, nothing for NaN.
-
-    >>> cell(0.123456), cell(12_300_000), cell(float("nan")), cell(True)
-    ('0.1235', '$12.3 \\\\times 10^{6}$', '', 'yes')
-    """
-    if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, Real) and math.isnan(value)):
-        return ""
-    if isinstance(value, bool) or type(value).__name__ == "bool":
-        return "yes" if value else "no"
-    if not isinstance(value, Real):
-        return escape(str(value))
-    if math.isinf(value):
-        return r"$\infty$" if value > 0 else r"$-\infty$"
-    if abs(value) >= _LARGE:
-        mantissa, _, power = engineering(abs(float(value))).partition("e")
-        return f"${'-' if value < 0 else ''}{mantissa} \\times 10^{{{power}}}$"
-    if isinstance(value, Integral) or (float(value).is_integer() and abs(value) >= 1000):
-        return f"${int(value)}$" if value < 0 else str(int(value))
-    rounded = f"{value:.4f}" if abs(value) < 1000 else f"{value:.1f}"
-    return f"${rounded}$" if value < 0 else rounded
-
-
-def _frame(caption: str, layout: str, head: str, long: bool) -> tuple[list[str], list[str]]:
+def _frame(
+    caption: str, shape: str, head: str, notes: Sequence[str], layout: _Layout, floats: bool
+) -> tuple[list[str], list[str]]:
+    """What stands before the rows and behind them."""
     top, middle, bottom = r"\toprule", r"\midrule", r"\bottomrule"
-    if long:
-        begin = [r"% needs \usepackage{booktabs,longtable}", r"\begingroup\small", f"\\begin{{longtable}}{{{layout}}}"]
-        begin += [caption + r" \\", top, head, middle, r"\endfirsthead", top, head, middle, r"\endhead"]
-        return [*begin, bottom, r"\endfoot"], [r"\end{longtable}", r"\endgroup"]
-    begin = [r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering\small", caption]
-    return [*begin, f"\\begin{{tabular}}{{{layout}}}", top, head, middle], [bottom, r"\end{tabular}", r"\end{table}"]
+    style = f"\\{layout.size}\\setlength{{\\tabcolsep}}{{{layout.gap}pt}}"
+    if floats:
+        begin = [r"\begin{table}", f"\\centering{style}", caption, f"\\begin{{tabular}}{{{shape}}}", top, head, middle]
+        return begin, [bottom, r"\end{tabular}", *notes, r"\end{table}"]
+    begin = [f"\\begingroup{style}\\setlength{{\\LTcapwidth}}{{\\linewidth}}", f"\\begin{{longtable}}{{{shape}}}"]
+    begin += [caption + r" \\", top, head, middle, r"\endfirsthead", top, head, middle, r"\endhead", bottom, r"\endfoot"]
+    return begin, [r"\end{longtable}", *notes, r"\par\endgroup"]
 
 
-def _split(frame: pd.DataFrame) -> tuple[list[Hashable], dict[Hashable, object]]:
-    """The columns to be set, and the value of each column that has only one."""
-    varying, constant = [], {}
-    for column in frame:
-        printed = frame[column].map(cell)
-        if (printed == "").all():
-            continue
-        if len(frame) > 1 and printed.nunique() == 1:
-            constant[column] = frame[column].iloc[0]
-        else:
-            varying.append(column)
-    return varying or list(frame.columns[:1]), constant
+def _fitted(columns: Sequence[Column]) -> tuple[_Layout, list[Column]]:
+    """The first layout that has room for all columns, and the columns with their text broken for it."""
+    for layout in (*_UPRIGHT, *_SIDEWAYS):
+        texts = sorted(column.natural for column in columns if not column.numeric)
+        fixed = sum(column.natural for column in columns if column.numeric)
+        most = _share(texts, layout.room(len(columns)) - fixed)
+        if most >= layout.narrowest:
+            break
+    return layout, [column.fitted(max(most, _NARROWEST)) for column in columns]
 
 
-def _is_number(value: object) -> bool:
-    return cell(value) == "" or (isinstance(value, Real) and not isinstance(value, bool))
+def _share(widths: Sequence[float], room: float) -> float:
+    """The widest that a column may be so that all together take the room; infinite where none need be narrowed.
+
+    Args:
+      widths: of the columns, rising.
+      room: for all of them.
+    """
+    for place, one in enumerate(widths):
+        if one * (len(widths) - place) > room:
+            return room / (len(widths) - place)
+        room -= one
+    return math.inf if room >= 0 else 0.0

@@ -39,3 +39,25 @@ def test_adaptive_sampling_leaves_less_unknown_of_the_ability_than_a_grid():
         observed = response.Observed.of(asked.samples, asked.outcomes, 15)
         left[rule] = float(response.infer(ITEMS, observed).covariance.mean())
     assert left["information"] < left[None]
+
+
+def test_samples_of_the_error_rule_leave_less_unknown_of_the_accuracy_than_a_grid():
+    errors = {}
+    for rule in (None, "error"):
+        asked = acquisition.acquire(matrix_oracle(NEW), len(NEW), 14, sort(KNOWN).order, ITEMS, rule)
+        observed = response.Observed.of(asked.samples, asked.outcomes, 14)
+        errors[rule] = float(np.mean(response.predict(ITEMS, observed)[1]))
+    assert errors["error"] < errors[None]
+
+
+def test_the_count_is_spared_as_joint_normal_outcomes_say():
+    random = np.random.default_rng(0)
+    a, weight = random.normal(size=(7, 2)).astype(np.float32), random.uniform(0.05, 0.25, size=(1, 7)).astype(np.float32)
+    root = random.normal(size=(2, 2))
+    covariance = (root @ root.T + np.eye(2)).astype(np.float32)
+    joint = (weight.T * a) @ covariance @ (weight.T * a).T + np.diag(weight[0])  # of the outcomes, linear in the ability
+    total = joint.sum()
+    left = [total - joint[j].sum() ** 2 / joint[j, j] for j in range(7)]
+    abilities = response.Abilities(np.zeros((1, 2), np.float32), covariance[None])
+    ability = np.einsum("ni,ij,nj->n", a, covariance, a)[None]
+    np.testing.assert_allclose(acquisition._count(weight, a, abilities, ability)[0], np.sqrt(total) - np.sqrt(left), rtol=1e-4)

@@ -21,6 +21,14 @@ def cache(tmp_path):
     return EvaluationCache(tmp_path / "cache", create=True)
 
 
+def test_a_second_file_brings_more_samples_of_the_same_models(cache, tmp_path):
+    for name, ids in (("monday", "ab"), ("tuesday", "bc")):
+        np.savez(tmp_path / f"{name}.npz", correct=np.ones((1, 2), np.uint8), models=["m"], samples=list(ids))
+        import_file(cache, tmp_path / f"{name}.npz")
+    assert cache.samples() == ["a", "b", "c"] and (cache.matrix() == 1).all()
+    assert cache.models()["m"]["file"] == "monday.npz"
+
+
 def test_shared_matrices_are_read_as_they_are(tmp_path):
     files = sorted(SHARED.glob("*.npz"))
     if not files:

@@ -50,7 +50,7 @@ def test_the_summary_is_written_and_its_numbers_are_those_of_the_study(cache):
 def test_an_addition_is_audited_once_its_truth_is_there(cache):
     truth = table(ordered())
     told = add_models(cache, ["m11"], FileOracle(truth), 9, "sort_and_search")[0]
-    assert summary.audit(cache, told) == {"mae": None, "accuracy_error": None}
+    assert set(summary.audit(cache, told).values()) == {None}
     predicted = cache.matrix(["m11"], predicted=True)[0]
     cache.append("m11", truth.samples, truth.correct[11])
     audit = summary.audit(cache, told)

@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from launch.evaluate_commands.terminal import budget
 from nevis_stream.dynamic_evaluation import study
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_tiles import Cells
+from nevis_stream.errors import BadInput
 
 M, N = 14, 80
 
@@ -68,6 +70,13 @@ def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
     assert "Cache cache" in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_a_budget_is_a_number_or_a_share():
+    assert [budget(text, 791) for text in ("64", "5%", "0.01%", "100%")] == [64, 40, 1, 791]
+    for text in ("0", "-3", "2.5", "5 %%", "0%", "101%", "nan%", "many"):
+        with pytest.raises(BadInput, match=f"--budget={text}: a whole number"):
+            budget(text, 791)
+
+
 def test_damage_is_found_by_name(cache):
     path = Cells(cache / "cells.bin").path
     data = bytearray(path.read_bytes())
@@ -111,6 +120,8 @@ def test_mistakes_are_told_in_a_line(cache, tmp_path):
         (["import", text, f"--cache={cache}"], "perhaps"),
         (["import", cache, f"--cache={cache}"], "`merge` adds it"),
         (["add-model", "--model=x.npz", f"--cache={cache}"], "needs --budget"),
+        (["add-model", "--model=x.npz", "--budget=0%", f"--cache={cache}"], "--budget=0%: a whole number from 1 up"),
+        (["study", tmp_path / "known.npz", "--known=0.01", f"--out={tmp_path / 'st'}"], "known: a known share of 0.01"),
         (["add-model", "--model=x.npz", "--budget=4", "--method=published", f"--cache={cache}"], "no such file, checkpoint"),
         (["add-model", f"--model={text}", "--budget=4", "--method=guess", f"--cache={cache}"], "unknown method 'guess'"),
         (["add-samples", "--splits=test", "--budget=4", f"--cache={cache}"], "none of its models came from a run"),

@@ -34,7 +34,10 @@ class Combined:
         self.learners, self.cross_validation, self.calibrations = learners, cross_validation, {}
 
     def evaluate(self, ask, models, budget, key) -> Estimates:
-        """Asks half the budget on a grid of the rank order and half where it spares most errors; the key is not needed."""
+        """Asks half the budget on a grid of the rank order and half where it spares most errors, of cells and of the accuracy.
+
+        The key is not needed.
+        """
         if budget not in self.calibrations:
             self.calibrations[budget] = self.cross_validation.calibrate(budget)
         return estimates(self.learners.look(ask, models, budget), self.calibrations[budget])

@@ -9,6 +9,8 @@ from nevis_stream.dynamic_evaluation import summary
 from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.report.build import write_report
+from nevis_stream.report.evaluation_additions import overview
+from nevis_stream.report.evaluations import Evaluation
 from tests.dynamic_evaluation.test_adding import ordered, table
 from tests.dynamic_evaluation.test_summary import studied
 from tests.report.synthetic import SyntheticRun
@@ -33,11 +35,35 @@ def test_a_cache_is_shown_beside_runs(cache, tmp_path):
     assert "12 models × 90 samples" in page
     assert f"{told['additions'][0]['mae']:.4f}" in page
     assert page.count("data:image/png;base64,") >= 1
+    assert "Estimated accuracies of new models against the true ones on toys" in page
+    worth = pd.read_csv(tmp_path / "out" / "evaluation_overview.csv").loc[0]
+    assert (worth["method"], worth["asked"], worth["new"], worth["judged"]) == ("sort_and_search", 9, 1, 1)
+    assert worth["mae"] == pytest.approx(told["additions"][0]["mae"])
+    assert (tmp_path / "out" / "figures" / "evaluation_truth_1.png").is_file()
     written = pd.read_csv(tmp_path / "out" / "evaluation_methods.csv")
     assert set(written["method"]) == {"published", "sort_and_search"}
     assert (tmp_path / "out" / "figures" / "evaluation_budget_1.pdf").is_file()
     alone = write_report([cache.directory], tmp_path / "alone").read_text()
     assert "Error against compute on toys" in alone
+
+
+def test_additions_are_told_together(cache):
+    account = {"kind": "model", "method": "a", "asked": 5, "models": 9, "samples": 90, "accuracy": 0.5}
+    judged = {"mae": 0.1, "accuracy_error": 0.2, "low": 0.4, "high": 0.6, "flops_spent": 10, "flops_saved": 30}
+    unknown = dict.fromkeys([*judged, "truth"])
+    rows = [
+        {**account, **judged, "name": "early", "truth": 0.1},
+        {**account, **judged, "name": "early", "truth": 0.55},  # told again: the latest counts
+        {**account, **judged, "name": "outside", "truth": 0.7, "mae": 0.3},
+        {**account, **unknown, "name": "unjudged", "flops_spent": 10, "flops_saved": 30},
+        {**account, **unknown, "name": "other", "method": "b"},
+        {**account, **unknown, "name": "9 samples", "kind": "samples"},
+    ]
+    a, b = overview([Evaluation(cache.directory, {"about": {}, "additions": rows}, "")])
+    assert (a["new"], a["judged"], a["inside"], a["intervals"], a["share_saved"]) == (3, 2, 1, 2, 0.75)
+    assert a["mae"] == pytest.approx(0.2)
+    assert (b["new"], b["intervals"]) == (1, 0)
+    assert all(pd.isna(b[name]) for name in ("mae", "inside", "flops_spent", "flops_saved", "share_saved"))
 
 
 def test_a_cache_without_a_sound_summary_is_left_out_with_the_reason(cache, tmp_path):

@@ -1,0 +1,33 @@
+"""Groups of models: a run's models stand together, and so do runs that hold copies of each other's."""
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.groups import groups_of, joined
+
+ROWS = np.random.default_rng(0).integers(0, 2, (6, 40), np.uint8)
+
+
+def test_runs_with_the_same_models_are_one_group():
+    outcomes = np.concatenate([ROWS[:4], ROWS[2:4], ROWS[4:]])
+    assert joined(["b", "b", "c", "c", "a", "a", "d", "d"], outcomes) == ["b", "b", "a", "a", "a", "a", "d", "d"]
+    chain = np.concatenate([ROWS[:2], ROWS[1:3], ROWS[2:4]])  # a like b, b like c
+    assert set(joined(list("aabbcc"), chain)) == {"a"}
+
+
+def test_a_few_equal_rows_join_nothing():
+    outcomes = ROWS.copy()
+    outcomes[[0, 3]] = 1  # one in three of each: models that always say the same
+    assert joined(list("aaabbb"), outcomes) == list("aaabbb")
+    outcomes[:3] = 1  # three that are alike are one of one
+    assert joined(list("aaabbb"), outcomes) == ["a"] * 6
+
+
+def test_a_model_without_a_run_is_its_own_group(tmp_path):
+    cache = EvaluationCache(tmp_path / "cache", create=True)
+    samples = [f"s{j}" for j in range(40)]
+    for number, run in enumerate(["r", "r", None, None]):
+        cache.append(f"m{number}", samples, ROWS[number], provenance={"run": run} if run else None)
+    models = list(cache.models())
+    assert groups_of(cache, models, cache.matrix()) == ["r", "r", "m2", "m3"]
+    assert groups_of(cache, models[2:], cache.matrix()[2:]) is None
