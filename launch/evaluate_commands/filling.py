@@ -30,7 +30,8 @@ def import_all(paths: Sequence[Path], out: Path, threshold: float, how: dict[str
         else:
             if not (out / INDEX).is_file() and (inside := [cache.parent for cache in sorted(out.glob(f"*/{INDEX}"))]):
                 raise BadInput(f"{out}: holds caches, {inside[0]} among them; a file goes into one: --cache={out / path.stem}")
-            found = import_file(out, path, threshold)
+            with bar(f"import {path}") as move:
+                found = import_file(out, path, threshold, lambda stage: move(stage, 0, None))
             print(f"{path}: {len(found.models)} models × {len(found.samples):,} samples; {_size(EvaluationCache(out))}")
 
 
@@ -56,7 +57,8 @@ def merge(paths: Sequence[Path], out: Path) -> None:
     """Adds caches to another."""
     target = EvaluationCache(out, create=True, about=one_cache(paths[0]).about)
     for path in paths:
-        target.merge(one_cache(path))
+        with bar(f"merge {path}") as move:
+            target.merge(one_cache(path), move)
         print(f"{path} merged; {_size(target)}")
 
 

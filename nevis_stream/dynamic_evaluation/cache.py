@@ -9,7 +9,7 @@ in tiles of their own and are read only where they are asked for. Observed outco
 changes nothing. What a call has written counts when it returns: several processes may write at a time, and be killed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,13 +135,17 @@ class EvaluationCache:
             rows = [(model, cache_records.add_model(db, model, of)) for model, of in zip(models, provenances, strict=True)]
             cache_writing.write(db, self.cells, state, rows, columns, planes, made_by)
 
-    def merge(self, other: "EvaluationCache") -> None:
+    def merge(self, other: "EvaluationCache", told: Callable[[str, int, int], None] = lambda model, done, of: None) -> None:
         """Adds all that another cache has; into an empty cache, this leaves out what replaced predictions take up.
+
+        Args:
+          other: another cache of the same things.
+          told: called with each model's id, the number of models done and of how many.
 
         Raises:
           BadInput: the caches are of different things, or contradict each other; what comes before that has been added.
         """
-        cache_merge.merge(self, other)
+        cache_merge.merge(self, other, told)
 
     # Reading
 
@@ -162,10 +166,10 @@ class EvaluationCache:
         with self.index.reading() as db:
             return cache_records.models(db)
 
-    def samples(self) -> list[str]:
-        """Returns the samples' ids, in the order of the columns."""
+    def samples(self, columns: np.ndarray | None = None) -> list[str]:
+        """Returns the samples' ids, in the order of the columns; or of some int columns alone, in their order."""
         with self.index.reading() as db:
-            return cache_records.samples(db)
+            return cache_records.samples(db, columns)
 
     def sample_provenance(self) -> list[tuple[slice, dict[str, Any]]]:
         """Returns columns and provenance of the samples that came together."""
@@ -252,7 +256,7 @@ class EvaluationCache:
         with self.index.reading() as db:
             return cache_records.mark(db)
 
-    def column_sums(self, since: int = 0, upto: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def column_sums(self, since: int = 0, upto: int | None = None, models: Which = None) -> tuple[np.ndarray, np.ndarray]:
         """Returns, of each sample, int32[n] how many models are right and int32[n] how many are known; observed cells only.
 
         The rows are read from the file, eight cells a byte, and need no memory.
@@ -260,12 +264,14 @@ class EvaluationCache:
         Args:
           since: a mark: counts only what came after it, so that earlier sums can be brought up to date.
           upto: a mark: counts only what came before it.
+          models: ids or int rows, none twice; None for all.
         """
         with self.index.reading() as db:
             n, view = cache_records.count(db, "samples"), self.cells.view(cache_records.end(db))
             upto = cache_records.mark(db) if upto is None else upto
             chosen = "state = ? AND plane = ? AND number > ? AND number <= ?"
-            tiles = cache_records.tiles(db, chosen, [OBSERVED, CORRECT, since, upto])
+            rows = cache_records.chosen(db, "models", models)
+            tiles = cache_records.tiles(db, chosen, [OBSERVED, CORRECT, since, upto], rows)
         return cache_sums.column_sums(view, tiles, n)
 
     def confidence_sums(self) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache_index import as_json
+from nevis_stream.dynamic_evaluation.cache_index import CHECKS, as_json
 from nevis_stream.dynamic_evaluation.cache_tiles import Shape, Tile
 from nevis_stream.errors import BadInput
 
@@ -137,6 +137,7 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
     if old is None:
         number = count(db, "models")
         db.execute("INSERT INTO models VALUES (?, ?, ?)", [number, model, as_json(given, model)])
+        _check(db, number, as_json(given, model))
         return number
     known = json.loads(old[1])
     for key, value in given.items():
@@ -146,7 +147,21 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
             )
     if known.keys() < known.keys() | given.keys():
         db.execute("UPDATE models SET provenance = ? WHERE number = ?", [as_json(given | known, model), old[0]])
+        _check(db, old[0], as_json(given | known, model))
     return old[0]
+
+
+def _check(db: sqlite3.Connection, number: int, provenance: str) -> None:
+    db.execute(CHECKS)
+    db.execute("INSERT OR REPLACE INTO checks VALUES (?, ?)", [number, hashlib.sha256(provenance.encode()).digest()])
+
+
+def changed_models(db: sqlite3.Connection) -> list[str]:
+    """Returns ids of models whose provenance is not what was written; of a cache from before it was checked, none."""
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'checks'").fetchone():
+        return []
+    rows = db.execute("SELECT id, provenance, digest FROM models JOIN checks ON model = number ORDER BY number")
+    return [name for name, text, digest in rows if hashlib.sha256(text.encode()).digest() != digest]
 
 
 def models(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
@@ -154,9 +169,12 @@ def models(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     return {name: json.loads(text) for name, text in db.execute("SELECT id, provenance FROM models ORDER BY number")}
 
 
-def samples(db: sqlite3.Connection) -> list[str]:
-    """Returns the samples' ids, in the order of the columns."""
-    return [row[0] for row in db.execute("SELECT id FROM samples ORDER BY number")]
+def samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> list[str]:
+    """Returns the samples' ids, in the order of the columns, or of some int columns alone."""
+    if columns is None:
+        return [row[0] for row in db.execute("SELECT id FROM samples ORDER BY number")]
+    wanted = "SELECT t.id FROM json_each(?) j JOIN samples t ON t.number = j.value ORDER BY j.key"
+    return [row[0] for row in db.execute(wanted, [json.dumps(columns.tolist())])]
 
 
 def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any], bytes]]:
