@@ -4,7 +4,7 @@
   python -m launch.evaluate import runs/indep runs/ft_prev --cache=caches   runs: one cache a data set, caches/DATASET
   python -m launch.evaluate stats --cache=caches/mine                       what is in it
   python -m launch.evaluate verify --cache=caches/mine                      whether every byte is what was written
-  python -m launch.evaluate merge caches/b --cache=caches/a                 adds what b has to a
+  python -m launch.evaluate merge caches/b --cache=caches/a                 adds what b has to a, or a folder's to a folder's
   python -m launch.evaluate export all.npz --cache=caches/mine              as one file
   python -m launch.evaluate add-model --model=new.csv --budget=256 --cache=caches/mine
   python -m launch.evaluate add-model --model=runs/new/checkpoints/0004-mnist --budget=256 --cache=caches/mnist

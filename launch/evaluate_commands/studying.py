@@ -14,6 +14,7 @@ from launch.data_commands.terminal import console, progress_bars
 from launch.evaluate_commands.terminal import caches_in
 from nevis_stream.dynamic_evaluation import methods, summary
 from nevis_stream.dynamic_evaluation import study as studies
+from nevis_stream.dynamic_evaluation.adding import read_additions
 from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
 from nevis_stream.dynamic_evaluation.cache_records import repeated
 from nevis_stream.dynamic_evaluation.groups import groups_of
@@ -88,6 +89,7 @@ def metrics(directory: Path, what: dict[str, Any]) -> None:
     """Tries methods on a cache (or each of those in a folder) and leaves there what a report shows of it."""
     protocol = _protocol(what)
     for cache in caches_in(directory):
+        read_additions(cache.directory)  # a damaged line is told before the work, not after it
         outcomes, models, _ = summary.complete_part(cache)
         groups = groups_of(cache, models, outcomes)
         groups = groups if groups and len(set(groups)) >= _FEWEST_GROUPS else None
