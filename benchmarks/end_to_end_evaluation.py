@@ -32,7 +32,7 @@ from nevis_stream.storage import write_file
 
 METHODS = ("recommended", "stratified_mean", "sort_and_search")
 SHARE = "5%"
-METRICS = ("--known=0.75", "--seeds=3", "--budgets=16,64,256")  # 0.75: `recommended` needs five known runs
+METRICS = ("--known=0.75", "--seeds=2", "--budgets=16,64,256")  # 0.75: `recommended` needs five known runs
 DONE = "done.json"  # steps that have ended, and what the machine was
 
 
