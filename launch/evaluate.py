@@ -38,6 +38,7 @@ _MODEL = flags.DEFINE_string("model", None, "What to add: RUN/checkpoints/EVENT-
 _TRIAL = flags.DEFINE_integer("trial", None, "Which trial of the checkpoint; default: the chosen one (add-model).")
 _NAME = flags.DEFINE_string("name", None, "Which model of the file; default: all (add-model).")
 _SAMPLES = flags.DEFINE_string("samples", None, "A file of known models × new samples (add-samples).")
+_RUN_DIR = flags.DEFINE_list("run_dir", [], "Where the runs of a cache's models lie now, if they were moved (add-samples).")
 _BUDGET = flags.DEFINE_string("budget", None, "Samples asked of a new model, or models asked on a new sample: 64, or 5%.")
 _METHOD = flags.DEFINE_string("method", None, "How cells are chosen and predicted (listed above). Default: recommended.")
 _METHODS = flags.DEFINE_list("methods", [], "Methods to compare (metrics, study); default: the main ones.")
@@ -98,7 +99,7 @@ def _dispatch(command: str, paths: list[Path]) -> None:
         else:
             if bool(_SAMPLES.value) == bool(_SPLITS.value):
                 entry.fail("add-samples needs either --samples=FILE or --splits=NAME.")
-            adding.add_samples(Path(_CACHE.value), _SAMPLES.value, _SPLITS.value, how)
+            adding.add_samples(Path(_CACHE.value), _SAMPLES.value, _SPLITS.value, how | {"run_dirs": _RUN_DIR.value})
 
 
 def _what_to_study(seeds: int) -> dict:

@@ -30,7 +30,8 @@ def import_all(paths: Sequence[Path], out: Path, threshold: float, how: dict[str
         else:
             if not (out / INDEX).is_file() and (inside := [cache.parent for cache in sorted(out.glob(f"*/{INDEX}"))]):
                 raise BadInput(f"{out}: holds caches, {inside[0]} among them; a file goes into one: --cache={out / path.stem}")
-            found = import_file(out, path, threshold)
+            with bar(f"import {path}") as move:
+                found = import_file(out, path, threshold, lambda stage: move(stage, 0, None))
             print(f"{path}: {len(found.models)} models × {len(found.samples):,} samples; {_size(EvaluationCache(out))}")
 
 
@@ -59,7 +60,8 @@ def merge(paths: Sequence[Path], out: Path) -> None:
         for source in caches_in(path):
             where = out if alone else out / source.directory.name
             target = EvaluationCache(where, create=True, about=source.about)
-            target.merge(source)
+            with bar(f"merge {source.directory}") as move:
+                target.merge(source, move)
             print(f"{source.directory} merged; {_size(target)}")
 
 
