@@ -1,6 +1,7 @@
 """How often 95% intervals of the difference between two methods cover the truth, as markdown tables.
 
     python -m benchmarks.bootstrap_coverage --simulations=1000
+    python -m benchmarks.bootstrap_coverage --tables=main,tried
 
 Each simulation draws a stream of tasks and the runs of two methods. The error of method A on task t in the run with seed s is
 base_t + effect_t + noise_ts + shift_s, of method B the same without effect, with noise and shift of its own.
@@ -14,6 +15,8 @@ base_t + effect_t + noise_ts + shift_s, of method B the same without effect, wit
 """
 
 import argparse
+import time
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,12 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from benchmarks.interval_forms import OVER_SEEDS, OVER_TASKS, TRIED, ours
 from benchmarks.machine import describe
-from nevis_stream.analysis.bootstrap import over_seeds, over_tasks
 from nevis_stream.catalogue import published
 
-TAILS = np.array([0.025, 0.975])
-REPLICATES = 2000
+KEYS = 16  # sets of draws, shared by the simulations in turn
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,25 @@ HARD = [
     Setting("skewed", 106, 1, shift=0),
     Setting("heavy", 106, 1, shift=0),
     Setting("published", 106, 1),
+    Setting("published", 106, 3),
+    Setting("none", 106, 3),
+    Setting("none", 27, 2),
+]
+FEW = [
+    Setting("published", 20, 3),
     Setting("published", 10, 3),
     Setting("skewed", 10, 3),
     Setting("heavy", 10, 3),
+    Setting("normal", 10, 3),
+    Setting("published", 4, 3),
+    Setting("normal", 4, 3),
+]
+TEN = Setting("published", 10, 3)
+SOME = [
+    Setting("published", 27, 3),
+    Setting("none", 27, 3),
+    TEN,
+    Setting("skewed", 10, 3),
     Setting("normal", 10, 3),
     Setting("published", 4, 3),
     Setting("normal", 4, 3),
@@ -97,138 +115,76 @@ def draw(setting: Setting, effects: np.ndarray, rng: np.random.Generator) -> tup
     return a + effect, b, float(effect.mean())
 
 
-def resampled(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, runs: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the replicates' means and their standard errors over tasks; seeds are drawn too where `runs`."""
-    tasks = len(a)
-    counts = rng.multinomial(tasks, np.full(tasks, 1 / tasks), size=REPLICATES)
-    parts = [m.mean(axis=1)[None] for m in (a, b)]
-    if runs:
-        seeds = a.shape[1]
-        parts = [rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=REPLICATES) / seeds @ m.T for m in (a, b)]
-    differences = parts[0] - parts[1]
-    means = (counts * differences).sum(axis=1) / tasks
-    squares = (counts * (differences - means[:, None]) ** 2).sum(axis=1)
-    return means, np.sqrt(squares / (tasks - 1) / tasks)
+Method = Callable[[np.ndarray, np.ndarray, int], np.ndarray | tuple[float, float]]
 
 
-def percentile(a, b, rng, runs=True):
-    return np.quantile(resampled(a, b, rng, runs)[0], TAILS)
+def simulated(setting: Setting, args):
+    """Yields each simulation's errors of A and B, the drawn tasks' mean effect, and a key."""
+    effects = published_effects()
+    place = [zlib.crc32(setting.effect.encode()), setting.tasks, setting.seeds, round(1000 * setting.shift)]
+    rng = np.random.default_rng([args.key, *place])
+    for simulation in range(args.simulations):
+        yield *draw(setting, effects, rng), simulation % KEYS
 
 
-def percentile_of_tasks(a, b, rng):
-    return percentile(a, b, rng, runs=False)
-
-
-def bias_corrected(a, b, rng):
-    """BCa: percentiles moved for bias and for skewness, the latter by the jackknife over tasks."""
-    differences = a.mean(axis=1) - b.mean(axis=1)
-    means, _ = resampled(a, b, rng, True)
-    bias = stats.norm.ppf(np.clip((means < differences.mean()).mean(), 1e-4, 1 - 1e-4))
-    influence = differences - differences.mean()
-    acceleration = (influence**3).sum() / (6 * (influence**2).sum() ** 1.5)
-    normal = bias + stats.norm.ppf(TAILS)
-    return np.quantile(means, stats.norm.cdf(bias + normal / (1 - acceleration * normal)))
-
-
-def student(a, b, rng):
-    """Student's t over the tasks' differences of seed means."""
-    differences = a.mean(axis=1) - b.mean(axis=1)
-    error = differences.std(ddof=1) / np.sqrt(len(a))
-    return differences.mean() + stats.t.ppf(TAILS, len(a) - 1) * error
-
-
-def student_two_way(a, b, rng):
-    """t with the variance of tasks and runs crossed (tasks + runs - what both count), Satterthwaite's degrees of freedom."""
-    tasks, seeds = a.shape
-    if seeds == 1:
-        return student(a, b, rng)
-    differences = a.mean(axis=1) - b.mean(axis=1)
-    of_tasks = differences.var(ddof=1) / tasks
-    of_runs = [m.mean(axis=0).var(ddof=1) / seeds for m in (a, b)]
-    rest = [m - m.mean(axis=1, keepdims=True) - m.mean(axis=0) + m.mean() for m in (a, b)]
-    twice = sum((r**2).sum() for r in rest) / (tasks - 1) / (seeds - 1) / tasks / seeds
-    variance = max(of_tasks, sum(of_runs), of_tasks + sum(of_runs) - twice)
-    freedom = (of_tasks + sum(of_runs)) ** 2 / (of_tasks**2 / (tasks - 1) + sum(r**2 for r in of_runs) / (seeds - 1))
-    return differences.mean() + stats.t.ppf(TAILS, freedom) * np.sqrt(variance)
-
-
-def symmetric(a, b, rng):
-    """Studentised, by the absolute value of the pivot: as far to the left as to the right."""
-    differences = a.mean(axis=1) - b.mean(axis=1)
-    means, errors = resampled(a, b, rng, True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        pivots = np.nan_to_num(np.abs((means - differences.mean()) / errors), nan=0.0, posinf=np.inf)
-    half = np.quantile(pivots, 0.95, method="inverted_cdf") * differences.std(ddof=1) / np.sqrt(len(a))
-    return differences.mean() + half * np.array([-1, 1])
-
-
-def ours(a, b, rng):
-    found = over_tasks(a, b, key=int(rng.integers(64)))
-    return found.low, found.high
-
-
-def seeds_percentile(a, b, rng):
-    """Percentile over drawn runs alone: what three seeds cannot carry."""
-    seeds = a.shape[1]
-    drawn = [m.mean(axis=0)[rng.integers(seeds, size=(REPLICATES, seeds))].mean(axis=1) for m in (a, b)]
-    return np.quantile(drawn[0] - drawn[1], TAILS)
-
-
-def seeds_welch(a, b, rng):
-    found = over_seeds(a, b)
-    return found.low, found.high
-
-
-OVER_TASKS = {
-    "percentile, tasks": percentile_of_tasks,
-    "percentile, tasks and runs": percentile,
-    "BCa, tasks and runs": bias_corrected,
-    "t, tasks": student,
-    "t, tasks and runs": student_two_way,
-    "studentised, symmetric": symmetric,
-    "**studentised (`over_tasks`)**": ours,
-}
-OVER_SEEDS = {"percentile of runs": seeds_percentile, "**Welch's t (`over_seeds`)**": seeds_welch}
-Method = Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
-
-
-def coverage(setting: Setting, methods: dict[str, Method], args, effects: np.ndarray, fixed: bool) -> dict[str, str]:
+def coverage(setting: Setting, methods: dict[str, Method], args, fixed: bool) -> list[str]:
     """Returns the share of simulations whose interval holds the truth: 0, or the drawn tasks' mean effect where `fixed`."""
-    rng = np.random.default_rng([args.key, setting.tasks, setting.seeds, len(setting.effect), int(1000 * setting.shift)])
     covered: Counter[str] = Counter()
     widths: Counter[str] = Counter()
-    for _ in range(args.simulations):
-        a, b, mean = draw(setting, effects, rng)
-        truth = mean if fixed else 0.0
+    for a, b, mean, key in simulated(setting, args):
         for name, method in methods.items():
-            low, high = method(a, b, rng)
-            covered[name] += bool(low <= truth <= high)
+            low, high = np.clip(method(a, b, key), -1, 1)
+            covered[name] += bool(low <= (mean if fixed else 0.0) <= high)
             widths[name] += high - low
     n = args.simulations
-    return {name: f"{100 * covered[name] / n:.1f} ({100 * widths[name] / n:.1f})" for name in methods}
+    return [f"{100 * covered[name] / n:.1f} ({100 * widths[name] / n:.1f})" for name in methods]
 
 
-def table(settings: list[Setting], methods: dict[str, Method], args, effects: np.ndarray, fixed: bool = False) -> None:
-    print("| effect, tasks × seeds, shift in points |" + "".join(f" {name} |" for name in methods))
+def table(title: str, settings: list[Setting], methods: dict[str, Method], args, fixed: bool = False) -> None:
+    print(f"\n{title}\n\n| effect, tasks × seeds, shift in points |" + "".join(f" {name} |" for name in methods))
     print("|---|" + "---:|" * len(methods))
     for setting in settings:
-        cells = coverage(setting, methods, args, effects, fixed)
-        print(f"| {setting.title} |" + "".join(f" {cell} |" for cell in cells.values()), flush=True)
+        print(f"| {setting.title} |" + "".join(f" {cell} |" for cell in coverage(setting, methods, args, fixed)), flush=True)
+
+
+def missed(args) -> None:
+    """Prints what ten tasks look like where the interval misses, beside all samples of ten."""
+    looks = []
+    for a, b, _, key in simulated(TEN, args):
+        low, high = ours(a, b, key)
+        differences = a.mean(axis=1) - b.mean(axis=1)
+        looks.append((not low <= 0 <= high, 100 * differences.std(ddof=1), stats.skew(differences)))
+    found = np.array(looks)
+    effects = published_effects()
+    large = 100 * (effects < -0.15).mean()
+    none = 100 * (1 - large / 100) ** 10
+    print(f"\n{TEN.title}: {large:.1f}% of the published effects are gains of over 15 points beyond the mean one; ten tasks")
+    print(f"hold none of them in {none:.0f}% of samples. Median over the samples that the interval misses, and over all:")
+    for name, column in (("standard deviation of the differences, points", 1), ("their skewness", 2)):
+        values = [np.median(found[rows, column]) for rows in (found[:, 0] > 0, slice(None))]
+        print(f"{name} {values[0]:.1f}, {values[1]:.1f}", flush=True)
+
+
+TABLES = {
+    "main": lambda args: table("Main settings.", MAIN, OVER_TASKS, args),
+    "hard": lambda args: table("Harder settings.", HARD, OVER_TASKS, args),
+    "few": lambda args: table("Few tasks.", FEW, OVER_TASKS, args),
+    "tried": lambda args: table("Tried, and not taken.", SOME, TRIED, args),
+    "missed": missed,
+    "seeds": lambda args: table("These very tasks, seeds alone.", SEEDS_ALONE, OVER_SEEDS, args, fixed=True),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulations", type=int, default=1000)
-    parser.add_argument("--key", type=int, default=0)
+    parser.add_argument("--key", type=int, default=0, help="of all random draws; decision 0026 was made with others than 0")
+    parser.add_argument("--tables", default=",".join(TABLES), help=f"some of {', '.join(TABLES)}")
     args = parser.parse_args()
-    effects = published_effects()
-    print(f"{describe()}; {args.simulations} simulations a row; in brackets the mean width in points.\n")
-    print("Main settings.\n")
-    table(MAIN, OVER_TASKS, args, effects)
-    print("\nHarder settings.\n")
-    table(HARD, OVER_TASKS, args, effects)
-    print("\nThese very tasks, seeds alone.\n")
-    table(SEEDS_ALONE, OVER_SEEDS, args, effects, fixed=True)
+    print(f"{describe()}; {args.simulations} simulations a row; in brackets the mean width in points, ends cut at ±100.")
+    for name in args.tables.split(","):
+        TABLES[name](args)
+    print(f"\n{time.process_time() / 60:.1f} CPU minutes.")
 
 
 if __name__ == "__main__":

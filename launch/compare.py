@@ -9,7 +9,8 @@ named in place of its runs. Where a learner has several budgets, the two methods
 serve the FLOPs-to-reach ratio. Differences are A - B in points (hundredths of error): below zero, A is better.
 
 Two intervals, both 95%. Over seeds: on these very tasks, in other runs; takes two seeds of each. Over tasks: on other tasks
-like these, in other runs (paired bootstrap over tasks and seeds). How well they cover: benchmarks/RESULTS.md.
+like these, in other runs (paired bootstrap over tasks; with two seeds of each also the noise that whole runs share). How well
+they cover: benchmarks/RESULTS.md.
 """
 
 import glob
@@ -115,7 +116,7 @@ def _print(found, left_out, points) -> None:
     from rich.console import Console
 
     from nevis_stream.analysis.reach import reach_ratio
-    from nevis_stream.analysis.verdict import cost_statement, count, span, verdict
+    from nevis_stream.analysis.verdict import cautions, cost_statement, count, span, verdict
     from nevis_stream.report.notation import engineering
 
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
@@ -135,7 +136,7 @@ def _print(found, left_out, points) -> None:
     console.print(f"B: {found.b.label}, {count(found.over_seeds.seeds[1], 'seed')}.")
     console.print(f"  95% interval over seeds, these very tasks: {span(found.over_seeds)}")
     console.print(f"  95% interval over tasks and seeds, other tasks like these: {span(found.over_tasks)}")
-    for remark in (*found.remarks, *left_out):
+    for remark in (*cautions(found), *found.remarks, *left_out):
         console.print(f"  note: {remark}")
     console.print(_table(found))
     console.print("In points; − means that A is better. Intervals of single tasks are not corrected for their number.")

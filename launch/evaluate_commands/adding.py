@@ -106,12 +106,12 @@ def _tell(addition: Addition) -> None:
     total = told.samples if told.kind == "model" else told.models * int(told.name.split()[0])
     print(f"{told.kind} {told.name}: {told.asked:,} of {total:,} cells observed, the others predicted by {told.method}")
     if told.accuracy is not None:
-        print(f"  accuracy {told.accuracy:.4f}{_interval(told.low, told.high)}, by {told.models} known models")
+        print(f"  accuracy {told.accuracy:.4f}{_interval(told)}, by {told.models} known models")
         if told.rank is not None:
             among = f"rank {told.rank} of {told.models + 1}"
             print(f"  {among}" + ("" if told.rank_low is None else f" (95%: {told.rank_low} to {told.rank_high})"))
     print(f"  spent {flops(told.flops_spent)}, saved {flops(told.flops_saved)}")
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return " (no interval)" if low is None or high is None else f" (95%: {low:.4f} to {high:.4f})"
+def _interval(told: Addition) -> str:
+    return f" (no interval: {told.reason})" if told.low is None else f" (95%: {told.low:.4f} to {told.high:.4f})"

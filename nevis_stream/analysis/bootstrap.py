@@ -2,12 +2,13 @@
 
 Two questions, two intervals. `over_tasks`: would A beat B on other tasks like these, in other runs?
 The tasks are a random sample and so are the seeds. `over_seeds`: would A beat B on these very tasks,
-in other runs? Only the seeds are random. Decision 0017 says why these forms; coverage is measured in
-benchmarks/RESULTS.md.
+in other runs? Only the seeds are random. Decisions 0017 and 0026 say why these forms; coverage is
+measured in benchmarks/RESULTS.md.
 """
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,10 +54,10 @@ class Interval:
 def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
     """Returns the interval of the mean difference over tasks like these and runs like these.
 
-    Studentised bootstrap: each replicate draws tasks (the same for both methods) and, for each
-    method, whole runs; a run's deviation from its method's mean is widened by sqrt(s / (s - 1)), as
-    few seeds show too little of it. The replicate's standard error is the one over tasks. A single
-    seed is kept as it is: noise that all tasks of a run share is then not in the interval.
+    Over tasks: a studentised bootstrap of the tasks' differences, the same draws for both methods,
+    on neither side shorter than Student's t. Noise that all tasks of a run share doesn't show in the
+    spread over tasks: its half-width comes from the runs' means, and the two add in quadrature. A
+    method with a single seed adds nothing there: one run cannot show such noise.
 
     Args:
       a, b: float[tasks, seeds], finite; the same tasks in the same order, seeds of any number.
@@ -65,7 +66,8 @@ def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
     Raises:
       BadInput: other shapes, or values that are not finite.
 
-    Source: Efron and Tibshirani 1993, section 12.5 (bootstrap-t); Owen 2007 (tasks and runs crossed).
+    Source: Efron and Tibshirani 1993, section 12.5 (bootstrap-t); Polansky 2000 (few values);
+    Zou and Donner 2008 (limits added in quadrature).
     """
     _check(a, b)
     tasks, seeds = len(a), (a.shape[1], b.shape[1])
@@ -74,17 +76,8 @@ def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
     if tasks < FEWEST_TASKS:
         reason = f"{tasks} task{'s' * (tasks != 1)}: fewer than {FEWEST_TASKS} tell nothing of others"
         return Interval(estimate, math.nan, math.nan, tasks, seeds, reason)
-    drawn = _counts(tasks, key, 0)
-    resampled = _runs_drawn(a, key, 1) - _runs_drawn(b, key, 2)
-    means = (drawn * resampled).sum(axis=1) / tasks
-    squares = (drawn * (resampled - means[:, None]) ** 2).sum(axis=1)
-    errors = np.sqrt(squares / (tasks - 1) / tasks)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        pivots = np.nan_to_num((means - estimate) / errors, nan=0.0, posinf=np.inf, neginf=-np.inf)
-    tails = np.quantile(pivots, [(1 + LEVEL) / 2, (1 - LEVEL) / 2], method="inverted_cdf")
-    error = differences.std(ddof=1) / math.sqrt(tasks)
-    low, high = estimate - tails * error if error else (estimate, estimate)
-    return Interval(estimate, float(low), float(high), tasks, seeds)
+    below, above = np.hypot(_of_tasks(differences - estimate, key), _of_runs(a, b))
+    return Interval(estimate, estimate - float(below), estimate + float(above), tasks, seeds)
 
 
 def over_seeds(a: np.ndarray, b: np.ndarray) -> Interval:
@@ -107,11 +100,9 @@ def over_seeds(a: np.ndarray, b: np.ndarray) -> Interval:
     nothing = Interval(estimate, math.nan, math.nan, len(a), seeds)
     if min(seeds) < 2:
         return _without(nothing, "one seed tells nothing of the noise between seeds")
-    parts = [run.var(ddof=1) / len(run) for run in runs]
-    variance = sum(parts)
+    variance, freedom = _welch(runs)
     if variance <= np.finfo(float).eps ** 2:
         return _without(nothing, "all seeds gave the same error")
-    freedom = variance**2 / sum(part**2 / (n - 1) for part, n in zip(parts, seeds, strict=True))
     half = float(stdtrit(freedom, (1 + LEVEL) / 2) * math.sqrt(variance))
     return Interval(estimate, estimate - half, estimate + half, len(a), seeds)
 
@@ -127,19 +118,46 @@ def _without(interval: Interval, reason: str) -> Interval:
     return Interval(interval.estimate, math.nan, math.nan, interval.tasks, interval.seeds, reason)
 
 
+def _of_tasks(deviations: np.ndarray, key: int) -> np.ndarray:
+    """float[2]: how far the interval over tasks reaches below and above the mean.
+
+    A draw's variance is averaged with that of all tasks, as one task in n: draws that repeat a task
+    or two have next to none of their own, and would make the interval of a few tasks endless.
+    """
+    tasks = len(deviations)
+    variance = deviations @ deviations / (tasks - 1)
+    if variance <= np.finfo(float).eps ** 2:
+        return np.zeros(2)
+    drawn = _drawn(tasks, key)
+    means = drawn @ deviations / tasks
+    squares = drawn @ deviations**2 - tasks * means**2
+    pivots = means / np.sqrt(np.maximum(squares, 0) + variance)
+    tails = np.quantile(pivots, [(1 + LEVEL) / 2, (1 - LEVEL) / 2], method="inverted_cdf") * tasks * [1, -1]
+    return np.maximum(tails, stdtrit(tasks - 1, (1 + LEVEL) / 2)) * math.sqrt(variance / tasks)
+
+
+def _of_runs(a: np.ndarray, b: np.ndarray) -> float:
+    """The half-width of what whole runs share, by Welch's t on their means less the noise of single tasks in these."""
+    methods = [errors for errors in (a, b) if errors.shape[1] > 1]
+    if not methods:
+        return 0.0
+    variance, freedom = _welch([errors.mean(axis=0) for errors in methods])
+    for errors in methods:
+        rest = errors - errors.mean(axis=1, keepdims=True) - errors.mean(axis=0) + errors.mean()
+        variance -= float((rest**2).sum()) / (len(rest) - 1) / (rest.shape[1] - 1) / rest.size
+    return float(stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt(variance) if variance > 0 else 0.0
+
+
+def _welch(runs: Sequence[np.ndarray]) -> tuple[float, float]:
+    """Returns the variance of the difference of the methods' means and its degrees of freedom, NaN where the variance is 0."""
+    parts = [float(run.var(ddof=1)) / len(run) for run in runs]
+    spread = sum(part**2 / (len(run) - 1) for part, run in zip(parts, runs, strict=True))
+    return sum(parts), sum(parts) ** 2 / spread if spread else math.nan
+
+
 @functools.lru_cache(maxsize=64)
-def _counts(n: int, key: int, stream: int) -> np.ndarray:
-    """float[REPLICATES, n]: how often each of n things is drawn, with replacement."""
-    draws = np.random.default_rng([key, stream]).multinomial(n, np.full(n, 1 / n), size=REPLICATES)
+def _drawn(n: int, key: int) -> np.ndarray:
+    """float[REPLICATES, n]: how often each of n tasks is drawn, with replacement."""
+    draws = np.random.default_rng([key, n]).multinomial(n, np.full(n, 1 / n), size=REPLICATES).astype(float)
     draws.setflags(write=False)
     return draws
-
-
-def _runs_drawn(errors: np.ndarray, key: int, stream: int) -> np.ndarray:
-    """float[REPLICATES or 1, tasks]: each task's mean over the drawn runs, deviations widened."""
-    means = errors.mean(axis=1)
-    seeds = errors.shape[1]
-    if seeds == 1:
-        return means[None]
-    widened = (errors - means[:, None]) * math.sqrt(seeds / (seeds - 1))
-    return means + _counts(seeds, key, stream) / seeds @ widened.T

@@ -5,6 +5,8 @@ import math
 from nevis_stream.analysis.bootstrap import Interval
 from nevis_stream.analysis.compare import Comparison, Cost
 
+FEW_TASKS = 20  # below, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
+
 
 def verdict(found: Comparison) -> str:
     """Returns one sentence: A is better, worse, or the two cannot be told apart, and how far that holds.
@@ -45,6 +47,25 @@ def mark(found: Comparison) -> str:
     if tasks.side:
         return f"{word}{one}"
     return "not told apart, one seed" if one else f"{word} on these tasks"
+
+
+def cautions(found: Comparison) -> list[str]:
+    """Returns in sentences why the interval over tasks may be too narrow; none where there is no such interval."""
+    tasks = found.over_tasks
+    said = []
+    if math.isnan(tasks.low):
+        return said
+    if min(tasks.seeds) < 2:
+        said.append(
+            "One seed: noise that all tasks of a run share cannot be seen in a single run. Where there is any, the interval "
+            "over tasks is too narrow; two seeds of each method or more show it."
+        )
+    if tasks.tasks < FEW_TASKS:
+        said.append(
+            f"Fewer than {FEW_TASKS} tasks: where a few tasks of many gain most, so few tasks may hold none of them, and the "
+            "interval over tasks is then too narrow."
+        )
+    return said
 
 
 def cost_statement(cost: Cost) -> str:

@@ -9,18 +9,18 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation import memory, methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import Outcomes
 from nevis_stream.dynamic_evaluation.cache_records import EACH
 from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.insertion import insert_samples
+from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InCache, learned_rows
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_budget
 from nevis_stream.errors import BadInput, DamagedCache, unknown
 from nevis_stream.storage import append_line
 
 LEDGER = "additions.jsonl"
-KNOWN_SHARE = 0.5  # a model (or sample) of which less was observed says too little to be learned from
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Addition:
       asked: cells that were observed for it, those that the cache had before included.
       accuracy, low, high: of a model: its estimate over all samples, with a 95% interval; null where there is none.
       rank, rank_low, rank_high: of a model: its place among the known ones by accuracy, 1 is the best.
+      reason: why a model has no interval, where it has none.
       flops_spent: of the cells observed now; null where the oracle cannot tell.
       flops_saved: what observing every unknown cell would have cost, less what was spent; below 0 where asking few at a time
         cost more than that; null likewise.
@@ -56,6 +57,7 @@ class Addition:
     rank_high: int | None = None
     flops_spent: int | None = None
     flops_saved: float | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def add_models(
     Cells that the cache has already are not asked again, so a killed addition goes on where it was.
 
     Args:
-      cache: the cache; its known models are learned from (see `learned_from`), but for the new.
+      cache: the cache; its known models are learned from (see `known.learned_from`), but for the new.
       models: ids of the new models, evaluated side by side.
       oracle: answers for them.
       budget: samples to be observed of each.
@@ -112,21 +114,23 @@ def add_models(
     Raises:
       BadInput: no known model, an unknown method, a budget that is no number of samples.
     """
-    columns = cache.samples()
-    known, accuracies, names = _known(cache, len(columns), without=models)
+    samples = cache.shape[1]
+    known, accuracies, names = _known(cache, samples, without=models)
     facts = provenances or [None] * len(models)
-    rows = [_Row(cache, model, columns, of, oracle) for model, of in zip(models, facts, strict=True)]
+    rows = [_Row(cache, model, samples, of, oracle) for model, of in zip(models, facts, strict=True)]
 
     def ask(samples: np.ndarray) -> np.ndarray:
         return np.stack([row.ask(wanted) for row, wanted in zip(rows, samples, strict=True)])
 
     fitting, evaluating = jax.random.split(jax.random.key(seed))
-    evaluator = methods.get(method).fit(known, groups_of(cache, names, known), fitting)
-    estimate = evaluator.evaluate(ask, len(models), check_budget(budget, len(columns)), evaluating)
+    check_budget(budget, samples)
+    seen_by = memory.fitting(methods.get(method), known, len(models))
+    evaluator = methods.get(method).fit(seen_by, groups_of(cache, names, known.packed_rows()), fitting)
+    estimate = evaluator.evaluate(ask, len(models), budget, evaluating)
     made_by = {"method": method, "budget": budget, "seed": seed}
     seen = np.stack([row.outcomes for row in rows])
     unseen = np.where(seen == UNKNOWN, estimate.outcomes, np.uint8(UNKNOWN))
-    cache.append_predictions(models, np.arange(len(columns)), unseen, made_by=made_by)
+    cache.append_predictions(models, np.arange(samples), unseen, made_by=made_by)
     found = []
     for row, *numbers in zip(rows, estimate.accuracy, estimate.low, estimate.high, strict=True):
         value, low, high = map(_number, numbers)
@@ -135,8 +139,8 @@ def add_models(
             kind="model",
             name=row.model,
             **made_by,
-            models=len(known),
-            samples=len(columns),
+            models=len(names),
+            samples=samples,
             asked=asked,
             accuracy=value,
             low=low,
@@ -144,6 +148,7 @@ def add_models(
             rank=_rank(accuracies, value),
             rank_low=_rank(accuracies, high),
             rank_high=_rank(accuracies, low),
+            reason=estimate.reason or None,
             flops_spent=row.paid.flops,
             flops_saved=_saved([row.missing], [row.flops_each], row.paid.flops),
         )
@@ -164,7 +169,7 @@ def add_samples(
     """Evaluates few of the known models on new samples: models and samples change places.
 
     Args:
-      cache: the cache; its known models (see `learned_from`) are asked, and predicted.
+      cache: the cache; its known models (see `known.learned_from`) are asked, and predicted.
       samples: ids of the new samples.
       oracle: answers for the models.
       budget: models to be observed on each sample.
@@ -176,7 +181,8 @@ def add_samples(
       BadInput: no known model, an unknown method, a budget that is no number of models.
     """
     columns, facts = cache.samples(), cache.models()
-    known, _, names = _known(cache, len(columns))
+    view, _, names = _known(cache, len(columns))
+    known = view.matrix()
     each = [facts[name].get(EACH) for name in names]
     outcomes = np.full((len(samples), len(names)), UNKNOWN, np.uint8)
     have = {sample: column for column, sample in enumerate(columns)}
@@ -269,23 +275,23 @@ class _Row:
         self,
         cache: EvaluationCache,
         model: str,
-        columns: Sequence[str],
+        samples: int,
         provenance: dict[str, Any] | None,
         oracle: Oracle,
     ):
         self.model, self.paid = model, _Paid()
-        self._cache, self._columns, self._provenance, self._oracle = cache, columns, provenance or {}, oracle
-        self.outcomes = np.full(len(columns), UNKNOWN, np.uint8)
+        self._cache, self._provenance, self._oracle = cache, provenance or {}, oracle
+        self.outcomes = np.full(samples, UNKNOWN, np.uint8)
         self._known = model in cache.models()
         if self._known:
-            self.outcomes = cache.matrix([model], np.arange(len(columns)))[0]
+            self.outcomes = cache.matrix([model])[0, :samples]
         self.missing = int(np.count_nonzero(self.outcomes == UNKNOWN))
 
     def ask(self, wanted: np.ndarray) -> np.ndarray:
         """Returns the outcomes of some columns; those that are not known yet come from the oracle."""
         new = wanted[self.outcomes[wanted] == UNKNOWN]
         if len(new):
-            told = self.paid.answer(self._oracle, self.model, [self._columns[i] for i in new])
+            told = self.paid.answer(self._oracle, self.model, self._cache.samples(new))
             each = {} if told.flops is None else {EACH: told.flops_each or told.flops / len(new)}
             facts = None if self._known else self._provenance | each
             self._cache.append(self.model, new, told.correct, told.confidence, provenance=facts)
@@ -310,35 +316,22 @@ class _Paid:
         return told
 
 
-def _known(cache: EvaluationCache, columns: int, without: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Returns the known models' outcomes on the first columns, uint8[m, n], their accuracies float64[m] and their ids.
+def _known(cache: EvaluationCache, samples: int, without: Sequence[str] = ()) -> tuple[InCache, np.ndarray, list[str]]:
+    """Returns the known models on the first columns, their accuracies float64[m] and their ids.
 
     Accuracies are of observed and predicted cells: those of samples that few models were asked would mislead alone.
     """
-    names = [name for name in cache.models() if name not in set(without)]
-    matrix = cache.matrix(names, np.arange(columns))
-    usable = learned_from(matrix != UNKNOWN)
-    if not usable.any():
+    names = list(cache.models())
+    others = np.array([row for row, name in enumerate(names) if name not in set(without)], np.int64)
+    rows = learned_rows(cache, others, samples)
+    if not len(rows):
         raise BadInput(f"{cache.directory}: nothing is observed of any other model; import some models first.")
-    names = [name for name, one in zip(names, usable, strict=True) if one]
-    whole = cache.matrix(names, np.arange(columns), predicted=True)
-    return matrix[usable], (whole == 1).sum(axis=1) / (whole != UNKNOWN).sum(axis=1), names
-
-
-def learned_from(there: np.ndarray) -> np.ndarray:
-    """Returns which models are known: those that share at least half as many cells with others as the one that shares most.
-
-    A sample counts as often as there are models that were observed on it. So models stay known where a cache gains many samples
-    on which few of them are asked, and those that were only ever asked few samples are left out.
-
-    Args:
-      there: bool[m, n], what was observed.
-
-    Returns: bool[m].
-    """
-    models = there.sum(axis=0)
-    shared = np.array([models[row].sum() for row in there])
-    return (shared > 0) & (shared >= KNOWN_SHARE * shared.max(initial=0))
+    known = InCache(cache, rows, samples)
+    right, seen = (sums.astype(np.float64) for sums in known.row_sums())
+    for i in np.flatnonzero(seen < samples):
+        whole = cache.matrix(rows[i : i + 1], predicted=True)[0, :samples]
+        right[i], seen[i] = (whole == 1).sum(), (whole != UNKNOWN).sum()
+    return known, right / seen, [names[row] for row in rows]
 
 
 def _saved(missing: Sequence[int], each: Sequence[float | None], spent: int | None) -> float | None:

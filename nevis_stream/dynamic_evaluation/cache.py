@@ -162,10 +162,10 @@ class EvaluationCache:
         with self.index.reading() as db:
             return cache_records.models(db)
 
-    def samples(self) -> list[str]:
-        """Returns the samples' ids, in the order of the columns."""
+    def samples(self, columns: np.ndarray | None = None) -> list[str]:
+        """Returns the samples' ids, in the order of the columns; or of some int columns alone, in their order."""
         with self.index.reading() as db:
-            return cache_records.samples(db)
+            return cache_records.samples(db, columns)
 
     def sample_provenance(self) -> list[tuple[slice, dict[str, Any]]]:
         """Returns columns and provenance of the samples that came together."""
@@ -252,7 +252,7 @@ class EvaluationCache:
         with self.index.reading() as db:
             return cache_records.mark(db)
 
-    def column_sums(self, since: int = 0, upto: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def column_sums(self, since: int = 0, upto: int | None = None, models: Which = None) -> tuple[np.ndarray, np.ndarray]:
         """Returns, of each sample, int32[n] how many models are right and int32[n] how many are known; observed cells only.
 
         The rows are read from the file, eight cells a byte, and need no memory.
@@ -260,12 +260,14 @@ class EvaluationCache:
         Args:
           since: a mark: counts only what came after it, so that earlier sums can be brought up to date.
           upto: a mark: counts only what came before it.
+          models: ids or int rows, none twice; None for all.
         """
         with self.index.reading() as db:
             n, view = cache_records.count(db, "samples"), self.cells.view(cache_records.end(db))
             upto = cache_records.mark(db) if upto is None else upto
             chosen = "state = ? AND plane = ? AND number > ? AND number <= ?"
-            tiles = cache_records.tiles(db, chosen, [OBSERVED, CORRECT, since, upto])
+            rows = cache_records.chosen(db, "models", models)
+            tiles = cache_records.tiles(db, chosen, [OBSERVED, CORRECT, since, upto], rows)
         return cache_sums.column_sums(view, tiles, n)
 
     def confidence_sums(self) -> tuple[np.ndarray, np.ndarray]:

@@ -154,9 +154,12 @@ def models(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     return {name: json.loads(text) for name, text in db.execute("SELECT id, provenance FROM models ORDER BY number")}
 
 
-def samples(db: sqlite3.Connection) -> list[str]:
-    """Returns the samples' ids, in the order of the columns."""
-    return [row[0] for row in db.execute("SELECT id FROM samples ORDER BY number")]
+def samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> list[str]:
+    """Returns the samples' ids, in the order of the columns, or of some int columns alone."""
+    if columns is None:
+        return [row[0] for row in db.execute("SELECT id FROM samples ORDER BY number")]
+    wanted = "SELECT t.id FROM json_each(?) j JOIN samples t ON t.number = j.value ORDER BY j.key"
+    return [row[0] for row in db.execute(wanted, [json.dumps(columns.tolist())])]
 
 
 def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any], bytes]]:

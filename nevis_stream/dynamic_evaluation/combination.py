@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
+from nevis_stream.dynamic_evaluation import intervals
 from nevis_stream.dynamic_evaluation.learners import NAMES, Learners, Views
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, Estimates, MatrixOracle, generator
 
@@ -66,7 +67,11 @@ def estimates(views: Views, calibration: Calibration) -> Estimates:
     accuracy, residual = accuracies(p, views)
     accuracy = np.clip(accuracy + calibration.correction * residual, 0, 1)
     half = calibration.widening * views.deviation
-    interval = np.maximum(accuracy - half, 0), np.minimum(accuracy + half, 1)
+    samples, outcomes = views.asked.samples, views.asked.outcomes[:, : views.asked.grid]
+    share = (outcomes.sum(axis=1) + 1) / (views.asked.grid + 2)
+    error = np.sqrt(share * (1 - share) / views.asked.grid) * (1 - samples.shape[1] / p.shape[1])
+    unbiased = accuracy + (1 - calibration.correction) * residual
+    interval = intervals.extended(accuracy - half, accuracy + half, unbiased, error)
     return Estimates.of(p, views.asked.samples, views.asked.outcomes, accuracy, interval)
 
 
@@ -100,6 +105,7 @@ class CrossValidation:
         if known.shape[1] > COLUMNS:
             known = known[:, np.sort(random.choice(known.shape[1], COLUMNS, replace=False))]
         self.known, self.key = known, key
+        self.groups = len(known if groups is None else set(groups))  # siblings of one group err alike
         parts = folds(len(known), groups, random)
         self.parts = [part for part in parts if (np.delete(known, part, axis=0) != UNKNOWN).any()]
         self.fitted = [Learners.fit(np.delete(known, part, axis=0), key) for part in self.parts]
@@ -121,7 +127,8 @@ class CrossValidation:
         squares = (residual**2).sum() + (residual**2).mean()
         correction = float(np.clip(residual @ missing / squares, 0, 1)) if squares else 0.0
         deviation = np.concatenate([view.deviation for view in views])
-        return Calibration(weights, correction, _widening(missing - correction * residual, deviation))
+        widening = intervals.half_width(missing - correction * residual, deviation, self.groups, PRIOR_MODELS)
+        return Calibration(weights, correction, widening)
 
 
 def _filled(outcomes: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -150,13 +157,3 @@ def _weights(views: list[Views], truths: list[np.ndarray], random: np.random.Gen
         slope = x.T @ (p - y) / len(y) + TOWARDS_DEFAULT * (weights - DEFAULT.weights)
         weights -= np.linalg.solve((x.T * (p * (1 - p))) @ x / len(y) + TOWARDS_DEFAULT * eye, slope)
     return weights
-
-
-def _widening(errors: np.ndarray, deviation: np.ndarray) -> float:
-    """Half-width in deviations: 97.5% point of Student's t with the estimated scale."""
-    from scipy.stats import t
-
-    usable = deviation > 0
-    squares = ((errors[usable] / deviation[usable]) ** 2).sum()
-    models = usable.sum() + PRIOR_MODELS
-    return float(np.sqrt((squares + PRIOR_MODELS) / models) * t.ppf(0.975, models))

@@ -1,7 +1,8 @@
 """Which models of a cache stand together: those of one run, and runs that hold copies of each other's models."""
 
+import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +12,7 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 COPIES = 0.5  # share of a group's models that are another's, from which on they are one group
 
 
-def groups_of(cache: EvaluationCache, models: Sequence[str], outcomes: np.ndarray) -> list[str] | None:
+def groups_of(cache: EvaluationCache, models: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str] | None:
     """Returns each model's group: its run, or its `group` in an imported file; None where none has one.
 
     Runs of one seed often share models to the last bit (FT-prev's first task is Indep's). Such runs are one group: else
@@ -20,7 +21,7 @@ def groups_of(cache: EvaluationCache, models: Sequence[str], outcomes: np.ndarra
     Args:
       cache: where the models' provenance is.
       models: m ids.
-      outcomes: uint8[m, n], theirs.
+      outcomes: uint8[m, n], theirs; or m rows in any form that is equal for equal models, read one at a time.
     """
     known = cache.models()
     facts = [known[model] for model in models]
@@ -30,18 +31,19 @@ def groups_of(cache: EvaluationCache, models: Sequence[str], outcomes: np.ndarra
     return joined([group or model for group, model in zip(groups, models, strict=True)], outcomes)
 
 
-def joined(groups: Sequence[str], outcomes: np.ndarray) -> list[str]:
+def joined(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
     """Returns the groups, those under one name of which one holds copies of at least half of the other's models.
 
     Args:
       groups: of m models.
-      outcomes: uint8[m, n]; copies are equal rows.
+      outcomes: m rows; copies are equal ones.
     """
     holders: dict[bytes, set[str]] = defaultdict(set)
     sizes: Counter[str] = Counter()
     for group, row in zip(groups, outcomes, strict=True):
-        if group not in holders[row.tobytes()]:  # a group's models that are all alike count once
-            holders[row.tobytes()].add(group)
+        of = holders[hashlib.sha256(np.ascontiguousarray(row)).digest()]
+        if group not in of:  # a group's models that are all alike count once
+            of.add(group)
             sizes[group] += 1
     shared = Counter(pair for of in holders.values() for pair in combinations(sorted(of), 2))
     names = {group: group for group in groups}

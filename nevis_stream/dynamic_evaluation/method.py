@@ -3,6 +3,7 @@
 A matrix of outcomes is uint8: 1 = the model is right on the sample, 0 = it is wrong, 255 = nobody knows.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,6 +28,7 @@ class Estimates:
       observed: bool[m, n], which cells were asked.
       accuracy: float64[m], estimate of the mean over all n samples; need not be the mean of `outcomes`.
       low, high: float64[m], 95% interval of the accuracy; NaN where the method has none.
+      reason: why there is no interval, where there is none.
     """
 
     probabilities: np.ndarray
@@ -35,6 +37,12 @@ class Estimates:
     accuracy: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    reason: str = "the method has none"
+
+    def within(self, half: float, reason: str) -> "Estimates":
+        """Returns the same with the interval accuracy ± half; where half is NaN there is none, for a reason."""
+        low, high = np.clip(self.accuracy - half, 0, 1), np.clip(self.accuracy + half, 0, 1)
+        return dataclasses.replace(self, low=low, high=high, reason=reason if np.isnan(half) else "")
 
     @classmethod
     def of(cls, probabilities, asked, answers, accuracy=None, interval=None) -> "Estimates":
@@ -54,7 +62,7 @@ class Estimates:
         np.put_along_axis(observed, asked, True, axis=1)
         accuracy = outcomes.mean(axis=1) if accuracy is None else np.asarray(accuracy, np.float64)
         low, high = (np.full(len(outcomes), np.nan),) * 2 if interval is None else interval
-        return cls(probabilities, outcomes, observed, accuracy, low, high)
+        return cls(probabilities, outcomes, observed, accuracy, low, high, cls.reason if interval is None else "")
 
 
 class Evaluator(Protocol):
@@ -72,7 +80,10 @@ class Evaluator(Protocol):
 
 
 class Method(Protocol):
-    """A way to evaluate new models on few samples; `name` is what users call it by."""
+    """A way to evaluate new models on few samples; `name` is what users call it by.
+
+    A method whose `out_of_core` is true reads what it needs of a `known.Known`; others get the whole matrix.
+    """
 
     name: str
 

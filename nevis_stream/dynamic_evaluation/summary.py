@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.dynamic_evaluation import metrics, search
-from nevis_stream.dynamic_evaluation.adding import Addition, learned_from, read_additions
+from nevis_stream.dynamic_evaluation.adding import Addition, read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.known import learned_from
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.errors import BadInput

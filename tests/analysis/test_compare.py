@@ -8,7 +8,7 @@ from scipy import stats
 from nevis_stream.analysis.compare import compare, table
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.analysis.verdict import cost_statement, span, verdict
+from nevis_stream.analysis.verdict import cautions, cost_statement, span, verdict
 from nevis_stream.errors import BadInput
 from tests.report.synthetic import SyntheticRun
 
@@ -85,6 +85,17 @@ def test_one_seed_and_a_mean_that_chance_explains(tmp_path):
     assert "nobody can tell" in verdict(few)
 
 
+def test_what_the_interval_over_tasks_cannot_know_is_said(tmp_path):
+    several, one = seeds("a", -0.1, 0.01), run("b", [0.3] * 6)
+    (seed, few) = cautions(compare(*groups(tmp_path / "one", *several, one)))
+    assert "One seed" in seed and "cannot be seen in a single run" in seed and "Fewer than 20 tasks" in few
+    assert cautions(compare(*groups(tmp_path / "two", *several, *seeds("b", 0, 0.02, 2)))) == [few]
+    long = RUN.but(tasks=22, meta_test=20)
+    assert cautions(compare(*groups(tmp_path / "long", *(long.but(learner=n, seed=s) for n in "ab" for s in range(2))))) == []
+    none = groups(tmp_path / "none", run("a", [0.1] * 6, meta_test=3), run("b", [0.2] * 6, meta_test=3))
+    assert cautions(compare(*none)) == []
+
+
 def test_equal_and_unequal_costs_are_said(tmp_path):
     cheap, dear = groups(tmp_path, *seeds("a", 0, 0.01, flops=1000), *seeds("b", 0, 0.01, flops=2500))
     assert cost_statement(compare(cheap, cheap).paper) == "The comparison is at equal FLOPs."
@@ -126,7 +137,7 @@ def test_streams_and_protocols_are_not_mixed(tmp_path):
 
 
 def test_intervals_of_few_tasks_stay_within_what_is_possible(tmp_path):
-    errors = [None, None, 0.84, 0.85, 0.58, 0.89], [None, None, 0.70, 0.68, 0.38, 0.44]
+    errors = [None, None, 0.96, 0.95, 0.58, 0.99], [None, None, 0.03, 0.06, 0.38, 0.04]
     found = compare(*groups(tmp_path, run("a", errors[0]), run("b", errors[1])))
     assert (found.over_tasks.tasks, found.over_tasks.side, found.over_tasks.high) == (4, 1, 1.0)
 

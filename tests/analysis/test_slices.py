@@ -111,7 +111,7 @@ def test_without_a_reference_there_is_an_error_but_no_difference(tmp_path):
 
 def test_intervals_stay_within_what_is_possible(tmp_path):
     tasks = [f"task_{order:03d}" for order in (9, 10, 11, 12)]
-    higher, lower = (tuple(zip(tasks, e, strict=True)) for e in ((0.84, 0.85, 0.58, 0.89), (0.70, 0.68, 0.38, 0.44)))
+    higher, lower = (tuple(zip(tasks, e, strict=True)) for e in ((0.96, 0.95, 0.58, 0.99), (0.03, 0.06, 0.38, 0.04)))
     runs, groups = groups_of(tmp_path, RUN.but(errors=lower), OURS.but(errors=higher))
     found = [one for one in slices(groups["ft_d · small"], runs) if one.low == one.low]
     assert found and all(-1 <= one.low <= one.high <= 1 for one in found)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.adding import LEDGER, FileOracle, add_models, add_samples, learned_from, read_additions
+from nevis_stream.dynamic_evaluation.adding import LEDGER, FileOracle, add_models, add_samples, read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import Outcomes
+from nevis_stream.dynamic_evaluation.known import learned_from
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput, DamagedCache
 

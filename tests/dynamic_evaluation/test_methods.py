@@ -90,3 +90,29 @@ def test_intervals_of_means_cover_and_their_means_are_unbiased(name):
     assert 0.90 <= np.mean(inside) <= 0.99
     assert abs(np.mean(bias)) < 4 * np.std(bias) / np.sqrt(np.size(bias))
     assert np.mean(width) < (0.25 if name == "random_mean" else 0.17)
+
+
+LEARN_A_WIDTH = ["sort_and_search", "sort_and_search_random", "sort_and_search_recursive", "copy_nearest"]
+
+
+@pytest.mark.parametrize("name", LEARN_A_WIDTH)
+def test_intervals_that_known_models_have_tried_cover(name):
+    inside, width = [], []
+    for seed in range(8):
+        models = one_order(52, 300, noise=0.7, seed=seed)
+        known, new = models[:40], models[40:]
+        estimate = methods.get(name).fit(known, None, jax.random.key(0)).evaluate(matrix_oracle(new), 12, 32, jax.random.key(1))
+        true = new.mean(axis=1)
+        inside.append((estimate.low <= true) & (true <= estimate.high))
+        width.append(estimate.high - estimate.low)
+        assert not estimate.reason
+    assert 0.88 <= np.mean(inside) <= 1 and np.mean(width) < 0.6
+
+
+@pytest.mark.parametrize("name", LEARN_A_WIDTH)
+@pytest.mark.parametrize("groups", [None, ["a", "a", "b", "b"], ["a"] * 4])
+def test_of_few_known_models_there_is_no_interval_and_a_reason(name, groups):
+    evaluator = methods.get(name).fit(KNOWN[:4], groups, jax.random.key(0))
+    estimate = evaluator.evaluate(matrix_oracle(NEW), 12, 32, jax.random.key(1))
+    assert np.isnan(estimate.low).all() and np.isnan(estimate.high).all()
+    assert "fewer than 5 known models or runs" in estimate.reason

@@ -11,6 +11,7 @@ class RandomMean:
     """Plain mean with its Wilson interval, corrected for the finite number of samples."""
 
     name = "random_mean"
+    out_of_core = True
 
     def fit(self, known, groups, key) -> "Drawer":
         """Keeps the number of samples; the known models say nothing here."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import intervals, sampling
+from nevis_stream.dynamic_evaluation.known import Known, known_models
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, Estimates, check_budget, generator
 from nevis_stream.dynamic_evaluation.search import cuts
 from nevis_stream.dynamic_evaluation.sort import Rank, sort
@@ -16,18 +17,20 @@ class StratifiedMean:
     """Mean over strata for the accuracy, Sort & Search for the cells."""
 
     name = "stratified_mean"
+    out_of_core = True
 
     def fit(self, known, groups, key) -> "Stratified":
         """Ranks the samples by the known models."""
+        known = known_models(known)
         return Stratified(sort(known), known)
 
 
 @dataclass(frozen=True)
 class Stratified:
-    """A rank, and the known models that it was made of, uint8[m0, n]."""
+    """A rank, and the known models that it was made of."""
 
     rank: Rank
-    known: np.ndarray
+    known: Known
 
     def evaluate(self, ask, models, budget, key) -> Estimates:
         """Asks one sample of each stratum.
@@ -51,12 +54,13 @@ class Stratified:
         Each is left out of the rank by which it is stratified.
         """
         n, bounds = self.rank.n, sampling.strata(self.rank.n, budget)
-        if budget == n or len(self.known) == 1:
+        models = self.known.shape[0]
+        if budget == n or models == 1:
             return 1.0
         sizes = np.diff(bounds)
         stratified = simple = 0.0
-        step = -(-len(self.known) // MODELS_FOR_DESIGN)
-        for row in self.known[::step]:
+        for model in range(0, models, -(-models // MODELS_FOR_DESIGN)):
+            row = self.known.matrix(np.array([model]))[0]
             there = row != UNKNOWN
             without = Rank(self.rank.total - (row == 1), self.rank.seen - there)
             if not without.seen.any():

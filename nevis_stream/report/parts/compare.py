@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis import pairs
 from nevis_stream.analysis.compare import Comparison
-from nevis_stream.analysis.verdict import mark, span
+from nevis_stream.analysis.verdict import cautions, mark, span
 from nevis_stream.report import svg
 from nevis_stream.report.forest import forest
 from nevis_stream.report.section import Section
@@ -27,7 +27,8 @@ def html(section: Section) -> Markup | None:
         title = "Difference in E to the reference, one row a method, with 95% intervals"
         name = f"compare-figure-{section.number}"
         picture = svg.wide_and_narrow(name, title, lambda wide: forest(against, section.styles, wide))
-    values = {"pairs": found, "against": against, "reasons": reasons}
+    said = dict.fromkeys(caution for pair in found for caution in cautions(pair))
+    values = {"pairs": found, "against": against, "reasons": reasons, "cautions": said}
     return render("parts/compare.html", number=section.number, picture=picture, **values, **_WORDS)
 
 
