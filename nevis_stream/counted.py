@@ -39,15 +39,15 @@ def faster_form() -> bool:
 
 
 def compiler_options() -> dict[str, str]:
-    """Returns the options of XLA that counted functions are compiled with: on a CPU, none of its YNN library.
+    """Returns the options of XLA that counted functions are compiled with: on a CPU, no convolutions by its YNN library.
 
-    That library computes the gradients of convolutions' kernels at 15 to 70% of peak, and less exactly; without it they run at
-    54 to 100%, and everything else as fast (docs/decisions/0030). The option's name is experimental, so other versions of JAX
-    than the measured one go without.
+    There the gradients of kernels run at 15 to 70% of peak, and are less exact; without it at 54 to 100% (docs/decisions/0030).
+    The option's name is experimental, so other versions of JAX than the measured one go without.
     """
     if jax.default_backend() != "cpu" or jax.__version_info__[:2] != _MEASURED_JAX:
         return {}
-    return {"xla_cpu_experimental_ynn_fusion_type": ""}
+    kept = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+    return {"xla_cpu_experimental_ynn_fusion_type": kept}
 
 
 class CountedFunction:
