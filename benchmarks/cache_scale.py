@@ -91,6 +91,7 @@ def filled(directory: Path, models: int) -> tuple[float, float]:
 def measure(directory: Path) -> dict:
     """Returns CPU seconds and anonymous MB of each work on a cache, in a process that has done nothing else."""
     from nevis_stream.dynamic_evaluation import search
+    from nevis_stream.dynamic_evaluation.adding import Observed, add_models
     from nevis_stream.dynamic_evaluation.cache import EvaluationCache
     from nevis_stream.dynamic_evaluation.full_search import full_thresholds
     from nevis_stream.dynamic_evaluation.sort import sort
@@ -135,6 +136,15 @@ def measure(directory: Path) -> dict:
         search.predict(rank, plan, outcomes[None].astype(np.uint8))
 
     line("plan, append and predict a model, n' = 2,048", evaluate)
+    class Dice:
+        def answer(self, model, samples):
+            return Observed(random.integers(0, 2, len(samples)).astype(np.uint8))
+
+    def added():
+        add_models(cache, [f"new{next(new)}"], Dice(), 2048, "sort_and_search")
+
+    added()  # modules that are imported late are not counted
+    line("add-model by sort_and_search, n' = 2,048: all of it, from the closed cache on", added, 2)
     line("append a model, all cells by column", lambda: add(np.arange(SAMPLES), SAMPLES))
 
     def updated():

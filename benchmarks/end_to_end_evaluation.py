@@ -1,6 +1,6 @@
 """From learners to a cache to new models at 5% of the samples: MAE, error of the accuracy, coverage, rank, FLOPs saved.
 
-  for run in indep:0 indep:1 indep:2 ft_prev:4 ft_prev:5 ft_prev:6 ft_dynamic:3; do python -m launch.run \\
+  for run in indep:{0,1,2} ft_prev:{0,1,4,5,6} ft_dynamic:3; do python -m launch.run \\
       --config=experiments/configs/${run%:*}.py --config.seed=${run#*:} --config.stream=five.csv --config.keep=all \\
       --config.search.trials=15 --run_dir=runs/five/${run/:/-}; done
   python -m benchmarks.end_to_end_evaluation --stream=five.csv --work=work \\
@@ -9,8 +9,8 @@
 
 Every step is a command that a user would give: known runs are imported; `add-model` asks each predictor of the new run 5% of
 the samples of its data set, by running its checkpoint; then all outcomes of the new run are merged in, which shows how good the
-estimates were; `metrics` and `launch.report` make the page. Each run has a seed of its own: two learners of one seed share
-models. A step that is done is not done again, and the tables are printed from what lies in the folder.
+estimates were; `metrics` and `launch.report` make the page. The new run has a seed of its own: it holds no copies.
+A step that is done is not done again, and the tables are printed from what lies in the folder.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from nevis_stream.storage import write_file
 
 METHODS = ("recommended", "stratified_mean", "sort_and_search")
 SHARE = "5%"
-METRICS = ("--known=0.75", "--seeds=3", "--budgets=16,64,256")  # 0.75: `recommended` needs five known runs
+METRICS = ("--known=0.75", "--seeds=2", "--budgets=16,64,256")  # 0.75: `recommended` needs five known runs
 DONE = "done.json"  # steps that have ended, and what the machine was
 
 
@@ -82,8 +82,7 @@ class Steps:
             cache = self._work / method
             asked = (f"--model={new}", f"--budget={SHARE}", f"--method={method}", f"--cache={cache}")
             self._step(evaluate, "add-model", *asked, *self._stream, before=lambda cache=cache: self._afresh(cache))
-            for path in sorted(truth.iterdir()):
-                self._step(evaluate, "merge", path, f"--cache={cache / path.name}")
+            self._step(evaluate, "merge", truth, f"--cache={cache}")
         caches = sorted((self._work / METHODS[0]).iterdir())
         for cache in caches:
             self._step(evaluate, "metrics", f"--cache={cache}", *METRICS)

@@ -39,9 +39,15 @@ class CheckpointOracle:
             raise BadInput(f"model {model!r} has no checkpoint: only models that came from a run directory can be asked.")
         path, trial = self._checkpoints[model]
         if not path.is_dir():
-            raise BadInput(f"model {model!r}: its checkpoint {path} is not there any more; it cannot be asked.")
+            raise BadInput(
+                f"model {model!r}: its checkpoint {path} is not there any more, so it cannot be asked. "
+                "Where its run was moved, say where it lies now: --run_dir=FOLDER."
+            )
         run_dir = path.parent.parent
         if run_dir not in self._runs:
             self._runs[run_dir] = KeptRun(run_dir, self._stream)
         run = self._runs[run_dir]
-        return run, kept_model(run, path, trial)
+        predictor = kept_model(run, path, trial)
+        if predictor.predictor_id != model:
+            raise BadInput(f"{path}, trial {trial}: holds model {predictor.predictor_id!r}, not {model!r}: another run.")
+        return run, predictor

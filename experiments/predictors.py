@@ -81,7 +81,10 @@ class KeptRun:
         self.ledger = Ledger(run_dir)
         if not self.ledger.of_kind("train"):
             raise BadInput(f"{run_dir}: this run has not finished a task yet, so it has no predictor.")
-        self.stream: Stream = load_stream(stream or self.config.stream)
+        try:
+            self.stream: Stream = load_stream(stream or self.config.stream)
+        except BadInput as error:
+            raise BadInput(f"{run_dir}: {error} Where the run's stream was a csv, name it: --stream=my_stream.csv.") from None
         if self.stream.digest != self.ledger.header["stream_digest"]:
             raise BadInput(
                 f"{run_dir}: stream {self.stream.name} is another than this run's, or its data have changed. "

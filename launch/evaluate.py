@@ -4,7 +4,7 @@
   python -m launch.evaluate import runs/indep runs/ft_prev --cache=caches   runs: one cache a data set, caches/DATASET
   python -m launch.evaluate stats --cache=caches/mine                       what is in it
   python -m launch.evaluate verify --cache=caches/mine                      whether every byte is what was written
-  python -m launch.evaluate merge caches/b --cache=caches/a                 adds what b has to a
+  python -m launch.evaluate merge caches/b --cache=caches/a                 adds what b has to a, or a folder's to a folder's
   python -m launch.evaluate export all.npz --cache=caches/mine              as one file
   python -m launch.evaluate add-model --model=new.csv --budget=256 --cache=caches/mine
   python -m launch.evaluate add-model --model=runs/new/checkpoints/0004-mnist --budget=256 --cache=caches/mnist
@@ -38,14 +38,15 @@ _MODEL = flags.DEFINE_string("model", None, "What to add: RUN/checkpoints/EVENT-
 _TRIAL = flags.DEFINE_integer("trial", None, "Which trial of the checkpoint; default: the chosen one (add-model).")
 _NAME = flags.DEFINE_string("name", None, "Which model of the file; default: all (add-model).")
 _SAMPLES = flags.DEFINE_string("samples", None, "A file of known models × new samples (add-samples).")
-_BUDGET = flags.DEFINE_string("budget", None, "Samples asked of a new model, or models asked on a new one: 64, or a share, 5%.")
+_RUN_DIR = flags.DEFINE_list("run_dir", [], "Where the runs of a cache's models lie now, if they were moved (add-samples).")
+_BUDGET = flags.DEFINE_string("budget", None, "Samples asked of a new model, or models asked on a new sample: 64, or 5%.")
 _METHOD = flags.DEFINE_string("method", None, "How cells are chosen and predicted (listed above). Default: recommended.")
 _METHODS = flags.DEFINE_list("methods", [], "Methods to compare (metrics, study); default: the main ones.")
 _BUDGETS = flags.DEFINE_list("budgets", ["16", "64", "256"], "Samples asked of each new model (metrics, study).")
 _KNOWN = flags.DEFINE_float("known", 0.6, "Share of the models that are known (metrics, study).", 0.0, 1.0)
 _SEEDS = flags.DEFINE_integer("seeds", None, "Random splits of the models; default: 10 (study), 3 (metrics).", lower_bound=1)
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of a method's choices (add-model, add-samples).")
-_OUT = flags.DEFINE_string("out", None, "Folder of a study's tables and figures.")
+_OUT = flags.DEFINE_string("out", None, "Folder of a study's tables and figures; default: study.")
 
 
 def main(argv):
@@ -98,7 +99,7 @@ def _dispatch(command: str, paths: list[Path]) -> None:
         else:
             if bool(_SAMPLES.value) == bool(_SPLITS.value):
                 entry.fail("add-samples needs either --samples=FILE or --splits=NAME.")
-            adding.add_samples(Path(_CACHE.value), _SAMPLES.value, _SPLITS.value, how)
+            adding.add_samples(Path(_CACHE.value), _SAMPLES.value, _SPLITS.value, how | {"run_dirs": _RUN_DIR.value})
 
 
 def _what_to_study(seeds: int) -> dict:

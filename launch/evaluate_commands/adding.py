@@ -14,6 +14,7 @@ from nevis_stream.dynamic_evaluation.adding import Addition, FileOracle, Observe
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.ledger import FILE_NAME
 
 
 def add_model(directory: Path, model: Path, trial: int | None, name: str | None, how: dict[str, Any]) -> None:
@@ -70,11 +71,8 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
         table = read_outcomes(Path(file))
         samples, oracle = list(table.samples), FileOracle(table)
     else:
-        came = {model: facts for model, facts in cache.models().items() if "checkpoint" in facts}
-        checkpoints = {model: (Path(facts["checkpoint"]), facts["trial"]) for model, facts in came.items()}
-        if not checkpoints:
-            raise BadInput(f"{cache.directory}: none of its models came from a run, so none can be asked; give --samples=FILE.")
-        first = KeptRun(next(iter(checkpoints.values()))[0].parent.parent, how["stream"])
+        checkpoints = _checkpoints(cache, [Path(path) for path in how["run_dirs"]])
+        first = KeptRun(next(path for path, _ in checkpoints.values() if path.is_dir()).parent.parent, how["stream"])
         task = next(task for task in first.stream.tasks if task.dataset_id == cache.about.get("dataset_id"))
         samples = [cell for part in first.samples(task, splits) for cell in cell_ids(task, part)]
         oracle = CheckpointOracle(checkpoints, how["stream"])
@@ -84,6 +82,37 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
         asked = _Shown(oracle, move, cells * len(samples))
         told = adding.add_samples(cache, samples, asked, cells, how["method"], seed=how["seed"], provenance=about)
     _tell(told)
+
+
+def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, tuple[Path, int]]:
+    """Returns where the predictors of a cache's models lie, and their trials.
+
+    Args:
+      cache: its models' provenance tells where they lay.
+      run_dirs: runs, or folders of runs, where those lie that were moved; a run is known by its folder's name.
+    """
+    came = {model: facts for model, facts in cache.models().items() if "checkpoint" in facts}
+    if not came:
+        raise BadInput(f"{cache.directory}: none of its models came from a run, so none can be asked; give --samples=FILE.")
+    moved = {}
+    for folder in run_dirs:
+        runs = [path.parent for path in (folder / FILE_NAME, *sorted(folder.glob(f"*/{FILE_NAME}"))) if path.is_file()]
+        if not runs:
+            raise BadInput(f"--run_dir={folder}: is no run directory and holds none (no {FILE_NAME}).")
+        moved |= {run.resolve().name: run for run in runs}
+    found = {}
+    for model, facts in came.items():
+        path = Path(facts["checkpoint"])
+        if not path.is_dir() and (name := Path(facts["run"]).name) in moved:
+            path = moved[name] / "checkpoints" / path.name
+        found[model] = path, facts["trial"]
+    if not any(path.is_dir() for path, _ in found.values()):
+        runs = sorted({facts["run"] for facts in came.values()})
+        raise BadInput(
+            f"{cache.directory}: its models' checkpoints are not where they were, {runs[0]} for one ({len(runs)} runs). "
+            "Say where the runs lie now: --run_dir=FOLDER; or give --samples=FILE."
+        )
+    return found
 
 
 class _Shown:

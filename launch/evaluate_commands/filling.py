@@ -7,7 +7,7 @@ from typing import Any
 from experiments.filling import SPLITS, fill
 from experiments.predictors import KeptRun
 from launch.data_commands.terminal import bar
-from launch.evaluate_commands.terminal import flops, one_cache
+from launch.evaluate_commands.terminal import caches_in, flops, one_cache
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_exchange import export_npz, import_file
 from nevis_stream.errors import BadInput
@@ -30,7 +30,8 @@ def import_all(paths: Sequence[Path], out: Path, threshold: float, how: dict[str
         else:
             if not (out / INDEX).is_file() and (inside := [cache.parent for cache in sorted(out.glob(f"*/{INDEX}"))]):
                 raise BadInput(f"{out}: holds caches, {inside[0]} among them; a file goes into one: --cache={out / path.stem}")
-            found = import_file(out, path, threshold)
+            with bar(f"import {path}") as move:
+                found = import_file(out, path, threshold, lambda stage: move(stage, 0, None))
             print(f"{path}: {len(found.models)} models × {len(found.samples):,} samples; {_size(EvaluationCache(out))}")
 
 
@@ -53,11 +54,15 @@ def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
 
 
 def merge(paths: Sequence[Path], out: Path) -> None:
-    """Adds caches to another."""
-    target = EvaluationCache(out, create=True, about=one_cache(paths[0]).about)
+    """Adds caches to another; of folders of caches each to that of its name in the folder `out`, which may be new."""
     for path in paths:
-        target.merge(one_cache(path))
-        print(f"{path} merged; {_size(target)}")
+        alone = (path / INDEX).is_file() or (out / INDEX).is_file()
+        for source in caches_in(path):
+            where = out if alone else out / source.directory.name
+            target = EvaluationCache(where, create=True, about=source.about)
+            with bar(f"merge {source.directory}") as move:
+                target.merge(source, move)
+            print(f"{source.directory} merged; {_size(target)}")
 
 
 def export(paths: Sequence[Path], directory: Path) -> None:

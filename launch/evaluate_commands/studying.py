@@ -14,6 +14,7 @@ from launch.data_commands.terminal import console, progress_bars
 from launch.evaluate_commands.terminal import caches_in
 from nevis_stream.dynamic_evaluation import methods, summary
 from nevis_stream.dynamic_evaluation import study as studies
+from nevis_stream.dynamic_evaluation.adding import read_additions
 from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
 from nevis_stream.dynamic_evaluation.cache_records import repeated
 from nevis_stream.dynamic_evaluation.groups import groups_of
@@ -46,7 +47,8 @@ def study(paths: Sequence[Path], what: dict[str, Any], out: str | None, threshol
     frame = _run(matrices, protocol, folder / "study.csv")
     for name, rows in frame.groupby("matrix", sort=False):
         curves = {method: summary.curve(part) for method, part in rows.groupby("method", sort=False)}
-        about = {"methods": curves, "samples": next(m.outcomes.shape[1] for m in matrices if m.name == name)}
+        samples = next(m.outcomes.shape[1] for m in matrices if m.name == name)
+        about = {"methods": curves, "samples": samples, "seeds": protocol.seeds}
         with palette.printed():
             figure = budget_plot(about, styles_of(curves), wide=True, legend=True)
             for form in ("png", "pdf"):
@@ -88,6 +90,7 @@ def metrics(directory: Path, what: dict[str, Any]) -> None:
     """Tries methods on a cache (or each of those in a folder) and leaves there what a report shows of it."""
     protocol = _protocol(what)
     for cache in caches_in(directory):
+        read_additions(cache.directory)  # a damaged line is told before the work, not after it
         outcomes, models, _ = summary.complete_part(cache)
         groups = groups_of(cache, models, outcomes)
         groups = groups if groups and len(set(groups)) >= _FEWEST_GROUPS else None
@@ -136,11 +139,13 @@ def _run(matrices: Sequence[Matrix], protocol: Protocol, path: Path) -> pd.DataF
 def _show(frame: pd.DataFrame, title: str) -> None:
     table = Table(title=title)
     table.add_column("method")
-    for column in ("budget", *_SHOWN.values()):
+    for column in ("budget", "matrices", *_SHOWN.values()):
         table.add_column(column, justify="right")
-    means = frame.groupby(["method", "budget", "matrix"], sort=False)[list(_SHOWN)].mean()
-    for (method, budget), row in means.groupby(["method", "budget"], sort=False).mean().iterrows():
-        table.add_row(method, str(budget), *("–" if pd.isna(value) else f"{value:.4f}" for value in row))
+    means = frame.groupby(["method", "budget", "matrix"], sort=False)[list(_SHOWN)].mean().reset_index()
+    for method, of in means.groupby("method", sort=False):
+        for budget, rows in of.groupby("budget"):  # a budget above a matrix's n has no row of it
+            values = ("–" if pd.isna(value) else f"{value:.4f}" for value in rows[list(_SHOWN)].mean())
+            table.add_row(method, str(budget), str(len(rows)), *values)
     console().print(table)
 
 

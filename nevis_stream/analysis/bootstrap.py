@@ -155,7 +155,7 @@ def _welch(runs: Sequence[np.ndarray]) -> tuple[float, float]:
     return sum(parts), sum(parts) ** 2 / spread if spread else math.nan
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=32)
 def _drawn(n: int, key: int) -> np.ndarray:
     """float[REPLICATES, n]: how often each of n tasks is drawn, with replacement."""
     draws = np.random.default_rng([key, n]).multinomial(n, np.full(n, 1 / n), size=REPLICATES).astype(float)

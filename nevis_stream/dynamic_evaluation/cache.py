@@ -9,7 +9,7 @@ in tiles of their own and are read only where they are asked for. Observed outco
 changes nothing. What a call has written counts when it returns: several processes may write at a time, and be killed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,13 +135,17 @@ class EvaluationCache:
             rows = [(model, cache_records.add_model(db, model, of)) for model, of in zip(models, provenances, strict=True)]
             cache_writing.write(db, self.cells, state, rows, columns, planes, made_by)
 
-    def merge(self, other: "EvaluationCache") -> None:
+    def merge(self, other: "EvaluationCache", told: Callable[[str, int, int], None] = lambda model, done, of: None) -> None:
         """Adds all that another cache has; into an empty cache, this leaves out what replaced predictions take up.
+
+        Args:
+          other: another cache of the same things.
+          told: called with each model's id, the number of models done and of how many.
 
         Raises:
           BadInput: the caches are of different things, or contradict each other; what comes before that has been added.
         """
-        cache_merge.merge(self, other)
+        cache_merge.merge(self, other, told)
 
     # Reading
 

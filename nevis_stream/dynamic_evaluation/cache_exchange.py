@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,20 @@ from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.storage import write_file
 
 
-def import_file(cache: EvaluationCache | Path, path: str | Path, threshold: float = THRESHOLD) -> Outcomes:
-    """Adds a file's outcomes to a cache, all or nothing; arguments, returns and raises as `read_outcomes`.
+def import_file(
+    cache: EvaluationCache | Path,
+    path: str | Path,
+    threshold: float = THRESHOLD,
+    told: Callable[[str], None] = lambda stage: None,
+) -> Outcomes:
+    """Adds a file's outcomes to a cache, all or nothing; arguments, returns and raises as `read_outcomes`; `told` of stages.
 
     The models' provenance gains the file's name, and the threshold where values are real. A cache that is given by its
     directory is made where there is none and the file can be read.
     """
+    told("read")
     found, path = read_outcomes(path, threshold), Path(path)
+    told(f"write {len(found.models)} models × {len(found.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
     planes = cache_writing.checked(found.models, found.samples, {CORRECT: found.correct, CONFIDENCE: found.confidence})
     origin = {"file": path.name} | ({} if found.confidence is None else {"threshold": threshold})

@@ -1,7 +1,8 @@
 """Files of outcomes, models × samples: npz, csv, parquet.
 
-A table (csv, parquet) has a row a model: its id in the column `model`, optionally a `group`, and a column a sample. An npz file
-has `models`, `samples`, and `correct` or `score`. Values are 0 and 1, or real ones in [0, 1], which count as correct above a
+A table (csv, parquet) has a row a model: its id in the column `model`, optionally a `group`, and a column a sample; or, in long
+form, a row a cell: columns `model`, `sample`, `outcome`, optionally `confidence` and `group`, and no others. An npz file has
+`models`, `samples`, and `correct` or `score`. Values are 0 and 1, or real ones in [0, 1], which count as correct above a
 threshold and are kept as confidences; NaN, an empty field or 255 is a cell that nobody knows, and so is one that is `imputed`.
 """
 
@@ -19,6 +20,7 @@ from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput, unknown
 
 THRESHOLD = 0.5
+_LONG, _LONG_TOO = ("model", "sample", "outcome"), ("confidence", "group")  # columns of a table with a row a cell
 _OF_MODELS, _OF_SAMPLES = ("group",), ("dataset", "category")  # arrays of an npz file that are provenance
 
 
@@ -133,6 +135,8 @@ def _parquet(path: Path, threshold: float) -> Outcomes:
 def _table(path: Path, header: list[str], rows: list, threshold: float) -> Outcomes:
     if "model" not in header:
         raise BadInput(f"{path}: has no column `model`; it begins with {', '.join(header[:3]) or 'nothing'}.")
+    if set(_LONG) <= set(header) <= {*_LONG, *_LONG_TOO}:
+        return _long(path, header, rows, threshold)
     keep = [k for k, name in enumerate(header) if name not in ("model", "group")]
     samples, at = [header[k] for k in keep], header.index("model")
     values = np.full((len(rows), len(keep)), np.nan, np.float32)
@@ -140,17 +144,54 @@ def _table(path: Path, header: list[str], rows: list, threshold: float) -> Outco
         if len(row) != len(header):
             raise BadInput(f"{path}: row {i + 1} (it begins with {row[0]!r}) has {len(row)} fields, the header {len(header)}.")
         for k, column in enumerate(keep):
-            if row[column] not in ("", None):
-                try:
-                    values[i, k] = float(row[column])
-                except (TypeError, ValueError):
-                    where = f"model {row[at]!r}, sample {header[column]!r}"
-                    raise BadInput(f"{path}: {where}: {row[column]!r} is not a number; leave unknown cells empty.") from None
+            values[i, k] = _number(row[column], path, row[at], header[column])
     values[values == UNKNOWN] = np.nan
     models = [str(row[at]) for row in rows]
     of_models = [{"group": str(row[header.index("group")])} for row in rows] if "group" in header else [{} for _ in rows]
     found = _outcomes(path, models, samples, values, threshold)
     return Outcomes(models, samples, found.correct, found.confidence, of_models, [{} for _ in samples])
+
+
+def _long(path: Path, header: list[str], rows: list, threshold: float) -> Outcomes:
+    """Outcomes of a table with a row a cell; cells that have no row, or no outcome, are unknown."""
+    models: dict[str, int] = {}
+    samples: dict[str, int] = {}
+    groups: dict[str, str] = {}
+    cells: dict[tuple[int, int], tuple[float, float]] = {}
+    for i, row in enumerate(rows):
+        if len(row) != len(header):
+            raise BadInput(f"{path}: row {i + 1} (it begins with {row[0]!r}) has {len(row)} fields, the header {len(header)}.")
+        of = dict(zip(header, row, strict=True))
+        model, sample = str(of["model"]), str(of["sample"])
+        cell = models.setdefault(model, len(models)), samples.setdefault(sample, len(samples))
+        if cell in cells:
+            raise BadInput(f"{path}: row {i + 1}: model {model!r} on sample {sample!r} stands twice.")
+        cells[cell] = tuple(_number(of.get(name), path, model, sample) for name in ("outcome", "confidence"))
+        if groups.setdefault(model, str(of.get("group", ""))) != str(of.get("group", "")):
+            raise BadInput(f"{path}: row {i + 1}: model {model!r} is of group {of['group']!r}, but was of {groups[model]!r}.")
+    values, confidence = np.full((2, len(models), len(samples)), np.nan, np.float32)
+    for cell, (outcome, sure) in cells.items():
+        values[cell], confidence[cell] = outcome, sure
+    values[values == UNKNOWN] = np.nan
+    found = _outcomes(path, list(models), list(samples), values, threshold)
+    kept = found.confidence
+    if not np.isnan(confidence).all():
+        if kept is not None:
+            raise BadInput(f"{path}: has the column `confidence`, so `outcome` must be 0 or 1 (or empty), not real values.")
+        _outcomes(path, list(models), list(samples), confidence, threshold)  # they lie between 0 and 1
+        kept = confidence.astype(np.float16)
+    of_models = [{"group": groups[model]} if "group" in header else {} for model in models]
+    return Outcomes(list(models), list(samples), found.correct, kept, of_models, [{} for _ in samples])
+
+
+def _number(text, path: Path, model: str, sample: str) -> float:
+    if text in ("", None):
+        return float("nan")
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        where = f"{path}: model {model!r}, sample {sample!r}"
+        raise BadInput(f"{where}: {text!r} is not a number; leave unknown cells empty.") from None
 
 
 def _outcomes(path: Path, models: list[str], samples: list[str], values: np.ndarray, threshold: float) -> Outcomes:

@@ -33,6 +33,7 @@ CREATE TABLE tiles (
   classes INTEGER NOT NULL, offset INTEGER NOT NULL, digest BLOB NOT NULL, made_by TEXT NOT NULL);
 CREATE INDEX tiles_of_a_row ON tiles (model, state, plane);
 """
+CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"  # older caches have none
 
 
 class Index:

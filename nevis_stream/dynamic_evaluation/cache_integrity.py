@@ -40,13 +40,16 @@ def stats(cache) -> dict[str, Any]:
 def verify(cache) -> list[str]:
     """Returns what is damaged in an `EvaluationCache`, a line each that names the tile; nothing where all is well.
 
-    Every tile's bytes and shape, and every sample's id, are compared with the SHA-256 that was taken when they were written.
+    Every tile's bytes and shape, every sample's id and every provenance are compared with the SHA-256 that was taken when they
+    were written.
     """
     try:
         with cache.index.reading() as db:
             found = [f"{cache.index.path}: {text}" for (text,) in db.execute("PRAGMA integrity_check") if text != "ok"]
             models, samples = list(cache_records.models(db)), cache_records.samples(db)
             found += _samples(cache_records.batches(db), samples)
+            told = "its provenance is not what was written"
+            found += [f"model {name!r}: {told}" for name in cache_records.changed_models(db)]
             tiles, end = cache_records.tiles(db), cache_records.end(db)
     except DamagedCache as error:
         return [str(error)]

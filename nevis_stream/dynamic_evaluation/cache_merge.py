@@ -1,5 +1,7 @@
 """Merging one `EvaluationCache` into another."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import cache_records, cache_tiles, cache_writing
@@ -7,8 +9,12 @@ from nevis_stream.dynamic_evaluation.cache_tiles import CONFIDENCE, CORRECT, OBS
 from nevis_stream.errors import BadInput
 
 
-def merge(target, source) -> None:
+def merge(target, source, told: Callable[[str, int, int], None] = lambda model, done, of: None) -> None:
     """Adds all that `source` has to `target`: samples, then model by model, each all or nothing; again adds nothing.
+
+    Args:
+      target, source: two `EvaluationCache`.
+      told: called with each model's id, the number of models done and of how many.
 
     Raises:
       BadInput: the caches are of different things, or contradict each other; what comes before that has been added.
@@ -26,6 +32,7 @@ def merge(target, source) -> None:
         new = [cache_records.add_samples(db, names[these], provenance) for these, provenance, _ in batches]
     columns = np.concatenate([np.zeros(0, np.int64), *new])
     for number, (model, provenance) in enumerate(models.items()):
+        told(model, number, len(models))
         planes = _planes(source, number, model, len(names))
         with target.index.writing() as db:
             row = cache_records.add_model(db, model, provenance)

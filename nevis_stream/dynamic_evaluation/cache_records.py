@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache_index import as_json
+from nevis_stream.dynamic_evaluation.cache_index import CHECKS, as_json
 from nevis_stream.dynamic_evaluation.cache_tiles import Shape, Tile
 from nevis_stream.errors import BadInput
 
@@ -137,6 +137,7 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
     if old is None:
         number = count(db, "models")
         db.execute("INSERT INTO models VALUES (?, ?, ?)", [number, model, as_json(given, model)])
+        _check(db, number, as_json(given, model))
         return number
     known = json.loads(old[1])
     for key, value in given.items():
@@ -146,7 +147,21 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
             )
     if known.keys() < known.keys() | given.keys():
         db.execute("UPDATE models SET provenance = ? WHERE number = ?", [as_json(given | known, model), old[0]])
+        _check(db, old[0], as_json(given | known, model))
     return old[0]
+
+
+def _check(db: sqlite3.Connection, number: int, provenance: str) -> None:
+    db.execute(CHECKS)
+    db.execute("INSERT OR REPLACE INTO checks VALUES (?, ?)", [number, hashlib.sha256(provenance.encode()).digest()])
+
+
+def changed_models(db: sqlite3.Connection) -> list[str]:
+    """Returns ids of models whose provenance is not what was written; of a cache from before it was checked, none."""
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'checks'").fetchone():
+        return []
+    rows = db.execute("SELECT id, provenance, digest FROM models JOIN checks ON model = number ORDER BY number")
+    return [name for name, text, digest in rows if hashlib.sha256(text.encode()).digest() != digest]
 
 
 def models(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:

@@ -44,7 +44,7 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: b
             budgets = np.geomspace(curve["budgets"][0], curve["budgets"][-1], 60)
             decay = curve["decay"]
             fit = decay["a"] * np.exp(-decay["rate"] * budgets) + decay["plateau"]
-            axes.plot(budgets, fit, color=palette.ink(), linewidth=1, linestyle=(0, (1, 2)), label=f"fit of {name}")
+            axes.plot(budgets, fit, color=palette.ink(), linewidth=1, label=f"fit of {name}")
     if legend:
         axes.set_title(f"n = {summary['seeds']} random splits" if "seeds" in summary else "", size=9, color=palette.ink())
         axes.legend(frameon=False, fontsize=8, labelcolor=palette.ink())

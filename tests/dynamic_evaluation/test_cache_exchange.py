@@ -155,3 +155,34 @@ def test_bad_files_are_named(tmp_path):
             read_outcomes(tmp_path / name)
     with pytest.raises(BadInput, match="threshold 2"):
         read_outcomes(write_csv(tmp_path / "a.csv", "model,s\na,1\n"), threshold=2)
+
+
+def test_csv_in_long_form_is_the_same_as_in_wide_form(tmp_path):
+    wide = read_outcomes(write_csv(tmp_path / "wide.csv", "model,group,a,b,c\nm,g,1,0,\nk,h,,1,1\n"))
+    rows = ["m,g,a,1,.75", "k,h,b,1,", "m,g,b,0,.25", "m,g,c,,", "k,h,c,1,1"]
+    text = "model,group,sample,outcome,confidence\n" + "\n".join(rows)
+    long = read_outcomes(write_csv(tmp_path / "long.csv", text))
+    assert (long.models, long.samples, long.groups) == (wide.models, wide.samples, wide.groups)
+    assert (long.correct == wide.correct).all() and wide.confidence is None
+    np.testing.assert_equal(long.confidence, np.array([[0.75, 0.25, np.nan], [np.nan, np.nan, 1]], np.float16))
+    plain = read_outcomes(write_csv(tmp_path / "plain.csv", "model,sample,outcome\nm,a,0.8\nm,b,0.3\n"))
+    assert plain.correct.tolist() == [[1, 0]] and plain.confidence is not None and plain.groups is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("model,sample,outcome\nm,a,1\nm,a,0\n", "row 2: model 'm' on sample 'a' stands twice"),
+        ("model,sample,outcome\nm,a,yes\n", "model 'm', sample 'a': 'yes' is not a number"),
+        ("model,sample,outcome\nm,a,2\n", "2 does not lie between 0 and 1"),
+        ("model,sample,outcome,confidence\nm,a,1,1.5\n", "1.5 does not lie between 0 and 1"),
+        ("model,sample,outcome,confidence\nm,a,0.4,0.5\n", "must be 0 or 1"),
+        ("model,sample,outcome,group\nm,a,1,g\nm,b,1,h\n", "model 'm' is of group 'h', but was of 'g'"),
+        ("model,sample,outcome\nm,a\n", "has 2 fields, the header 3"),
+        ("model,sample,outcome\n,a,1\n", "an empty model id"),
+        ("model,sample,outcome\n", "no models"),
+    ],
+)
+def test_mistakes_in_long_form_are_named(tmp_path, text, told):
+    with pytest.raises(BadInput, match=told):
+        read_outcomes(write_csv(tmp_path / "long.csv", text))

@@ -96,6 +96,7 @@ def test_a_bit_flip_is_found_by_the_tile_s_name(tmp_path):
         ("UPDATE tiles SET state = 'predicted' WHERE number = 2", "tile 2 "),
         ("UPDATE tiles SET form = 'other' WHERE number = 1", "tile 1 "),
         ("UPDATE models SET id = 'x' WHERE number = 0", "model 'x'"),
+        ("UPDATE models SET provenance = '{\"run\": \"y\"}' WHERE number = 0", "model 'm0': its provenance"),
         ("UPDATE samples SET id = 'x' WHERE number = 99", "samples 67–99"),
         ("DELETE FROM samples WHERE number = 99", "samples 67–99"),
     ],
@@ -105,6 +106,17 @@ def test_a_changed_index_is_found(tmp_path, change, named):
     with sqlite3.connect(cache.index.path) as db:
         db.execute(change)
     assert any(named in line for line in cache.verify())
+
+
+def test_provenance_that_grew_is_sound_and_an_older_cache_is_not_damaged(tmp_path):
+    cache = filled(tmp_path / "c", range(2), range(20), 0, 0.2)
+    cache.append("m0", ["s0"], [255], provenance={"run": "x"})
+    assert cache.verify() == [] and cache.models()["m0"]["run"] == "x"
+    with sqlite3.connect(cache.index.path) as db:
+        db.execute("DROP TABLE checks")
+    assert cache.verify() == []
+    cache.append("m9", ["s0"], [1], provenance={"run": "z"})
+    assert cache.verify() == []
 
 
 def test_a_damaged_index_is_told(tmp_path):

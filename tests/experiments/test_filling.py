@@ -1,5 +1,7 @@
 """Filling caches from runs, and oracles that run checkpoints: answers equal the run's own, and nothing is asked twice."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from experiments import run_config
 from experiments.filling import fill
 from experiments.oracles import CheckpointOracle
 from experiments.predictors import KeptRun, kept_model
+from launch.evaluate_commands import adding
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.errors import BadInput
 from nevis_stream.runner import run
@@ -99,6 +102,25 @@ def test_an_oracle_asks_exactly_the_wanted_samples(kept, tmp_path):
         oracle.answer(predictor.predictor_id, ["pico_coins/nowhere/1"])
     with pytest.raises(BadInput, match="has no checkpoint"):
         oracle.answer("somebody", wanted)
+
+
+def test_runs_that_were_moved_are_asked_where_they_lie_now(kept, tmp_path):
+    stream = str(kept.path.parent / "few.csv")
+    (tmp_path / "before").mkdir()
+    shutil.copytree(kept.path, tmp_path / "before" / "run")
+    fill(KeptRun(tmp_path / "before" / "run", stream), tmp_path / "caches", splits=["dev"])
+    (tmp_path / "before").rename(tmp_path / "now")
+    cache = tmp_path / "caches" / "pico_textures"
+    how = {"budget": "2", "method": "sort_and_search", "seed": 0, "stream": stream}
+    for run_dirs, told in (([], "--run_dir=FOLDER"), ([str(tmp_path)], "holds none")):
+        with pytest.raises(BadInput, match=told):
+            adding.add_samples(cache, None, ["test"], how | {"run_dirs": run_dirs})
+    adding.add_samples(cache, None, ["test"], how | {"run_dirs": [str(tmp_path / "now")]})
+    test = kept.samples(kept.stream.tasks[0], ["test"])[0].ids
+    assert ((EvaluationCache(cache).matrix(samples=test) != 255).sum(axis=0) == 2).all()
+    first, other = kept.predictors[:2]
+    with pytest.raises(BadInput, match="another run"):
+        CheckpointOracle({other.predictor_id: (first.checkpoint, first.trial)}, stream).answer(other.predictor_id, test[:1])
 
 
 def test_what_cannot_be_used_is_named(kept, tmp_path):

@@ -53,6 +53,11 @@ def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
     merged = command("merge", cache, f"--cache={tmp_path / 'other'}")
     assert "has 14 models × 80 samples" in merged.stdout, merged.stderr
     assert (EvaluationCache(tmp_path / "other").states() == EvaluationCache(cache).states()).all()
+    (tmp_path / "many").mkdir()
+    cache.rename(tmp_path / "many" / "toys")
+    merged = command("merge", tmp_path / "many", f"--cache={tmp_path / 'all'}")
+    assert merged.returncode == 0, merged.stderr
+    assert EvaluationCache(tmp_path / "all" / "toys").shape == (14, 80)
 
 
 def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):

@@ -41,6 +41,12 @@ def test_pairs_have_both_intervals_and_a_verdict(page):
     assert row[0] == "ft · small" and row[1] == "indep · small" and row[3] == "5"
     assert " to " in row[5] and " to " in row[6] and row[8] == "A better"
     assert "part · small: no finished run" in page.text
+    assert "Fewer than 20 tasks" in page.text and "cannot be seen in a single run" not in page.text
+
+
+def test_pairs_of_one_seed_say_what_one_seed_cannot_show(tmp_path):
+    paths = [RUN.but(learner=name, skill=skill).write(tmp_path / name) for name, skill in (("indep", 0), ("ft", 0.2))]
+    assert "cannot be seen in a single run" in Page(write_report(paths, tmp_path / "out")).text
 
 
 def test_learners_have_an_area_and_a_ratio(page):

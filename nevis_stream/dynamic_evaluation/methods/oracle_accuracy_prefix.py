@@ -1,5 +1,4 @@
-"""Ones for the first share of the samples, unsorted, with the true accuracy: no aggregate error, and nearly the worst error of
-cells.
+"""Ones for the first samples, unsorted, as many as the model has: no aggregate error, and cells nearly as wrong as can be.
 
 A bound from below on what the aggregate error says (Sort & Search, theorem 2.1), not a method.
 """
