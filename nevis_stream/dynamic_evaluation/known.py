@@ -116,10 +116,10 @@ def learned_from(there: np.ndarray) -> np.ndarray:
 def learned_rows(cache: EvaluationCache, rows: np.ndarray, samples: int) -> np.ndarray:
     """Returns those of a cache's rows, int64, that are known on the first samples (`learned_from`), reading one at a time."""
     models = cache.column_sums(models=rows)[1][:samples]
-    shared = np.zeros(len(rows), np.int64)
+    shared = np.full(len(rows), models.sum())
     for i, (_, there) in enumerate(cache.packed_rows(rows)):
-        observed = slice(None) if there is None else np.unpackbits(there.view(np.uint8), count=samples).view(bool)
-        shared[i] = models[observed].sum()
+        if there is not None:
+            shared[i] = models[np.unpackbits(there.view(np.uint8), count=samples).view(bool)].sum()
     return rows[_sharing(shared)]
 
 
