@@ -116,6 +116,7 @@ def _print(found, left_out, points) -> None:
     from rich.console import Console
 
     from nevis_stream.analysis.reach import reach_ratio
+    from nevis_stream.analysis.stand_ins import notes
     from nevis_stream.analysis.verdict import cautions, cost_statement, count, span, verdict
     from nevis_stream.report.notation import engineering
 
@@ -136,7 +137,7 @@ def _print(found, left_out, points) -> None:
     console.print(f"B: {found.b.label}, {count(found.over_seeds.seeds[1], 'seed')}.")
     console.print(f"  95% interval over seeds, these very tasks: {span(found.over_seeds)}")
     console.print(f"  95% interval over tasks and seeds, other tasks like these: {span(found.over_tasks)}")
-    for remark in (*cautions(found), *found.remarks, *left_out):
+    for remark in (*cautions(found), *found.remarks, *left_out, *notes((found.a.learner, found.b.learner))):
         console.print(f"  note: {remark}")
     console.print(_table(found))
     console.print("In points; − means that A is better. Intervals of single tasks are not corrected for their number.")

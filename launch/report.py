@@ -6,6 +6,7 @@
 
 The page is one file that opens without network. Incomplete runs have no point, damaged ones are left out, runs of another
 stream get a section of their own: the page says so of each. Directories of launch.transfer_matrix may stand among the runs.
+What an earlier report wrote into OUT and this one doesn't is removed (OUT/files.sha256 lists it); other files stay.
 """
 
 from pathlib import Path
@@ -22,9 +23,10 @@ def main(argv):
     """Writes the report and prints its path."""
     if not argv:
         entry.fail("name at least one run directory: python -m launch.report runs/a runs/b --out=report")
+    from launch.progress import track
     from nevis_stream.report.build import write_report
 
-    print(write_report([Path(name) for name in argv], Path(_OUT.value), _FIGURES.value))
+    print(write_report([Path(name) for name in argv], Path(_OUT.value), _FIGURES.value, track))
 
 
 if __name__ == "__main__":

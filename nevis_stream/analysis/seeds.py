@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.runs import Run
+from nevis_stream.analysis.stand_ins import short
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class SeedGroup:
 
     @property
     def label(self) -> str:
-        """Learner, budget and what sets it apart: unique among groups made together."""
-        return " · ".join(filter(None, (self.learner, self.budget, self.apart)))
+        """Learner (a stand-in's name short), budget and what sets it apart: unique among groups made together."""
+        return " · ".join(filter(None, (short(self.learner), self.budget, self.apart)))
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -85,6 +86,11 @@ def _learner_budget(run: Run) -> tuple[str, str]:
     return run.header["learner"], run.header["budget"] or ""
 
 
+def _shown(run: Run) -> tuple[str, str]:
+    learner, budget = _learner_budget(run)
+    return short(learner), budget
+
+
 def _place(group: list[Run]) -> tuple:
     learner, budget = map(_natural, _learner_budget(group[0]))
     cost = spread([point(run.ledger).paper_total for run in group]).mean
@@ -97,7 +103,7 @@ def _natural(text: str) -> list[tuple[int, int | str]]:
 
 
 def _apart(run: Run, firsts: list[Run]) -> str:
-    same = [other for other in firsts if _learner_budget(other) == _learner_budget(run)]
+    same = [other for other in firsts if _shown(other) == _shown(run)]
     return _difference(run, same) if len(same) > 1 else ""
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,15 @@ from nevis_stream.analysis.transfer_matrix import is_matrix, read_matrix
 from nevis_stream.errors import BadInput
 from nevis_stream.report.across import Across
 from nevis_stream.report.evaluations import is_cache, read_evaluation
-from nevis_stream.report.exports import write_figures, write_tables
+from nevis_stream.report.exports import Track, write_figures, write_tables
+from nevis_stream.report.manifest import Files
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.parts.part import Part
+from nevis_stream.report.pictures import embed
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render, resource
-from nevis_stream.storage import write_file
 
+_PAGE = "report.html"
 _SCRIPTS = ("sort.js", "curves.js")
 T = TypeVar("T")
 
@@ -34,7 +37,12 @@ class Chapter:
     html: Markup
 
 
-def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool = False) -> Path:
+def _untold(what: str, items: Sequence[T]) -> Sequence[T]:
+    """A `Track` that shows nothing."""
+    return items
+
+
+def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool = False, track: Track = _untold) -> Path:
     """Writes report.html, and beside it each part's tables (NAME.csv, latex/NAME.tex).
 
     The page needs no network and no other file. Runs of different streams or protocols stand in
@@ -42,8 +50,10 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool 
 
     Args:
       run_dirs: run directories, finished or not, directories of transfer matrices, and evaluation caches.
-      out: directory of the report; made if missing, its files replaced.
+      out: directory of the report; made if missing. Files of an earlier report are replaced or removed, others stay; one that
+        somebody has changed since stays with a warning where this report has none of its name.
       figures: write the figures too (figures/NAME.png and .pdf).
+      track: shows how far the work has come.
 
     Returns:
       The path of report.html.
@@ -52,7 +62,7 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool 
       BadInput: no run can be used (the message says why, path by path), or `out` is a file.
     """
     paths = [Path(run_dir) for run_dir in run_dirs]
-    runs, left_out = read_runs(path for path in paths if not is_matrix(path) and not is_cache(path))
+    runs, left_out = read_runs(track("read runs", [path for path in paths if not is_matrix(path) and not is_cache(path)]))
     matrices = _read(read_matrix, filter(is_matrix, paths), left_out)
     evaluations = _read(read_evaluation, filter(is_cache, paths), left_out)
     if not runs and not matrices and not evaluations:
@@ -66,12 +76,16 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool 
         out.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise BadInput(f"{out}: not a directory; give a directory for the report.") from None
-    written = write_tables(across, out)
+    files = Files(out)
+    write_tables(across, files, track)
     if figures:
-        written += write_figures(across, out)
-    page = out / "report.html"
-    write_file(page, _page(across, left_out, written).encode())
-    return page
+        write_figures(across, files, track)
+    files.write(_PAGE, embed(_page(across, left_out, files.names, track)).encode())
+    changed = files.close()
+    if changed:
+        told = f"{out}: of an earlier report, changed since, and so left where they were: {', '.join(changed)}"
+        warnings.warn(told, stacklevel=2)
+    return out / _PAGE
 
 
 def _read(read: Callable[[Path], T], paths: Iterable[Path], left_out: list[LeftOut]) -> list[T]:
@@ -85,13 +99,15 @@ def _read(read: Callable[[Path], T], paths: Iterable[Path], left_out: list[LeftO
     return found
 
 
-def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str]) -> str:
-    sections, told = across.sections, _chapters(across, PARTS_ACROSS)
+def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], track: Track) -> str:
+    sections = across.sections
+    chapters = [(section, _chapters(section, PARTS, track)) for section in sections]
+    told = _chapters(across, PARTS_ACROSS, track)
     whole = [(across, told)] if told else []
     script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)  # braces: names of one don't meet another's
     return render(
         "page.html",
-        chapters=[*((section, _chapters(section, PARTS)) for section in sections), *whole],
+        chapters=[*chapters, *whole],
         left_out=left_out,
         total_runs=len({run.path for section in sections for run in section.runs}),
         sections=len(sections),
@@ -109,8 +125,8 @@ def _streams(across: Across) -> str:
     return ", ".join(dict.fromkeys(streams or [evaluation.name for evaluation in across.evaluations]))
 
 
-def _chapters(section: Section | Across, parts: Sequence[Part]) -> list[Chapter]:
-    told = [(part, part.html(section)) for part in parts]
+def _chapters(section: Section | Across, parts: Sequence[Part], track: Track) -> list[Chapter]:
+    told = [(part, part.html(section)) for part in track("write the page", parts)]
     return [
         Chapter(f"{part.__name__.rpartition('.')[2].replace('_', '-')}-of-{section.number}", part.TITLE, html)
         for part, html in told

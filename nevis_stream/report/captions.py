@@ -12,9 +12,12 @@ _CAPTIONS = {
     "costs_along_the_stream": "A line: the mean over the n runs of a method; no bands.",
     "curves": "",  # likewise
     "forward_transfer": "A pair of lines: one run, n of them a method; no bands. Dev accuracy of the chosen trial.",
+    "finetuning_depths": "Bars: tasks with so many fine-tunings behind them, in one run (n = 1).",
     "finetuning_graph": "An arc: from a task to one that started from its predictor, in one run (n = 1); no bands.",
     "transfer_matrix": "A cell: one run (n = 1); no bands.",
     "evaluation_budget": "A line: the mean over n random splits of the models. Bands: ± one standard deviation over them.",
+    "evaluation_outcomes": "A pixel: one outcome (n = 1), or several where they are more than pixels; no bands.",
+    "samples": "",  # likewise
     "evaluation_truth": "A dot: a new model. Bars: 95% intervals. On the dashed line estimate and truth are equal.",
     "evaluation_parts": "A line: the mean over new models and n random splits; no bands.",
 }

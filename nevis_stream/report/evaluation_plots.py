@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from nevis_stream.report import palette, svg
+from nevis_stream.report.run_files import pixels
 from nevis_stream.report.styles import DASHES, MARKERS, Style
 
 
@@ -16,6 +17,19 @@ def styles_of(methods: Sequence[str]) -> dict[str, Style]:
     """Returns a style for every method, by name, in their order."""
     looks = [Style(i % palette.SERIES + 1, MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)]) for i in range(len(methods))]
     return dict(zip(methods, looks, strict=True))
+
+
+def outcomes_plot(picture: str, summary: Mapping[str, Any]) -> Figure:
+    """Draws all outcomes of a cache, models by samples, from the picture (a `data:` address) that lies in it."""
+    figure = svg.new_figure(8.4, 3.4)
+    axes = figure.subplots()
+    axes.imshow(pixels(picture), interpolation="nearest", aspect="auto")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_xlabel(f"{summary['samples']:,} samples, the easiest on the left", size=9, color=palette.ink())
+    axes.set_ylabel(f"{summary['models']} models, the best on top", size=9, color=palette.ink())
+    axes.set_title("dark: right, light: wrong", loc="left", size=9, color=palette.ink())
+    return figure
 
 
 def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: bool, legend: bool = False) -> Figure:

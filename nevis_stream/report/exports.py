@@ -2,20 +2,25 @@
 
 import io
 import textwrap
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
+from nevis_stream.analysis.stand_ins import MARK
 from nevis_stream.report import palette, svg
 from nevis_stream.report.across import Across
 from nevis_stream.report.captions import caption
 from nevis_stream.report.latex import latex_document, latex_table
+from nevis_stream.report.manifest import Files
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.section import Section
-from nevis_stream.storage import write_file
+
+Track = Callable[[str, Sequence[Any]], Iterable[Any]]
+"""Goes through the items of a step of work, whose name comes first, and shows how far it has come."""
 
 _IDENTITY = ("stream", "stream_digest", "protocol")
 _DOTS_PER_INCH = 200
@@ -24,50 +29,47 @@ _LINE = 0.16  # inches of one of its lines
 _DOCUMENT = "all_tables"  # of all tables in LaTeX
 
 
-def write_tables(across: Across, out: Path) -> list[str]:
+def write_tables(across: Across, files: Files, track: Track) -> None:
     """Writes NAME.csv and latex/NAME.tex for each table that has rows; each row says which stream it is of.
 
     In csv files FLOPs that are sums are exact integers and errors have digits that read back equal; the LaTeX is rounded.
     latex/all_tables.tex is a document of all of them.
-
-    Returns:
-      The files' names, below `out`.
     """
     frames: dict[str, list[pd.DataFrame]] = {}
-    for section, part in _each(across.sections):
+    for section, part in track("gather tables", _each(across.sections)):
         for name, frame in part.tables(section).items():
             if not frame.empty:
                 frames.setdefault(name, []).append(_identified(frame, section))
     for part in PARTS_ACROSS:
         frames |= {name: [frame.astype(object)] for name, frame in part.tables(across).items() if not frame.empty}
-    written = []
-    for name, pieces in frames.items():
+    for name, pieces in track("write tables", list(frames.items())):
         frame = pd.concat(pieces, ignore_index=True)
         text = frame.to_csv(index=False, na_rep="NaN", lineterminator="\n")
-        written += [_write(out, f"{name}.csv", text.encode())]
-        written += [_write(out, f"latex/{name}.tex", latex_table(frame, name).encode())]
-    return written + [_write(out, f"latex/{_DOCUMENT}.tex", latex_document(list(frames)).encode())]
+        files.write(f"{name}.csv", text.encode())
+        files.write(f"latex/{name}.tex", latex_table(frame, name).encode())
+    files.write(f"latex/{_DOCUMENT}.tex", latex_document(list(frames)).encode())
 
 
-def write_figures(across: Across, out: Path) -> list[str]:
-    """Writes figures/NAME.png and .pdf for each figure with its caption, and the section's number where there is more than one.
-
-    Returns:
-      The files' names, below `out`.
-    """
-    written = []
+def write_figures(across: Across, files: Files, track: Track) -> None:
+    """Writes figures/NAME.png and .pdf for each figure with its caption, NAME-1 and so on where there are several sections."""
     with palette.printed():
-        found = [(section, part.figures(section)) for section, part in _each(across.sections)]
-        found += [(across, part.figures(across)) for part in PARTS_ACROSS]
-        for section, figures in found:
-            for name, figure in figures.items():
-                stem = f"figures/{name}" + (f"-{section.number}" if section is not across and len(across.sections) > 1 else "")
-                written += [_write(out, f"{stem}.{form}", data) for form, data in _drawn(figure, caption(name)).items()]
-    return written
+        for section, part in track("figures", [*_each(across.sections), *((across, part) for part in PARTS_ACROSS)]):
+            number = f"-{section.number}" if section is not across and len(across.sections) > 1 else ""
+            for name, figure in part.figures(section).items():
+                words = " ".join([caption(name), *_marks(section, figure)]).strip()
+                for form, data in _drawn(figure, words).items():
+                    files.write(f"figures/{name}{number}.{form}", data)
 
 
-def _each(sections: Sequence[Section]) -> Iterator[tuple]:
-    return ((section, part) for section in sections for part in PARTS)
+def _marks(section: Section | Across, figure: Figure) -> list[str]:
+    """What marks at names in the figure say."""
+    marked = any(MARK in text.get_text() for text in figure.findobj(Text))
+    sections = section.sections if isinstance(section, Across) else [section]
+    return [f"{note}." for one in sections for note in one.stand_ins] if marked else []
+
+
+def _each(sections: Sequence[Section]) -> list[tuple]:
+    return [(section, part) for section in sections for part in PARTS]
 
 
 def _identified(frame: pd.DataFrame, section: Section) -> pd.DataFrame:
@@ -90,8 +92,3 @@ def _drawn(figure: Figure, words: str) -> dict[str, bytes]:
             figure.savefig(buffer, format=form, dpi=_DOTS_PER_INCH, metadata=metadata)
             forms[form] = buffer.getvalue()
     return forms
-
-
-def _write(out: Path, name: str, data: bytes) -> str:
-    write_file(out / name, data)
-    return name

@@ -9,6 +9,7 @@ from numbers import Real
 
 import pandas as pd
 
+from nevis_stream.analysis.stand_ins import notes, short_names
 from nevis_stream.report.latex_text import breakable, cell, escape, mean_and_std, stacked, undefined, width
 
 _REMARKS = ("reason", "notes", "remarks")
@@ -85,13 +86,14 @@ class Printed:
 
 
 def printed(frame: pd.DataFrame) -> Printed:
-    """Returns a frame's columns for print.
+    """Returns a frame's columns for print, names of stand-ins short.
 
     Columns with one value in all rows are told in the caption, columns without any value are left out; `x` and `x_std` become
     one column; `learner` and `budget` are left out beside `label`, which names both; paths lose the directory that all share;
     long remarks become marks of notes.
     """
     found = Printed()
+    frame, marks = _with_short_names(frame)
     merged = {f"{name}_std" for name in frame} | set(_NAMED_BY_LABEL if "label" in frame else ())
     for name in frame:
         if name in merged:
@@ -106,6 +108,7 @@ def printed(frame: pd.DataFrame) -> Printed:
             found.told.append(f"{escape(column.name)}: {column.cells[0]}")
         else:
             found.columns.append(_with_notes(column, found.notes) if name in _REMARKS else column)
+    found.told.extend(map(escape, marks))
     if not found.columns:
         found.columns.append(_column("", [""] * len(frame)))
     return found
@@ -117,6 +120,14 @@ def _column(name: str, values: Sequence[object], deviations: Sequence[object] | 
     known = {key: mean_and_std(*key[1:]) if deviations else cell(key[1]) for key in set(keys)}
     numeric = all(undefined(value) or (isinstance(value, Real) and not isinstance(value, bool)) for _, value, _ in known)
     return Column(name.replace("_", " "), [known[key] for key in keys], numeric)
+
+
+def _with_short_names(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The frame with marks in the place of what stands in for what, and what they say."""
+    columns = [column for column in ("learner", "learner_a", "learner_b") if column in frame]
+    names = short_names({value for column in columns for value in frame[column] if isinstance(value, str)})
+    frame = frame.assign(**{column: [names.get(value, value) for value in frame[column]] for column in columns})
+    return frame, notes(sorted(name for name, one in names.items() if name != one))
 
 
 def _with_notes(column: Column, notes: dict[str, str]) -> Column:

@@ -27,6 +27,15 @@ def shortened(name: str, letters: int = 30) -> str:
     return f"{name[: letters - end - 1].rstrip()}…{name[-end:]}"
 
 
+def letters(number: int) -> str:
+    """Returns a, b, …, z, aa, ab, … for 0, 1, …: what numbers the files of figures.
+
+    >>> letters(0), letters(25), letters(26), letters(702)
+    ('a', 'z', 'aa', 'aaa')
+    """
+    return chr(97 + number) if number < 26 else letters(number // 26 - 1) + chr(97 + number % 26)
+
+
 def plain(name: str) -> str:
     """Returns a name as matplotlib writes it unchanged, where it would read mathematics."""
     return name.replace("$", r"\$")

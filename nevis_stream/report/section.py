@@ -9,6 +9,7 @@ from nevis_stream.analysis.judged import JUDGED
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, by_seed
+from nevis_stream.analysis.stand_ins import notes
 from nevis_stream.analysis.summary import MethodPoint, method_points
 from nevis_stream.report.error_table import ErrorRow, error_rows
 from nevis_stream.report.styles import Style, assign
@@ -59,6 +60,11 @@ class Section:
     def methods(self) -> list[MethodPoint]:
         """The point of each method."""
         return method_points(self.groups)
+
+    @cached_property
+    def stand_ins(self) -> list[str]:
+        """What the marks at names of learners say."""
+        return notes(group.learner for group in self.groups)
 
     @property
     def judged(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from nevis_stream.analysis.regret import REFERENCE
+from nevis_stream.analysis.stand_ins import short
 from nevis_stream.analysis.summary import MethodPoint
 from nevis_stream.report.notation import cost_spread, engineering, error_spread
 
@@ -30,7 +31,7 @@ def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[M
 def _compared(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup:
     seeds = sorted({len(method.points) for method in methods})
     told = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else _counted(seeds[0], "seed")
-    learners = list(dict.fromkeys(method.group.learner for method in methods))
+    learners = list(dict.fromkeys(short(method.group.learner) for method in methods))
     text = "{} of {} ({}{}), with {} each, on {} of which {} judged."
     more = f" and {len(learners) - 8} more" if len(learners) > 8 else ""
     verb = "is" if judged == 1 else "are"

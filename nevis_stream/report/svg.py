@@ -45,13 +45,14 @@ def wide_and_narrow(name: str, title: str, draw: Callable[[bool], Figure]) -> Ma
     """Returns a figure in two forms, of which the style sheet shows one.
 
     Args:
-      name: unique in the page; every id in the SVG begins with it.
+      name: unique in the page; every id in the SVG begins with it. The file that `--figures` writes is called the same, less
+        the section's number.
       title: what a screen reader says.
       draw: makes the figure; its argument is whether it is for a wide screen, else for a phone.
     """
-    frame = Markup('<div class="{}">{}</div>')
-    wide = frame.format("wide", inline(draw(True), f"{name}-wide", title))
-    return wide + frame.format("narrow", inline(draw(False), f"{name}-narrow", title))
+    frame = Markup('<div class="{}" data-figure="{}">{}</div>')
+    wide = frame.format("wide", name, inline(draw(True), f"{name}-wide", title))
+    return wide + frame.format("narrow", name, inline(draw(False), f"{name}-narrow", title))
 
 
 def inline(figure: Figure, name: str, title: str) -> Markup:

@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.report import palette
+from nevis_stream.report import exports, palette
 from nevis_stream.report.build import write_report
 from nevis_stream.report.captions import caption
 from nevis_stream.report.parts import PARTS
 from nevis_stream.report.section import Section
+from tests.analysis.test_transfer_matrix import write
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
@@ -71,6 +72,21 @@ def test_printed_figures_hold_no_stand_in(section):
         for name, figure in figures.items():
             held = {to_hex(colour) for colour in colours(figure)}
             assert not [colour for colour in held if colour.startswith("#0101")], name
+
+
+def test_every_figure_of_the_page_is_exported_and_no_other(paths, tmp_path, monkeypatch):
+    monkeypatch.setattr(exports, "_DOTS_PER_INCH", 20)  # quick
+    related = RUN.but(learner="ft_dynamic", start="related", mistakes=True, tasks=8)
+    other = related.but(digest="f" * 16, seed=1)
+    matrices = [write(tmp_path / f"matrix{i}") for i in range(2)]
+    more = [run.write(tmp_path / str(i)) for i, run in enumerate((related, other, RUN.but(**{"digest": "f" * 16, "tasks": 8})))]
+    page = Page(write_report([paths[0], *more, *matrices], tmp_path / "out", figures=True))
+    shown = {attributes["data-figure"] for _, attributes in page.tags if "data-figure" in attributes}
+    exported = {path.stem for path in (tmp_path / "out" / "figures").glob("*.png")}
+    assert shown == exported == {path.stem for path in (tmp_path / "out" / "figures").glob("*.pdf")}
+    assert exported >= {"points-1", "curves-2", "samples_a-1", "samples_b-2", "finetuning_depths_a-2", "transfer_matrix_b"}
+    frames = [(tag, attributes) for tag, attributes in page.tags if tag == "svg" and attributes.get("class") == "plot"]
+    assert len(frames) == 2 * len({name for name in shown if not name.startswith(("curves", "samples"))})
 
 
 def colours(figure):

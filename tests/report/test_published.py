@@ -27,7 +27,7 @@ def beside(paths, tmp_path_factory):
 
 
 def test_they_are_lines_and_never_on_a_front(beside):
-    assert beside.source.count('id="plane-1-wide-published"') == 4
+    assert beside.source.count('id="points-1-wide-published"') == 4
     budgets, fronts = ([text for text, _ in beside.column("points-1", name)] for name in ("Budget", "Front"))
     assert sorted(zip(budgets, fronts, strict=True)) == [("published", "no cost")] * 4 + [("small", "on front")] * 2
     assert "n = 4 published results, whose FLOPs are not published" in beside.text
@@ -49,7 +49,7 @@ def test_costs_are_those_of_own_runs(beside):
 
 def test_alone_they_make_a_page_without_a_plane(paths, tmp_path):
     page = Page(write_report(paths, tmp_path / "report"))
-    assert "plane-1" not in page.source
+    assert "points-1-wide" not in page.source
     assert "No figure: no method has a defined E and a train cost above zero" in page.text
     assert not re.search(r"\b(nan|NaN|inf|None)\b", page.text)
 

@@ -25,7 +25,7 @@ def html(section: Section) -> Markup | None:
     picture = None
     if against:
         title = "Difference in E to the reference, one row a method, with 95% intervals"
-        name = f"compare-figure-{section.number}"
+        name = f"differences-{section.number}"
         picture = svg.wide_and_narrow(name, title, lambda wide: forest(against, section.styles, wide))
     said = dict.fromkeys(caution for pair in found for caution in cautions(pair))
     values = {"pairs": found, "against": against, "reasons": reasons, "cautions": said}

@@ -59,12 +59,11 @@ def html(section: Section) -> Markup:
     bars = along = None
     drawn = [method for method in methods if method.total]
     if drawn:
-        name = f"costs-figure-{section.number}"
         title = "Share of each part in the FLOPs of each method"
-        bars = svg.wide_and_narrow(name, title, lambda wide: share_bars(drawn, _columns(methods), wide))
+        bars = svg.wide_and_narrow(f"costs-{section.number}", title, lambda wide: share_bars(drawn, _columns(methods), wide))
         title = "Cumulative FLOPs along the stream, one line a method"
         along = svg.wide_and_narrow(
-            f"{name}-along", title, lambda wide: cumulative_plot(drawn, section.styles, wide)
+            f"costs_along_the_stream-{section.number}", title, lambda wide: cumulative_plot(drawn, section.styles, wide)
         )
     values = {"methods": methods, "columns": _columns(methods), "bars": bars, "along": along}
     unknown = {group.label: costs_unknown(group.runs[0].ledger) for group in section.groups}

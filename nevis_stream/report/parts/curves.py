@@ -16,7 +16,7 @@ TITLE = "Learning curves"
 def html(section: Section) -> Markup:
     """Returns a frame for each task and the data, which the page's script draws there."""
     data = section.once(_data)
-    return render("parts/curves.html", data=data, embedded=embedded(data), legend=_legend(section))
+    return render("parts/curves.html", data=data, embedded=embedded(data), legend=_legend(section), number=section.number)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:

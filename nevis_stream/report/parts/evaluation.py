@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from nevis_stream.report import svg
 from nevis_stream.report.across import Across
 from nevis_stream.report.evaluation_additions import overview, truth_plot
-from nevis_stream.report.evaluation_plots import budget_plot, decomposition_plot, fit_text, styles_of
+from nevis_stream.report.evaluation_plots import budget_plot, decomposition_plot, fit_text, outcomes_plot, styles_of
 from nevis_stream.report.evaluations import Evaluation
 from nevis_stream.report.templates import render
 
@@ -35,12 +35,13 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
 
 
 def figures(across: Across) -> dict[str, Figure]:
-    """Returns `evaluation_budget_1`, `evaluation_parts_1`, … for each cache; `evaluation_truth_1` where a truth is known."""
+    """Returns `evaluation_budget_1`, `_parts_1`, `_outcomes_1`, … for each cache, `_truth_1` where a truth is known."""
     drawn = {}
     for number, evaluation in enumerate(across.evaluations, start=1):
         summary = evaluation.summary
         drawn[f"evaluation_budget_{number}"] = budget_plot(summary, styles_of(summary["methods"]), True, legend=True)
         drawn[f"evaluation_parts_{number}"] = decomposition_plot(summary, True)
+        drawn[f"evaluation_outcomes_{number}"] = outcomes_plot(evaluation.picture, summary)
         if truth := truth_plot(summary, True):
             drawn[f"evaluation_truth_{number}"] = truth
     return drawn
@@ -76,11 +77,13 @@ def _told(number: int, evaluation: Evaluation) -> SimpleNamespace:
         split_text=split,
         fit=fit_text(summary),
         budget_figure=svg.wide_and_narrow(
-            f"budget-{number}", budget_title, lambda wide: budget_plot(summary, styles, wide)
+            f"evaluation_budget_{number}", budget_title, lambda wide: budget_plot(summary, styles, wide)
+        ),
+        parts_figure=svg.wide_and_narrow(
+            f"evaluation_parts_{number}", parts_title, lambda wide: decomposition_plot(summary, wide)
         ),
         truth_figure=truth_plot(summary, True)
-        and svg.wide_and_narrow(f"truth-{number}", truth_title, lambda wide: truth_plot(summary, wide)),
-        parts_figure=svg.wide_and_narrow(f"parts-{number}", parts_title, lambda wide: decomposition_plot(summary, wide)),
+        and svg.wide_and_narrow(f"evaluation_truth_{number}", truth_title, lambda wide: truth_plot(summary, wide)),
     )
 
 

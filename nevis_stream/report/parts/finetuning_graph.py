@@ -20,6 +20,7 @@ from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.report import palette, svg
 from nevis_stream.report.arcs import arc_diagram, depth_bars
 from nevis_stream.report.domains import domain_styles
+from nevis_stream.report.names import letters, plain
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
@@ -86,11 +87,12 @@ def html(section: Section) -> Markup | None:
     pictures = []
     for number, graph in enumerate(linked):
         title = f"Fine-tuning graph of {graph.label}: {_told(graph)}"
-        name = f"graph-{section.number}-{number}"
+        name = f"finetuning_graph_{letters(number)}-{section.number}"
         drawn = svg.wide_and_narrow(name, title, lambda wide, graph=graph: arc_diagram(graph.nodes, styles, wide))
         title = f"How many tasks have how many fine-tunings behind them in {graph.label}"
         counts = depths(graph.nodes)
-        bars = svg.wide_and_narrow(f"{name}-depths", title, lambda wide, counts=counts: depth_bars(counts, wide))
+        name = f"finetuning_depths_{letters(number)}-{section.number}"
+        bars = svg.wide_and_narrow(name, title, lambda wide, counts=counts: depth_bars(counts, wide))
         pictures.append((graph, drawn, bars))
     return render(
         "parts/finetuning_graph.html",
@@ -111,17 +113,20 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 
 def figures(section: Section) -> dict[str, Figure]:
-    """Returns `finetuning_graph_a`, `_b`, … one for each method that starts tasks from earlier ones, in the page's order."""
+    """Returns `finetuning_graph_a`, `_b`, … and as many `finetuning_depths`, one for each method that starts tasks from earlier
+    ones, in the page's order.
+    """
     styles = domain_styles(task.domain for task in section.tasks)
     linked = [graph for graph in section.once(_graphs) if _has_edge(graph)]
-    return {f"finetuning_graph_{_letters(i)}": _titled(graph, styles) for i, graph in enumerate(linked)}
+    drawn = {f"finetuning_graph_{letters(i)}": _titled(graph, styles) for i, graph in enumerate(linked)}
+    return drawn | {f"finetuning_depths_{letters(i)}": _depths(graph) for i, graph in enumerate(linked)}
 
 
 def _titled(graph: Graph, styles) -> Figure:
     figure = arc_diagram(graph.nodes, styles, wide=True)
     with svg.any_script():
-        figure.suptitle(f"{graph.label}, seed {graph.run.header['seed']}".replace("$", r"\$"), size=10)
         axes = figure.axes[0]
+        axes.set_title(_name(graph), size=10)
         for domain, style in styles.items():
             name = domain.replace("$", r"\$")
             axes.scatter([], [], marker=style.marker, color=palette.series(style.colour), label=name)
@@ -129,8 +134,15 @@ def _titled(graph: Graph, styles) -> Figure:
     return figure
 
 
-def _letters(number: int) -> str:
-    return chr(97 + number) if number < 26 else _letters(number // 26 - 1) + chr(97 + number % 26)
+def _depths(graph: Graph) -> Figure:
+    figure = depth_bars(depths(graph.nodes), wide=True)
+    with svg.any_script():
+        figure.axes[0].set_title(_name(graph), size=10)
+    return figure
+
+
+def _name(graph: Graph) -> str:
+    return plain(f"{graph.label}, seed {graph.run.header['seed']}")
 
 
 def _graphs(section: Section) -> list[Graph]:

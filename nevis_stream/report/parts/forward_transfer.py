@@ -38,7 +38,7 @@ def html(section: Section) -> Markup | None:
     if not methods:
         return None
     title = "Dev accuracy against steps at the first and at the later meeting with a data set"
-    name = f"transfer-figure-{section.number}"
+    name = f"forward_transfer-{section.number}"
     drawn, styles = _drawn(methods), section.styles
     return render(
         "parts/forward_transfer.html",

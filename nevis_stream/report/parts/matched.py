@@ -27,7 +27,7 @@ def html(section: Section) -> Markup | None:
     picture = None
     if _drawable(section):
         title = "Cumulative FLOPs minus Indep's, and regret against an Indep of equal cost, along the stream"
-        name = f"matched-figure-{section.number}"
+        name = f"regret_and_compute-{section.number}"
         picture = svg.wide_and_narrow(name, title, lambda wide: matched_plot(flops, errors, section.styles, wide))
     rows = [
         (spent, [(_end(curve), curve.n) for curve in (spent, *at_equal)])

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis import budgets
 from nevis_stream.analysis import tables as analysis_tables
+from nevis_stream.analysis.stand_ins import short_names
 from nevis_stream.report import svg
 from nevis_stream.report.plane import drawable, lined, plane
 from nevis_stream.report.section import Section
@@ -20,7 +21,7 @@ def html(section: Section) -> Markup:
     picture = None
     if drawn:
         title = "Error against cumulative FLOPs, one mark a method, with the Pareto front"
-        name = f"plane-{section.number}"
+        name = f"points-{section.number}"
         picture = svg.wide_and_narrow(name, title, lambda wide: plane(section.methods, section.styles, wide))
     lines = [method for method in section.methods if lined(method)]
     undrawn = [method.group.label for method in section.methods if method not in (*drawn, *lines)]
@@ -52,4 +53,4 @@ def _fronts(section: Section) -> Markup:
         return Markup("")
     volumes = list(budgets.hypervolumes(learners).itertuples())
     reach = {(row.learner_a, row.learner_b): row for row in budgets.reach_table(learners).itertuples()}
-    return render("parts/fronts.html", number=section.number, volumes=volumes, learners=list(learners), reach=reach)
+    return render("parts/fronts.html", number=section.number, volumes=volumes, learners=short_names(learners), reach=reach)

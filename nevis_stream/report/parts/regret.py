@@ -22,7 +22,7 @@ def html(section: Section) -> Markup:
     picture, panels = None, section.once(_panels)
     if _drawable(panels):
         title = "Regret relative to Indep along the stream, one line a method"
-        name = f"regret-figure-{section.number}"
+        name = f"regret-{section.number}"
         picture = svg.wide_and_narrow(name, title, lambda wide: regret_plot(panels, section.styles, wide))
     judged = next(iter(panels.values()))
     legend = [(section.styles[c.group.label], f"{c.group.label} (n = {c.n})") for c in judged if c.n]

@@ -1,15 +1,15 @@
 """Sample images of every task, and what learners got most wrong."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from nevis_stream.analysis.runs import Run
-from nevis_stream.report.error_table import ErrorRow
-from nevis_stream.report.mistakes import Mistakes, read_mistakes
+from nevis_stream.report.mistakes import read_mistakes
 from nevis_stream.report.run_files import thumbnail
+from nevis_stream.report.sample_sheets import TaskImages, sheet_of, sheets
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
@@ -20,27 +20,15 @@ _FEW_METHODS, _FEW_IMAGES = 2, 12  # up to so many tasks
 _MANY_METHODS, _MANY_IMAGES = 1, 6  # beyond
 
 
-@dataclass(frozen=True)
-class TaskImages:
-    """One task's pictures: training images (a `data:` address or None) and the shown methods' mistakes, by label."""
-
-    task: ErrorRow
-    training: str | None
-    mistakes: list[tuple[str, Mistakes]]
-
-
 def html(section: Section) -> Markup:
     """Returns a row of training images a task, and a row of mistakes for each of the best one or two methods."""
-    methods, most = (_FEW_METHODS, _FEW_IMAGES) if len(section.tasks) <= _MANY else (_MANY_METHODS, _MANY_IMAGES)
+    many = len(section.tasks) > _MANY
+    methods, most = (_MANY_METHODS, _MANY_IMAGES) if many else (_FEW_METHODS, _FEW_IMAGES)
     shown = section.once(_with_mistakes)[:methods]
-    images = []
-    for task in section.tasks:
-        found = [(label, read_mistakes(run, task.task_id, most)) for label, run in shown]
-        known = [(label, mistakes) for label, mistakes in found if mistakes]
-        images.append(TaskImages(task, thumbnail(task.task_id, section.runs, small=len(section.tasks) > _MANY), known))
+    images = [(one, sheet_of(place)) for place, one in enumerate(_images(section, shown, most, small=many))]
     told = [(label, run.header["seed"]) for label, run in shown]
     more = len(section.once(_with_mistakes)) > len(shown)
-    return render("parts/samples.html", images=images, shown=told, most=most, more=more)
+    return render("parts/samples.html", number=section.number, images=images, shown=told, most=most, more=more)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
@@ -56,8 +44,18 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 
 def figures(section: Section) -> dict[str, Figure]:
-    """Returns none: images are in the run directories."""
-    return {}
+    """Returns `samples_a`, `_b`, …: what the page shows, and what it leaves out for its size: 12 mistakes, two methods."""
+    return sheets(_images(section, section.once(_with_mistakes)[:_FEW_METHODS], _FEW_IMAGES, small=False))
+
+
+def _images(section: Section, shown: Sequence[tuple[str, Run]], most: int, small: bool) -> list[TaskImages]:
+    """Every task's pictures, those of mistakes by these runs; small ones have fewer colours."""
+    images = []
+    for task in section.tasks:
+        found = [(label, read_mistakes(run, task.task_id, most)) for label, run in shown]
+        known = [(label, mistakes) for label, mistakes in found if mistakes]
+        images.append(TaskImages(task, thumbnail(task.task_id, section.runs, small), known))
+    return images
 
 
 def _with_mistakes(section: Section) -> list[tuple[str, Run]]:

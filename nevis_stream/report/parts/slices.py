@@ -26,7 +26,7 @@ def html(section: Section) -> Markup | None:
     drawn, picture = _drawn(section), None
     if drawn:
         title = "Difference of error to Indep by slice, one mark a method"
-        name = f"slices-figure-{section.number}"
+        name = f"slices-{section.number}"
         picture = svg.wide_and_narrow(name, title, lambda wide: slice_plot(drawn, section.styles, wide))
     names = list(dict.fromkeys((one.dimension, one.name) for each in found.values() for one in each))
     by_name = {label: {(one.dimension, one.name): one for one in each} for label, each in found.items()}

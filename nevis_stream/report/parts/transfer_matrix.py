@@ -9,6 +9,7 @@ from nevis_stream.report import svg
 from nevis_stream.report.across import Across
 from nevis_stream.report.domains import domain_styles
 from nevis_stream.report.heat_map import heat_map
+from nevis_stream.report.names import letters
 from nevis_stream.report.templates import render
 
 TITLE = "Transfer matrix"
@@ -21,7 +22,8 @@ def html(across: Across) -> Markup | None:
     pictures = []
     for number, matrix in enumerate(across.matrices, start=1):
         title = f"Transfer matrix of {matrix.path}: gain over Indep for each pair of tasks"
-        drawn = svg.wide_and_narrow(f"transfer-{number}", title, lambda wide, matrix=matrix: heat_map(matrix, wide))
+        name = f"transfer_matrix_{letters(number - 1)}"
+        drawn = svg.wide_and_narrow(name, title, lambda wide, matrix=matrix: heat_map(matrix, wide))
         told = best_sources(matrix).to_dict("records"), sources(matrix).to_dict("records")
         pictures.append((number, matrix, drawn, domain_styles(matrix.domains.values()), *told))
     return render("parts/transfer_matrix.html", pictures=pictures)
@@ -35,7 +37,7 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
 
 def figures(across: Across) -> dict[str, Figure]:
     """Returns `transfer_matrix_a`, `_b`, … one for each matrix."""
-    return {f"transfer_matrix_{chr(97 + i % 26)}": heat_map(matrix, True) for i, matrix in enumerate(across.matrices)}
+    return {f"transfer_matrix_{letters(i)}": heat_map(matrix, True) for i, matrix in enumerate(across.matrices)}
 
 
 def _joined(across: Across, frame) -> pd.DataFrame:

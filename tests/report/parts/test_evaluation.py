@@ -1,6 +1,7 @@
 """Evaluation caches in the page: their picture, curves and additions; those without a summary are left out with the reason."""
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -43,6 +44,8 @@ def test_a_cache_is_shown_beside_runs(cache, tmp_path):
     written = pd.read_csv(tmp_path / "out" / "evaluation_methods.csv")
     assert set(written["method"]) == {"published", "sort_and_search"}
     assert (tmp_path / "out" / "figures" / "evaluation_budget_1.pdf").is_file()
+    shown = {name for name in re.findall(r'data-figure="([^"]*)"', page) if name.startswith("evaluation")}
+    assert shown == {path.stem for path in (tmp_path / "out" / "figures").glob("evaluation*.png")}
     alone = write_report([cache.directory], tmp_path / "alone").read_text()
     assert "Error against compute on toys" in alone
 

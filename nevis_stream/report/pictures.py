@@ -1,0 +1,67 @@
+"""The page's pictures: one that stands several times is embedded once, and what would make it too large is left out."""
+
+import base64
+import re
+import struct
+from collections import Counter
+
+from markupsafe import Markup
+
+MOST = 9_500_000  # bytes of a page
+_IMAGE = re.compile(r'<img src="(data:image/png;base64,[^"]*)" alt="([^"]*)"[^>]*>')
+_LEFT_OUT = '<p class="note">(picture left out)</p>'
+
+
+def embed(page: str, most: int = MOST) -> str:
+    """Returns the page with each picture embedded once, and without as many of the last ones as make it too large.
+
+    Args:
+      page: the page, where `<!-- pictures -->` stands for shared pictures and what is said of those left out.
+      most: bytes that it may have; without any picture it may have more.
+    """
+    found = list(_IMAGE.finditer(page))
+    counts = Counter(match[1] for match in found)
+    names = {address: f"picture-{number}" for number, address in enumerate(a for a, n in counts.items() if n > 1)}
+    room = most - len(_IMAGE.sub("", page).encode()) - 400 * len(found)  # what stands in their place
+    kept: set[str] = set()
+    for address in counts:
+        room -= len(address)
+        if room < 0:
+            break
+        kept.add(address)
+    missing = sum(match[1] not in kept for match in found)
+
+    def put(match: re.Match) -> str:
+        if match[1] not in kept:
+            return _LEFT_OUT
+        return _use(match[1], match[2], names[match[1]]) if match[1] in names else match[0]
+
+    shared = "".join(_define(address, name) for address, name in names.items() if address in kept)
+    defined = f'<svg class="defined" aria-hidden="true"><defs>{shared}</defs></svg>' if shared else ""
+    told = _told(missing, len(found), most) if missing else ""
+    return _IMAGE.sub(put, page).replace("<!-- pictures -->", defined + told, 1)
+
+
+def _told(missing: int, of: int, most: int) -> str:
+    text = Markup(
+        '<p class="note">Left out of this page: {} of {} rows of images, those of the last tasks, so that it has at most '
+        "{:.1f} MB. <code>--figures</code> exports them all.</p>"
+    )
+    return text.format(missing, of, most / 1e6)
+
+
+def _size(address: str) -> tuple[int, int]:
+    """Width and height, which a PNG tells at its beginning."""
+    head = base64.b64decode(address.partition(",")[2][:32])
+    return struct.unpack(">II", head[16:24])
+
+
+def _define(address: str, name: str) -> str:
+    width, height = _size(address)
+    return f'<image id="{name}" href="{address}" width="{width}" height="{height}"/>'
+
+
+def _use(address: str, words: str, name: str) -> str:
+    width, height = _size(address)
+    view = f'viewBox="0 0 {width} {height}" style="max-width: {width}px"'
+    return f'<svg class="shared" role="img" aria-label="{words}" {view}><use href="#{name}"/></svg>'

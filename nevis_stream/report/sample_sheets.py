@@ -1,0 +1,119 @@
+"""Sample images and worst mistakes as figures of their own, several tasks a sheet."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from nevis_stream.report import palette, svg
+from nevis_stream.report.error_table import ErrorRow
+from nevis_stream.report.mistakes import Mistakes
+from nevis_stream.report.names import letters, plain
+from nevis_stream.report.run_files import PITCH, pixels
+
+_TASKS = 5  # a sheet: a page of a paper
+_WIDTH, _MARGIN, _PER_ROW = 8.4, 0.15, 12  # inches, inches, images
+_ROW, _HEADING, _LINE = 0.68, 0.21, 0.085  # inches: of images, of a line above them, of one below
+_COLUMN = 14  # letters that fit below an image
+_TOLD = (
+    "First row of a task: training images. Below: worst mistakes of one run (n = 1) of a method, those with the least probable "
+    "true class first, as true → predicted (probability of the predicted)."
+)
+
+
+@dataclass(frozen=True)
+class TaskImages:
+    """One task's pictures: training images (a `data:` address or None) and the shown methods' mistakes, by label."""
+
+    task: ErrorRow
+    training: str | None
+    mistakes: list[tuple[str, Mistakes]]
+
+    @property
+    def pictured(self) -> bool:
+        """Whether there is anything to be seen."""
+        return bool(self.training) or any(mistakes.picture for _, mistakes in self.mistakes)
+
+    @property
+    def heading(self) -> str:
+        """The task with its year and domain."""
+        return ", ".join(filter(None, (self.task.task_id, str(self.task.year or ""), self.task.domain)))
+
+
+def sheet_of(place: int) -> str:
+    """Returns the name of the sheet that has the task of this place in the stream, from 0."""
+    return f"samples_{letters(place // _TASKS)}"
+
+
+def sheets(images: Sequence[TaskImages]) -> dict[str, Figure]:
+    """Returns figures of all tasks, by name; none for those of which there is no picture.
+
+    Args:
+      images: of every task of a section, in stream order.
+    """
+    by_sheet: dict[str, list[TaskImages]] = {}
+    for place, one in enumerate(images):
+        if one.pictured:
+            by_sheet.setdefault(sheet_of(place), []).append(one)
+    return {name: _sheet(shown) for name, shown in by_sheet.items()}
+
+
+def _sheet(shown: Sequence[TaskImages]) -> Figure:
+    told = textwrap.fill(_TOLD, 125)
+    height = sum(map(_height, shown)) + 0.2 * (told.count("\n") + 2)
+    figure = svg.new_figure(_WIDTH, height, layout=None)
+    _write(figure, _MARGIN, height - 0.08, told, size=8, color=palette.muted())
+    top = height - 0.2 * (told.count("\n") + 2)
+    for one in shown:
+        _write(figure, _MARGIN, top, one.heading, size=9, color=palette.ink())
+        top -= _HEADING
+        if one.training:
+            _strip(figure, one.training, top)
+            top -= _ROW
+        for label, mistakes in one.mistakes:
+            _write(figure, _MARGIN, top, f"{label}: {mistakes.wrong} of {mistakes.n} wrong", size=7, color=palette.muted())
+            top -= _HEADING
+            if mistakes.picture:
+                _strip(figure, mistakes.picture, top)
+                for place, words in enumerate(mistakes.captions[:_PER_ROW]):
+                    left = _MARGIN + place * _pitch()
+                    _write(figure, left, top - _ROW + 0.01, "\n".join(_lines(words)), size=4.8, color=palette.ink())
+                top -= _ROW + _below(mistakes)
+    return figure
+
+
+def _height(one: TaskImages) -> float:
+    rows = [_HEADING + (_ROW + _below(mistakes) if mistakes.picture else 0) for _, mistakes in one.mistakes]
+    return _HEADING + (_ROW if one.training else 0) + sum(rows)
+
+
+def _lines(words: str) -> list[str]:
+    return textwrap.wrap(words, _COLUMN)[:4]
+
+
+def _below(mistakes: Mistakes) -> float:
+    """Inches of what stands below its images, and of a gap."""
+    return _LINE * max(len(_lines(words)) for words in mistakes.captions) + 0.12
+
+
+def _pitch() -> float:
+    """Inches from image to image."""
+    return (_WIDTH - 2 * _MARGIN) / _PER_ROW
+
+
+def _strip(figure: Figure, address: str, top: float) -> None:
+    """Draws a row of images with its upper edge so many inches above the figure's lower edge."""
+    row = pixels(address)
+    width, height = figure.get_size_inches()
+    scale = _pitch() / PITCH  # inches of a pixel
+    across, up = row.shape[1] * scale, row.shape[0] * scale
+    axes = figure.add_axes((_MARGIN / width, (top - up) / height, across / width, up / height))
+    axes.imshow(row, interpolation="nearest", aspect="auto")
+    axes.set_axis_off()
+
+
+def _write(figure: Figure, left: float, top: float, text: str, **style) -> None:
+    width, height = figure.get_size_inches()
+    with svg.any_script():
+        figure.text(left / width, top / height, plain(text), va="top", ha="left", **style)
