@@ -41,7 +41,7 @@ def faster_form() -> bool:
 def compiler_options() -> dict[str, str]:
     """Returns the options of XLA that counted functions are compiled with: on a CPU, no convolutions by its YNN library.
 
-    There the gradients of kernels run at 15 to 70% of peak, and are less exact; without it at 54 to 100% (docs/decisions/0030).
+    There the gradients of kernels run at 15 to 70% of peak, and are less exact; without it at 60 to 100% (docs/decisions/0030).
     The option's name is experimental, so other versions of JAX than the measured one go without.
     """
     if jax.default_backend() != "cpu" or jax.__version_info__[:2] != _MEASURED_JAX:
