@@ -16,6 +16,7 @@ from benchmarks.machine import describe
 from benchmarks.train_step import NETWORKS
 from learners.parts.fit import Recipe
 from learners.parts.model import TaskShape, begin, initialise_program
+from nevis_stream.counted import compiler_options
 
 _KINDS = (
     ("convolutions and reductions in XLA's YNN library", re.compile(r"ynn")),
@@ -35,7 +36,8 @@ def kind_of(name: str) -> str:
 def profile(network, batch: int, steps: int) -> tuple[Counter, Counter]:
     """Returns nanoseconds by kind and by operation, of all threads."""
     recipe = Recipe(network, steps=1000, validate_every=1000)
-    step, random, side = jax.jit(recipe.step(10), donate_argnums=0), np.random.RandomState(0), recipe.stored_size
+    step = jax.jit(recipe.step(10), donate_argnums=0, compiler_options=compiler_options())
+    random, side = np.random.RandomState(0), recipe.stored_size
     rest = (
         random.randint(256, size=(batch, side, 3, side)).astype(np.uint8),
         np.full((batch, 2), side, np.int32),

@@ -16,6 +16,7 @@ from nevis_stream import compilations, flops
 from nevis_stream.errors import CostUnknown
 
 compilations.listen()
+_MEASURED_JAX = (0, 10)
 
 
 class _Tracing:
@@ -37,6 +38,18 @@ def faster_form() -> bool:
     return not tracing.canonical
 
 
+def compiler_options() -> dict[str, str]:
+    """Returns the options of XLA that counted functions are compiled with: on a CPU, no convolutions by its YNN library.
+
+    There the gradients of kernels run at 15 to 70% of peak, and are less exact; without it at 60 to 100% (docs/decisions/0030).
+    The option's name is experimental, so other versions of JAX than the measured one go without.
+    """
+    if jax.default_backend() != "cpu" or jax.__version_info__[:2] != _MEASURED_JAX:
+        return {}
+    kept = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+    return {"xla_cpu_experimental_ynn_fusion_type": kept}
+
+
 class CountedFunction:
     """A jitted function with the FLOPs of one call, counted once for each new signature (shapes and dtypes).
 
@@ -46,8 +59,8 @@ class CountedFunction:
     """
 
     def __init__(self, function: Callable, **options: Any):
-        self._function, self._options = function, options
-        self._jitted = jax.jit(function, **options)
+        self._function, self._options = function, {"compiler_options": compiler_options()} | options
+        self._jitted = jax.jit(function, **self._options)
         self._values_matter = any(name.startswith("static") for name in options)
         self._flops: dict[Any, int] = {}
         self._compiled: set[Any] = set()

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from nevis_stream.counted import faster_form
+
 _ATTEMPTS = 10
 _TILE = 8  # rows of a view that are made together
 
@@ -69,9 +71,7 @@ def random_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax
 
 def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array:
     """Cuts one box from each picture and resizes it (bilinear, one axis after the other, as matrix products: on a CPU
-    these are many times faster than gathering pixels).
-
-    Rows are made in tiles of 8, from the few rows of the picture that a tile can touch: a third of the work of whole products.
+    these are many times faster than gathering pixels; whole rows it gathers faster still, and the products are counted).
 
     Args:
       images: uint8 or float32[b, s, 3, s], rows of colours (`Images.banded`).
@@ -83,24 +83,45 @@ def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array
       float32[b, size, size, 3].
     """
     batch, source = images.shape[:2]
-    tile = _TILE if size % _TILE == 0 else size
-    window = min(source, math.ceil((tile - 1) * source / size) + 2)
 
     def centres(start, extent):  # of the view's pixels, in pixels of the picture
         return jnp.clip((start + (jnp.arange(size) + 0.5) / size * extent) * source - 0.5, 0, source - 1)
 
-    def shares(centre, pixel):  # of the two nearest pixels; 0 elsewhere
-        return jnp.maximum(0, 1 - jnp.abs(centre - pixel))
-
     top, left, height, width = (boxes[:, i, None] for i in range(4))
-    down = centres(top, height).reshape(batch, -1, tile)
-    first = jnp.clip(down[..., 0].astype(jnp.int32), 0, source - window)  # of the rows that a tile can touch
-    rows = shares(down[..., None] - first[..., None, None], jnp.arange(window))  # [b, tiles, tile, window]
-    columns = shares(centres(left, width)[:, None, :], jnp.arange(source)[:, None])  # [b, source, size]
-    cut = jax.vmap(lambda picture, starts: jax.vmap(lambda at: jax.lax.dynamic_slice_in_dim(picture, at, window))(starts))
-    touched = cut(images.reshape(batch, source, 3 * source), first).astype(jnp.float32)
-    short = (rows @ touched).reshape(batch, size * 3, source)
+    rows = _rows_from_two if jax.default_backend() == "cpu" and faster_form() else _rows_by_tiles
+    short = rows(images.reshape(batch, source, 3 * source), centres(top, height)).reshape(batch, size * 3, source)
+    columns = _shares(centres(left, width)[:, None, :], jnp.arange(source)[:, None])  # [b, source, size]
     return (short @ columns).reshape(batch, size, 3, size).swapaxes(2, 3)
+
+
+def _shares(centre: jax.Array, pixel: jax.Array) -> jax.Array:
+    """Of the two nearest pixels; 0 elsewhere."""
+    return jnp.maximum(0, 1 - jnp.abs(centre - pixel))
+
+
+def _rows_by_tiles(pictures: jax.Array, centres: jax.Array) -> jax.Array:
+    """Returns float32[b, size, w]: the rows of pictures [b, s, w] at float32[b, size] centres, as a product for each tile of
+    8 with the few rows that it can touch: a third of the work of whole products."""
+    (batch, source), size = pictures.shape[:2], centres.shape[1]
+    tile = _TILE if size % _TILE == 0 else size
+    window = min(source, math.ceil((tile - 1) * source / size) + 2)
+    tiled = centres.reshape(batch, -1, tile)
+    first = jnp.clip(tiled[..., 0].astype(jnp.int32), 0, source - window)  # of the rows that a tile can touch
+    rows = _shares(tiled[..., None] - first[..., None, None], jnp.arange(window))  # [b, tiles, tile, window]
+    cut = jax.vmap(lambda picture, starts: jax.vmap(lambda at: jax.lax.dynamic_slice_in_dim(picture, at, window))(starts))
+    return (rows @ cut(pictures, first).astype(jnp.float32)).reshape(batch, size, -1)
+
+
+def _rows_from_two(pictures: jax.Array, centres: jax.Array) -> jax.Array:
+    """As `_rows_by_tiles`, each from its two nearest rows: on a CPU, which copies whole rows well, 1.5 to 2 times faster."""
+    last = pictures.shape[1] - 1
+    upper = jnp.clip(centres.astype(jnp.int32), 0, max(last - 1, 0))
+
+    def rows(at):
+        return jnp.take_along_axis(pictures, at[..., None], axis=1, mode="promise_in_bounds").astype(jnp.float32)
+
+    above = rows(upper)
+    return above + (centres - upper)[..., None] * (rows(jnp.minimum(upper + 1, last)) - above)
 
 
 def training_view(

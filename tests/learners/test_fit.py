@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from learners.parts import model
-from learners.parts.augmentation import Augmentation, crop_and_resize, random_boxes, training_view
+from learners.parts.augmentation import (
+    Augmentation,
+    _rows_by_tiles,
+    _rows_from_two,
+    crop_and_resize,
+    random_boxes,
+    training_view,
+)
 from learners.parts.baseline import Baseline
 from learners.parts.feed import Batches
 from learners.parts.fit import Recipe
@@ -20,7 +27,7 @@ from learners.parts.initialisation import FromPrevious, FromRandom
 from learners.parts.model import Network, TaskShape, head_size, loss, targets
 from learners.parts.schedule import batch_size, cosine_rates
 from learners.parts.search import GridSearch, RandomSearch
-from nevis_stream.counted import counted
+from nevis_stream.counted import CountedFunction, counted
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.learner import Context
 from nevis_stream.runner import run
@@ -141,6 +148,29 @@ def test_a_crop_equals_another_implementation():
     box = np.float32([[0.25, 0.25, 0.5, 0.5]])
     found = crop_and_resize(np.float32(pixels.transpose(0, 2, 1)[None]), box, 16)[0]
     assert np.abs(found - expected)[2:-2, 2:-2].max() <= 1
+
+
+@pytest.mark.parametrize("side, size", [(1, 8), (2, 9), (10, 8), (80, 64), (20, 48), (48, 16)])
+def test_rows_from_two_are_those_of_the_products_that_are_counted(side, size):
+    random = np.random.RandomState(side)
+    pictures = random.randint(256, size=(6, side, 3, side)).astype(np.uint8)
+    boxes = np.array(random_boxes(jax.random.key(0), np.full((6, 2), side, np.int32), Augmentation()))
+    boxes[0], boxes[1] = (0, 1, 1, -1), (1 - 1e-6, 0, 1e-6, 1)  # the whole picture mirrored; the lowest row alone
+    centres = np.clip((boxes[:, :1] + (np.arange(size) + 0.5) / size * boxes[:, 2:3]) * side - 0.5, 0, side - 1)
+    flat, centres = pictures.reshape(6, side, -1), centres.astype(np.float32)
+    tiles, two = (np.asarray(jax.jit(rows)(flat, centres)) for rows in (_rows_by_tiles, _rows_from_two))
+    np.testing.assert_allclose(two, tiles, rtol=1e-5, atol=1e-3)  # of 255
+
+    def crop(pictures, boxes):
+        return crop_and_resize(pictures, boxes, size)
+
+    program = CountedFunction(crop)
+    tile = 8 if size % 8 == 0 else size
+    window = min(side, math.ceil((tile - 1) * side / size) + 2)
+    products = 2 * 6 * size * (window * 3 * side + 3 * side * size)
+    assert products <= program.flops(pictures, boxes) < 1.6 * products + 6 * 3000
+    runs = str(program._jitted.trace(pictures, boxes).jaxpr)
+    assert runs.count("dot_general") == 1 and "dynamic_slice" not in runs
 
 
 def test_flips_mirror_half_of_the_views():

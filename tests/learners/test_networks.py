@@ -9,6 +9,7 @@ from flax import linen as nn
 from jax import numpy as jnp
 
 from learners.parts.networks import MLP, Head, ResNet, convolve, make_backbone, names
+from learners.parts.networks.convolution import pads
 from learners.parts.networks.nfnet import NFBlock, StandardisedConv, activate
 from learners.parts.networks.vit import Attention
 from nevis_stream.counted import CountedFunction
@@ -333,3 +334,30 @@ def test_small_maps_are_convolved_as_matrix_products(side, size, stride):
     used = "dot_general" in str(jax.make_jaxpr(faster)(x, kernel))
     assert used == ((-(-side // stride)) ** 2 <= 4)
     assert ("conv_general" in str(counted[1]._jitted.trace(x, kernel).jaxpr)) != used  # what runs is the faster form
+
+
+@pytest.mark.parametrize("padding", ["same", "torch"])
+@pytest.mark.parametrize("size, stride", [(3, 1), (3, 2), (1, 2), (7, 2)])
+def test_counted_gradients_are_exact_and_not_of_the_slow_library(size, stride, padding):
+    """Against sums in float64; YNN's gradients of kernels run far below peak (docs/decisions/0030)."""
+    random = np.random.RandomState(0)
+    x, kernel = (random.normal(size=shape).astype(np.float32) for shape in ((4, 14, 14, 8), (size, size, 8, 16)))
+    change = random.normal(size=(4, 14 // stride, 14 // stride, 16)).astype(np.float32)
+
+    def gradients(x, kernel, change):
+        return jax.vjp(lambda x, kernel: convolve(x, kernel, stride, padding), x, kernel)[1](change)
+
+    program = CountedFunction(gradients)
+    compiled = program._jitted.lower(x, kernel, change).compile().as_text()
+    assert "convolution(" in compiled and "ynn" not in compiled
+    around = pads(14, size, stride, padding)
+    padded = np.pad(x.astype(np.float64), ((0, 0), around, around, (0, 0)))
+    of_padded, of_kernel = np.zeros_like(padded), np.zeros(kernel.shape)
+    for row in range(size):
+        for column in range(size):
+            tap = np.s_[:, row : row + 14 - stride + 1 : stride, column : column + 14 - stride + 1 : stride]
+            of_kernel[row, column] = np.einsum("nhwc,nhwd->cd", padded[tap], change)
+            of_padded[tap] += change @ kernel[row, column].T.astype(np.float64)
+    found = program(x, kernel, change)
+    np.testing.assert_allclose(found[0], of_padded[:, around[0] : around[0] + 14, around[0] : around[0] + 14], atol=1e-4)
+    np.testing.assert_allclose(found[1], of_kernel, rtol=1e-5, atol=1e-4)
