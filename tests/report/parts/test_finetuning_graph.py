@@ -32,7 +32,8 @@ def test_the_page_tells_every_source_and_in_how_many_seeds_it_is_the_same(tmp_pa
     assert [text for text, _ in page.column("finetuning-1-1", "Same source")] == [f"{count} of 2" for count in same]
     assert "11 fine-tunings: task_001 → task_002" in page.text
     assert "No graph: Indep · small starts every task from random." in page.text
-    assert set(part.figures(Section(1, runs))) == {"finetuning_graph_a", "finetuning_graph_b"}
+    expected = {f"finetuning_{kind}_{letter}" for kind in ("graph", "depths") for letter in "ab"}
+    assert set(part.figures(Section(1, runs))) == expected
 
 
 def test_without_any_fine_tuning_the_part_is_left_out(tmp_path):
