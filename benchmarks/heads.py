@@ -15,7 +15,6 @@ import numpy as np
 from benchmarks.machine import describe
 from learners.parts.model import TaskShape
 from learners.parts.probe import heads_program
-from nevis_stream.counted import compiler_options
 
 FEATURES, OUTPUTS, EXAMPLES, BATCH, STEPS = 512, 64, 4096, 16, 250
 
@@ -29,7 +28,7 @@ def main() -> None:
     features = jnp.asarray(random.normal(size=(EXAMPLES, FEATURES)), jnp.float32)
     target = jnp.asarray(np.eye(OUTPUTS, dtype=np.uint8)[random.randint(10, size=EXAMPLES)])
     shape = TaskShape.of("single_label", 10)
-    program = jax.jit(heads_program(STEPS, 0.9, 1e-4), compiler_options=compiler_options())
+    program = jax.jit(heads_program(STEPS, 0.9, 1e-4))
     print(f"{describe()}; best of {repeats}.\n")
     print("| trials at once | µs a trial and step | spread | times faster than one after the other |\n|---:|---:|---:|---:|")
     alone = 0.0

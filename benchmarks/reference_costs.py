@@ -23,7 +23,7 @@ from learners.parts.model import EVALUATION_BATCH, Network, TaskShape, begin, in
 from learners.parts.relatedness import Neighbours
 from learners.parts.search import RandomSearch
 from nevis_stream import compilations
-from nevis_stream.counted import compiler_options, counted
+from nevis_stream.counted import counted
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.learner import Context
 from nevis_stream.runner import run
@@ -62,10 +62,7 @@ def input_seconds(repeats: int) -> tuple[float, float]:
     """Returns best CPU seconds an image for gathering and augmenting a batch of 16 at 64×64, and worst over best."""
     images = ArrayImages(np.random.RandomState(0).randint(256, size=(2000, 64, 64, 3)).astype(np.uint8))
     stored, sizes = images.banded(80), images.sizes
-    view = jax.jit(
-        lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation()),
-        compiler_options=compiler_options(),
-    )
+    view = jax.jit(lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation()))
     key, random = jax.random.key(0), np.random.RandomState(0)
 
     def work(steps):

@@ -16,7 +16,7 @@ from benchmarks.machine import describe
 from benchmarks.train_step import NETWORKS
 from learners.parts.fit import Recipe
 from learners.parts.model import TaskShape, begin, initialise_program
-from nevis_stream.counted import compiler_options
+from nevis_stream.counted import CountedFunction
 
 _KINDS = (
     ("convolutions and reductions in XLA's YNN library", re.compile(r"ynn")),
@@ -36,7 +36,7 @@ def kind_of(name: str) -> str:
 def profile(network, batch: int, steps: int) -> tuple[Counter, Counter]:
     """Returns nanoseconds by kind and by operation, of all threads."""
     recipe = Recipe(network, steps=1000, validate_every=1000)
-    step = jax.jit(recipe.step(10), donate_argnums=0, compiler_options=compiler_options())
+    step = CountedFunction(recipe.step(10), donate_argnums=0)
     random, side = np.random.RandomState(0), recipe.stored_size
     rest = (
         random.randint(256, size=(batch, side, 3, side)).astype(np.uint8),

@@ -17,7 +17,7 @@ from learners.parts.augmentation import Augmentation, training_view
 from learners.parts.feed import Batches
 from learners.parts.fit import Recipe
 from learners.parts.model import Network, TaskShape, begin, initialise_program
-from nevis_stream.counted import compiler_options, counted
+from nevis_stream.counted import counted
 from nevis_stream.datasets.images import ArrayImages
 
 NETWORKS = {
@@ -76,10 +76,7 @@ def input_rows(repeats: int) -> None:
     stored = images.banded(80)
     once = (time.process_time() - begun) / len(images)
     sizes = images.sizes
-    view = jax.jit(
-        lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation()),
-        compiler_options=compiler_options(),
-    )
+    view = jax.jit(lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation()))
     for batch in (16, 64, 256):
         draw, key = Batches(len(stored), batch, 0), jax.random.key(0)
 

@@ -38,11 +38,12 @@ def faster_form() -> bool:
     return not tracing.canonical
 
 
-def compiler_options() -> dict[str, str]:
-    """Returns the options of XLA that counted functions are compiled with: on a CPU, no convolutions by its YNN library.
+def plain_convolutions() -> dict[str, str]:
+    """Returns options of XLA for programs with gradients of convolutions on large maps: on a CPU, none by its YNN library.
 
-    There the gradients of kernels run at 15 to 70% of peak, and are less exact; without it at 60 to 100% (docs/decisions/0030).
-    The option's name is experimental, so other versions of JAX than the measured one go without.
+    There the gradients of kernels run at 15 to 70% of peak, and are less exact; without it at 60 to 100%. On small maps YNN is
+    as quick or quicker (docs/decisions/0030). The option's name is experimental, so other versions of JAX than the measured
+    one go without.
     """
     if jax.default_backend() != "cpu" or jax.__version_info__[:2] != _MEASURED_JAX:
         return {}
@@ -54,12 +55,12 @@ class CountedFunction:
     """A jitted function with the FLOPs of one call, counted once for each new signature (shapes and dtypes).
 
     Args:
-      function: a function that `jax.jit` accepts.
+      function: a function that `jax.jit` accepts; its attribute `compiler_options`, if it has one, goes to XLA.
       options: passed on to `jax.jit`.
     """
 
     def __init__(self, function: Callable, **options: Any):
-        self._function, self._options = function, {"compiler_options": compiler_options()} | options
+        self._function, self._options = function, {"compiler_options": getattr(function, "compiler_options", {})} | options
         self._jitted = jax.jit(function, **self._options)
         self._values_matter = any(name.startswith("static") for name in options)
         self._flops: dict[Any, int] = {}

@@ -18,12 +18,13 @@ from flax import struct
 
 from learners.parts.augmentation import Augmentation, to_unit_range, training_view
 from learners.parts.networks import Head, make_backbone
-from nevis_stream.counted import made_once
+from nevis_stream.counted import made_once, plain_convolutions
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context
 from nevis_stream.task import SINGLE_LABEL
 
 EVALUATION_BATCH = 64
+LARGE_MAP = 32  # side of the first stage's maps from which gradients of kernels are quicker without XLA's library
 _MASKED = -1e9
 
 
@@ -218,6 +219,8 @@ def step_program(
             "finite_steps": carry["finite_steps"] + sound.astype(jnp.int32),
         }
 
+    if network.resolution >= LARGE_MAP * getattr(network.backbone(), "reduction", network.resolution):
+        step.compiler_options = plain_convolutions()
     return step
 
 

@@ -20,6 +20,7 @@ HELD_OUT = 250  # known models that are treated as new, at most
 COLUMNS = 4096  # samples of the cross-validation, at most
 CELLS = 100_000  # cells to which the weights are fitted, at most
 TOWARDS_DEFAULT = 0.02  # strength of the pull towards equal weights, in units of the mean loss of a cell
+UNBIASED_MODELS = 30.0  # how many models without any bias are taken for seen: each one's own grid says little
 PRIOR_MODELS = 4.0  # how many models the model's own deviation counts for
 
 
@@ -124,7 +125,7 @@ class CrossValidation:
         parts = [accuracies(probabilities(view, weights), view) for view in views]
         accuracy, residual = (np.concatenate(values) for values in zip(*parts, strict=True))
         missing = np.concatenate(truths).mean(axis=1) - accuracy
-        squares = (residual**2).sum() + (residual**2).mean()
+        squares = (residual**2).sum() + UNBIASED_MODELS * (residual**2).mean()
         correction = float(np.clip(residual @ missing / squares, 0, 1)) if squares else 0.0
         deviation = np.concatenate([view.deviation for view in views])
         widening = intervals.half_width(missing - correction * residual, deviation, self.groups, PRIOR_MODELS)

@@ -8,11 +8,13 @@ import pytest
 from flax import linen as nn
 from jax import numpy as jnp
 
+from learners.parts.augmentation import Augmentation
+from learners.parts.model import Network, step_program
 from learners.parts.networks import MLP, Head, ResNet, convolve, make_backbone, names
 from learners.parts.networks.convolution import pads
 from learners.parts.networks.nfnet import NFBlock, StandardisedConv, activate
 from learners.parts.networks.vit import Attention
-from nevis_stream.counted import CountedFunction
+from nevis_stream.counted import CountedFunction, plain_convolutions
 from nevis_stream.errors import BadInput
 
 TINY = {"stage_sizes": (1, 1), "width": 4}
@@ -347,6 +349,7 @@ def test_counted_gradients_are_exact_and_not_of_the_slow_library(size, stride, p
     def gradients(x, kernel, change):
         return jax.vjp(lambda x, kernel: convolve(x, kernel, stride, padding), x, kernel)[1](change)
 
+    gradients.compiler_options = plain_convolutions()
     program = CountedFunction(gradients)
     compiled = program._jitted.lower(x, kernel, change).compile().as_text()
     assert "convolution(" in compiled and "ynn" not in compiled
@@ -361,3 +364,19 @@ def test_counted_gradients_are_exact_and_not_of_the_slow_library(size, stride, p
     found = program(x, kernel, change)
     np.testing.assert_allclose(found[0], of_padded[:, around[0] : around[0] + 14, around[0] : around[0] + 14], atol=1e-4)
     np.testing.assert_allclose(found[1], of_kernel, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name, options, resolution, plain",
+    [
+        ("resnet34", {"stem": "small"}, 64, True),
+        ("resnet18", {"stem": "standard"}, 64, False),
+        ("resnet", {"stem": "strided", "width": 16}, 32, False),
+        ("vgg11", {}, 32, True),
+        ("vit_tiny8", {}, 64, False),
+    ],
+)
+def test_steps_on_large_maps_only_leave_the_library(name, options, resolution, plain):
+    network = Network(name, tuple(sorted(options.items())), resolution)
+    step = step_program(network, 64, Augmentation(), 0.9, 1e-4)
+    assert getattr(step, "compiler_options", None) == (plain_convolutions() if plain else None)

@@ -84,6 +84,11 @@ class ResNet(nn.Module):
     padding: str = "same"
     block: str = "basic"
 
+    @property
+    def reduction(self) -> int:
+        """How many pixels of the image a pixel of the first stage is wide."""
+        return STEMS[self.stem][1] * (2 if self.stem == "standard" else 1)
+
     choices = {"stem": tuple(STEMS), "block": tuple(BLOCKS), "padding": PADDINGS}
 
     @nn.compact

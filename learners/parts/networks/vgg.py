@@ -27,6 +27,8 @@ class VGG(nn.Module):
     norm: bool = False
     hidden: tuple[int, ...] = ()
 
+    reduction = 1
+
     @nn.compact
     def __call__(self, images: jax.Array, train: bool = False) -> jax.Array:
         x = images
