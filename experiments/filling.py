@@ -131,4 +131,7 @@ def _fill_one(
 def _answered(cache: EvaluationCache, model: str, ids: Sequence[str], probabilities: bool) -> bool:
     if (cache.matrix([model], ids) == UNKNOWN).any():
         return False
-    return not probabilities or not np.isnan(cache.probabilities(model, ids)).any()
+    if not probabilities:
+        return True
+    kept = cache.probabilities(model, ids)
+    return kept.shape[1] > 0 and not np.isnan(kept).any()

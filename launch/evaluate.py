@@ -45,7 +45,9 @@ _METHODS = flags.DEFINE_list("methods", [], "Methods to compare (metrics, study)
 _BUDGETS = flags.DEFINE_list("budgets", ["16", "64", "256"], "Samples asked of each new model (metrics, study).")
 _KNOWN = flags.DEFINE_float("known", 0.6, "Share of the models that are known (metrics, study).", 0.0, 1.0)
 _SEEDS = flags.DEFINE_integer("seeds", None, "Random splits of the models; default: 10 (study), 3 (metrics).", lower_bound=1)
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of a method's choices (add-model, add-samples).")
+_SEED = flags.DEFINE_integer(
+    "seed", 0, "Seed of a method's choices (add-model, add-samples).", lower_bound=-(2**63), upper_bound=2**63 - 1
+)
 _OUT = flags.DEFINE_string("out", None, "Folder of a study's tables and figures; default: study.")
 
 
@@ -103,6 +105,8 @@ def _dispatch(command: str, paths: list[Path]) -> None:
 
 
 def _what_to_study(seeds: int) -> dict:
+    if not _BUDGETS.value:
+        entry.fail("--budgets is empty: whole numbers from 1 up are expected, as 16,64,256.")
     for budget in _BUDGETS.value:
         if not budget.isdecimal() or int(budget) < 1:
             entry.fail(f"--budgets={','.join(_BUDGETS.value)}: {budget!r} is no whole number from 1 up.")

@@ -144,6 +144,7 @@ class EvaluationCache:
 
         Raises:
           BadInput: the caches are of different things, or contradict each other; what comes before that has been added.
+          DamagedCache: `verify` finds damage in `other`; nothing has been added.
         """
         cache_merge.merge(self, other, told)
 

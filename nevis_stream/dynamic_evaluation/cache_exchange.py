@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import cache_records, cache_writing
+from nevis_stream.dynamic_evaluation import cache_integrity, cache_records, cache_writing
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache_files import THRESHOLD, Outcomes, read_outcomes
 from nevis_stream.dynamic_evaluation.cache_tiles import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
@@ -31,6 +31,7 @@ def import_file(
     told(f"write {len(found.models)} models × {len(found.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
     planes = cache_writing.checked(found.models, found.samples, {CORRECT: found.correct, CONFIDENCE: found.confidence})
+    guessed = cache_writing.checked(found.models, found.samples, {CORRECT: found.predicted})  # of None: no plane
     origin = {"file": path.name} | ({} if found.confidence is None else {"threshold": threshold})
     of_models = found.model_provenance or [{}] * len(found.models)
     with cache.index.writing() as db:
@@ -38,8 +39,8 @@ def import_file(
         told = zip(found.models, of_models, strict=True)
         rows = [(model, cache_records.add_model(db, model, origin | of)) for model, of in told]
         cache_writing.write(db, cache.cells, OBSERVED, rows, columns, planes)
-        if found.predicted is not None:
-            cache_writing.write(db, cache.cells, PREDICTED, rows, columns, {CORRECT: found.predicted}, origin)
+        if guessed:
+            cache_writing.write(db, cache.cells, PREDICTED, rows, columns, guessed, origin)
     return found
 
 
@@ -53,7 +54,12 @@ def _columns(db, found: Outcomes) -> np.ndarray:
 
 
 def export_npz(cache: EvaluationCache, path: str | Path) -> None:
-    """Writes all of a cache but its class probabilities as one npz file, which `import_file` reads again."""
+    """Writes all of a cache but its class probabilities as one npz file, which `import_file` reads again.
+
+    Raises:
+      DamagedCache: `verify` finds damage; no file is written.
+    """
+    cache_integrity.check(cache)
     models, samples = cache.models(), cache.samples()
     arrays = {"correct": cache.matrix(), "models": np.array(list(models), str), "samples": np.array(samples, str)}
     arrays["model_provenance"] = np.array([json.dumps(of) for of in models.values()], str)

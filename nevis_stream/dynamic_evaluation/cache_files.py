@@ -98,20 +98,25 @@ def _npz(path: Path, threshold: float) -> Outcomes:
     if "imputed" in matrices:
         values[matrices["imputed"] != 0] = np.nan
     found = _outcomes(path, models, samples, values, threshold)
-    of_models, of_samples = (_provenance(arrays, which, names, size) for which, names, size in (
+    of_models, of_samples = (_provenance(path, arrays, which, names, size) for which, names, size in (
         ("model_provenance", _OF_MODELS, shape[0]), ("sample_provenance", _OF_SAMPLES, shape[1])))  # fmt: skip
     confidence = matrices.get("confidence", found.confidence)
     return Outcomes(models, samples, found.correct, confidence, of_models, of_samples, matrices.get("predicted"))
 
 
-def _provenance(arrays, told: str, names: tuple[str, ...], size: int) -> list[dict[str, Any]]:
-    of = [json.loads(str(text)) for text in arrays[told]] if told in arrays else [{} for _ in range(size)]
+def _provenance(path: Path, arrays, told: str, names: tuple[str, ...], size: int) -> list[dict[str, Any]]:
+    try:
+        of = [json.loads(str(text)) for text in arrays[told].ravel()] if told in arrays else [{} for _ in range(size)]
+    except ValueError as error:
+        raise BadInput(f"{path}: `{told}` holds a text that is no JSON ({error}).") from None
+    if len(of) != size or not all(isinstance(one, dict) for one in of):
+        raise BadInput(f"{path}: `{told}` has {len(of)} entries; {size} JSON objects are expected.")
     return [one | {name: arrays[name][i].item() for name in names if name in arrays} for i, one in enumerate(of)]
 
 
 def _csv(path: Path, threshold: float) -> Outcomes:
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8-sig") as file:
             header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]
     except (UnicodeDecodeError, csv.Error) as error:
         raise BadInput(f"{path}: cannot be read as csv ({error}).") from error
@@ -146,7 +151,7 @@ def _table(path: Path, header: list[str], rows: list, threshold: float) -> Outco
         for k, column in enumerate(keep):
             values[i, k] = _number(row[column], path, row[at], header[column])
     values[values == UNKNOWN] = np.nan
-    models = [str(row[at]) for row in rows]
+    models = [_id(row[at]) for row in rows]
     of_models = [{"group": str(row[header.index("group")])} for row in rows] if "group" in header else [{} for _ in rows]
     found = _outcomes(path, models, samples, values, threshold)
     return Outcomes(models, samples, found.correct, found.confidence, of_models, [{} for _ in samples])
@@ -162,7 +167,7 @@ def _long(path: Path, header: list[str], rows: list, threshold: float) -> Outcom
         if len(row) != len(header):
             raise BadInput(f"{path}: row {i + 1} (it begins with {row[0]!r}) has {len(row)} fields, the header {len(header)}.")
         of = dict(zip(header, row, strict=True))
-        model, sample = str(of["model"]), str(of["sample"])
+        model, sample = _id(of["model"]), _id(of["sample"])
         cell = models.setdefault(model, len(models)), samples.setdefault(sample, len(samples))
         if cell in cells:
             raise BadInput(f"{path}: row {i + 1}: model {model!r} on sample {sample!r} stands twice.")
@@ -182,6 +187,11 @@ def _long(path: Path, header: list[str], rows: list, threshold: float) -> Outcom
         kept = confidence.astype(np.float16)
     of_models = [{"group": groups[model]} if "group" in header else {} for model in models]
     return Outcomes(list(models), list(samples), found.correct, kept, of_models, [{} for _ in samples])
+
+
+def _id(value) -> str:
+    """An id as text; of none an empty one, which is refused."""
+    return "" if value is None else str(value)
 
 
 def _number(text, path: Path, model: str, sample: str) -> float:

@@ -64,6 +64,10 @@ class Index:
             with contextlib.suppress(FileExistsError):
                 os.link(temporary, path)
             sync_directory(path.parent)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+                raise
+            raise StorageFull(f"{path}: the disk is full; no cache was made.") from error
         finally:
             temporary.unlink(missing_ok=True)
 

@@ -68,6 +68,13 @@ def verify(cache) -> list[str]:
     return found
 
 
+def check(cache) -> None:
+    """Raises `DamagedCache` where `verify` finds something: a copy would have new checksums, and seem sound."""
+    if found := verify(cache):
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        raise DamagedCache(f"{cache.directory}: is damaged, so it is not copied: {found[0]}{more}.")
+
+
 def _samples(batches, samples: list[str]) -> list[str]:
     found, behind = [], 0
     for columns, provenance, digest in batches:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import cache_records, cache_tiles, cache_writing
+from nevis_stream.dynamic_evaluation import cache_integrity, cache_records, cache_tiles, cache_writing
 from nevis_stream.dynamic_evaluation.cache_tiles import CONFIDENCE, CORRECT, OBSERVED, PREDICTED, PROBABILITIES
 from nevis_stream.errors import BadInput
 
@@ -18,11 +18,13 @@ def merge(target, source, told: Callable[[str, int, int], None] = lambda model, 
 
     Raises:
       BadInput: the caches are of different things, or contradict each other; what comes before that has been added.
+      DamagedCache: `verify` finds damage in `source`; nothing has been added.
     """
     if target.about != source.about:
         raise BadInput(f"{source.directory} is of {source.about}, {target.directory} of {target.about}: they are not merged.")
     if target.directory.resolve() == source.directory.resolve():
         raise BadInput(f"{source.directory}: a cache is not merged into itself.")
+    cache_integrity.check(source)
     with source.index.reading() as db:
         names, batches, models = cache_records.samples(db), cache_records.batches(db), cache_records.models(db)
         predicted = cache_records.tiles(db, "state = ?", [PREDICTED])

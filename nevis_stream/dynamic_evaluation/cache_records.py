@@ -83,12 +83,13 @@ def repeated(ids: Sequence[str]) -> str | None:
 
 
 def check_ids(table: str, ids: Sequence[str]) -> None:
-    """Raises `BadInput` where an id stands twice, is empty or no text."""
+    """Raises `BadInput` where an id stands twice, is empty or no text, or has a NUL, where SQLite's JSON ends a text."""
     if isinstance(ids, str):
         raise BadInput(f"{table}: {ids!r} is one text; a list of ids is expected.")
     for one in ids:
-        if not isinstance(one, str) or not one or not one.isascii() and one.encode(errors="ignore").decode() != one:
-            raise BadInput(f"{table}: {one!r} is no id; ids are texts that are not empty.")
+        good = isinstance(one, str) and one and "\0" not in one
+        if not good or not one.isascii() and one.encode(errors="ignore").decode() != one:
+            raise BadInput(f"{table}: {one!r} is no id; ids are texts that are not empty, of characters other than NUL.")
     if (twice := repeated(ids)) is not None:
         raise BadInput(f"{table}: {twice!r} stands twice in one list.")
 

@@ -86,6 +86,7 @@ def test_the_same_again_changes_nothing_and_a_contradiction_is_an_error(cache):
         (lambda c: c.append("a", ["0", "0"], [1, 1]), "'0' stands twice"),
         (lambda c: c.append("a", ["0", ""], [1, 1]), "'' is no id"),
         (lambda c: c.append("", ["0"], [1]), "'' is no id"),
+        (lambda c: c.append("a", ["0", "0\0"], [1, 1]), "characters other than NUL"),
         (lambda c: c.append("a", np.array([5]), [1]), "the cache has 0 to 0"),
         (lambda c: c.append("a", np.array([0.5]), [1]), "numbers are integers"),
         (lambda c: c.append_rows(["a", "a"], ["0"], [[1], [1]]), "'a' stands twice"),

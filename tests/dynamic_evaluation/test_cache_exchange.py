@@ -52,6 +52,9 @@ def test_shared_matrices_are_read_as_they_are(tmp_path):
             assert {of["dataset"] for _, of in cache.sample_provenance()} == set(truth["dataset"].tolist())
 
 
+ONE = {"correct": np.eye(1), "models": ["a"], "samples": ["0"]}
+
+
 def write_csv(path, text):
     path.write_text(text)
     return path
@@ -66,6 +69,8 @@ def test_csv(tmp_path, cache):
     assert cache.matrix(["c", "d"], ["s1", "s3"]).tolist() == [[1, 1], [U, 1]]
     assert read_outcomes(real).correct.tolist() == [[0, 1], [U, 0]]
     np.testing.assert_equal(cache.confidence(["d"], ["s1", "s3"]), np.array([[np.nan, 0.5]], np.float16))
+    (tmp_path / "spreadsheet.csv").write_text("model,s0\na,1\n", encoding="utf-8-sig")  # with a byte order mark
+    assert read_outcomes(tmp_path / "spreadsheet.csv").samples == ["s0"]
 
 
 def test_parquet(tmp_path, cache, monkeypatch):
@@ -76,6 +81,9 @@ def test_parquet(tmp_path, cache, monkeypatch):
     parquet.write_table(pyarrow.table({"model": ["a", "b"], "s0": [1, None], "s1": [0.0, float("nan")]}), path)
     import_file(cache, path)
     assert cache.matrix().tolist() == [[1, 0], [U, U]]
+    parquet.write_table(pyarrow.table({"model": ["a", None], "s0": [1, 0]}), path)
+    with pytest.raises(BadInput, match="an empty model id"):
+        read_outcomes(path)
     path.write_bytes(b"PAR1 not")
     with pytest.raises(BadInput, match="cannot be read as parquet"):
         read_outcomes(path)
@@ -137,6 +145,9 @@ def test_bad_csv_is_named(tmp_path, text, message):
         ({"correct": np.ones((1, 1)), "models": ["a"], "samples": ["0"], "group": ["x", "y"]}, r"`group` has shape \(2,\)"),
         ({"correct": np.full((1, 1), 7), "models": ["a"], "samples": ["0"]}, "model 'a', sample '0': 7 does not lie"),
         ({"correct": np.array([["1"]]), "models": ["a"], "samples": ["0"]}, "not numbers"),
+        (ONE | {"model_provenance": ["{"]}, "`model_provenance` holds a text that"),
+        (ONE | {"model_provenance": ["[]"]}, "1 JSON objects are expected"),
+        (ONE | {"sample_provenance": []}, "`sample_provenance` has 0 entries"),
         ({"correct": np.array([[None]]), "models": ["a"], "samples": ["0"]}, "cannot be read as npz"),
     ],
 )
@@ -144,6 +155,13 @@ def test_bad_npz_is_named(tmp_path, arrays, message):
     np.savez(tmp_path / "bad.npz", **arrays)
     with pytest.raises(BadInput, match=message):
         read_outcomes(tmp_path / "bad.npz")
+
+
+def test_predictions_that_cannot_be_leave_nothing(tmp_path, cache):
+    np.savez(tmp_path / "bad.npz", correct=np.full((1, 1), U), predicted=[[0.5]], models=["a"], samples=["0"])
+    with pytest.raises(BadInput, match="correct of model 'a', sample '0': 0.5 is not 0, 1"):
+        import_file(cache, tmp_path / "bad.npz")
+    assert cache.shape == (0, 0)
 
 
 def test_bad_files_are_named(tmp_path):

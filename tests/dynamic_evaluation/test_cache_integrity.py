@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache_exchange import export_npz
 from nevis_stream.dynamic_evaluation.cache_sums import packed_sums
 from nevis_stream.dynamic_evaluation.sort import sort
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, DamagedCache
 
 U = 255
 
@@ -167,6 +168,19 @@ def test_merging_refuses_what_does_not_belong(tmp_path):
     empty = EvaluationCache(tmp_path / "d", create=True, about={"dataset": "a"})
     empty.merge(a)
     assert empty.matrix(samples=["0"]).tolist() == [[1]] and empty.probabilities("m", ["0"]).tolist() == [[0.5, 0.5]]
+
+
+def test_what_is_damaged_is_not_copied_as_if_it_were_sound(tmp_path):
+    cache = filled(tmp_path / "c", range(3), range(100), 0, 0.2)
+    data = bytearray(cache.cells.path.read_bytes())
+    data[0] ^= 1
+    cache.cells.path.write_bytes(data)
+    other = EvaluationCache(tmp_path / "d", create=True, about=cache.about)
+    with pytest.raises(DamagedCache, match="it is not copied: tile 1 "):
+        other.merge(cache)
+    assert other.shape == (0, 0)
+    with pytest.raises(DamagedCache, match="it is not copied: tile 1 "):
+        export_npz(cache, tmp_path / "all.npz")
 
 
 def test_stats(tmp_path):

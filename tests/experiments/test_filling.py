@@ -72,6 +72,16 @@ def test_a_run_fills_one_cache_a_data_set_and_repeats_share_it(kept, tmp_path):
     assert all(f.flops == 0 for f in again)
 
 
+def test_probabilities_may_come_later(kept, tmp_path):
+    fill(kept, tmp_path)
+    cache, first = EvaluationCache(tmp_path / "pico_textures"), kept.predictors[0]
+    assert cache.probabilities(first.predictor_id).shape[1] == 0
+    assert sum(f.flops for f in fill(kept, tmp_path, probabilities=True)) > 0
+    assert not np.isnan(cache.probabilities(first.predictor_id)).any()
+    assert cache.probabilities(first.predictor_id).shape[1] == first.task.num_classes
+    assert all(f.flops == 0 for f in fill(kept, tmp_path, probabilities=True))
+
+
 def test_only_the_chosen_and_only_some_splits(kept, tmp_path):
     fill(kept, tmp_path, which="chosen", splits=["dev"])
     cache = EvaluationCache(tmp_path / "pico_coins")

@@ -126,6 +126,8 @@ def test_mistakes_are_told_in_a_line(cache, tmp_path):
         (["import", cache, f"--cache={cache}"], "`merge` adds it"),
         (["add-model", "--model=x.npz", f"--cache={cache}"], "needs --budget"),
         (["add-model", "--model=x.npz", "--budget=0%", f"--cache={cache}"], "--budget=0%: a whole number from 1 up"),
+        (["study", tmp_path / "known.npz", "--budgets="], "--budgets is empty"),
+        (["add-model", "--model=x.npz", "--budget=4", f"--seed={2**64}", f"--cache={cache}"], "--seed"),
         (["study", tmp_path / "known.npz", "--known=0.01", f"--out={tmp_path / 'st'}"], "known: a known share of 0.01"),
         (["add-model", "--model=x.npz", "--budget=4", "--method=published", f"--cache={cache}"], "no such file, checkpoint"),
         (["add-model", f"--model={text}", "--budget=4", "--method=guess", f"--cache={cache}"], "unknown method 'guess'"),
