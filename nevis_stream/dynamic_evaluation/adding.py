@@ -325,7 +325,9 @@ def _known(cache: EvaluationCache, samples: int, without: Sequence[str] = ()) ->
     others = np.array([row for row, name in enumerate(names) if name not in set(without)], np.int64)
     rows = learned_rows(cache, others, samples)
     if not len(rows):
-        raise BadInput(f"{cache.directory}: nothing is observed of any other model; import some models first.")
+        here = [name for name in without if name in set(names)]
+        why = f" Models to add are not known ones, though {len(here)} of them are there already ({here[0]!r})." if here else ""
+        raise BadInput(f"{cache.directory}: nothing is observed of any other model; import some models first.{why}")
     known = InCache(cache, rows, samples)
     right, seen = (sums.astype(np.float64) for sums in known.row_sums())
     for i in np.flatnonzero(seen < samples):

@@ -164,6 +164,8 @@ def test_models_that_are_hardly_observed_are_not_learned_from(cache):
     empty.append("a", ["s0"], [UNKNOWN])
     with pytest.raises(BadInput, match="import some models first"):
         add_model(empty, "b", FileOracle(table(ordered())), 1, "sort_and_search")
+    with pytest.raises(BadInput, match="1 of them are there already \\('a'\\)"):
+        add_model(empty, "a", FileOracle(table(ordered())), 1, "sort_and_search")
 
 
 def test_a_damaged_account_is_named(cache):
