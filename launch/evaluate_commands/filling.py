@@ -10,7 +10,7 @@ from launch.data_commands.terminal import bar
 from launch.evaluate_commands.terminal import caches_in, flops, one_cache
 from nevis_stream.dynamic_evaluation.adding import merge_additions
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_exchange import export_npz, import_file
+from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
 from nevis_stream.errors import BadInput
 from nevis_stream.ledger import FILE_NAME
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import memory, methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_files import Outcomes
-from nevis_stream.dynamic_evaluation.cache_records import EACH
+from nevis_stream.dynamic_evaluation.cache.files import Outcomes
+from nevis_stream.dynamic_evaluation.cache.records import EACH
 from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.insertion import insert_samples
 from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InCache, learned_rows

@@ -13,7 +13,7 @@ from nevis_stream.dynamic_evaluation.adding import (
     read_additions,
 )
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_files import Outcomes
+from nevis_stream.dynamic_evaluation.cache.files import Outcomes
 from nevis_stream.dynamic_evaluation.known import learned_from
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput, DamagedCache

@@ -7,7 +7,7 @@ import pytest
 from launch.evaluate_commands.terminal import budget
 from nevis_stream.dynamic_evaluation import study
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_tiles import Cells
+from nevis_stream.dynamic_evaluation.cache.packing import Cells
 from nevis_stream.errors import BadInput
 from tests import forked
 
