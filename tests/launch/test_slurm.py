@@ -152,7 +152,7 @@ def log(cluster):
 
 def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, small_stream):
     words = ["launch.run", FT, f"--config.stream={small_stream}", "--config.network.name=mlp", "--config.network.hidden=(8,)"]
-    words += ["--config.train.steps=3000", "--config.train.validate_every=50", "--config.search.trials=1"]
+    words += ["--config.train.steps=1500", "--config.train.validate_every=50", "--config.search.trials=1"]
     words += ["--config.search.learning_rate=(0.001,0.002)", "--checkpoint_seconds=0"]
     plain = forked.run(*words, f"--run_dir={tmp_path / 'plain'}")
     assert plain.returncode == 0, plain.stderr
