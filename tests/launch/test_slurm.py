@@ -13,6 +13,7 @@ from launch import commands, sending
 from launch.job import Job
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.ledger import Ledger
+from tests import forked
 
 submitit = pytest.importorskip("submitit", reason="jobs are sent with submitit, which is not installed")
 
@@ -21,9 +22,8 @@ FT = "--config=experiments/configs/ft_prev.py"
 SLURM = ["--partition=gpu", "--hours=1.5"]
 
 
-def launch(*words, **options):
-    command = [sys.executable, "-m", "launch.slurm", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+def launch(*words, start=forked.run, **options):
+    return start("launch.slurm", *words, **options)
 
 
 def wait_for(what, seconds=120):
@@ -89,7 +89,7 @@ def test_seeds_begin_where_the_config_says(tmp_path):
 def test_dry_run_prints_the_script(tmp_path):
     words = [*SLURM, "--gpus=2", "--cpus=8", "--memory_gb=31.5", "--array_parallelism=2", "--sbatch=account=lab"]
     words += ["--sbatch=exclusive", "--setup=module load cuda", f"--folder={tmp_path / 'logs'}", "--dry_run"]
-    done = launch(*words, "--", "launch.run", NCM, f"--run_dir={tmp_path / 'r'}", "--seeds=3")
+    done = launch(*words, "--", "launch.run", NCM, f"--run_dir={tmp_path / 'r'}", "--seeds=3", start=forked.alone)
     assert done.returncode == 0, done.stderr
     options = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(.*))?$", done.stdout, re.M))
     expected = {"partition": "gpu", "time": "90", "gpus-per-node": "2", "cpus-per-task": "8", "mem": "32256M"}
@@ -152,9 +152,9 @@ def log(cluster):
 
 def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, small_stream):
     words = ["launch.run", FT, f"--config.stream={small_stream}", "--config.network.name=mlp", "--config.network.hidden=(8,)"]
-    words += ["--config.train.steps=3000", "--config.train.validate_every=50", "--config.search.trials=1"]
+    words += ["--config.train.steps=1500", "--config.train.validate_every=50", "--config.search.trials=1"]
     words += ["--config.search.learning_rate=(0.001,0.002)", "--checkpoint_seconds=0"]
-    plain = subprocess.run([sys.executable, "-m", *words, f"--run_dir={tmp_path / 'plain'}"], capture_output=True, check=False)
+    plain = forked.run(*words, f"--run_dir={tmp_path / 'plain'}")
     assert plain.returncode == 0, plain.stderr
     run_dir = tmp_path / "run"
     sent = launch(*SLURM, f"--folder={tmp_path / 'logs'}", "--", *words, f"--run_dir={run_dir}")
