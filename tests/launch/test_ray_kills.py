@@ -78,8 +78,9 @@ def test_every_learner_survives_what_ray_can_lose(tmp_path, nodes, learner):
     ended(driver)
     seconds = time.monotonic() - began
     assert results(tmp_path / "whole") == expected
-    driver, finished, hit = start(), 0, []
-    while len(hit) < len(HITS):
+    hits = [hit for hit in HITS if hit != "worker" or "frozen" not in learner]  # all heads at once train in the driver
+    driver, finished, place = start(), 0, 0
+    while place < len(hits):
         time.sleep(chance.uniform(0, 0.3 * seconds))
         if driver.poll() is not None:  # it lived long enough: another run begins
             ended(driver)
@@ -88,8 +89,7 @@ def test_every_learner_survives_what_ray_can_lose(tmp_path, nodes, learner):
             os.rename(run_dir, tmp_path / f"finished-{finished}")
             driver = start()
             continue
-        what = HITS[len(hit)]
-        if what == "worker":
+        if (what := hits[place]) == "worker":
             if not (workers := nodes.working()):
                 continue
             chance.choice(workers).kill()
@@ -99,7 +99,7 @@ def test_every_learner_survives_what_ray_can_lose(tmp_path, nodes, learner):
             driver.send_signal(what)
             driver.communicate(timeout=60)
             driver = start()
-        hit.append(what)
+        place += 1
     ended(driver)
     assert results(run_dir) == expected
-    print(f"{learner}: {len(hit)} hits, {finished} runs ended between them; a run takes {seconds:.0f} s")
+    print(f"{learner}: {len(hits)} hits, {finished} runs ended between them; a run takes {seconds:.0f} s")
