@@ -67,6 +67,13 @@ def test_dry_run_plans_and_runs_nothing(small_stream, tmp_path, budget):
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.parametrize("config", [[NCM], NCM.split("=")])
+def test_values_may_stand_before_their_config(small_stream, config):
+    done = launch("run", f"--config.stream={small_stream}", "--dry_run", "--config.budget=small", *config, "--config.seed=3")
+    assert done.returncode == 0, done.stderr
+    assert "budget small, stream own" in done.stdout
+
+
 def test_seeds_reports_and_resuming(small_stream, tmp_path):
     words = [NCM, f"--config.stream={small_stream}", f"--run_dir={tmp_path / 'r'}", "--seeds=3"]
     done = launch("run", *words, start=forked.alone)
