@@ -136,15 +136,16 @@ def test_training_moves_the_running_statistics_by_a_tenth_and_evaluation_reads_t
     module = make_backbone("resnet", **TINY)
     variables, images = initialised(module)
     assert set(variables) == {"params", "batch_stats"}
-    trained, updated = module.apply(variables, images, train=True, mutable=["batch_stats"])
+    trained, updated = jax.jit(functools.partial(module.apply, train=True, mutable=["batch_stats"]))(variables, images)
     stem = {"params": variables["params"]["Conv_0"]}
     before = nn.Conv(4, (3, 3), use_bias=False).apply(stem, images)
     moved = updated["batch_stats"]["BatchNorm_0"]
     np.testing.assert_allclose(moved["mean"], 0.1 * before.mean((0, 1, 2)), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(moved["var"], 0.9 + 0.1 * before.var((0, 1, 2)), rtol=1e-4)
-    evaluated = module.apply(variables, images, train=False)
+    evaluate = jax.jit(functools.partial(module.apply, train=False))
+    evaluated = evaluate(variables, images)
     assert not np.allclose(trained, evaluated)
-    alone = module.apply(variables, images[:1], train=False)
+    alone = evaluate(variables, images[:1])
     np.testing.assert_allclose(alone, evaluated[:1], rtol=1e-4, atol=1e-5)
 
 
@@ -173,7 +174,7 @@ def test_gradients_reach_every_parameter():
         features, _ = module.apply(stats, images, train=True, mutable=["batch_stats"])
         return jax.nn.log_softmax(head.apply(head_params, features))[:, 0].mean()
 
-    gradients = jax.grad(loss, argnums=(0, 1))(variables["params"], head_params)
+    gradients = jax.jit(jax.grad(loss, argnums=(0, 1)))(variables["params"], head_params)
     assert all(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(gradients))
 
 

@@ -99,7 +99,7 @@ def test_a_diverged_trial_does_not_go_on():
 
 
 def variables(network, classes=3):
-    return to_host(initialise_program(network, head_size(classes))(np.arange(4, dtype=np.uint32)))
+    return to_host(jax.jit(initialise_program(network, head_size(classes)))(np.arange(4, dtype=np.uint32)))
 
 
 @pytest.mark.parametrize("dataset", [toy.blobs("a", n=60), toy.striped("a", n=60)], ids=["single_label", "multi_label"])
