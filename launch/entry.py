@@ -31,7 +31,7 @@ def start(main: Callable[[Sequence[str]], None], explain: Callable[[Exception], 
             fail(f"{explain(error)}\nSee: python -m {_module()} --help")
 
     sys.argv = _config_first(sys.argv)
-    app.run(lambda argv: _guarded(lambda: main(argv[1:])), flags_parser=parse)
+    _guarded(lambda: app.run(lambda argv: main(argv[1:]), flags_parser=parse))
 
 
 def _asks_for_help(argv: Sequence[str]) -> bool:

@@ -1,7 +1,10 @@
 """The entry points as a user meets them: real processes."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -54,6 +57,14 @@ def test_help_teaches():
     for word in ("python -m launch.run --config", "Budgets: tiny, small, cheap, paper", "--config.train.steps", "pico"):
         assert word in done.stdout
     assert "Writes report.html" in launch("report", "--help").stdout
+
+
+def test_help_may_be_read_in_part():
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-m", "launch.run", "--help"], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("budget", ["tiny", "cheap", "paper"])
