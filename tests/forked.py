@@ -23,8 +23,6 @@ _forks.set_forkserver_preload(
     + ["pandas", "PIL.Image", "rich.console", "rich.progress", "rich.table", "safetensors.numpy", "scipy.optimize"]
     + ["scipy.stats", "sklearn.metrics", "tensorboardX.proto"]
 )
-
-
 _started = weakref.WeakSet()
 
 
@@ -105,6 +103,7 @@ def alone(module, *words, timeout=300, **options):
 def _become(words, environment, directory, folder):
     for number, file in enumerate([os.devnull, f"{folder}/stdout", f"{folder}/stderr"]):
         os.dup2(os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND), number)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born deaf to it
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)
