@@ -12,6 +12,33 @@ import pytest
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
+# The files that take the most CPU seconds, the longest first: what is begun last should soon be done. xdist begins the
+# files of most tests first, and those are quick (so the Makefile has --no-loadscope-reorder).
+LONGEST = (
+    "tests/test_kill.py",
+    "tests/datasets/test_local25.py",
+    "tests/learners/test_trials.py",
+    "tests/learners/test_transfer.py",
+    "tests/learners/test_fit.py",
+    "tests/learners/test_networks.py",
+    "tests/launch/test_run.py",
+    "tests/launch/test_slurm.py",
+    "tests/datasets/test_preparation.py",
+    "tests/launch/test_executors.py",
+    "tests/report/test_report.py",
+    "tests/report/test_statements.py",
+    "tests/dynamic_evaluation/test_methods.py",
+    "tests/dynamic_evaluation/test_recommended.py",
+    "tests/launch/test_sweep.py",
+    "tests/launch/test_evaluate.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Begins with the longest files."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(LONGEST)))
+
 
 @pytest.fixture(scope="session", autouse=True)
 def own_data_root(tmp_path_factory):

@@ -5,13 +5,16 @@ that an entry point imports every library that it needs is not seen here: each h
 """
 
 import atexit
-import multiprocessing
+import multiprocessing.util
 import os
 import runpy
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from pathlib import Path
 
 _forks = multiprocessing.get_context("forkserver")
@@ -20,6 +23,14 @@ _forks.set_forkserver_preload(
     + ["pandas", "PIL.Image", "rich.console", "rich.progress", "rich.table", "safetensors.numpy", "scipy.optimize"]
     + ["scipy.stats", "sklearn.metrics", "tensorboardX.proto"]
 )
+_started = weakref.WeakSet()
+
+
+@atexit.register
+def _leave_none_behind():
+    """Of a test that failed: multiprocessing, whose own function comes behind this one, would wait for its end."""
+    for command in list(_started):
+        command.send_signal(signal.SIGKILL)
 
 
 class Started:
@@ -32,11 +43,13 @@ class Started:
     """
 
     def __init__(self, module, *words, env=None, cwd=None):
-        self._folder = tempfile.TemporaryDirectory(prefix="forked-")
-        what = [module, *map(str, words)], dict(env or os.environ), str(cwd or os.getcwd()), self._folder.name
+        self._folder = tempfile.mkdtemp(prefix="forked-")
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        what = [module, *map(str, words)], dict(env or os.environ), str(cwd or os.getcwd()), self._folder
         self._process = _forks.Process(target=_become, args=what)
         self._process.start()
         self.pid = self._process.pid
+        _started.add(self)
 
     @property
     def stdout(self):
@@ -47,7 +60,7 @@ class Started:
         return self._read("stderr")
 
     def _read(self, name):
-        file = Path(self._folder.name) / name
+        file = Path(self._folder) / name
         return file.read_text() if file.exists() else ""
 
     def poll(self):
@@ -90,6 +103,7 @@ def alone(module, *words, timeout=300, **options):
 def _become(words, environment, directory, folder):
     for number, file in enumerate([os.devnull, f"{folder}/stdout", f"{folder}/stderr"]):
         os.dup2(os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND), number)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born deaf to it
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)

@@ -1,7 +1,10 @@
 """The entry points as a user meets them: real processes."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -56,6 +59,14 @@ def test_help_teaches():
     assert "Writes report.html" in launch("report", "--help").stdout
 
 
+def test_help_may_be_read_in_part():
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-m", "launch.run", "--help"], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize("budget", ["tiny", "cheap", "paper"])
 def test_dry_run_plans_and_runs_nothing(small_stream, tmp_path, budget):
     words = [FT, f"--config.stream={small_stream}", f"--config.budget={budget}", f"--run_dir={tmp_path / 'r'}"]
@@ -65,6 +76,13 @@ def test_dry_run_plans_and_runs_nothing(small_stream, tmp_path, budget):
     assert f"2 tasks, {2 * trials} trials, {2 * trials * steps} steps" in " ".join(done.stdout.split())
     assert "Nothing was run" in done.stdout
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("config", [[NCM], NCM.split("=")])
+def test_values_may_stand_before_their_config(small_stream, config):
+    done = launch("run", f"--config.stream={small_stream}", "--dry_run", "--config.budget=small", *config, "--config.seed=3")
+    assert done.returncode == 0, done.stderr
+    assert "budget small, stream own" in done.stdout
 
 
 def test_seeds_reports_and_resuming(small_stream, tmp_path):

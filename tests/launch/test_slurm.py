@@ -103,10 +103,11 @@ def test_dry_run_prints_the_script(tmp_path):
     assert "--array" not in one.stdout and "--gpus" not in one.stdout
 
 
-def test_the_local_executor_runs_and_tells_of_failures(tmp_path):
-    words = ["--executor=local", "--hours=1", "--array_parallelism=2", f"--folder={tmp_path / 'logs'}", "--", "launch.run", NCM]
-    words += [f"--run_dir={tmp_path / 'r'}", "--seeds=2", "+"]
-    words += ["launch.run", NCM, "--config.budget=tny", f"--run_dir={tmp_path / 'x'}"]
+def test_the_local_executor_runs_and_tells_of_failures(tmp_path, small_stream):
+    words = ["--executor=local", "--hours=1", "--array_parallelism=2", f"--folder={tmp_path / 'logs'}", "--"]
+    quick = ["launch.run", NCM, f"--config.stream={small_stream}"]
+    words += [*quick, f"--run_dir={tmp_path / 'r'}", "--seeds=2", "+"]
+    words += [*quick, "--config.budget=tny", f"--run_dir={tmp_path / 'x'}"]
     done = launch(*words)
     assert done.returncode == 1, done.stderr
     assert done.stdout.count("done: ") == 2
@@ -114,7 +115,7 @@ def test_the_local_executor_runs_and_tells_of_failures(tmp_path):
     assert all(Ledger(tmp_path / "r" / f"seed-{seed}").complete for seed in (0, 1))
     assert "status 2, a mistake in the command; error: unknown budget 'tny'. Did you mean 'tiny'?" in done.stdout
     assert "1 of 3 jobs failed" in done.stderr
-    debug = launch("--executor=debug", f"--folder={tmp_path / 'logs'}", "--", "launch.run", NCM, f"--run_dir={tmp_path / 'd'}")
+    debug = launch("--executor=debug", f"--folder={tmp_path / 'logs'}", "--", *quick, f"--run_dir={tmp_path / 'd'}")
     assert debug.returncode == 0 and Ledger(tmp_path / "d").complete, debug.stderr
 
 
