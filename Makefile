@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SIDE_BY_SIDE := --numprocesses=auto --maxprocesses=4 --dist=loadfile
+SIDE_BY_SIDE := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 .PHONY: help demo test test-all environment lint clean
 

@@ -30,11 +30,25 @@ def start(main: Callable[[Sequence[str]], None], explain: Callable[[Exception], 
         except (flags.Error, NevisStreamError, KeyError, AttributeError, TypeError, ValueError) as error:
             fail(f"{explain(error)}\nSee: python -m {_module()} --help")
 
-    app.run(lambda argv: _guarded(lambda: main(argv[1:])), flags_parser=parse)
+    sys.argv = _config_first(sys.argv)
+    _guarded(lambda: app.run(lambda argv: main(argv[1:]), flags_parser=parse))
 
 
 def _asks_for_help(argv: Sequence[str]) -> bool:
     return any(word.lstrip("-") in ("help", "helpfull", "helpshort") or word == "-?" for word in argv[1:])
+
+
+def _config_first(argv: Sequence[str]) -> list[str]:
+    """Moves --config before the --config.KEY=VALUE that its file defines: they may be given in any order."""
+    words = list(argv[1:])
+    for place, word in enumerate(words):
+        name, equals, _ = word.lstrip("-").partition("=")
+        if word == "--":
+            break
+        if word.startswith("-") and name == "config":
+            end = place + (1 if equals else 2)
+            return [argv[0], *words[place:end], *words[:place], *words[end:]]
+    return [argv[0], *words]
 
 
 def _guarded(work: Callable[[], None]) -> None:

@@ -84,8 +84,13 @@ def learner(name: str, weights_file: Path):
     """
     if name in ("toy", "slow"):
         return toy.ToyLearner(seconds=0.25 * (name == "slow"))
-    from experiments import run_config
+    import jax
 
+    from experiments import run_config
+    from launch import entry
+
+    entry.use_compilation_cache()
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     base, _, variant = name.partition("+")
     config = run_config.default(base)
     config.network.update(name="mlp", hidden=(16,), resolution=8)

@@ -16,7 +16,7 @@ from nevis_stream.ledger import Ledger
 from nevis_stream.meter import total
 from nevis_stream.runner import run
 from nevis_stream.scalars import Scalars, read
-from tests import toy
+from tests import forked, toy
 from tests.launch.test_executors import LEARNERS
 
 
@@ -72,20 +72,19 @@ def test_curves_are_those_of_the_ledger_whoever_runs_the_trials(tmp_path, name):
 
 
 @pytest.mark.parametrize("executor", ["inline", "threads"])
-def test_killed_and_gone_on_with_no_point_is_missing_or_stands_twice(tmp_path, whole, executor):
+def test_killed_and_gone_on_with_no_point_is_missing_or_stands_twice(memory_folder, whole, executor):
     """kill -9 in the middle of file operations, half-written points among them, again and again in one run."""
-    chance, kills = random.Random(4), 0
+    chance, kills, run_dir = random.Random(4), 0, memory_folder / executor
     while True:
-        words = [tmp_path / "run", "toy", chance.randint(60, 150), executor, "{}"]
-        command = [sys.executable, "-m", "tests.kill_target", *map(str, words)]
-        done = subprocess.run(command, capture_output=True, check=False)
+        words = [run_dir, "toy", chance.randint(60, 150), executor, "{}"]
+        done = forked.run("tests.kill_target", *words)
         if done.returncode == 0:
             break
-        assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+        assert done.returncode == -signal.SIGKILL, done.stderr
         kills += 1
     assert kills >= 4
-    assert everything(tmp_path / "run") == everything(whole.run_dir)
-    assert Ledger(tmp_path / "run").path.read_bytes() == whole.path.read_bytes()
+    assert everything(run_dir) == everything(whole.run_dir)
+    assert Ledger(run_dir).path.read_bytes() == whole.path.read_bytes()
 
 
 def test_an_attempt_that_was_taken_for_lost_writes_no_more(tmp_path):

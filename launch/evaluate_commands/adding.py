@@ -12,7 +12,7 @@ from launch.evaluate_commands.terminal import budget, flops, one_cache
 from nevis_stream.dynamic_evaluation import adding, methods
 from nevis_stream.dynamic_evaluation.adding import Addition, FileOracle, Observed, Oracle
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
+from nevis_stream.dynamic_evaluation.cache.files import read_outcomes
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.ledger import FILE_NAME
 

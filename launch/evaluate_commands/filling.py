@@ -8,8 +8,9 @@ from experiments.filling import SPLITS, fill
 from experiments.predictors import KeptRun
 from launch.data_commands.terminal import bar
 from launch.evaluate_commands.terminal import caches_in, flops, one_cache
+from nevis_stream.dynamic_evaluation.adding import merge_additions
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_exchange import export_npz, import_file
+from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
 from nevis_stream.errors import BadInput
 from nevis_stream.ledger import FILE_NAME
 
@@ -62,6 +63,7 @@ def merge(paths: Sequence[Path], out: Path) -> None:
             target = EvaluationCache(where, create=True, about=source.about)
             with bar(f"merge {source.directory}") as move:
                 target.merge(source, move)
+            merge_additions(target.directory, source.directory)
             print(f"{source.directory} merged; {_size(target)}")
 
 

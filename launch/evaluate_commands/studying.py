@@ -15,10 +15,10 @@ from launch.evaluate_commands.terminal import caches_in
 from nevis_stream.dynamic_evaluation import methods, summary
 from nevis_stream.dynamic_evaluation import study as studies
 from nevis_stream.dynamic_evaluation.adding import read_additions
-from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
-from nevis_stream.dynamic_evaluation.cache_records import repeated
+from nevis_stream.dynamic_evaluation.cache.files import read_outcomes
+from nevis_stream.dynamic_evaluation.cache.records import repeated
 from nevis_stream.dynamic_evaluation.groups import groups_of
-from nevis_stream.dynamic_evaluation.methods.recommended import FEWEST
+from nevis_stream.dynamic_evaluation.intervals import FEWEST
 from nevis_stream.dynamic_evaluation.study import Matrix, Protocol
 from nevis_stream.errors import BadInput
 from nevis_stream.report import palette

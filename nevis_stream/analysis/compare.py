@@ -90,7 +90,8 @@ def compare(a: SeedGroup, b: SeedGroup, judged_only: bool = True, across_streams
     every = [of_run for of_group in errors for of_run in of_group]
     common, left = _common(every)
     if not common:
-        raise BadInput(f"no task to compare: {'; '.join(left) or 'no run has come to a task that is judged'}.")
+        why = (*left_a, *left_b, *left) or ("no run has come to a task that is judged",)
+        raise BadInput(f"no task to compare: {'; '.join(why)}.")
     matrices = [np.array([[run[task].error for run in of_group] for task in common]) for of_group in errors]
     tasks = []
     for place, task_id in enumerate(common):

@@ -11,8 +11,8 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import memory, methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_files import Outcomes
-from nevis_stream.dynamic_evaluation.cache_records import EACH
+from nevis_stream.dynamic_evaluation.cache.files import Outcomes
+from nevis_stream.dynamic_evaluation.cache.records import EACH
 from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.insertion import insert_samples
 from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InCache, learned_rows
@@ -36,9 +36,10 @@ class Addition:
       accuracy, low, high: of a model: its estimate over all samples, with a 95% interval; null where there is none.
       rank, rank_low, rank_high: of a model: its place among the known ones by accuracy, 1 is the best.
       reason: why a model has no interval, where it has none.
-      flops_spent: of the cells observed now; null where the oracle cannot tell.
-      flops_saved: what observing every unknown cell would have cost, less what was spent; below 0 where asking few at a time
-        cost more than that; null likewise.
+      flops_spent: of the observed cells, those that the cache had before at what an answer costs where many are asked; null
+        where that or the oracle cannot tell.
+      flops_saved: what observing every cell would have cost, less what was spent; below 0 where asking few at a time cost more
+        than that; null likewise.
     """
 
     kind: str
@@ -55,7 +56,7 @@ class Addition:
     rank: int | None = None
     rank_low: int | None = None
     rank_high: int | None = None
-    flops_spent: int | None = None
+    flops_spent: float | None = None
     flops_saved: float | None = None
     reason: str | None = None
 
@@ -149,8 +150,7 @@ def add_models(
             rank_low=_rank(accuracies, high),
             rank_high=_rank(accuracies, low),
             reason=estimate.reason or None,
-            flops_spent=row.paid.flops,
-            flops_saved=_saved([row.missing], [row.flops_each], row.paid.flops),
+            **_cost([row.before], [samples], [row.flops_each], row.paid.flops),
         )
         found.append(_told(cache, account))
     return found
@@ -182,7 +182,7 @@ def add_samples(
     """
     columns, facts = cache.samples(), cache.models()
     view, _, names = _known(cache, len(columns))
-    known = view.matrix()
+    known = memory.transposed(methods.get(method), view, len(samples))
     each = [facts[name].get(EACH) for name in names]
     outcomes = np.full((len(samples), len(names)), UNKNOWN, np.uint8)
     have = {sample: column for column, sample in enumerate(columns)}
@@ -190,7 +190,7 @@ def add_samples(
     if old:
         outcomes[old] = cache.matrix(names, [samples[i] for i in old]).T
     paid = _Paid()
-    missing = (outcomes == UNKNOWN).sum(axis=0).tolist()
+    before = (outcomes != UNKNOWN).sum(axis=0)
 
     def ask(models: np.ndarray) -> np.ndarray:
         for model in np.unique(models):
@@ -220,8 +220,7 @@ def add_samples(
             models=len(names),
             samples=int(learned.sum()),
             asked=int(np.count_nonzero(outcomes != UNKNOWN)),
-            flops_spent=paid.flops,
-            flops_saved=_saved(missing, each, paid.flops),
+            **_cost(before, [len(samples)] * len(names), each, paid.flops),
         ),
     )
 
@@ -268,6 +267,18 @@ def read_additions(directory: Path) -> list[Addition]:
     return found
 
 
+def merge_additions(target: Path, source: Path) -> None:
+    """Appends to a cache's account what another's has more; after `EvaluationCache.merge`. Again appends nothing.
+
+    Raises:
+      DamagedCache: a line of either is no account.
+    """
+    here = read_additions(target)
+    for addition in read_additions(source):
+        if addition not in here:
+            _append(target, addition)
+
+
 class _Row:
     """The observed outcomes of one model, in memory and in the cache."""
 
@@ -285,7 +296,7 @@ class _Row:
         self._known = model in cache.models()
         if self._known:
             self.outcomes = cache.matrix([model])[0, :samples]
-        self.missing = int(np.count_nonzero(self.outcomes == UNKNOWN))
+        self.before = int(np.count_nonzero(self.outcomes != UNKNOWN))
 
     def ask(self, wanted: np.ndarray) -> np.ndarray:
         """Returns the outcomes of some columns; those that are not known yet come from the oracle."""
@@ -325,7 +336,9 @@ def _known(cache: EvaluationCache, samples: int, without: Sequence[str] = ()) ->
     others = np.array([row for row, name in enumerate(names) if name not in set(without)], np.int64)
     rows = learned_rows(cache, others, samples)
     if not len(rows):
-        raise BadInput(f"{cache.directory}: nothing is observed of any other model; import some models first.")
+        here = [name for name in without if name in set(names)]
+        why = f" Models to add are not known ones, though {len(here)} of them are there already ({here[0]!r})." if here else ""
+        raise BadInput(f"{cache.directory}: nothing is observed of any other model; import some models first.{why}")
     known = InCache(cache, rows, samples)
     right, seen = (sums.astype(np.float64) for sums in known.row_sums())
     for i in np.flatnonzero(seen < samples):
@@ -334,9 +347,12 @@ def _known(cache: EvaluationCache, samples: int, without: Sequence[str] = ()) ->
     return known, right / seen, [names[row] for row in rows]
 
 
-def _saved(missing: Sequence[int], each: Sequence[float | None], spent: int | None) -> float | None:
-    """Returns what the missing cells of models would have cost, at `each` a cell of a model, less what was spent."""
-    return None if None in each or spent is None else float(np.dot(missing, each)) - spent
+def _cost(before: Sequence[int], cells: Sequence[int], each: Sequence[float | None], paid: int | None) -> dict:
+    """Returns FLOPs spent and saved; of each model: its cells observed before, its cells in all, the price of an answer."""
+    if None in each or paid is None:
+        return {"flops_spent": None if np.any(before) else paid, "flops_saved": None}
+    spent = paid + float(np.dot(before, each))
+    return {"flops_spent": spent, "flops_saved": float(np.dot(cells, each)) - spent}
 
 
 def _rank(accuracies: np.ndarray, value: float | None) -> int | None:
@@ -348,5 +364,9 @@ def _number(value: float) -> float | None:
 
 
 def _told(cache: EvaluationCache, addition: Addition) -> Addition:
-    append_line(cache.directory / LEDGER, json.dumps(asdict(addition), sort_keys=True))
+    _append(cache.directory, addition)
     return addition
+
+
+def _append(directory: Path, addition: Addition) -> None:
+    append_line(directory / LEDGER, json.dumps(asdict(addition), sort_keys=True))

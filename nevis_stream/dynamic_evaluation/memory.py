@@ -1,4 +1,4 @@
-"""Whether a method's fit has room in memory; said before it begins."""
+"""Whether work on a cache has room in memory; said before it begins."""
 
 from pathlib import Path
 
@@ -26,13 +26,42 @@ def fitting(method, known: Known, new: int) -> "np.ndarray | Known":
     if getattr(method, "out_of_core", False):
         return known
     models, samples = known.shape
-    wanted = PROGRAMS + samples * (2 * models + BYTES_EACH * min(models, MOST_MODELS) + 100 * new)
-    if (have := available()) is not None and wanted > have:
-        raise BadInput(
-            f"{method.name} learns from {models:,} × {samples:,} outcomes in memory: about {wanted / 1e9:.1f} GB, and "
-            f"{have / 1e9:.1f} GB are free. Give --method=sort_and_search or stratified_mean, which leave them in the cache."
-        )
+    _check(
+        _fit(models, samples, new),
+        f"{method.name} learns from {models:,} × {samples:,} outcomes in memory",
+        "Give --method=sort_and_search or stratified_mean, which leave them in the cache.",
+    )
     return known.matrix()
+
+
+def transposed(method, known: Known, new: int) -> np.ndarray:
+    """Returns the known models' outcomes, uint8[m, n], from which a method learns samples by models.
+
+    Args:
+      method: a `method.Method`.
+      known: the known models.
+      new: how many new samples there will be.
+
+    Raises:
+      BadInput: that needs more memory than there is.
+    """
+    models, samples = known.shape
+    wanted = models * (4 * samples + 8 * new)  # cells, which of them are known, those learned from, their transpose
+    light = getattr(method, "out_of_core", False)
+    hint = "A machine with more memory is needed" + ("." if light else ", or less: give --method=sort_and_search.")
+    wanted += 0 if light else _fit(samples, models, new)
+    _check(wanted, f"{method.name} adds {new:,} samples from {models:,} × {samples:,} outcomes in memory", hint)
+    return known.matrix()
+
+
+def _fit(rows: int, columns: int, new: int) -> float:
+    """Bytes that a fit to a matrix takes."""
+    return PROGRAMS + columns * (2 * rows + BYTES_EACH * min(rows, MOST_MODELS) + 100 * new)
+
+
+def _check(wanted: float, what: str, hint: str) -> None:
+    if (have := available()) is not None and wanted > have:
+        raise BadInput(f"{what}: about {wanted / 1e9:.1f} GB, and {have / 1e9:.1f} GB are free. {hint}")
 
 
 def available() -> int | None:

@@ -17,7 +17,8 @@ _CAPTIONS = {
     "transfer_matrix": "A cell: one run (n = 1); no bands.",
     "evaluation_budget": "A line: the mean over n random splits of the models. Bands: ± one standard deviation over them.",
     "evaluation_outcomes": "A pixel: one outcome (n = 1), or several where they are more than pixels; no bands.",
-    "samples": "",  # likewise
+    "samples": "First row of a task: training images. Below: worst mistakes of one run (n = 1, no bands) of a method, those "
+    "with the least probable true class first, as true → predicted (probability of the predicted).",
     "evaluation_truth": "A dot: a new model. Bars: 95% intervals. On the dashed line estimate and truth are equal.",
     "evaluation_parts": "A line: the mean over new models and n random splits; no bands.",
 }

@@ -82,7 +82,10 @@ def _drawn(figure: Figure, words: str) -> dict[str, bytes]:
     width, height = figure.get_size_inches()
     if words:
         lines = textwrap.fill(words, int(_LETTERS_PER_INCH * width))
-        figure.set_size_inches(width, height + _LINE * (lines.count("\n") + 2))
+        taller = height + _LINE * (lines.count("\n") + 2)
+        figure.set_size_inches(width, taller)
+        if figure.get_layout_engine() is None:
+            _keep_at_foot(figure, height / taller)
         figure.suptitle(lines, x=0.01, size=8, color=palette.muted(), ha="left")
     forms = {}
     context = {"pdf.fonttype": 42}  # letters stay letters: a journal asks for it
@@ -92,3 +95,12 @@ def _drawn(figure: Figure, words: str) -> dict[str, bytes]:
             figure.savefig(buffer, format=form, dpi=_DOTS_PER_INCH, metadata=metadata)
             forms[form] = buffer.getvalue()
     return forms
+
+
+def _keep_at_foot(figure: Figure, share: float) -> None:
+    """Leaves what was placed by hand at the foot of a figure of which it now fills this share."""
+    for axes in figure.axes:
+        left, bottom, width, height = axes.get_position().bounds
+        axes.set_position((left, share * bottom, width, share * height))
+    for text in figure.texts:
+        text.set_y(share * text.get_position()[1])

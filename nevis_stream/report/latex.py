@@ -80,7 +80,7 @@ def _frame(
     style = f"\\{layout.size}\\setlength{{\\tabcolsep}}{{{layout.gap}pt}}"
     if floats:
         begin = [r"\begin{table}", f"\\centering{style}", caption, f"\\begin{{tabular}}{{{shape}}}", top, head, middle]
-        return begin, [bottom, r"\end{tabular}", *notes, r"\end{table}"]
+        return begin, [bottom, r"\end{tabular}\par", *notes, r"\end{table}"]
     begin = [f"\\begingroup{style}\\setlength{{\\LTcapwidth}}{{\\linewidth}}", f"\\begin{{longtable}}{{{shape}}}"]
     begin += [caption + r" \\", top, head, middle, r"\endfirsthead", top, head, middle, r"\endhead", bottom, r"\endfoot"]
     return begin, [r"\end{longtable}", *notes, r"\par\endgroup"]

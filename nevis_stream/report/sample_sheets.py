@@ -16,10 +16,6 @@ _TASKS = 5  # a sheet: a page of a paper
 _WIDTH, _MARGIN, _PER_ROW = 8.4, 0.15, 12  # inches, inches, images
 _ROW, _HEADING, _LINE = 0.68, 0.21, 0.085  # inches: of images, of a line above them, of one below
 _COLUMN = 14  # letters that fit below an image
-_TOLD = (
-    "First row of a task: training images. Below: worst mistakes of one run (n = 1) of a method, those with the least probable "
-    "true class first, as true → predicted (probability of the predicted)."
-)
 
 
 @dataclass(frozen=True)
@@ -60,11 +56,8 @@ def sheets(images: Sequence[TaskImages]) -> dict[str, Figure]:
 
 
 def _sheet(shown: Sequence[TaskImages]) -> Figure:
-    told = textwrap.fill(_TOLD, 125)
-    height = sum(map(_height, shown)) + 0.2 * (told.count("\n") + 2)
+    top = height = sum(map(_height, shown))
     figure = svg.new_figure(_WIDTH, height, layout=None)
-    _write(figure, _MARGIN, height - 0.08, told, size=8, color=palette.muted())
-    top = height - 0.2 * (told.count("\n") + 2)
     for one in shown:
         _write(figure, _MARGIN, top, one.heading, size=9, color=palette.ink())
         top -= _HEADING

@@ -148,6 +148,12 @@ def test_no_common_task_is_an_error(tmp_path):
         compare(a, b, across_streams=True)
 
 
+def test_a_run_that_has_come_to_no_judged_task_is_named(tmp_path):
+    a, part = groups(tmp_path, run("a", [0.1] * 6), run("b", [0.2] * 6, events=3))
+    with pytest.raises(BadInput, match="no task to compare: .*1: unfinished: 2 of 8 tasks trained, 3 of 16 .* 6 of 6 tasks"):
+        compare(a, part)
+
+
 def test_spans_are_in_points_with_signs(tmp_path):
     found = compare(*groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02)))
     assert span(found.over_seeds).startswith("−") and " to −" in span(found.over_seeds)

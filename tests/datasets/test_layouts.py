@@ -294,7 +294,7 @@ class Evil:
 
 def test_a_pickle_cannot_run_programs(tmp_path, put, capsys):
     put("b1", pickle.dumps({b"data": Evil()}))
-    with pytest.raises(BadInput, match="b1: cannot be read as a CIFAR batch.*asks for builtins.print"):
+    with pytest.raises(BadInput, match="b1: cannot be read as a CIFAR batch.*asks for [a-z_.]*print"):
         read(tmp_path, reader="cifar", batches=[{"part": "train", "file": "b1"}], labels="labels")
     assert capsys.readouterr().out == ""
 

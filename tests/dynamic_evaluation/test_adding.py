@@ -3,9 +3,17 @@
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.adding import LEDGER, FileOracle, add_models, add_samples, read_additions
+from nevis_stream.dynamic_evaluation import memory
+from nevis_stream.dynamic_evaluation.adding import (
+    LEDGER,
+    FileOracle,
+    add_models,
+    add_samples,
+    merge_additions,
+    read_additions,
+)
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_files import Outcomes
+from nevis_stream.dynamic_evaluation.cache.files import Outcomes
 from nevis_stream.dynamic_evaluation.known import learned_from
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput, DamagedCache
@@ -82,7 +90,9 @@ def test_what_is_saved_is_told_with_the_price_of_many_answers_and_what_was_spent
     told = add_model(cache, "m11", Padded(table(ordered())), 18, "sort_and_search")
     assert (told.flops_spent, told.flops_saved) == (7 * 64, 7 * N - 7 * 64)
     more = add_model(cache, "m11", Padded(table(ordered())), 40, "sort_and_search")
-    assert more.flops_saved == 7 * (N - 18) - 7 * 64
+    assert (more.flops_spent, more.flops_saved) == (7 * (18 + 64), 7 * (N - 18) - 7 * 64)
+    again = add_model(cache, "m11", Padded(table(ordered())), 40, "sort_and_search")
+    assert again.flops_spent == 7 * more.asked  # nothing was asked: many answers at a time would have cost this
 
 
 def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
@@ -101,11 +111,12 @@ def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
     with pytest.raises(KeyboardInterrupt):
         add_model(other, "m11", Killed(truth), 18, "sort_and_search")
     half = [sample for _, sample in first.asked[:9]]
-    other.append("m11", half, truth.correct[11][[truth.samples.index(sample) for sample in half]])
+    cells = truth.correct[11][[truth.samples.index(sample) for sample in half]]
+    other.append("m11", half, cells, provenance={"flops_per_sample": 7})
     second = Counting(truth)
     again = add_model(other, "m11", second, 18, "sort_and_search")
     assert sorted(sample for _, sample in second.asked) == sorted(sample for _, sample in first.asked[9:])
-    assert (again.accuracy, again.asked) == (told.accuracy, told.asked)
+    assert again == told
     assert (cache.matrix(predicted=True) == other.matrix(predicted=True)).all()
 
 
@@ -121,7 +132,9 @@ def test_samples_are_observed_by_few_models_and_predicted_for_the_others(cache):
     assert told.flops_saved == 20 * 7 * 7
     wrong = np.abs(cache.matrix(predicted=True)[:, N:].astype(int) - fresh).mean()
     assert wrong < 0.25
-    assert add_samples(cache, [f"s{N + j}" for j in range(20)], oracle, 4).flops_spent == 0
+    more = len(oracle.asked)
+    assert add_samples(cache, [f"s{N + j}" for j in range(20)], oracle, 4) == told
+    assert len(oracle.asked) == more
 
 
 def test_models_stay_known_where_a_cache_gains_many_samples(cache):
@@ -164,6 +177,8 @@ def test_models_that_are_hardly_observed_are_not_learned_from(cache):
     empty.append("a", ["s0"], [UNKNOWN])
     with pytest.raises(BadInput, match="import some models first"):
         add_model(empty, "b", FileOracle(table(ordered())), 1, "sort_and_search")
+    with pytest.raises(BadInput, match="1 of them are there already \\('a'\\)"):
+        add_model(empty, "a", FileOracle(table(ordered())), 1, "sort_and_search")
 
 
 def test_a_damaged_account_is_named(cache):
@@ -175,6 +190,28 @@ def test_a_damaged_account_is_named(cache):
     ledger.write_text('garbage\n{"kind": "model"}\n')
     with pytest.raises(DamagedCache, match="additions.jsonl, line 1: no account"):
         read_additions(cache.directory)
+
+
+def test_accounts_merge_once(cache, tmp_path):
+    first = add_model(cache, "m11", FileOracle(table(ordered())), 10, "sort_and_search")
+    other = EvaluationCache(tmp_path / "merged", create=True)
+    other.merge(cache)
+    second = add_model(cache, "m11", FileOracle(table(ordered())), 20, "sort_and_search")
+    for _ in range(2):
+        other.merge(cache)
+        merge_additions(other.directory, cache.directory)
+        assert read_additions(other.directory) == [first, second]
+
+
+def test_samples_that_have_no_room_are_refused_in_time(cache, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    oracle = Counting(table(ordered(samples=N + 9)))
+    with pytest.raises(BadInput, match="sort_and_search adds 9 samples from 11 × 90 .* 0.0 GB are free. A machine"):
+        add_samples(cache, [f"s{N + j}" for j in range(9)], oracle, 4)
+    monkeypatch.setattr(memory, "available", lambda: 10**8)
+    with pytest.raises(BadInput, match="recommended adds .* about 0.5 GB, .* or less: give --method=sort_and_search"):
+        add_samples(cache, [f"s{N + j}" for j in range(9)], oracle, 4, "recommended")
+    assert not oracle.asked
 
 
 def test_what_cannot_be_asked_is_named(cache):

@@ -9,7 +9,7 @@ import pytest
 from nevis_stream.dynamic_evaluation import memory, methods
 from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_files import Outcomes
+from nevis_stream.dynamic_evaluation.cache.files import Outcomes
 from nevis_stream.dynamic_evaluation.known import InCache, InMemory, learned_from, learned_rows, parts
 from nevis_stream.dynamic_evaluation.method import matrix_oracle
 from nevis_stream.errors import BadInput

@@ -1,12 +1,11 @@
 """`python -m launch.compare` as a user meets it."""
 
 import csv
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.report.synthetic import SyntheticRun
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,9 +14,8 @@ RUN = SyntheticRun(tasks=8, meta_test=6, thumbnails=False)
 
 @pytest.fixture
 def compare(tmp_path):
-    def run(*words, status=0):
-        command = [sys.executable, "-m", "launch.compare", *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    def run(*words, status=0, start=forked.run):
+        done = start("launch.compare", *words, cwd=ROOT)
         assert "Traceback" not in done.stderr, done.stderr
         assert done.returncode == status, done.stdout + done.stderr
         return done.stderr if status else done.stdout
@@ -30,7 +28,7 @@ def test_seeds_are_found_budgets_paired_and_a_csv_written(compare, tmp_path):
         RUN.but(seed=seed).write(tmp_path / f"indep-{seed}")
         RUN.but(seed=seed, learner="mt", skill=0.2).write(tmp_path / "mt" / f"seed-{seed}")
     RUN.but(learner="mt", budget="large", flops=5000).write(tmp_path / "mt-large")
-    said = compare(f"--a={tmp_path}/mt*", f"--b={tmp_path}/indep-*", f"--out={tmp_path}/c.csv")
+    said = compare(f"--a={tmp_path}/mt*", f"--b={tmp_path}/indep-*", f"--out={tmp_path}/c.csv", start=forked.alone)
     assert said.startswith("mt · small is better than indep · small")
     assert "at equal FLOPs" in said and "FLOPs to reach E" in said and "served: mt · large" in said
     with open(tmp_path / "c.csv", newline="") as file:

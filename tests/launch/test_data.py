@@ -3,14 +3,13 @@
 import csv
 import io
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from tests import forked
 from tests.datasets.archives.making import idx, write_gz
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,14 +19,13 @@ ROOT = Path(__file__).resolve().parents[2]
 def data(tmp_path):
     """Runs a command with a data root and a shared folder of the test's own."""
 
-    def run(*words, status=0):
+    def run(*words, status=0, start=forked.run):
         environment = os.environ | {
             "NEVIS_STREAM_DATA": str(tmp_path / "data"),
             "NEVIS_STREAM_SHARED": str(tmp_path / "shared"),
             "TFDS_DATA_DIR": str(tmp_path / "tfds"),
         }
-        command = [sys.executable, "-m", "launch.data", *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+        done = start("launch.data", *words, cwd=ROOT, env=environment)
         assert "Traceback" not in done.stderr, done.stderr
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout if not status or "error:" not in done.stderr else done.stderr
@@ -146,7 +144,7 @@ def test_mistakes_are_explained(data, words, message):
 
 
 def test_help_teaches(data):
-    done = subprocess.run([sys.executable, "-m", "launch.data", "--help"], capture_output=True, text=True, cwd=ROOT)
+    done = forked.run("launch.data", "--help", cwd=ROOT)
     for word in ("list", "prepare", "import", "verify", "show", "overlap", "--from", "--data_dir", "--jobs"):
         assert word in done.stdout
 

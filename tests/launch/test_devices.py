@@ -11,6 +11,7 @@ import pytest
 from launch import executors
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
+from tests import forked
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -103,7 +104,6 @@ def test_the_command_tells_it_too(small_stream, tmp_path):
         (["--executor=thread"], f"unknown executor 'thread'. Did you mean 'threads'? Valid: {', '.join(executors.names())}"),
         (["--workers=3"], "executor 'inline': unknown option 'workers'. Valid: (none)"),
     ):
-        command = [sys.executable, "-m", "launch.run", *words, *more]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False)
+        done = forked.run("launch.run", *words, *more, cwd=ROOT)
         assert (done.returncode, done.stderr[:7]) == (2, "error: "), done.stderr
         assert message in done.stderr

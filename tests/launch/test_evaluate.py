@@ -1,8 +1,5 @@
 """launch.evaluate: files and runs into caches, new models and samples, and what is refused."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,15 +7,15 @@ import pytest
 from launch.evaluate_commands.terminal import budget
 from nevis_stream.dynamic_evaluation import study
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_tiles import Cells
+from nevis_stream.dynamic_evaluation.cache.packing import Cells
 from nevis_stream.errors import BadInput
+from tests import forked
 
 M, N = 14, 80
 
 
-def command(*words):
-    line = [sys.executable, "-m", "launch.evaluate", *map(str, words)]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
+def command(*words, start=forked.run):
+    return start("launch.evaluate", *words)
 
 
 def outcomes():
@@ -42,11 +39,12 @@ def cache(tmp_path):
 
 def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
     new = save(tmp_path / "new.npz", outcomes()[-1:], first=13)
-    added = command("add-model", f"--model={new}", "--budget=16", "--method=sort_and_search", f"--cache={cache}")
+    how = ["--budget=16", "--method=sort_and_search"]
+    added = command("add-model", f"--model={new}", *how, f"--cache={cache}", start=forked.alone)
     assert added.returncode == 0, added.stderr
     assert "16 of 80 cells observed, the others predicted by sort_and_search" in added.stdout
     assert "by 13 known models" in added.stdout
-    shown = command("stats", f"--cache={cache}")
+    shown = command("stats", f"--cache={cache}", start=forked.alone)
     assert "1,056" in shown.stdout, shown.stderr  # 13 rows of 80 and 16
     assert command("verify", f"--cache={cache}").stdout.strip().endswith("sound")
     assert command("export", tmp_path / "all.npz", f"--cache={cache}").returncode == 0
@@ -62,7 +60,7 @@ def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
 
 def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
     what = ["--methods=published,sort_and_search", "--budgets=8,16,64,640", "--seeds=2"]
-    done = command("study", tmp_path / "known.npz", *what, f"--out={tmp_path / 'study'}")
+    done = command("study", tmp_path / "known.npz", *what, f"--out={tmp_path / 'study'}", start=forked.alone)
     assert done.returncode == 0, done.stderr
     rows = pd.read_csv(tmp_path / "study" / "study.csv")
     assert list(rows.columns) == list(study.COLUMNS)
@@ -70,8 +68,7 @@ def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
     assert (tmp_path / "study" / "known.png").is_file()
     done = command("metrics", f"--cache={cache}", *what)
     assert done.returncode == 0, done.stderr
-    report = [sys.executable, "-m", "launch.report", str(cache), f"--out={tmp_path / 'out'}"]
-    assert subprocess.run(report, check=False).returncode == 0
+    assert forked.run("launch.report", cache, f"--out={tmp_path / 'out'}").returncode == 0
     assert "Cache cache" in (tmp_path / "out" / "report.html").read_text()
 
 

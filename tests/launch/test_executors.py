@@ -71,8 +71,17 @@ def references(tmp_path_factory):
     return of
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(
+    ("executor", "name"),
+    [
+        pytest.param(executor, name, marks=[pytest.mark.slow] if (executor, name) == ("ray", "baseline") else [])
+        for executor in executors.names()
+        for name in LEARNERS
+    ],
+    indirect=["executor"],
+)
 def test_the_ledger_is_the_same(tmp_path, executor, references, name):
+    """Of Ray the toy's shows every day what the baseline's, whose workers start JAX, shows in `make test-all`."""
     ledger = run(LEARNERS[name], toy.stream(), tmp_path, seed=1, executor=executor, checkpoint_seconds=0)
     assert ledger.path.read_bytes() == references(name)
     assert json.loads((tmp_path / "environment.jsonl").read_text())["executor"] == repr(executor)

@@ -1,6 +1,7 @@
 """The entry points as a user meets them: real processes."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -9,14 +10,14 @@ import time
 import pytest
 
 from nevis_stream.ledger import Ledger
+from tests import forked
 
 NCM = "--config=experiments/configs/nearest_class_mean.py"
 FT = "--config=experiments/configs/ft_prev.py"
 
 
-def launch(module, *words, **options):
-    command = [sys.executable, "-m", f"launch.{module}", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+def launch(module, *words, start=forked.run, **options):
+    return start(f"launch.{module}", *words, **options)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,14 @@ def test_help_teaches():
     assert "Writes report.html" in launch("report", "--help").stdout
 
 
+def test_help_may_be_read_in_part():
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-m", "launch.run", "--help"], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize("budget", ["tiny", "cheap", "paper"])
 def test_dry_run_plans_and_runs_nothing(small_stream, tmp_path, budget):
     words = [FT, f"--config.stream={small_stream}", f"--config.budget={budget}", f"--run_dir={tmp_path / 'r'}"]
@@ -69,9 +78,16 @@ def test_dry_run_plans_and_runs_nothing(small_stream, tmp_path, budget):
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.parametrize("config", [[NCM], NCM.split("=")])
+def test_values_may_stand_before_their_config(small_stream, config):
+    done = launch("run", f"--config.stream={small_stream}", "--dry_run", "--config.budget=small", *config, "--config.seed=3")
+    assert done.returncode == 0, done.stderr
+    assert "budget small, stream own" in done.stdout
+
+
 def test_seeds_reports_and_resuming(small_stream, tmp_path):
     words = [NCM, f"--config.stream={small_stream}", f"--run_dir={tmp_path / 'r'}", "--seeds=3"]
-    done = launch("run", *words)
+    done = launch("run", *words, start=forked.alone)
     assert done.returncode == 0, done.stderr
     runs = sorted((tmp_path / "r").iterdir())
     assert [run.name for run in runs] == ["seed-0", "seed-1", "seed-2"]
@@ -80,7 +96,7 @@ def test_seeds_reports_and_resuming(small_stream, tmp_path):
     before = [Ledger(run).path.read_bytes() for run in runs]
     assert launch("run", *words).returncode == 0
     assert [Ledger(run).path.read_bytes() for run in runs] == before
-    report = launch("report", *runs, f"--out={tmp_path / 'page'}")
+    report = launch("report", *runs, f"--out={tmp_path / 'page'}", start=forked.alone)
     assert report.returncode == 0, report.stderr
     page = (tmp_path / "page" / "report.html").read_text()
     assert "nearest_class_mean" in page
@@ -105,22 +121,14 @@ def test_explicit_values_win_over_the_budget(small_stream, tmp_path):
 def test_a_signal_stops_it_and_the_same_command_goes_on(small_stream, tmp_path, sent):
     words = [FT, f"--config.stream={small_stream}", "--config.network.name=mlp", "--config.network.hidden=(8,)"]
     words += ["--config.train.steps=30000", "--config.train.validate_every=50", "--checkpoint_seconds=0"]
-    command = [sys.executable, "-m", "launch.run", *words, f"--run_dir={tmp_path / 'r'}"]
-    child = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs are born deaf to it
-    )
+    child = forked.Started("launch.run", *words, f"--run_dir={tmp_path / 'r'}")
     progress = tmp_path / "r" / "checkpoints" / "0000-one.progress"
     until = time.monotonic() + 120
     while not progress.exists():
-        assert child.poll() is None and time.monotonic() < until, child.stderr.read()
+        assert child.poll() is None and time.monotonic() < until, child.stderr
         time.sleep(0.05)
     child.send_signal(sent)
-    _, errors = child.communicate(timeout=60)
-    assert child.returncode in (143, 130), errors
-    assert "start the same command again to go on" in errors
-    assert "Traceback" not in errors
+    assert child.wait(60) in (143, 130), child.stderr
+    assert "start the same command again to go on" in child.stderr
+    assert "Traceback" not in child.stderr
     assert progress.exists()

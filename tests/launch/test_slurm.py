@@ -13,6 +13,7 @@ from launch import commands, sending
 from launch.job import Job
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.ledger import Ledger
+from tests import forked
 
 submitit = pytest.importorskip("submitit", reason="jobs are sent with submitit, which is not installed")
 
@@ -21,9 +22,8 @@ FT = "--config=experiments/configs/ft_prev.py"
 SLURM = ["--partition=gpu", "--hours=1.5"]
 
 
-def launch(*words, **options):
-    command = [sys.executable, "-m", "launch.slurm", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+def launch(*words, start=forked.run, **options):
+    return start("launch.slurm", *words, **options)
 
 
 def wait_for(what, seconds=120):
@@ -89,7 +89,7 @@ def test_seeds_begin_where_the_config_says(tmp_path):
 def test_dry_run_prints_the_script(tmp_path):
     words = [*SLURM, "--gpus=2", "--cpus=8", "--memory_gb=31.5", "--array_parallelism=2", "--sbatch=account=lab"]
     words += ["--sbatch=exclusive", "--setup=module load cuda", f"--folder={tmp_path / 'logs'}", "--dry_run"]
-    done = launch(*words, "--", "launch.run", NCM, f"--run_dir={tmp_path / 'r'}", "--seeds=3")
+    done = launch(*words, "--", "launch.run", NCM, f"--run_dir={tmp_path / 'r'}", "--seeds=3", start=forked.alone)
     assert done.returncode == 0, done.stderr
     options = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(.*))?$", done.stdout, re.M))
     expected = {"partition": "gpu", "time": "90", "gpus-per-node": "2", "cpus-per-task": "8", "mem": "32256M"}
@@ -103,10 +103,11 @@ def test_dry_run_prints_the_script(tmp_path):
     assert "--array" not in one.stdout and "--gpus" not in one.stdout
 
 
-def test_the_local_executor_runs_and_tells_of_failures(tmp_path):
-    words = ["--executor=local", "--hours=1", "--array_parallelism=2", f"--folder={tmp_path / 'logs'}", "--", "launch.run", NCM]
-    words += [f"--run_dir={tmp_path / 'r'}", "--seeds=2", "+"]
-    words += ["launch.run", NCM, "--config.budget=tny", f"--run_dir={tmp_path / 'x'}"]
+def test_the_local_executor_runs_and_tells_of_failures(tmp_path, small_stream):
+    words = ["--executor=local", "--hours=1", "--array_parallelism=2", f"--folder={tmp_path / 'logs'}", "--"]
+    quick = ["launch.run", NCM, f"--config.stream={small_stream}"]
+    words += [*quick, f"--run_dir={tmp_path / 'r'}", "--seeds=2", "+"]
+    words += [*quick, "--config.budget=tny", f"--run_dir={tmp_path / 'x'}"]
     done = launch(*words)
     assert done.returncode == 1, done.stderr
     assert done.stdout.count("done: ") == 2
@@ -114,7 +115,7 @@ def test_the_local_executor_runs_and_tells_of_failures(tmp_path):
     assert all(Ledger(tmp_path / "r" / f"seed-{seed}").complete for seed in (0, 1))
     assert "status 2, a mistake in the command; error: unknown budget 'tny'. Did you mean 'tiny'?" in done.stdout
     assert "1 of 3 jobs failed" in done.stderr
-    debug = launch("--executor=debug", f"--folder={tmp_path / 'logs'}", "--", "launch.run", NCM, f"--run_dir={tmp_path / 'd'}")
+    debug = launch("--executor=debug", f"--folder={tmp_path / 'logs'}", "--", *quick, f"--run_dir={tmp_path / 'd'}")
     assert debug.returncode == 0 and Ledger(tmp_path / "d").complete, debug.stderr
 
 
@@ -152,9 +153,9 @@ def log(cluster):
 
 def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, small_stream):
     words = ["launch.run", FT, f"--config.stream={small_stream}", "--config.network.name=mlp", "--config.network.hidden=(8,)"]
-    words += ["--config.train.steps=3000", "--config.train.validate_every=50", "--config.search.trials=1"]
+    words += ["--config.train.steps=1500", "--config.train.validate_every=50", "--config.search.trials=1"]
     words += ["--config.search.learning_rate=(0.001,0.002)", "--checkpoint_seconds=0"]
-    plain = subprocess.run([sys.executable, "-m", *words, f"--run_dir={tmp_path / 'plain'}"], capture_output=True, check=False)
+    plain = forked.run(*words, f"--run_dir={tmp_path / 'plain'}")
     assert plain.returncode == 0, plain.stderr
     run_dir = tmp_path / "run"
     sent = launch(*SLURM, f"--folder={tmp_path / 'logs'}", "--", *words, f"--run_dir={run_dir}")

@@ -4,22 +4,20 @@ import json
 import re
 import shlex
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
 from launch import commands
 from nevis_stream.ledger import Ledger
+from tests import forked
 
 INDEP = "--config=experiments/configs/indep.py"
 QUICK = ["--config.network.name=mlp", "--config.network.hidden=(8,)", "--config.network.resolution=8"]
 
 
-def sweep(*words, config=INDEP, **options):
-    command = [sys.executable, "-m", "launch.sweep", config, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+def sweep(*words, start=forked.run):
+    return start("launch.sweep", INDEP, *words)
 
 
 def ledgers(directory):
@@ -82,7 +80,7 @@ def test_dry_run_prints_the_grid_and_its_sum(small_stream, tmp_path):
 
 def test_a_sweep_runs_is_killed_goes_on_and_marks_the_front(small_stream, tmp_path):
     words = [f"--config.stream={small_stream}", *QUICK, "--trials=1,2", "--steps=4,8"]
-    done = sweep(*words, f"--run_dir={tmp_path / 's'}")
+    done = sweep(*words, f"--run_dir={tmp_path / 's'}", start=forked.alone)
     assert done.returncode == 0, done.stderr
     plain = ledgers(tmp_path / "s")
     assert list(plain) == [f"trials-{t}-steps-{s}/seed-0" for t in (1, 2) for s in (4, 8)]
@@ -96,16 +94,14 @@ def test_a_sweep_runs_is_killed_goes_on_and_marks_the_front(small_stream, tmp_pa
         assert mark == ("" if beaten else "*")
     assert points["1", "4"][2] == "*"  # nothing is cheaper
 
-    command = [sys.executable, "-m", "launch.sweep", INDEP, *words, f"--run_dir={tmp_path / 'k'}", "--checkpoint_seconds=0"]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = sweep(*words, f"--run_dir={tmp_path / 'k'}", "--checkpoint_seconds=0", start=forked.Started)
     second = tmp_path / "k" / "trials-1-steps-8" / "seed-0"
     until = time.monotonic() + 120
     while not second.exists():
         assert child.poll() is None and time.monotonic() < until
         time.sleep(0.005)
     child.send_signal(signal.SIGTERM)
-    _, errors = child.communicate(timeout=60)
-    assert child.returncode == 143 and "start the same command again to go on" in errors
+    assert child.wait(60) == 143 and "start the same command again to go on" in child.stderr
     assert not (tmp_path / "k" / "trials-2-steps-8").exists()
     again = sweep(*words, f"--run_dir={tmp_path / 'k'}")
     assert again.returncode == 0, again.stderr
@@ -124,7 +120,7 @@ def test_commands_do_the_same_runs_and_can_be_sent(small_stream, tmp_path):
     assert printed.returncode == 0, printed.stderr
     found = commands.jobs(shlex.split(printed.stdout))
     assert len(found) == 4 and not (tmp_path / "c").exists()
-    first = subprocess.run([sys.executable, "-m", *found[0]], capture_output=True, text=True, check=False)
+    first = forked.run(*found[0])
     assert first.returncode == 0, first.stderr
     done = sweep(*words)
     assert done.returncode == 0, done.stderr

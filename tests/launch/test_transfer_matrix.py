@@ -1,8 +1,5 @@
 """launch.transfer_matrix: rows from an Indep run, against Indep, gone on with, and what is refused."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,13 +11,10 @@ from nevis_stream.errors import BadInput
 from nevis_stream.ledger import Ledger
 from nevis_stream.runner import run
 from nevis_stream.stream import load_stream
+from tests import forked
 
 FLAGS = ["--config.network.name=mlp", "--config.network.hidden=(8,)", "--config.network.resolution=8"]
 FLAGS += ["--config.train.steps=6", "--config.train.validate_every=3", "--config.search.trials=2"]
-
-
-def command(*words):
-    return subprocess.run([sys.executable, "-m", *map(str, words)], capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +31,7 @@ def indep(tmp_path_factory):
     for order, (task, split) in enumerate(zip(chosen, splits, strict=True), start=1):
         lines.append(f"{order},{task.year},{task.task_id},{task.dataset_id},{split},{sources[task.task_id]}")
     (folder / "three.csv").write_text("\n".join(lines) + "\n")
-    done = command(
+    done = forked.run(
         "launch.run",
         "--config=experiments/configs/indep.py",
         *FLAGS,
@@ -53,11 +47,11 @@ def start(indep):
 
 
 def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp_path):
-    plan = command("launch.transfer_matrix", *start(indep), "--dry_run")
+    plan = forked.run("launch.transfer_matrix", *start(indep), "--dry_run")
     assert "2 rows, 3 learner runs of 2 trials: 6 trainings" in plan.stdout, plan.stderr
-    first = command("launch.transfer_matrix", *start(indep), f"--out={tmp_path}", "--sources=pico_textures")
+    first = forked.alone("launch.transfer_matrix", *start(indep), f"--out={tmp_path}", "--sources=pico_textures")
     assert first.returncode == 0, first.stderr
-    whole = command("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
+    whole = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
     assert whole.returncode == 0, whole.stderr
     matrix = pd.read_csv(tmp_path / "matrix.csv")
     pairs = [("pico_textures", "pico_digits"), ("pico_textures", "pico_textures_2"), ("pico_digits", "pico_textures_2")]
@@ -75,7 +69,7 @@ def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp
         assert hypers[0] == hypers[1]  # the usual search
         assert record["trials"][0]["info"]["initialised_from"] == "pretrained"
     before = (tmp_path / "from-pico_textures" / "ledger.jsonl").stat().st_mtime_ns
-    command("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
+    forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
     assert (tmp_path / "from-pico_textures" / "ledger.jsonl").stat().st_mtime_ns == before
 
 
@@ -87,5 +81,5 @@ def test_what_is_no_complete_run_of_indep_is_refused(indep, tmp_path):
     config = run_config.default("nearest_class_mean")
     config = run_config.resolve(config)
     run(run_config.build(config), "pico", tmp_path / "ncm", config=run_config.to_json(config))
-    refused = command("launch.transfer_matrix", f"--indep={tmp_path / 'ncm'}", "--dry_run")
+    refused = forked.run("launch.transfer_matrix", f"--indep={tmp_path / 'ncm'}", "--dry_run")
     assert refused.returncode == 2 and "this one is of nearest_class_mean" in refused.stderr

@@ -1,8 +1,6 @@
 """Pre-trained weights: the file and its facts, importing, the job, and the learners that start from it."""
 
 import json
-import subprocess
-import sys
 
 import jax
 import numpy as np
@@ -19,7 +17,7 @@ from nevis_stream.analysis.points import phase_flops
 from nevis_stream.checkpoint import Checkpoint, to_host
 from nevis_stream.errors import BadInput
 from nevis_stream.runner import run
-from tests import toy
+from tests import forked, toy
 
 NETWORK = Network("resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 4)), resolution=8)
 FACTS = weights.Facts(weights.describe(NETWORK), "shapes", 12345)
@@ -27,7 +25,7 @@ SPACE = {"learning_rate": (0.02, 0.05), "label_smoothing": (0.0, 0.1)}
 
 
 def variables(seed=0):
-    return to_host(initialise_program(NETWORK, 64)(np.asarray([seed, 1, 2, 3], np.uint32)))
+    return to_host(jax.jit(initialise_program(NETWORK, 64))(np.asarray([seed, 1, 2, 3], np.uint32)))
 
 
 @pytest.fixture(scope="module")
@@ -169,10 +167,6 @@ def test_stopped_pre_training_goes_on_to_the_same_file(tmp_path):
         assert (tmp_path / f"w.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
 
 
-def command(*words):
-    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize("suffix", ["npz", "safetensors"])
 def test_weights_of_another_library_are_imported(tmp_path, suffix):
     """A ResNet of two stages under torchvision's names, from the command line to a learner that starts from it."""
@@ -200,11 +194,11 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     flags = ["--config.network.name=resnet", "--config.network.stage_sizes=(1,1)", "--config.network.width=4"]
     flags += ["--config.network.stem=standard", "--config.network.padding=torch"]
     words = ["launch.pretrain", "--config=experiments/configs/indep.py", *flags, f"--import_file={source}", f"--out={out}"]
-    refused = command(*words, "--layout=torchvision_resnet")
+    refused = forked.run(*words, "--layout=torchvision_resnet")
     assert refused.returncode == 2 and "--flops is missing: imported weights carry" in refused.stderr
-    wrong = command(*words, "--layout=keras", "--flops=1e18", "--trained_on=ImageNet")
+    wrong = forked.run(*words, "--layout=keras", "--flops=1e18", "--trained_on=ImageNet")
     assert wrong.returncode == 2 and "torchvision_resnet" in wrong.stderr and "Traceback" not in wrong.stderr
-    done = command(*words, "--layout=torchvision_resnet", "--flops=1e18", "--trained_on=ImageNet")
+    done = forked.alone(*words, "--layout=torchvision_resnet", "--flops=1e18", "--trained_on=ImageNet")
     assert done.returncode == 0, done.stderr
     assert weights.read_facts(out).flops == 10**18
     expected = layouts.convert(arrays, "torchvision_resnet", network.backbone())["params"]["backbone"]

@@ -43,7 +43,7 @@ def view(dataset):
 
 
 def variables(seed=0):
-    return model.initialise_program(NETWORK, 64)(np.asarray([seed, 1, 2, 3], np.uint32))
+    return jax.jit(model.initialise_program(NETWORK, 64))(np.asarray([seed, 1, 2, 3], np.uint32))
 
 
 def context():

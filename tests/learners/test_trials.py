@@ -1,5 +1,7 @@
 """How trials of a task are run: pruned by halving, all heads at once on frozen features, and what feeds them."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -97,7 +99,7 @@ def test_a_diverged_trial_does_not_go_on():
 
 
 def variables(network, classes=3):
-    return to_host(initialise_program(network, head_size(classes))(np.arange(4, dtype=np.uint32)))
+    return to_host(jax.jit(initialise_program(network, head_size(classes)))(np.arange(4, dtype=np.uint32)))
 
 
 @pytest.mark.parametrize("dataset", [toy.blobs("a", n=60), toy.striped("a", n=60)], ids=["single_label", "multi_label"])
@@ -180,7 +182,8 @@ def test_bfloat16_computes_nearly_the_same_and_keeps_parameters_in_float32():
 
     half = dataclasses.replace(NETWORK, precision="bfloat16")
     made, images = variables(NETWORK), np.random.RandomState(0).uniform(-1, 1, (4, 8, 8, 3)).astype(np.float32)
-    answers = [n.features(made["params"]["backbone"], made["batch_stats"], images, train=True) for n in (NETWORK, half)]
+    given = made["params"]["backbone"], made["batch_stats"], images
+    answers = [jax.jit(functools.partial(network.features, train=True))(*given) for network in (NETWORK, half)]
     assert answers[1][0].dtype == np.float32 and not np.array_equal(answers[0][0], answers[1][0])
     assert np.allclose(answers[0][0], answers[1][0], atol=0.1)
     assert {leaf.dtype for leaf in jax.tree.leaves(answers[1][1])} == {np.dtype(np.float32)}
@@ -189,7 +192,7 @@ def test_bfloat16_computes_nearly_the_same_and_keeps_parameters_in_float32():
     batch = Feed(Context(path=("x",), phase="train"), task, 10, 16, 5)(0)
     stored, sizes, target, shape = batch.astuple()
     rest = (jax.random.key(0), np.int32(0), np.float32(0.1), np.float32(0), shape)
-    carry = step(begin(made), stored, sizes, target, *rest)
+    carry = jax.jit(step)(begin(made), stored, sizes, target, *rest)
     assert {leaf.dtype for leaf in jax.tree.leaves(carry["params"])} == {np.dtype(np.float32)}
 
 

@@ -102,6 +102,8 @@ def test_what_a_row_need_not_repeat_stands_once():
     assert r"l2 · small & $0.5000 \pm 0.2000$ & run2 & (1) \\" in text
     assert text.count("so long a reason") == 1 and "(1) so long" in text
     assert "run: below /" in text and "run" in text
+    behind = text[text.index(r"\end{tabular}") :]
+    assert behind.startswith(r"\end{tabular}\par") and "(1) so long" in behind  # below the table, not beside it
 
 
 def test_wide_tables_lie_on_their_side_and_break_their_texts():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from PIL import Image
 
 from nevis_stream.analysis import tables
 from nevis_stream.analysis.runs import read_runs
@@ -74,6 +75,7 @@ def test_names_cannot_inject_markup(tmp_path):
     assert "<img src=x onerror=alert(2)>: not a run directory" in page.text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_policy_allows_the_page_s_own_script_only(tmp_path):
     page = report(tmp_path, RUN)
     script = re.search(r"<script>(.*)</script>", page.source, flags=re.S)[1]
@@ -83,6 +85,7 @@ def test_the_policy_allows_the_page_s_own_script_only(tmp_path):
     assert f"script-src 'sha256-{digest}'" in policy
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_and_the_csv_say_what_the_analysis_says(tmp_path):
     paths = written(tmp_path, *usual_runs())
     page = Page(write_report(paths, tmp_path / "out"))
@@ -113,6 +116,7 @@ def test_the_page_and_the_csv_say_what_the_analysis_says(tmp_path):
         assert text == (front or "dominated")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_error_table_marks_the_best_and_states_gaps(tmp_path):
     a = RUN.but(learner="a", errors=(("task_001", 0.2), ("task_002", 0.1), ("task_003", 0.3)))
     b = RUN.but(learner="b", errors=(("task_001", 0.2), ("task_002", 0.4), ("task_003", None)))
@@ -135,11 +139,18 @@ def test_the_report_needs_a_directory(tmp_path):
         report(tmp_path, RUN)
 
 
-def test_the_same_runs_give_the_same_bytes(tmp_path):
-    paths = written(tmp_path, *usual_runs())
-    for name in ("one", "two"):
-        write_report(paths, tmp_path / name, figures=True)
-    files = sorted(str(path.relative_to(tmp_path / "one")) for path in (tmp_path / "one").rglob("*.*"))
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Paths of runs, and a report of theirs with all files."""
+    root = tmp_path_factory.mktemp("exported")
+    paths = written(root, *usual_runs())
+    return paths, write_report(paths, root / "out", figures=True).parent
+
+
+def test_the_same_runs_give_the_same_bytes(tmp_path, exported):
+    paths, first = exported
+    write_report(paths, tmp_path, figures=True)
+    files = sorted(str(path.relative_to(first)) for path in first.rglob("*.*"))
     tables = {Path(name).stem for name in files if name.endswith(".csv")}
     assert tables >= {"per_task", "costs", "points", "regret", "runs"}
     assert {name for name in files if name.endswith(".tex")} == {f"latex/{table}.tex" for table in {*tables, "all_tables"}}
@@ -149,7 +160,17 @@ def test_the_same_runs_give_the_same_bytes(tmp_path):
         f"figures/{picture}.{form}" for picture in pictures for form in ("png", "pdf")
     }
     for name in files:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+        assert (first / name).read_bytes() == (tmp_path / name).read_bytes()
+
+
+def test_exported_pictures_open_and_are_not_blank(exported):
+    pictures = sorted((exported[1] / "figures").glob("*.png"))
+    assert pictures
+    for picture in pictures:
+        with Image.open(picture) as image:
+            assert image.width > 1000
+            assert len(set(image.convert("RGB").resize((200, 100)).get_flattened_data())) > 20
+        assert picture.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_the_page_grows_by_little_for_a_run_more(tmp_path):

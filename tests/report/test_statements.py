@@ -23,7 +23,7 @@ def report(tmp_path, *runs, more=()):
 
 
 @pytest.fixture
-def few_parts(monkeypatch):
+def few_parts(monkeypatch, undrawn):
     """Pages of the parts that make statements about runs: a whole page for each damage would take minutes."""
     for module in (build, exports):
         monkeypatch.setattr(module, "PARTS", (summary, points, runs))
@@ -38,6 +38,7 @@ def test_streams_and_protocols_stand_in_sections_of_their_own(tmp_path):
     assert page.text.count("No regret curve") == 2
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_left_out_is_said_with_its_reason(tmp_path):
     torn = OURS.but(seed=5).write(tmp_path / "torn")
     lines = (torn / "ledger.jsonl").read_text().splitlines(keepends=True)
@@ -60,6 +61,7 @@ def test_what_is_left_out_is_said_with_its_reason(tmp_path):
     assert n == "1 of 2"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_unfinished_runs_alone_give_a_page_without_points(tmp_path):
     page = report(tmp_path, RUN.but(events=3), OURS.but(events=0))
     assert "No figure: no method has a defined E" in page.text
@@ -107,6 +109,7 @@ def test_a_run_that_cost_nothing_is_said_to_be_off_the_figure(tmp_path):
     assert "the train phase cost nothing: indep · small" in page.text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_damaged_side_files_do_not_hurt(tmp_path):
     path = RUN.write(tmp_path / "run")
     (path / "config.json").write_text("{")

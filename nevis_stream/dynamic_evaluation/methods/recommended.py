@@ -3,11 +3,10 @@
 import jax
 
 from nevis_stream.dynamic_evaluation.combination import CrossValidation, estimates
+from nevis_stream.dynamic_evaluation.intervals import FEWEST
 from nevis_stream.dynamic_evaluation.learners import Learners
 from nevis_stream.dynamic_evaluation.method import Estimates, Evaluator, check_outcomes
 from nevis_stream.dynamic_evaluation.methods.stratified_mean import StratifiedMean
-
-FEWEST = 5  # known models, or groups; from fewer no interval can be calibrated (of three or less, 95% ones covered 15–94%)
 
 
 class Recommended:

@@ -69,6 +69,7 @@ def test_additions_are_told_together(cache):
     assert all(pd.isna(b[name]) for name in ("mae", "inside", "flops_spent", "flops_saved", "share_saved"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_cache_without_a_sound_summary_is_left_out_with_the_reason(cache, tmp_path):
     run = SyntheticRun(learner="Indep").write(tmp_path / "run")
     page = write_report([run, cache.directory], tmp_path / "out").read_text()

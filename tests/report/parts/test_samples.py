@@ -17,6 +17,7 @@ from tests import toy
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 RUN = SyntheticRun(learner="Indep", mistakes=True)
 
 

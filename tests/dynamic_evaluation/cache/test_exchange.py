@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_exchange import export_npz, import_file
-from nevis_stream.dynamic_evaluation.cache_files import read_outcomes
+from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
+from nevis_stream.dynamic_evaluation.cache.files import read_outcomes
 from nevis_stream.errors import BadInput
 
 U = 255

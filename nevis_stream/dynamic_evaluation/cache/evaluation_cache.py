@@ -15,16 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import (
-    cache_index,
-    cache_integrity,
-    cache_merge,
-    cache_records,
-    cache_sums,
-    cache_tiles,
-    cache_writing,
-)
-from nevis_stream.dynamic_evaluation.cache_tiles import ALL, CONFIDENCE, CORRECT, OBSERVED, PREDICTED, PROBABILITIES, Tile
+from nevis_stream.dynamic_evaluation.cache import index, integrity, merge, packing, records, sums, writing
+from nevis_stream.dynamic_evaluation.cache.packing import ALL, CONFIDENCE, CORRECT, OBSERVED, PREDICTED, PROBABILITIES, Tile
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import clear_when_full, sync_directory
@@ -48,8 +40,8 @@ class EvaluationCache:
           BadInput: there is no cache and none is to be made, or it is of another kind or version.
         """
         self.directory = Path(directory)
-        self.index = cache_index.Index(self.directory / INDEX)
-        self.cells = cache_tiles.Cells(self.directory / CELLS)
+        self.index = index.Index(self.directory / INDEX)
+        self.cells = packing.Cells(self.directory / CELLS)
         if create and not self.index.path.exists():
             if self.directory.exists() and not self.directory.is_dir():
                 raise BadInput(f"{self.directory}: is a file; a cache is a directory.")
@@ -57,7 +49,7 @@ class EvaluationCache:
                 self.directory.mkdir(parents=True, exist_ok=True)
                 self.cells.path.touch()
                 sync_directory(self.directory)
-                cache_index.Index.create(self.index.path, about or {})
+                index.Index.create(self.index.path, about or {})
         with self.index.reading():
             pass
 
@@ -126,14 +118,14 @@ class EvaluationCache:
         self._add(PREDICTED, models, samples, {CORRECT: outcomes, CONFIDENCE: probabilities}, made_by=made_by)
 
     def _add(self, state, models, samples, given, provenances=None, sample_provenance=None, made_by=None) -> None:
-        planes = cache_writing.checked(models, samples, given)
+        planes = writing.checked(models, samples, given)
         with self.index.writing() as db:
-            columns = cache_records.columns(db, samples, sample_provenance)
+            columns = records.columns(db, samples, sample_provenance)
             provenances = provenances or [None] * len(models)
             if len(provenances) != len(models):
                 raise BadInput(f"provenances: {len(provenances)} for {len(models)} models.")
-            rows = [(model, cache_records.add_model(db, model, of)) for model, of in zip(models, provenances, strict=True)]
-            cache_writing.write(db, self.cells, state, rows, columns, planes, made_by)
+            rows = [(model, records.add_model(db, model, of)) for model, of in zip(models, provenances, strict=True)]
+            writing.write(db, self.cells, state, rows, columns, planes, made_by)
 
     def merge(self, other: "EvaluationCache", told: Callable[[str, int, int], None] = lambda model, done, of: None) -> None:
         """Adds all that another cache has; into an empty cache, this leaves out what replaced predictions take up.
@@ -146,7 +138,7 @@ class EvaluationCache:
           BadInput: the caches are of different things, or contradict each other; what comes before that has been added.
           DamagedCache: `verify` finds damage in `other`; nothing has been added.
         """
-        cache_merge.merge(self, other, told)
+        merge.merge(self, other, told)
 
     # Reading
 
@@ -154,41 +146,41 @@ class EvaluationCache:
     def shape(self) -> tuple[int, int]:
         """Numbers of models and of samples."""
         with self.index.reading() as db:
-            return cache_records.count(db, "models"), cache_records.count(db, "samples")
+            return records.count(db, "models"), records.count(db, "samples")
 
     @property
     def about(self) -> dict[str, Any]:
         """What the cache is of, as it was made."""
         with self.index.reading() as db:
-            return cache_records.about(db)
+            return records.about(db)
 
     def models(self) -> dict[str, dict[str, Any]]:
         """Returns provenance by model id, in the order of the rows."""
         with self.index.reading() as db:
-            return cache_records.models(db)
+            return records.models(db)
 
     def samples(self, columns: np.ndarray | None = None) -> list[str]:
         """Returns the samples' ids, in the order of the columns; or of some int columns alone, in their order."""
         with self.index.reading() as db:
-            return cache_records.samples(db, columns)
+            return records.samples(db, columns)
 
     def sample_provenance(self) -> list[tuple[slice, dict[str, Any]]]:
         """Returns columns and provenance of the samples that came together."""
         with self.index.reading() as db:
-            return [(columns, provenance) for columns, provenance, _ in cache_records.batches(db)]
+            return [(columns, provenance) for columns, provenance, _ in records.batches(db)]
 
     def predictions_of(self, model: str) -> list[dict[str, Any]]:
         """Returns what made a model's predictions, the latest last."""
         with self.index.reading() as db:
-            return cache_records.made_by(db, int(cache_records.chosen(db, "models", [model])[0]))
+            return records.made_by(db, int(records.chosen(db, "models", [model])[0]))
 
     def stats(self) -> dict[str, Any]:
         """Returns counts of models, samples, cells by state, bytes, and the share of the observed outcomes that is correct."""
-        return cache_integrity.stats(self)
+        return integrity.stats(self)
 
     def verify(self) -> list[str]:
         """Returns what is damaged, a line each that names the tile; nothing where all is well."""
-        return cache_integrity.verify(self)
+        return integrity.verify(self)
 
     def matrix(self, models: Which = None, samples: Which = None, predicted: bool = False) -> np.ndarray:
         """Returns uint8[m, n] of outcomes: 0, 1, and 255 where nobody knows.
@@ -247,7 +239,7 @@ class EvaluationCache:
                 continue
             line = np.full(-(-n // 64) * 64, UNKNOWN, np.uint8)
             for tile in mine:
-                at, values = cache_tiles.decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
+                at, values = packing.decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
                 line[at] = values
             known = line != UNKNOWN
             yield np.packbits(line == 1).view(np.uint64), None if known[:n].all() else np.packbits(known).view(np.uint64)
@@ -255,7 +247,7 @@ class EvaluationCache:
     def mark(self) -> int:
         """Returns a mark of what the cache has now, for sums of what comes later."""
         with self.index.reading() as db:
-            return cache_records.mark(db)
+            return records.mark(db)
 
     def column_sums(self, since: int = 0, upto: int | None = None, models: Which = None) -> tuple[np.ndarray, np.ndarray]:
         """Returns, of each sample, int32[n] how many models are right and int32[n] how many are known; observed cells only.
@@ -268,29 +260,29 @@ class EvaluationCache:
           models: ids or int rows, none twice; None for all.
         """
         with self.index.reading() as db:
-            n, view = cache_records.count(db, "samples"), self.cells.view(cache_records.end(db))
-            upto = cache_records.mark(db) if upto is None else upto
+            n, view = records.count(db, "samples"), self.cells.view(records.end(db))
+            upto = records.mark(db) if upto is None else upto
             chosen = "state = ? AND plane = ? AND number > ? AND number <= ?"
-            rows = cache_records.chosen(db, "models", models)
-            tiles = cache_records.tiles(db, chosen, [OBSERVED, CORRECT, since, upto], rows)
-        return cache_sums.column_sums(view, tiles, n)
+            rows = records.chosen(db, "models", models)
+            tiles = records.tiles(db, chosen, [OBSERVED, CORRECT, since, upto], rows)
+        return sums.column_sums(view, tiles, n)
 
     def confidence_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns, of each sample, float64[n] the sum of the observed confidences, and int32[n] how many there are."""
         _, columns, view, tiles = self._found(CONFIDENCE, OBSERVED, None, None)
-        return cache_sums.confidence_sums(view, tiles, len(columns))
+        return sums.confidence_sums(view, tiles, len(columns))
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns int64[m], on how many samples each model is right, and int64[m], on how many it was observed."""
         with self.index.reading() as db:
-            return cache_records.row_sums(db)
+            return records.row_sums(db)
 
     def _found(self, plane: str, state: str, models: Which, samples: Which):
         """Returns rows and columns, int64, that are meant; the file's map; the tiles that may have such cells."""
         with self.index.reading() as db:
-            rows, columns = cache_records.chosen(db, "models", models), cache_records.chosen(db, "samples", samples)
-            tiles = cache_records.tiles(db, "state = ? AND plane = ?", [state, plane], rows)
-            return rows, columns, self.cells.view(cache_records.end(db)), tiles
+            rows, columns = records.chosen(db, "models", models), records.chosen(db, "samples", samples)
+            tiles = records.tiles(db, "state = ? AND plane = ?", [state, plane], rows)
+            return rows, columns, self.cells.view(records.end(db)), tiles
 
     def _gather(self, plane: str, state: str, models: Which, samples: Which) -> np.ndarray:
         rows, columns, view, tiles = self._found(plane, state, models, samples)
@@ -302,9 +294,9 @@ class EvaluationCache:
         for tile in tiles:
             data, out = view[tile.offset : tile.offset + tile.shape.length], found[line[tile.shape.model]]
             if samples is None:
-                at, values = cache_tiles.decode(tile.shape, data)
+                at, values = packing.decode(tile.shape, data)
             else:
-                at, values = cache_tiles.pick(tile.shape, data, columns[order])
+                at, values = packing.pick(tile.shape, data, columns[order])
                 at = order[at]
             out[at] = values
         return found

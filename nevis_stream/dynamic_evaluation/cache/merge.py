@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import cache_integrity, cache_records, cache_tiles, cache_writing
-from nevis_stream.dynamic_evaluation.cache_tiles import CONFIDENCE, CORRECT, OBSERVED, PREDICTED, PROBABILITIES
+from nevis_stream.dynamic_evaluation.cache import integrity, packing, records, writing
+from nevis_stream.dynamic_evaluation.cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED, PROBABILITIES
 from nevis_stream.errors import BadInput
 
 
@@ -24,30 +24,30 @@ def merge(target, source, told: Callable[[str, int, int], None] = lambda model, 
         raise BadInput(f"{source.directory} is of {source.about}, {target.directory} of {target.about}: they are not merged.")
     if target.directory.resolve() == source.directory.resolve():
         raise BadInput(f"{source.directory}: a cache is not merged into itself.")
-    cache_integrity.check(source)
+    integrity.check(source)
     with source.index.reading() as db:
-        names, batches, models = cache_records.samples(db), cache_records.batches(db), cache_records.models(db)
-        predicted = cache_records.tiles(db, "state = ?", [PREDICTED])
-        makers = [cache_records.maker(db, tile.number) for tile in predicted]
-        view = source.cells.view(cache_records.end(db))
+        names, batches, models = records.samples(db), records.batches(db), records.models(db)
+        predicted = records.tiles(db, "state = ?", [PREDICTED])
+        makers = [records.maker(db, tile.number) for tile in predicted]
+        view = source.cells.view(records.end(db))
     with target.index.writing() as db:
-        new = [cache_records.add_samples(db, names[these], provenance) for these, provenance, _ in batches]
+        new = [records.add_samples(db, names[these], provenance) for these, provenance, _ in batches]
     columns = np.concatenate([np.zeros(0, np.int64), *new])
     for number, (model, provenance) in enumerate(models.items()):
         told(model, number, len(models))
         planes = _planes(source, number, model, len(names))
         with target.index.writing() as db:
-            row = cache_records.add_model(db, model, provenance)
-            cache_writing.write(db, target.cells, OBSERVED, [(model, row)], columns, planes)
+            row = records.add_model(db, model, provenance)
+            writing.write(db, target.cells, OBSERVED, [(model, row)], columns, planes)
             for tile, made_by in zip(predicted, makers, strict=True):
                 if tile.shape.model == number:
-                    at, values = cache_tiles.decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
+                    at, values = packing.decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
                     order = np.argsort(columns[at])
-                    copy = cache_tiles.encode(row, PREDICTED, tile.shape.plane, columns[at][order], values[order])
-                    cache_writing.enter(db, target.cells, [(model, *copy)], made_by)
+                    copy = packing.encode(row, PREDICTED, tile.shape.plane, columns[at][order], values[order])
+                    writing.enter(db, target.cells, [(model, *copy)], made_by)
 
 
-def _planes(source, row: int, model: str, n: int) -> cache_writing.Planes:
+def _planes(source, row: int, model: str, n: int) -> writing.Planes:
     """Returns what was observed of one model on the first n samples, [1, n]; others may have added more."""
     which, samples = np.array([row]), np.arange(n)
     planes = {CORRECT: source.matrix(which, samples), CONFIDENCE: source.confidence(which, samples)}

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import cache_index, cache_records, cache_tiles
-from nevis_stream.dynamic_evaluation.cache_tiles import CORRECT, OBSERVED, PREDICTED, PROBABILITIES
+from nevis_stream.dynamic_evaluation.cache import index, packing, records
+from nevis_stream.dynamic_evaluation.cache.packing import CORRECT, OBSERVED, PREDICTED, PROBABILITIES
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import clear_when_full
@@ -21,7 +21,7 @@ def checked(models: Sequence[str], samples: Sequence[str] | np.ndarray, given: M
     Raises:
       BadInput: a shape or a value that cannot be; the message names plane, model and sample.
     """
-    cache_records.check_ids("models", models)
+    records.check_ids("models", models)
     expected, planes = (len(models), len(samples)), {}
     for plane, values in given.items():
         if values is None:
@@ -57,7 +57,7 @@ def _outcomes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def write(
     db: sqlite3.Connection,
-    cells: cache_tiles.Cells,
+    cells: packing.Cells,
     state: str,
     rows: Sequence[tuple[str, int]],
     columns: np.ndarray,
@@ -76,7 +76,7 @@ def write(
       made_by: what is said of predictions.
     """
     order = slice(None) if (np.diff(columns) > 0).all() else np.argsort(columns, kind="stable")
-    ascending, view, new = columns[order], cells.view(cache_records.end(db)), []
+    ascending, view, new = columns[order], cells.view(records.end(db)), []
     if PROBABILITIES in planes:
         _check_classes(db, planes[PROBABILITIES].shape[2])
     for i, (model, row) in enumerate(rows):
@@ -95,30 +95,30 @@ def write(
                 wanted = wanted & (old == UNKNOWN)
             here, values = (ascending, values) if wanted.all() else (ascending[wanted], values[wanted])
             if len(here):
-                new.append((model, *cache_tiles.encode(row, state, plane, here, values)))
+                new.append((model, *packing.encode(row, state, plane, here, values)))
     enter(db, cells, new, made_by)
 
 
 def enter(
     db: sqlite3.Connection,
-    cells: cache_tiles.Cells,
-    new: Sequence[tuple[str, cache_tiles.Shape, bytes]],
+    cells: packing.Cells,
+    new: Sequence[tuple[str, packing.Shape, bytes]],
     made_by: dict[str, Any] | None,
 ) -> None:
     """Writes tiles (id of the model, shape, bytes) behind the last one, and into the index within the transaction `db`."""
     if not new:
         return
-    text = cache_index.as_json(made_by, "made_by")
+    text = index.as_json(made_by, "made_by")
     with clear_when_full(cells.path):
         begin = cells.append([data for _, _, data in new])
     for model, shape, data in new:
-        digest = cache_tiles.digest(model, shape, data)
+        digest = packing.digest(model, shape, data)
         if shape.state == PREDICTED:
             replaced = "digest = ? OR (? = 'all' AND first >= ? AND first + span <= ?)"
             place = [shape.model, PREDICTED, shape.plane, digest, shape.form, shape.first, shape.first + shape.span]
             db.execute(f"DELETE FROM tiles WHERE model = ? AND state = ? AND plane = ? AND ({replaced})", place)
         entry = [*vars(shape).values(), begin, digest, text]
-        db.execute(f"INSERT INTO tiles ({cache_records.TILE}) VALUES ({', '.join('?' * len(entry))})", entry)
+        db.execute(f"INSERT INTO tiles ({records.TILE}) VALUES ({', '.join('?' * len(entry))})", entry)
         begin += len(data)
     db.execute("UPDATE about SET end = ?", [begin])
 
@@ -126,8 +126,8 @@ def enter(
 def _old(db: sqlite3.Connection, view: np.ndarray, row: int, plane: str, columns: np.ndarray) -> np.ndarray:
     """Returns uint8[k]: the observed outcome in each column (of other planes 1), 255 where there is no value."""
     old = np.full(len(columns), UNKNOWN, np.uint8)
-    for tile in cache_records.tiles(db, "model = ? AND state = ? AND plane = ?", [row, OBSERVED, plane]):
-        positions, values = cache_tiles.pick(tile.shape, view[tile.offset : tile.offset + tile.shape.length], columns)
+    for tile in records.tiles(db, "model = ? AND state = ? AND plane = ?", [row, OBSERVED, plane]):
+        positions, values = packing.pick(tile.shape, view[tile.offset : tile.offset + tile.shape.length], columns)
         old[positions] = values if plane == CORRECT else 1
     return old
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import cache_integrity, cache_records, cache_writing
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_files import THRESHOLD, Outcomes, read_outcomes
-from nevis_stream.dynamic_evaluation.cache_tiles import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache, integrity, records, writing
+from nevis_stream.dynamic_evaluation.cache.files import THRESHOLD, Outcomes, read_outcomes
+from nevis_stream.dynamic_evaluation.cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.storage import write_file
 
@@ -30,17 +29,17 @@ def import_file(
     found, path = read_outcomes(path, threshold), Path(path)
     told(f"write {len(found.models)} models × {len(found.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
-    planes = cache_writing.checked(found.models, found.samples, {CORRECT: found.correct, CONFIDENCE: found.confidence})
-    guessed = cache_writing.checked(found.models, found.samples, {CORRECT: found.predicted})  # of None: no plane
+    planes = writing.checked(found.models, found.samples, {CORRECT: found.correct, CONFIDENCE: found.confidence})
+    guessed = writing.checked(found.models, found.samples, {CORRECT: found.predicted})  # of None: no plane
     origin = {"file": path.name} | ({} if found.confidence is None else {"threshold": threshold})
     of_models = found.model_provenance or [{}] * len(found.models)
     with cache.index.writing() as db:
         columns = _columns(db, found)
         told = zip(found.models, of_models, strict=True)
-        rows = [(model, cache_records.add_model(db, model, origin | of)) for model, of in told]
-        cache_writing.write(db, cache.cells, OBSERVED, rows, columns, planes)
+        rows = [(model, records.add_model(db, model, origin | of)) for model, of in told]
+        writing.write(db, cache.cells, OBSERVED, rows, columns, planes)
         if guessed:
-            cache_writing.write(db, cache.cells, PREDICTED, rows, columns, guessed, origin)
+            writing.write(db, cache.cells, PREDICTED, rows, columns, guessed, origin)
     return found
 
 
@@ -49,7 +48,7 @@ def _columns(db, found: Outcomes) -> np.ndarray:
     of = found.sample_provenance or [{}] * len(found.samples)
     cuts = [0, *(k for k in range(1, len(of)) if of[k] != of[k - 1]), len(of)]
     parts = zip(cuts, cuts[1:], strict=False)
-    new = [cache_records.add_samples(db, found.samples[low:high], of[low]) for low, high in parts if low < high]
+    new = [records.add_samples(db, found.samples[low:high], of[low]) for low, high in parts if low < high]
     return np.concatenate([np.zeros(0, np.int64), *new])
 
 
@@ -59,7 +58,7 @@ def export_npz(cache: EvaluationCache, path: str | Path) -> None:
     Raises:
       DamagedCache: `verify` finds damage; no file is written.
     """
-    cache_integrity.check(cache)
+    integrity.check(cache)
     models, samples = cache.models(), cache.samples()
     arrays = {"correct": cache.matrix(), "models": np.array(list(models), str), "samples": np.array(samples, str)}
     arrays["model_provenance"] = np.array([json.dumps(of) for of in models.values()], str)

@@ -1,4 +1,4 @@
-"""A process that fills a cache until it is killed: python -m tests.dynamic_evaluation.cache_writer DIRECTORY WRITER FIRST.
+"""A process that fills a cache until it is killed: python -m tests.dynamic_evaluation.cache.writer DIRECTORY WRITER FIRST.
 
 It prints each row's number once the cache has acknowledged it.
 """

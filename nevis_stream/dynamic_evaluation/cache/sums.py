@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache_tiles import LIST, Tile, decode
+from nevis_stream.dynamic_evaluation.cache.packing import LIST, Tile, decode
 
 _CHUNK = 8192  # words of 8 bytes; the planes of 1,000 rows and what is worked on stay in a core's second-level cache
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache_records import repeated
+from nevis_stream.dynamic_evaluation.cache.records import repeated
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput, unknown
 

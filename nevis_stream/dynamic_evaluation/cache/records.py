@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache_index import CHECKS, as_json
-from nevis_stream.dynamic_evaluation.cache_tiles import Shape, Tile
+from nevis_stream.dynamic_evaluation.cache.index import CHECKS, as_json
+from nevis_stream.dynamic_evaluation.cache.packing import Shape, Tile
 from nevis_stream.errors import BadInput
 
 EACH = "flops_per_sample"  # in a model's provenance: of a column, asked among many

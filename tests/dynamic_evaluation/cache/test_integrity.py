@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache_exchange import export_npz
-from nevis_stream.dynamic_evaluation.cache_sums import packed_sums
+from nevis_stream.dynamic_evaluation.cache.exchange import export_npz
+from nevis_stream.dynamic_evaluation.cache.sums import packed_sums
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.errors import BadInput, DamagedCache
 

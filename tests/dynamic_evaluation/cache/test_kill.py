@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from tests.dynamic_evaluation.cache_writer import row
+from tests.dynamic_evaluation.cache.writer import row
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def start(directory, writer, said):
     """Starts a writer behind its last acknowledged row: the row after that may be written, too, and comes again."""
     first = len(acknowledged(said))
-    command = [sys.executable, "-m", "tests.dynamic_evaluation.cache_writer", str(directory), str(writer), str(first)]
+    command = [sys.executable, "-m", "tests.dynamic_evaluation.cache.writer", str(directory), str(writer), str(first)]
     with open(said, "ab") as out:  # outlives the writer
         return subprocess.Popen(command, stdout=out, cwd=ROOT)
 

@@ -1,0 +1,5 @@
+"""The growing matrix of models × samples, on disk: `EvaluationCache`, and what its files hold."""
+
+from nevis_stream.dynamic_evaluation.cache.evaluation_cache import CELLS, INDEX, EvaluationCache
+
+__all__ = ["CELLS", "INDEX", "EvaluationCache"]
