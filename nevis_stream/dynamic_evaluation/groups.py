@@ -13,10 +13,11 @@ COPIES = 0.5  # share of a group's models that are another's, from which on they
 
 
 def groups_of(cache: EvaluationCache, models: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str] | None:
-    """Returns each model's group: its run, or its `group` in an imported file; None where none has one.
+    """Returns each model's group: its run, or its `group` in an imported file; None where each model stands alone.
 
-    Runs of one seed often share models to the last bit (FT-prev's first task is Indep's). Such runs are one group: else
-    copies of the models that play new ones would be known.
+    Models that say nothing of a group are one where they are copies of each other: known models that are all alike tell nothing
+    of how far estimates of another one lie off. Runs of one seed often share models to the last bit (FT-prev's first task is
+    Indep's). Such runs are one group: else copies of the models that play new ones would be known.
 
     Args:
       cache: where the models' provenance is.
@@ -26,9 +27,8 @@ def groups_of(cache: EvaluationCache, models: Sequence[str], outcomes: Iterable[
     known = cache.models()
     facts = [known[model] for model in models]
     groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
-    if not any(groups):
-        return None
-    return joined([group or model for group, model in zip(groups, models, strict=True)], outcomes)
+    found = joined([group or model for group, model in zip(groups, models, strict=True)], outcomes)
+    return found if any(groups) or len(set(found)) < len(found) else None
 
 
 def joined(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:

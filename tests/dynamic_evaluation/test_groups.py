@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache.files import Outcomes
 from nevis_stream.dynamic_evaluation.groups import groups_of, joined
 
 ROWS = np.random.default_rng(0).integers(0, 2, (6, 40), np.uint8)
@@ -31,3 +33,14 @@ def test_a_model_without_a_run_is_its_own_group(tmp_path):
     models = list(cache.models())
     assert groups_of(cache, models, cache.matrix()) == ["r", "r", "m2", "m3"]
     assert groups_of(cache, models[2:], cache.matrix()[2:]) is None
+
+
+def test_copies_without_a_run_are_one_group_and_give_no_interval(tmp_path):
+    cache = EvaluationCache(tmp_path / "cache", create=True)
+    samples, models = [f"s{j}" for j in range(40)], [f"m{i}" for i in range(8)]
+    cache.append_rows(models, samples, np.repeat(ROWS[:1], 8, axis=0))
+    assert groups_of(cache, models, cache.matrix()) == ["m0"] * 8
+    new = Outcomes(["new"], samples, ROWS[1:2])
+    for method in ("sort_and_search", "copy_nearest"):
+        told = add_models(cache, ["new"], FileOracle(new), 10, method)[0]
+        assert told.low is None and "fewer than 5 known models or runs" in told.reason
