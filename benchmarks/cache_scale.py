@@ -91,7 +91,6 @@ def filled(directory: Path, models: int) -> tuple[float, float]:
 def measure(directory: Path) -> dict:
     """Returns CPU seconds and anonymous MB of each work on a cache, in a process that has done nothing else."""
     from nevis_stream.dynamic_evaluation import search
-    from nevis_stream.dynamic_evaluation.adding import Observed, add_models
     from nevis_stream.dynamic_evaluation.cache import EvaluationCache
     from nevis_stream.dynamic_evaluation.full_search import full_thresholds
     from nevis_stream.dynamic_evaluation.sort import sort
@@ -114,10 +113,11 @@ def measure(directory: Path) -> dict:
     line("column sums, every row read", cache.column_sums)
     line("column sums and order", lambda: sort(cache).order)
     rank = sort(cache)
-    rank.order, rank.place  # noqa: B018
+    rank.order  # noqa: B018
     if models <= 1000:
         full = "exact full search of all rows, read from the cache"
-        line(full, lambda: full_thresholds([row for row, _ in cache.packed_rows()], rank), 3)
+        line(full, lambda: full_thresholds(cache.packed_rows(), rank), 3)
+    rank.place  # noqa: B018
     mark, (total, seen) = cache.mark(), cache.column_sums()
     new = iter(range(1000))
 
@@ -136,6 +136,8 @@ def measure(directory: Path) -> dict:
         search.predict(rank, plan, outcomes[None].astype(np.uint8))
 
     line("plan, append and predict a model, n' = 2,048", evaluate)
+    from nevis_stream.dynamic_evaluation.adding import Observed, add_models  # JAX, which the lines above do without
+
     class Dice:
         def answer(self, model, samples):
             return Observed(random.integers(0, 2, len(samples)).astype(np.uint8))
@@ -179,9 +181,11 @@ def at_most(work) -> float:
 
     thread = threading.Thread(target=look)
     thread.start()
-    kept = work()  # noqa: F841  what it returns counts, too
-    done.set()
-    thread.join()
+    try:
+        kept = work()  # noqa: F841  what it returns counts, too
+    finally:
+        done.set()
+        thread.join()
     return max(most[0], anonymous())
 
 
