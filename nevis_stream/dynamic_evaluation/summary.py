@@ -71,7 +71,7 @@ def write(cache: EvaluationCache, study: pd.DataFrame, known: float, by_run: boo
         "methods": {method: curve(rows) for method, rows in study.groupby("method", sort=False)},
         "decomposition": _decomposition(outcomes, known, sorted(study["budget"].unique()), sorted(study["seed"].unique())),
         "correlation": _mean_correlation(outcomes),
-        "additions": [_account(cache, addition) for addition in read_additions(cache.directory)],
+        "additions": _accounts(cache),
     }
     write_file(cache.directory / PICTURE, picture(outcomes))
     write_file(cache.directory / FILE, json.dumps(summary, indent=1, sort_keys=True).encode())
@@ -95,11 +95,19 @@ def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]
     return {"mae": float(wrong.mean()), "accuracy_error": error, "truth": truth}
 
 
-def _account(cache: EvaluationCache, addition: Addition) -> dict[str, Any]:
-    """An addition as the report tells it: with its worth, and what people call the model."""
-    of = cache.models().get(addition.name, {}) if addition.kind == "model" else {}
-    told = f"{of['learner']} seed {of['seed']}, trial {of['trial']}" if {"learner", "seed", "trial"} <= of.keys() else None
-    return asdict(addition) | audit(cache, addition) | {"told": told}
+def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
+    """The additions as the report tells them: with their worth, and what people call the models.
+
+    A later addition of the same model has replaced an earlier one's predictions, so their MAE is not known.
+    """
+    models, additions = cache.models(), read_additions(cache.directory)
+    latest, found = {addition.name: place for place, addition in enumerate(additions)}, []
+    for place, addition in enumerate(additions):
+        of = models.get(addition.name, {}) if addition.kind == "model" else {}
+        told = f"{of['learner']} seed {of['seed']}, trial {of['trial']}" if {"learner", "seed", "trial"} <= of.keys() else None
+        replaced = {} if place == latest[addition.name] else {"mae": None}
+        found.append(asdict(addition) | audit(cache, addition) | replaced | {"told": told})
+    return found
 
 
 def picture(outcomes: np.ndarray) -> bytes:

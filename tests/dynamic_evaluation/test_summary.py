@@ -59,6 +59,15 @@ def test_an_addition_is_audited_once_its_truth_is_there(cache):
     assert summary.write(cache, studied(cache), 0.6)["additions"][0]["mae"] == audit["mae"]
 
 
+def test_only_the_latest_addition_of_a_model_is_told_what_its_predictions_were_worth(cache):
+    truth = table(ordered())
+    told = [add_models(cache, ["m11"], FileOracle(truth), budget, "sort_and_search")[0] for budget in (9, 30)]
+    cache.append("m11", truth.samples, truth.correct[11])
+    first, second = summary.write(cache, studied(cache), 0.6)["additions"]
+    assert first["mae"] is None and second["mae"] == summary.audit(cache, told[1])["mae"]
+    assert first["accuracy_error"] == pytest.approx(abs(told[0].accuracy - truth.correct[11].mean()))
+
+
 def test_the_picture_has_the_best_model_on_top_and_the_easiest_sample_left():
     outcomes = np.tril(np.ones((200, 300), np.uint8), 50)[:, ::-1]
     pixels = np.asarray(Image.open(io.BytesIO(summary.picture(outcomes))).convert("L")).astype(int)
