@@ -12,6 +12,8 @@ from nevis_stream.report import palette, svg
 from nevis_stream.report.run_files import pixels
 from nevis_stream.report.styles import DASHES, MARKERS, Style
 
+_LINE = 11  # points between names at the ends of lines
+
 
 def styles_of(methods: Sequence[str]) -> dict[str, Style]:
     """Returns a style for every method, by name, in their order."""
@@ -44,6 +46,7 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: b
     figure = svg.new_figure(8.4, 3.8) if wide else svg.new_figure(4.2, 3.8)
     axes = _budget_axes(figure, summary, wide)
     axes.set_ylabel("MAE: share of samples predicted wrongly" if wide else "MAE: share predicted wrongly")
+    shade = 0.15 if len(summary["methods"]) < 4 else 0.07  # many bands lie over each other
     for name, curve in summary["methods"].items():
         colour = palette.series(styles[name].colour)
         means = [math.nan if value is None else value for value in curve["mae"]]
@@ -53,7 +56,7 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: b
         if styles[name].dash:
             line.set_dashes(styles[name].dash)
         low, high = np.subtract(means, stds), np.add(means, stds)
-        axes.fill_between(curve["budgets"], low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(curve["budgets"], low, high, color=colour, alpha=shade, linewidth=0)
         if curve["decay"] and name == _fitted(summary):
             budgets = np.geomspace(curve["budgets"][0], curve["budgets"][-1], 60)
             decay = curve["decay"]
@@ -61,7 +64,7 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: b
             axes.plot(budgets, fit, color=palette.ink(), linewidth=1, label=f"fit of {name}")
     if legend:
         axes.set_title(f"n = {summary['seeds']} random splits" if "seeds" in summary else "", size=9, color=palette.ink())
-        axes.legend(frameon=False, fontsize=8, labelcolor=palette.ink())
+        figure.legend(loc="outside right center", frameon=False, fontsize=8, labelcolor=palette.ink())
     return figure
 
 
@@ -76,10 +79,16 @@ def decomposition_plot(summary: Mapping[str, Any], wide: bool) -> Figure:
         line = axes.plot(parts["budgets"], parts[name], color=colour, linewidth=1.6, marker="o", markersize=4)[0]
         if dash:
             line.set_dashes(dash)
-        place = (parts["budgets"][-1], parts[name][-1])
-        axes.annotate(name, place, xytext=(6, 0), textcoords="offset points", size=9, va="center", color=palette.ink())
-    axes.set_ylim(bottom=0)
+    top = 1.1 * max(parts["total"])
+    axes.set_ylim(0, top)
     axes.margins(x=0.18)
+    a_point, lowest = top / (72 * 0.7 * figure.get_figheight()), 0.0  # of the axis' height, which is 0.7 of the figure's
+    for end, name in sorted((parts[name][-1], name) for name in ("total", "aleatoric", "epistemic")):
+        lowest = max(lowest, end)
+        beside = (6, (lowest - end) / a_point)
+        place = (parts["budgets"][-1], end)
+        axes.annotate(name, place, xytext=beside, textcoords="offset points", size=9, va="center", color=palette.ink())
+        lowest += _LINE * a_point
     return figure
 
 
