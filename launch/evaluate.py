@@ -84,6 +84,8 @@ def _fill(command: str, paths: list[Path], cache: Path) -> None:
     from launch.evaluate_commands import filling
 
     if command == "import":
+        if any(path.is_dir() for path in paths):  # a run, whose predictors answer for what it has not recorded
+            entry.use_compilation_cache()
         how = {"which": _MODELS.value, "splits": _SPLITS.value, "probabilities": _PROBABILITIES.value, "stream": _STREAM.value}
         filling.import_all(paths, cache, _THRESHOLD.value, how)
     else:
