@@ -1,11 +1,14 @@
 """Groups of models: a run's models stand together, and so do runs that hold copies of each other's."""
 
+import jax
 import numpy as np
 
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import Outcomes
 from nevis_stream.dynamic_evaluation.groups import groups_of, joined
+from nevis_stream.dynamic_evaluation.method import matrix_oracle
 
 ROWS = np.random.default_rng(0).integers(0, 2, (6, 40), np.uint8)
 
@@ -44,3 +47,13 @@ def test_copies_without_a_run_are_one_group_and_give_no_interval(tmp_path):
     for method in ("sort_and_search", "copy_nearest"):
         told = add_models(cache, ["new"], FileOracle(new), 10, method)[0]
         assert told.low is None and "fewer than 5 known models or runs" in told.reason
+
+
+def test_known_models_that_are_all_alike_do_not_narrow_an_interval():
+    random = np.random.default_rng(0)
+    known = np.repeat(random.random((1, 400)) < 0.6, 12, axis=0).astype(np.uint8)
+    new = (random.random((200, 400)) < random.uniform(0.2, 0.9, (200, 1))).astype(np.uint8)
+    evaluator = methods.get("stratified_mean").fit(known, None, jax.random.key(0))
+    found = evaluator.evaluate(matrix_oracle(new), len(new), 64, jax.random.key(1))
+    covered = (found.low <= new.mean(axis=1)) & (new.mean(axis=1) <= found.high)
+    assert 0.9 <= covered.mean() < 1

@@ -51,17 +51,19 @@ class Stratified:
     def _variance_ratio(self, budget: int) -> float:
         """Variance of the stratified mean over that of the mean of simple random samples, summed over known models.
 
-        Each is left out of the rank by which it is stratified.
+        Each is left out of the rank by which it is stratified. 1, as if strata were no better, where so few known models are
+        unlike each other that they say nothing of another one.
         """
         n, bounds = self.rank.n, sampling.strata(self.rank.n, budget)
         models = self.known.shape[0]
         if budget == n or models == 1:
             return 1.0
         sizes = np.diff(bounds)
-        stratified = simple = 0.0
+        stratified, simple, unlike = 0.0, 0.0, set()
         for model in range(0, models, -(-models // MODELS_FOR_DESIGN)):
             row = self.known.matrix(np.array([model]))[0]
             there = row != UNKNOWN
+            unlike.add(row.tobytes())
             without = Rank(self.rank.total - (row == 1), self.rank.seen - there)
             if not without.seen.any():
                 continue
@@ -70,7 +72,7 @@ class Stratified:
             means = np.add.reduceat(guessed, bounds[:-1]) / sizes
             stratified += (sizes**2 * means * (1 - means)).sum() / n**2
             simple += guessed.mean() * (1 - guessed.mean()) / budget * (n - budget) / (n - 1)
-        return stratified / simple if simple else 1.0
+        return stratified / simple if simple and len(unlike) >= intervals.FEWEST else 1.0
 
 
 METHOD = StratifiedMean()
