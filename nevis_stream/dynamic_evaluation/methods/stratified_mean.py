@@ -1,5 +1,6 @@
 """The mean of samples drawn from equal strata of the rank order, one of each: a strong, unbiased estimate of the accuracy."""
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +64,7 @@ class Stratified:
         for model in range(0, models, -(-models // MODELS_FOR_DESIGN)):
             row = self.known.matrix(np.array([model]))[0]
             there = row != UNKNOWN
-            unlike.add(row.tobytes())
+            unlike.add(hashlib.sha256(row).digest())
             without = Rank(self.rank.total - (row == 1), self.rank.seen - there)
             if not without.seen.any():
                 continue
