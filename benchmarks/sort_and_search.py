@@ -212,11 +212,13 @@ def scale(out: Path) -> None:
     line("add a model, n' = 2,048, without inference", add)
     line("add its row to the rank and sort again", lambda: rank.add(new).order)
     small, budgets = cache.matrix(np.arange(36))[:, :44965], [8 << power for power in range(12)]
-    line("12 budgets × 36 models × 44,965 samples, NumPy", lambda: numpy_curve(small, budgets))
-    line("the same, JAX on " + jax.default_backend(), lambda: jax.block_until_ready(kernels.error_curve(small, budgets)))
+    few = sort(small)
+    small = small[:, few.order]
+    line("12 budgets × 36 models × 44,965 samples, NumPy", lambda: numpy_curve(few, small, budgets))
+    line("the same, JAX on " + jax.default_backend(), lambda: jax.block_until_ready(kernels.error_curve(few, small, budgets)))
 
 
-def numpy_curve(ordered: np.ndarray, budgets: list[int]) -> list[np.ndarray]:
+def numpy_curve(rank, ordered: np.ndarray, budgets: list[int]) -> list[np.ndarray]:
     """What `kernels.error_curve` computes, in NumPy."""
     n, rows = ordered.shape[1], np.arange(len(ordered))
     until = np.zeros((len(ordered), n + 1), np.int32)
@@ -225,7 +227,7 @@ def numpy_curve(ordered: np.ndarray, budgets: list[int]) -> list[np.ndarray]:
     for budget in budgets:
         places = np.broadcast_to(search.sampling.centres(n, budget), (len(ordered), budget))
         asked = ordered[:, places[0]]
-        cuts = search.cuts(places, asked, n)
+        cuts = search.cuts(rank, places, asked)
         kept = ((places < cuts[:, None]) != asked).sum(axis=1)
         errors.append((until[:, -1] + cuts - 2 * until[rows, cuts] - kept) / n)
     return errors

@@ -10,12 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import sampling
+from nevis_stream.dynamic_evaluation.sort import Rank
 
 
-def error_curve(ordered: np.ndarray, budgets: Sequence[int]) -> tuple[jax.Array, jax.Array]:
+def error_curve(rank: Rank, ordered: np.ndarray, budgets: Sequence[int]) -> tuple[jax.Array, jax.Array]:
     """Runs Sort & Search with a uniform grid at every budget on models whose truth is known, observed outcomes kept.
 
     Args:
+      rank: the samples' order.
       ordered: uint8[m, n] of 0 and 1, columns in the rank's order.
       budgets: k numbers of samples, each at most n.
 
@@ -25,12 +27,13 @@ def error_curve(ordered: np.ndarray, budgets: Sequence[int]) -> tuple[jax.Array,
     positions = np.zeros((len(grids), max(budgets)), np.int32)
     for row, grid in zip(positions, grids, strict=True):
         row[: len(grid)] = grid
-    return _error_curve(jnp.asarray(ordered), jnp.asarray(positions), jnp.asarray(budgets, jnp.int32))
+    expected = jnp.asarray(rank.expected(np.arange(rank.n + 1)), jnp.int32)
+    return _error_curve(jnp.asarray(ordered), expected, jnp.asarray(positions), jnp.asarray(budgets, jnp.int32))
 
 
 @jax.jit
-def _error_curve(ordered, positions, budgets):
-    """As `error_curve`; positions int32[k, b], padded behind each budget."""
+def _error_curve(ordered, expected, positions, budgets):
+    """As `error_curve`; expected int32[n + 1], positions int32[k, b], padded behind each budget."""
     n = ordered.shape[1]
     ones = jnp.cumsum(ordered, axis=1, dtype=jnp.int32)
     until = jnp.pad(ones, ((0, 0), (1, 0)))
@@ -39,13 +42,12 @@ def _error_curve(ordered, positions, budgets):
         asked = ordered[:, places]
         there = jnp.arange(len(places)) < budget
 
-        def extrapolated(k):
-            after = places[jnp.maximum(k - 1, 0)] + 1
-            before = places[jnp.minimum(k, budget - 1)]
-            return jnp.where(k == 0, 0, jnp.where(k == budget, n, (after + before + 1) // 2))
-
         first, last = optima(asked, there)
-        cuts = (extrapolated(first) + extrapolated(last) + 1) // 2
+        low = jnp.where(first == 0, 0, places[jnp.maximum(first - 1, 0)] + 1)
+        high = jnp.where(last == budget, n, places[jnp.minimum(last, budget - 1)])
+        low, high = jnp.where(first == budget, n, low), jnp.where(last == 0, 0, high)
+        wanted = jnp.where(low == 0, 0, expected[jnp.maximum(low - 1, 0)]) + expected[high]
+        cuts = jnp.clip(jnp.searchsorted(expected, (wanted + 1) // 2), low, high)
         wrong = ones[:, -1] + cuts - 2 * jnp.take_along_axis(until, cuts[:, None], axis=1)[:, 0]
         kept = (((places < cuts[:, None]) != asked) & there).sum(axis=1)
         return cuts, (wrong - kept) / n

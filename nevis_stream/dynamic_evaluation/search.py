@@ -81,35 +81,29 @@ def optima(outcomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return prefix.argmax(axis=-1), outcomes.shape[-1] - prefix[..., ::-1].argmax(axis=-1)
 
 
-def cuts(positions: np.ndarray, outcomes: np.ndarray, n: int) -> np.ndarray:
+def cuts(rank: Rank, positions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
     """Returns the threshold among all n positions, int64[m], for outcomes at some.
 
-    Of several optima, neither the first nor the last is the likeliest: it is the middle between these.
+    All thresholds from the least to the greatest that has the fewest errors are about as good; of these it is the median of
+    what is expected of a model like the known ones (`Rank.expected`). Between two asked positions answers say nothing of where
+    a model begins to fail, so the least threshold reaches down to the one and the greatest up to the other. None or all of the
+    b, where nothing else is as good, are none and all of the n.
 
     Args:
+      rank: the samples' order.
       positions: int64[m, b], ascending.
       outcomes: uint8[m, b].
-      n: positions in all.
     """
-    first, last = (extrapolated(positions, k, n) for k in optima(outcomes))
-    return (first + last + 1) // 2
-
-
-def extrapolated(positions: np.ndarray, k: np.ndarray, n: int) -> np.ndarray:
-    """Returns the threshold among all n positions, int64[m], that belongs to one among b asked positions.
-
-    It lies between the last asked position that is taken for right and the first that is taken for wrong: in the middle of
-    what is unknown between them. No one at all is 0, all ones are n. With all positions asked it is k.
-
-    Args:
-      positions: int64[m, b], ascending.
-      k: int64[m], leading ones among the b.
-      n: positions in all.
-    """
-    budget, rows = positions.shape[1], np.arange(len(k))
-    after = positions[rows, np.maximum(k - 1, 0)] + 1
-    before = positions[rows, np.minimum(k, budget - 1)]
-    return np.where(k == 0, 0, np.where(k == budget, n, (after + before + 1) // 2))
+    (first, last), budget, rows = optima(outcomes), positions.shape[1], np.arange(len(outcomes))
+    low = np.where(first == 0, 0, positions[rows, np.maximum(first - 1, 0)] + 1)
+    high = np.where(last == budget, rank.n, positions[rows, np.minimum(last, budget - 1)])
+    low, high = np.where(first == budget, rank.n, low), np.where(last == 0, 0, high)
+    wanted = np.where(low == 0, 0, rank.expected(np.maximum(low - 1, 0))) + rank.expected(high)
+    while (low < high).any():
+        middle = (low + high) // 2
+        enough = 2 * rank.expected(middle) >= wanted
+        low, high = np.where(enough | (low == high), low, middle + 1), np.where(enough, middle, high)
+    return low
 
 
 def predict(rank: Rank, plan: Plan, outcomes: np.ndarray) -> Estimates:
@@ -130,5 +124,5 @@ def predict(rank: Rank, plan: Plan, outcomes: np.ndarray) -> Estimates:
         hint = f"; {UNKNOWN} means unknown, and a plan's samples must all be answered" if (outcomes == UNKNOWN).any() else ""
         raise BadInput(f"outcomes are 0 or 1{hint}.")
     outcomes = outcomes.astype(np.uint8)
-    until = cuts(plan.positions, outcomes, rank.n)
+    until = cuts(rank, plan.positions, outcomes)
     return Estimates.of(rank.place < until[:, None], plan.samples, outcomes)

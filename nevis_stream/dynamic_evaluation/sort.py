@@ -10,11 +10,14 @@ import dataclasses
 import functools
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_outcomes
 from nevis_stream.errors import BadInput, unknown
 
 BY = ("sum", "confidence", "recursive")
+ALL = 1 << 29  # the unit of `Rank.expected`: two of them are an int32
+_SPREAD, _ANYWHERE = 1.5, 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +68,25 @@ class Rank:
         place = np.empty(self.n, np.int64)
         place[self.order] = np.arange(self.n)
         return place
+
+    def expected(self, thresholds: np.ndarray) -> np.ndarray:
+        """Returns which share of models like the known ones has a threshold of at most so many leading ones.
+
+        As many known models as are right at a position have a threshold above it, if answers follow the order without noise.
+        Noise brings scores closer to a half than that share: in a normal ogive model a score is Φ(a d) where the share is Φ(d)
+        for an a below one. So scores are spread by `1 / a` = `_SPREAD` on the normal scale. A part `_ANYWHERE` lies anywhere.
+
+        Args:
+          thresholds: int64[...] of 0 … n.
+
+        Returns: int64[...], shares in units of 1 / `ALL`; whole numbers, so that every machine finds the same medians.
+        """
+        inside = np.minimum(thresholds, self.n - 1)
+        column = self.order[inside]
+        total, seen = self.total[column], self.seen[column]
+        score = total / np.maximum(seen, 1) if (seen > 0).all() else self.scores[column]
+        there = (1 - _ANYWHERE) * ndtr(-_SPREAD * ndtri(score)) + _ANYWHERE * (inside + 1) / (self.n + 1)
+        return np.where(thresholds == self.n, ALL, np.floor(there * ALL)).astype(np.int64)
 
     def add(self, rows: np.ndarray) -> "Rank":
         """Returns the rank with more rows, the same as if it were made of all rows at once; O(rows × n).

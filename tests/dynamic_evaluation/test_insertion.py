@@ -41,7 +41,7 @@ def predicted(matrix, outcomes):
     """A row for the matrix, predicted from a third of the outcomes; all of it predicted, none observed."""
     rank = sort(matrix)
     plan = search.plan(rank, max(1, rank.n // 3))
-    cut = search.cuts(plan.positions, outcomes[plan.samples], rank.n)
+    cut = search.cuts(rank, plan.positions, outcomes[plan.samples])
     return (rank.place < cut[:, None]).astype(np.uint8)
 
 

@@ -13,13 +13,13 @@ def test_one_program_equals_the_search_at_each_budget():
     matrix[25], matrix[26] = 0, 1
     rank, new = sort(matrix[:20]), matrix[20:]
     budgets = (1, 2, 8, 50, 333)
-    cuts, errors = kernels.error_curve(new[:, rank.order], budgets)
+    cuts, errors = kernels.error_curve(rank, new[:, rank.order], budgets)
     assert cuts.shape == errors.shape == (10, 5)
     for column, budget in enumerate(budgets):
         plan = search.plan(rank, budget, len(new))
         ask = matrix_oracle(new)
         answers = ask(plan)
-        expected = search.cuts(plan.positions, answers, rank.n)
+        expected = search.cuts(rank, plan.positions, answers)
         assert (np.asarray(cuts[:, column]) == expected).all()
         wrong = (search.predict(rank, plan, answers).outcomes != new).mean(axis=1)
         assert np.asarray(errors[:, column]) == pytest.approx(wrong)

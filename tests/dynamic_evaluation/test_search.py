@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nevis_stream.dynamic_evaluation import sampling, search
 from nevis_stream.dynamic_evaluation.method import matrix_oracle
-from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.dynamic_evaluation.sort import ALL, sort
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import one_order, outcomes
 
@@ -36,7 +36,10 @@ def test_optima_equal_brute_force_with_holes(rows):
 
 
 def test_none_and_all_can_be_predicted():
-    assert search.thresholds(np.array([[0, 0, 0], [1, 1, 1]], np.uint8)).tolist() == [0, 3]
+    ends = np.array([[0, 0, 0], [1, 1, 1]], np.uint8)
+    assert search.thresholds(ends).tolist() == [0, 3]
+    positions = np.broadcast_to(sampling.centres(100, 3), ends.shape)
+    assert search.cuts(sort(one_order(9, 100)), positions, ends).tolist() == [0, 100]
 
 
 @settings(deadline=None)
@@ -44,8 +47,9 @@ def test_none_and_all_can_be_predicted():
 def test_with_every_sample_asked_nothing_is_guessed(matrix):
     rank, new = sort(matrix[:1]), matrix[1:]
     plan = search.plan(rank, rank.n, len(new))
-    for k in search.optima(new[:, rank.order]):
-        assert (search.extrapolated(plan.positions, k, rank.n) == k).all()
+    first, last = search.optima(new[:, rank.order])
+    cut = search.cuts(rank, plan.positions, new[:, rank.order])
+    assert ((first <= cut) & (cut <= last)).all()
     estimate = search.predict(rank, plan, matrix_oracle(new)(plan.samples))
     assert (estimate.outcomes == new).all() and estimate.observed.all()
 
@@ -68,11 +72,33 @@ def test_observed_outcomes_are_kept(matrix, data):
         assert rest == sorted(rest, reverse=True)  # the others are ones, then zeros
 
 
-def test_extrapolation_is_the_middle_of_what_is_unknown():
-    positions = sampling.centres(100, 4)[None]
-    assert positions.tolist() == [[12, 37, 62, 87]]
-    cuts = [int(search.extrapolated(positions, np.array([k]), 100)[0]) for k in range(5)]
-    assert cuts == [0, 25, 50, 75, 100]
+@settings(deadline=None)
+@given(outcomes(models=(1, 30), values=(0, 1, 255)), st.data())
+def test_the_expected_share_of_thresholds_rises_from_the_first_to_all(known, data):
+    if (known == 255).all():
+        return
+    rank = sort(known)
+    shares = rank.expected(np.arange(rank.n + 1))
+    assert (np.diff(shares) > 0).all() and shares[0] >= 0 and shares[-1] == ALL
+    easier = sort(np.vstack([known, np.ones((3, rank.n), np.uint8)]), ties=rank.order)
+    if (known != 255).all():
+        assert (easier.expected(np.arange(rank.n)) <= shares[:-1]).all()
+
+
+@settings(deadline=None)
+@given(outcomes(models=(2, 12), samples=(2, 40)), st.data())
+def test_of_several_optima_the_cut_is_the_median_of_what_is_expected(matrix, data):
+    rank, new = sort(matrix[:-1]), matrix[-1:]
+    plan = search.plan(rank, data.draw(st.integers(1, rank.n)))
+    answers = matrix_oracle(new)(plan)
+    (cut,) = search.cuts(rank, plan.positions, answers)
+    (first,), (last,) = search.optima(answers)
+    places = [-1, *plan.positions[0], rank.n]
+    inside = np.arange(places[first] + 1, places[last + 1] + 1)  # what the answers leave open
+    if first == last and first in (0, len(answers[0])):
+        inside = inside[:1] if first == 0 else inside[-1:]
+    shares = np.diff(np.append(0, rank.expected(np.arange(rank.n + 1))))[inside]
+    assert inside[(2 * np.cumsum(shares) >= shares.sum()).argmax()] == cut
 
 
 @settings(deadline=None)
@@ -91,11 +117,16 @@ def test_the_grid_covers_the_whole_range(n, data):
     assert (np.diff(free, axis=1) > 0).all() and free.min() >= 0 and free.max() < n
 
 
-def test_of_several_optima_the_middle_is_taken():
-    outcomes = np.array([[1, 0, 1, 0]], np.uint8)
+def test_where_answers_leave_it_open_known_models_decide():
+    answers = np.array([[1, 0, 1, 0]], np.uint8)
+    assert [k.tolist() for k in search.optima(answers)] == [[1], [3]]
     positions = sampling.centres(100, 4)[None]
-    assert [k.tolist() for k in search.optima(outcomes)] == [[1], [3]]
-    assert search.cuts(positions, outcomes, 100).tolist() == [50]
+    cuts = []
+    for ones in (30, 70):
+        known = np.zeros((20, 100), np.uint8)
+        known[:, :ones] = 1
+        cuts += search.cuts(sort(known), positions, answers).tolist()
+    assert cuts == [30, 70]
 
 
 def test_random_sampling_is_drawn_for_each_model_and_repeats_with_its_key():

@@ -59,7 +59,7 @@ class Searcher:
                 plan = search.plan(without, budget, 1, self.sampling, self._key)
                 outcomes = self._known.matrix(part, plan.samples[0])
                 positions = np.broadcast_to(plan.positions, outcomes.shape)
-                until = search.cuts(positions, outcomes, without.n)
+                until = search.cuts(without, positions, outcomes)
                 kept = np.where(outcomes == UNKNOWN, 0, outcomes.astype(np.int64) - (positions < until[:, None]))
                 found[part] = (until + kept.sum(axis=1)) / without.n
         errors = np.divide(right, seen, out=np.full(len(found), np.nan), where=seen > 0) - found

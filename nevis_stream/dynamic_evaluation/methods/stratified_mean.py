@@ -46,7 +46,7 @@ class Stratified:
         answers = ask(samples)
         mean = answers @ np.diff(sampling.strata(n, budget)) / n
         seen = intervals.effective(budget, n, self._variance_ratio(budget))
-        right = self.rank.place < cuts(positions, answers, n)[:, None]
+        right = self.rank.place < cuts(self.rank, positions, answers)[:, None]
         return Estimates.of(right, samples, answers, mean, intervals.wilson(mean, seen))
 
     def _variance_ratio(self, budget: int) -> float:
