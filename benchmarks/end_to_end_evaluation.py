@@ -24,7 +24,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.machine import describe
-from nevis_stream.dynamic_evaluation.adding import read_additions
+from nevis_stream.dynamic_evaluation.additions import read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.metrics import rank_agreement
 from nevis_stream.dynamic_evaluation.summary import audit

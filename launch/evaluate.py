@@ -4,6 +4,7 @@
   python -m launch.evaluate import runs/indep runs/ft_prev --cache=caches   runs: one cache a data set, caches/DATASET
   python -m launch.evaluate stats --cache=caches/mine                       what is in it
   python -m launch.evaluate verify --cache=caches/mine                      whether every byte is what was written
+  python -m launch.evaluate repair --cache=caches/mine --out=caches/new     copies what is sound of a damaged cache
   python -m launch.evaluate merge caches/b --cache=caches/a                 adds what b has to a, or a folder's to a folder's
   python -m launch.evaluate export all.npz --cache=caches/mine              as one file
   python -m launch.evaluate add-model --model=new.csv --budget=256 --cache=caches/mine
@@ -26,7 +27,7 @@ from absl import flags
 
 from launch import entry
 
-COMMANDS = ("import", "stats", "verify", "merge", "export", "add-model", "add-samples", "metrics", "study")
+COMMANDS = ("import", "stats", "verify", "repair", "merge", "export", "add-model", "add-samples", "metrics", "study")
 
 _CACHE = flags.DEFINE_string("cache", None, "Directory of the cache (import of runs: folder of one cache a data set).")
 _MODELS = flags.DEFINE_enum("models", "all", ["all", "chosen"], "Which predictors of a run are imported.")
@@ -48,7 +49,7 @@ _SEEDS = flags.DEFINE_integer("seeds", None, "Random splits of the models; defau
 _SEED = flags.DEFINE_integer(
     "seed", 0, "Seed of a method's choices (add-model, add-samples).", lower_bound=-(2**63), upper_bound=2**63 - 1
 )
-_OUT = flags.DEFINE_string("out", None, "Folder of a study's tables and figures; default: study.")
+_OUT = flags.DEFINE_string("out", None, "Folder of a study's tables and figures (default: study), or the new cache of repair.")
 
 
 def main(argv):
@@ -72,7 +73,7 @@ def main(argv):
         from launch.evaluate_commands import looking
 
         (looking.stats if command == "stats" else looking.verify)(Path(_CACHE.value))
-    elif command in ("import", "merge", "export"):
+    elif command in ("import", "repair", "merge", "export"):
         _fill(command, paths, Path(_CACHE.value))
     elif command in ("study", "metrics"):
         _study(command, paths)
@@ -88,6 +89,10 @@ def _fill(command: str, paths: list[Path], cache: Path) -> None:
             entry.use_compilation_cache()
         how = {"which": _MODELS.value, "splits": _SPLITS.value, "probabilities": _PROBABILITIES.value, "stream": _STREAM.value}
         filling.import_all(paths, cache, _THRESHOLD.value, how)
+    elif command == "repair":
+        if not _OUT.value:
+            entry.fail("repair needs --out=NEW_DIR, where the new cache is made.")
+        filling.repair(cache, Path(_OUT.value))
     else:
         (filling.merge if command == "merge" else filling.export)(paths, cache)
 

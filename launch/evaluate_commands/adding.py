@@ -10,7 +10,8 @@ from experiments.predictors import KeptRun, cell_ids, kept_model, provenance
 from launch.data_commands.terminal import bar
 from launch.evaluate_commands.terminal import budget, flops, one_cache
 from nevis_stream.dynamic_evaluation import adding, methods
-from nevis_stream.dynamic_evaluation.adding import Addition, FileOracle, Observed, Oracle
+from nevis_stream.dynamic_evaluation.adding import FileOracle, Observed, Oracle
+from nevis_stream.dynamic_evaluation.additions import Addition
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import read_outcomes
 from nevis_stream.errors import BadInput, unknown
@@ -28,6 +29,10 @@ def add_model(directory: Path, model: Path, trial: int | None, name: str | None,
       how: budget, method, seed and stream.
     """
     methods.get(how["method"])
+    if trial is not None and (not model.is_dir() or model.parent.name != "checkpoints"):
+        raise BadInput(f"--trial={trial} is of one checkpoint, RUN/checkpoints/EVENT-TASK, and --model={model} is none.")
+    if name is not None and model.is_dir():
+        raise BadInput(f"--name={name} is of a file, and --model={model} is a directory.")
     if model.is_dir():
         _add_predictors(directory, model, trial, how)
         return

@@ -8,7 +8,7 @@ from experiments.filling import SPLITS, fill
 from experiments.predictors import KeptRun
 from launch.data_commands.terminal import bar
 from launch.evaluate_commands.terminal import caches_in, flops, one_cache
-from nevis_stream.dynamic_evaluation.adding import merge_additions
+from nevis_stream.dynamic_evaluation.additions import merge_additions
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
 from nevis_stream.errors import BadInput
@@ -73,6 +73,21 @@ def export(paths: Sequence[Path], directory: Path) -> None:
         raise BadInput(f"export takes one file that ends in .npz, not {' '.join(map(str, paths))}.")
     export_npz(one_cache(directory), paths[0])
     print(f"written: {paths[0]}")
+
+
+def repair(directory: Path, out: Path) -> None:
+    """Writes all that is sound in a cache into a new one, and tells what is not in it."""
+    cache = one_cache(directory)
+    with bar(f"repair {directory}") as move:
+        damage = cache.repair(out, lambda stage, done, total: move(stage, done, total or None))
+    if not (lines := damage.lines()):
+        print(f"{cache.directory}: sound, nothing to repair; {out} was not made")
+        return
+    print(f"{cache.directory}: {len(lines)} damaged, left out:")
+    for line in lines:
+        print(f"  {line}")
+    print(f"all the rest is in a new cache, {cache.directory} is as it was; {_size(EvaluationCache(out))}")
+    print("what was observed comes back with `import` of the same runs and files, what was predicted with `add-model`")
 
 
 def _size(cache: EvaluationCache) -> str:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from launch.data_commands.terminal import INCOMPLETE, console
 from launch.evaluate_commands.terminal import caches_in
+from nevis_stream.dynamic_evaluation.cache.integrity import advice
 
 _SHOWN = ("models", "samples", "observed", "predicted", "known", "accuracy", "with confidence", "with probabilities", "bytes")
 
@@ -33,6 +34,8 @@ def verify(directory: Path) -> None:
         print(f"{cache.directory}: " + ("sound" if not found else f"{len(found)} damaged"))
         for line in found:
             print(f"  {line}")
+        if found and (told := advice(cache, found)):
+            print(f"  {told}")
     if damaged:
         sys.exit(INCOMPLETE)
 

@@ -14,7 +14,7 @@ from launch.data_commands.terminal import console, progress_bars
 from launch.evaluate_commands.terminal import caches_in
 from nevis_stream.dynamic_evaluation import methods, summary
 from nevis_stream.dynamic_evaluation import study as studies
-from nevis_stream.dynamic_evaluation.adding import read_additions
+from nevis_stream.dynamic_evaluation.additions import read_additions
 from nevis_stream.dynamic_evaluation.cache.files import read_outcomes
 from nevis_stream.dynamic_evaluation.cache.records import repeated
 from nevis_stream.dynamic_evaluation.groups import groups_of

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
+from nevis_stream.dynamic_evaluation.cache import CELLS, INDEX, EvaluationCache
 from nevis_stream.errors import BadInput
 from nevis_stream.report.notation import engineering
 
@@ -14,7 +14,8 @@ def caches_in(directory: Path) -> list[EvaluationCache]:
     Raises:
       BadInput: there is none.
     """
-    paths = [directory] if (directory / INDEX).is_file() else sorted(path.parent for path in directory.glob(f"*/{INDEX}"))
+    alone = any((directory / name).is_file() for name in (INDEX, CELLS))  # one of them may be lost
+    paths = [directory] if alone else sorted(path.parent for path in directory.glob(f"*/{INDEX}"))
     if not paths:
         raise BadInput(f"{directory}: no evaluation cache there. Make one: python -m launch.evaluate import FILE --cache=DIR")
     return [EvaluationCache(path) for path in paths]

@@ -1,15 +1,14 @@
 """Adding models and samples to a cache: a few cells are observed, the others predicted, and the account of it is kept."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import memory, methods
+from nevis_stream.dynamic_evaluation.additions import Addition, append
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import Outcomes
 from nevis_stream.dynamic_evaluation.cache.records import EACH
@@ -17,48 +16,7 @@ from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.insertion import insert_samples
 from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InCache, learned_rows
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_budget
-from nevis_stream.errors import BadInput, DamagedCache, unknown
-from nevis_stream.storage import append_line
-
-LEDGER = "additions.jsonl"
-
-
-@dataclass(frozen=True)
-class Addition:
-    """The account of one addition.
-
-    Attributes:
-      kind: "model" or "samples".
-      name: the model's id, or how many samples.
-      method, budget, seed: how it was evaluated.
-      models, samples: the size of the cache that the method saw.
-      asked: cells that were observed for it, those that the cache had before included.
-      accuracy, low, high: of a model: its estimate over all samples, with a 95% interval; null where there is none.
-      rank, rank_low, rank_high: of a model: its place among the known ones by accuracy, 1 is the best.
-      reason: why a model has no interval, where it has none.
-      flops_spent: of the observed cells, those that the cache had before at what an answer costs where many are asked; null
-        where that or the oracle cannot tell.
-      flops_saved: what observing every cell would have cost, less what was spent; below 0 where asking few at a time cost more
-        than that; null likewise.
-    """
-
-    kind: str
-    name: str
-    method: str
-    budget: int
-    seed: int
-    models: int
-    samples: int
-    asked: int
-    accuracy: float | None = None
-    low: float | None = None
-    high: float | None = None
-    rank: int | None = None
-    rank_low: int | None = None
-    rank_high: int | None = None
-    flops_spent: float | None = None
-    flops_saved: float | None = None
-    reason: str | None = None
+from nevis_stream.errors import BadInput, unknown
 
 
 @dataclass(frozen=True)
@@ -250,35 +208,6 @@ class FileOracle:
         return Observed(row[columns], None if confidence is None else confidence[self._rows[model]][columns])
 
 
-def read_additions(directory: Path) -> list[Addition]:
-    """Returns the additions to a cache, in the order in which they were made; a line that a kill cut is left out.
-
-    Raises:
-      DamagedCache: a line is no account; the message names it.
-    """
-    path = directory / LEDGER
-    data = path.read_bytes() if path.exists() else b""
-    found = []
-    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
-        try:
-            found.append(Addition(**json.loads(line)))
-        except (TypeError, ValueError) as error:
-            raise DamagedCache(f"{path}, line {number}: no account of an addition ({error}); remove the line.") from None
-    return found
-
-
-def merge_additions(target: Path, source: Path) -> None:
-    """Appends to a cache's account what another's has more; after `EvaluationCache.merge`. Again appends nothing.
-
-    Raises:
-      DamagedCache: a line of either is no account.
-    """
-    here = read_additions(target)
-    for addition in read_additions(source):
-        if addition not in here:
-            _append(target, addition)
-
-
 class _Row:
     """The observed outcomes of one model, in memory and in the cache."""
 
@@ -364,9 +293,5 @@ def _number(value: float) -> float | None:
 
 
 def _told(cache: EvaluationCache, addition: Addition) -> Addition:
-    _append(cache.directory, addition)
+    append(cache.directory, addition)
     return addition
-
-
-def _append(directory: Path, addition: Addition) -> None:
-    append_line(directory / LEDGER, json.dumps(asdict(addition), sort_keys=True))

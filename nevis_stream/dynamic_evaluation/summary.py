@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.dynamic_evaluation import metrics, search
-from nevis_stream.dynamic_evaluation.adding import Addition, read_additions
+from nevis_stream.dynamic_evaluation.additions import Addition, read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.known import learned_from
 from nevis_stream.dynamic_evaluation.method import UNKNOWN

@@ -4,19 +4,13 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import memory
-from nevis_stream.dynamic_evaluation.adding import (
-    LEDGER,
-    FileOracle,
-    add_models,
-    add_samples,
-    merge_additions,
-    read_additions,
-)
+from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models, add_samples
+from nevis_stream.dynamic_evaluation.additions import merge_additions, read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import Outcomes
 from nevis_stream.dynamic_evaluation.known import learned_from
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
-from nevis_stream.errors import BadInput, DamagedCache
+from nevis_stream.errors import BadInput
 
 M, N = 12, 90
 
@@ -179,17 +173,6 @@ def test_models_that_are_hardly_observed_are_not_learned_from(cache):
         add_model(empty, "b", FileOracle(table(ordered())), 1, "sort_and_search")
     with pytest.raises(BadInput, match="1 of them are there already \\('a'\\)"):
         add_model(empty, "a", FileOracle(table(ordered())), 1, "sort_and_search")
-
-
-def test_a_damaged_account_is_named(cache):
-    add_model(cache, "m11", FileOracle(table(ordered())), 10, "sort_and_search")
-    ledger = cache.directory / LEDGER
-    with open(ledger, "a") as file:
-        file.write('{"kind": "mod')
-    assert len(read_additions(cache.directory)) == 1
-    ledger.write_text('garbage\n{"kind": "model"}\n')
-    with pytest.raises(DamagedCache, match="additions.jsonl, line 1: no account"):
-        read_additions(cache.directory)
 
 
 def test_accounts_merge_once(cache, tmp_path):

@@ -1,5 +1,7 @@
 """launch.evaluate: files and runs into caches, new models and samples, and what is refused."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -90,6 +92,34 @@ def test_damage_is_found_by_name(cache):
     assert "tile 1 (observed correct of model 'm0'" in done.stdout
 
 
+def test_a_damaged_cache_is_told_how_to_be_repaired_and_what_is_missing_comes_back(cache, tmp_path):
+    new = save(tmp_path / "new.npz", outcomes()[-1:], first=13)
+    add = ["add-model", f"--model={new}", "--budget=16", "--method=sort_and_search"]
+    assert command(*add, f"--cache={cache}").returncode == 0
+    whole = EvaluationCache(cache).states()
+    os.truncate(cache / "cells.bin", 64 * 11)
+    for words in (["stats"], ["metrics"], add, ["import", tmp_path / "known.npz"], ["export", tmp_path / "x.npz"], ["verify"]):
+        done = command(*words, f"--cache={cache}")
+        assert done.returncode in (1, 2) and "Traceback" not in done.stderr
+        assert f"python -m launch.evaluate repair --cache={cache} --out=NEW_DIR" in done.stderr + done.stdout, words
+    repaired = ["repair", f"--cache={cache}"]
+    assert "needs --out=NEW_DIR" in command(*repaired).stderr
+    done = command(*repaired, f"--out={tmp_path / 'mended'}")
+    assert done.returncode == 0, done.stderr
+    assert "(observed correct of model 'm12', 80 cells of columns 0–79" in done.stdout
+    assert "mended has 14 models × 80 samples" in done.stdout
+    assert command("verify", f"--cache={tmp_path / 'mended'}").stdout.strip().endswith("sound")
+    assert (EvaluationCache(tmp_path / "mended").states() != whole).sum() > 160
+    for words in (["import", tmp_path / "known.npz"], add):
+        done = command(*words, f"--cache={tmp_path / 'mended'}")
+        assert done.returncode == 0, done.stderr
+    assert (EvaluationCache(tmp_path / "mended").states() == whole).all()
+    assert "sound, nothing to repair" in command("repair", f"--cache={tmp_path / 'mended'}", f"--out={tmp_path / 'x'}").stdout
+    (cache / "index.sqlite").unlink()
+    for words in (["verify"], repaired + ["--out=x"], ["import", tmp_path / "known.npz"]):
+        assert "its index.sqlite is gone. This cannot be repaired" in command(*words, f"--cache={cache}").stderr
+
+
 def test_a_study_goes_on_only_with_what_it_is_of(cache, tmp_path):
     what = ["--methods=published", "--budgets=8", "--seeds=1", f"--out={tmp_path / 'study'}"]
     known = tmp_path / "known.npz"
@@ -128,6 +158,8 @@ def test_mistakes_are_told_in_a_line(cache, tmp_path):
         (["study", tmp_path / "known.npz", "--known=0.01", f"--out={tmp_path / 'st'}"], "known: a known share of 0.01"),
         (["add-model", "--model=x.npz", "--budget=4", "--method=published", f"--cache={cache}"], "no such file, checkpoint"),
         (["add-model", f"--model={text}", "--budget=4", "--method=guess", f"--cache={cache}"], "unknown method 'guess'"),
+        (["add-model", f"--model={text}", "--trial=3", "--budget=4", f"--cache={cache}"], "--trial=3 is of one checkpoint"),
+        (["add-model", f"--model={tmp_path}", "--name=m0", "--budget=4", f"--cache={cache}"], "--name=m0 is of a file"),
         (["add-samples", "--splits=test", "--budget=4", f"--cache={cache}"], "none of its models came from a run"),
     ):
         done = command(*words)

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache import index, integrity, merge, packing, records, sums, writing
+from nevis_stream.dynamic_evaluation.cache import index, integrity, merge, packing, records, repair, sums, writing
 from nevis_stream.dynamic_evaluation.cache.packing import ALL, CONFIDENCE, CORRECT, OBSERVED, PREDICTED, PROBABILITIES, Tile
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.storage import clear_when_full, sync_directory
 
 INDEX, CELLS = "index.sqlite", "cells.bin"
@@ -45,13 +45,20 @@ class EvaluationCache:
         if create and not self.index.path.exists():
             if self.directory.exists() and not self.directory.is_dir():
                 raise BadInput(f"{self.directory}: is a file; a cache is a directory.")
+            self._check_index()
             with clear_when_full(self.directory):
                 self.directory.mkdir(parents=True, exist_ok=True)
                 self.cells.path.touch()
                 sync_directory(self.directory)
                 index.Index.create(self.index.path, about or {})
+        self._check_index()
         with self.index.reading():
             pass
+
+    def _check_index(self) -> None:
+        """Cells without an index are no cache, and never become one."""
+        if self.cells.size() and not self.index.path.exists():  # in this order: another process may just have made both
+            raise DamagedCache(f"{self.directory}: has {CELLS}, but its {INDEX} is gone. {index.BEYOND_REPAIR}")
 
     # Writing
 
@@ -140,6 +147,12 @@ class EvaluationCache:
         """
         merge.merge(self, other, told)
 
+    def repair(
+        self, directory: str | Path, told: Callable[[str, int, int], None] = lambda stage, done, of: None
+    ) -> integrity.Damage:
+        """Makes another cache of all that is sound in this one, which stays as it is; see `repair.repair`."""
+        return repair.repair(self, Path(directory), told)
+
     # Reading
 
     @property
@@ -167,7 +180,7 @@ class EvaluationCache:
     def sample_provenance(self) -> list[tuple[slice, dict[str, Any]]]:
         """Returns columns and provenance of the samples that came together."""
         with self.index.reading() as db:
-            return [(columns, provenance) for columns, provenance, _ in records.batches(db)]
+            return records.batches(db)
 
     def predictions_of(self, model: str) -> list[dict[str, Any]]:
         """Returns what made a model's predictions, the latest last."""

@@ -130,7 +130,7 @@ def _parquet(path: Path, threshold: float) -> Outcomes:
     except ImportError:
         raise BadInput(f"{path}: parquet needs pyarrow: `pip install pyarrow`; or convert the file to csv or npz.") from None
     try:
-        table = pyarrow.parquet.read_table(path)
+        table = pyarrow.parquet.ParquetFile(path).read()  # `read_table` knows no columns of one name
     except (OSError, pyarrow.ArrowException) as error:
         raise BadInput(f"{path}: cannot be read as parquet ({error}).") from error
     rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
@@ -138,6 +138,9 @@ def _parquet(path: Path, threshold: float) -> Outcomes:
 
 
 def _table(path: Path, header: list[str], rows: list, threshold: float) -> Outcomes:
+    if (twice := repeated(header)) is not None:
+        places = ", ".join(str(place) for place, name in enumerate(header, start=1) if name == twice)
+        raise BadInput(f"{path}: columns {places} have one name, {twice!r}; give each its own, or leave one out.")
     if "model" not in header:
         raise BadInput(f"{path}: has no column `model`; it begins with {', '.join(header[:3]) or 'nothing'}.")
     if set(_LONG) <= set(header) <= {*_LONG, *_LONG_TOO}:

@@ -34,6 +34,14 @@ CREATE TABLE tiles (
 CREATE INDEX tiles_of_a_row ON tiles (model, state, plane);
 """
 CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"  # older caches have none
+BEYOND_REPAIR = (
+    "This cannot be repaired: only the index tells whose the cells are. Import the runs and files again, into a new directory."
+)
+
+
+def mending(directory: Path) -> str:
+    """Returns what an error says of how to go on with a damaged cache."""
+    return f"Save what is sound: python -m launch.evaluate repair --cache={directory} --out=NEW_DIR"
 
 
 class Index:
@@ -107,13 +115,20 @@ class Index:
                     connection.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            code = getattr(error, "sqlite_errorcode", None) or 0  # Python's own errors have none
+            if code == sqlite3.SQLITE_FULL:
                 raise StorageFull(f"{self.path}: the disk is full; nothing already acknowledged is lost.") from error
-            if error.sqlite_errorcode & 255 in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+            if code & 255 in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
                 raise BadInput(f"{self.path}: cannot be written here ({error}).") from error
-            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+            if code == sqlite3.SQLITE_BUSY:
                 raise RunLocked(f"{self.path}: others have been writing for {_WAIT:.0f} s; nothing was changed.") from error
-            raise DamagedCache(f"{self.path}: {error}") from error
+            if code & 255 in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error
+            raise DamagedCache(f"{self.path}: {error}. {mending(self.path.parent)}") from error
+        except UnicodeDecodeError as error:  # in the names of tables
+            raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error
+        except json.JSONDecodeError as error:
+            raise DamagedCache(f"{self.path}: a text is no JSON ({error}). {mending(self.path.parent)}") from error
 
     def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         """One consistent view of the index while the block runs; it waits for no writer."""
@@ -122,6 +137,16 @@ class Index:
     def writing(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         """The lock of the writers while the block runs; its changes count together, at the block's end, or not at all."""
         return self._transaction("BEGIN IMMEDIATE")
+
+
+@contextlib.contextmanager
+def lenient(db: sqlite3.Connection) -> Iterator[None]:
+    """Reads bytes that are no text as if they were, so that checksums and not the reading find them."""
+    strict, db.text_factory = db.text_factory, lambda text: text.decode(errors="replace")
+    try:
+        yield
+    finally:
+        db.text_factory = strict
 
 
 def as_json(value: dict[str, Any] | None, what: str) -> str:

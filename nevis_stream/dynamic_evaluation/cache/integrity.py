@@ -1,10 +1,14 @@
 """What an evaluation cache holds, and whether all of it is as it was written."""
 
+import sqlite3
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.additions import examined
 from nevis_stream.dynamic_evaluation.cache import packing, records
+from nevis_stream.dynamic_evaluation.cache.index import BEYOND_REPAIR, lenient, mending
 from nevis_stream.dynamic_evaluation.cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -13,6 +17,7 @@ from nevis_stream.dynamic_evaluation.cache.packing import (
     PREDICTED,
     PROBABILITIES,
     STATES,
+    Tile,
 )
 from nevis_stream.errors import DamagedCache
 
@@ -45,54 +50,92 @@ def stats(cache) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Damage:
+    """What is not as it was written, in lines for people.
+
+    Attributes:
+      index: of the index and of samples' ids: there is no other copy of these.
+      models: of models' provenance, by row.
+      tiles: of tiles, by number.
+      others: of the file of tiles, and of the account of additions.
+    """
+
+    index: list[str] = field(default_factory=list)
+    models: dict[int, str] = field(default_factory=dict)
+    tiles: dict[int, str] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """Returns all of it; nothing where all is well."""
+        index = [f"{line}. {BEYOND_REPAIR}" for line in self.index]
+        return [*index, *self.models.values(), *self.tiles.values(), *self.others]
+
+
 def verify(cache) -> list[str]:
     """Returns what is damaged in an `EvaluationCache`, a line each that names the tile; nothing where all is well.
 
     Every tile's bytes and shape, every sample's id and every provenance are compared with the SHA-256 that was taken when they
-    were written.
+    were written; every line of `additions.jsonl` is read.
     """
     try:
-        with cache.index.reading() as db:
-            found = [f"{cache.index.path}: {text}" for (text,) in db.execute("PRAGMA integrity_check") if text != "ok"]
-            models, samples = list(records.models(db)), records.samples(db)
-            found += _samples(records.batches(db), samples)
-            told = "its provenance is not what was written"
-            found += [f"model {name!r}: {told}" for name in records.changed_models(db)]
-            tiles, end = records.tiles(db), records.end(db)
+        with cache.index.reading() as db, lenient(db):
+            return inspect(cache, db).lines()
     except DamagedCache as error:
         return [str(error)]
-    size = cache.cells.path.stat().st_size if cache.cells.path.exists() else 0
+
+
+def inspect(cache, db: sqlite3.Connection) -> Damage:
+    """Returns the damage of an `EvaluationCache`, seen in the open transaction `db`, which is `lenient`."""
+    if index := [f"{cache.index.path}: {text}" for (text,) in db.execute("PRAGMA integrity_check") if text != "ok"]:
+        return Damage(index)
+    models, samples = records.names(db), records.samples(db)
+    index = records.changed_samples(db, samples)
+    if records.unreadable(db, "about", "text"):
+        index.append(f"{cache.index.path}: what the cache is of is not what was written")
+    if len(models) != records.count(db, "models"):
+        index.append(f"models: {len(models)} ids, {records.count(db, 'models')} were written")
+    told = "its provenance is not what was written"
+    changed = {row: f"model {name!r}: {told}" for row, name in records.changed_models(db).items()}
+    tiles, end, makers = records.tiles(db), records.end(db), records.unreadable(db, "tiles", "made_by")
+    size = cache.cells.size()
     view = cache.cells.view(min(size, end))
-    rows: dict[tuple[int, str, str], list[packing.Tile]] = {}
-    for tile in sorted(tiles, key=lambda tile: tile.offset):
+    bad: dict[int, str] = {}
+    rows: dict[tuple[int, str], list[Tile]] = {}
+    for tile in tiles:
+        if not all(isinstance(value, int) for value in (tile.shape.model, *astuple(tile.shape)[4:], tile.offset)):
+            bad[tile.number] = f"tile {tile.number}: its place in the index is not what was written"
+            continue
         model = models[tile.shape.model] if 0 <= tile.shape.model < len(models) else "(not in the index)"
-        if reason := _damage(model, tile, view, len(samples)):
-            found.append(f"{tile.name(model)}: {reason}")
-        else:
-            rows.setdefault((tile.shape.model, tile.shape.state, tile.shape.plane), []).append(tile)
-    for (row, state, plane), mine in rows.items():
-        if state == OBSERVED and _overlap(mine, view, len(samples)):
-            found.append(f"model {models[row]!r}: two tiles have the same {plane} cell")
-    return found
+        reason = _damage(model, tile, view, len(samples))
+        if reason is None and tile.number in makers:
+            reason = "what made it is not what was written"
+        if reason:
+            bad[tile.number] = f"{tile.name(model)}: {reason}"
+        elif tile.shape.state == OBSERVED:
+            rows.setdefault((tile.shape.model, tile.shape.plane), []).append(tile)
+    for (row, _), mine in rows.items():
+        for tile in _overlapping(mine, view, len(samples)):
+            bad[tile.number] = f"{tile.name(models[row])}: has cells that another tile has"
+    others = [line for line in examined(cache.directory) if isinstance(line, str)]
+    if size < end and not bad:
+        others.append(f"{cache.cells.path}: has {size} bytes, its index speaks of {end}")
+    return Damage(index, changed, bad, others)
 
 
 def check(cache) -> None:
     """Raises `DamagedCache` where `verify` finds something: a copy would have new checksums, and seem sound."""
     if found := verify(cache):
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-        raise DamagedCache(f"{cache.directory}: is damaged, so it is not copied: {found[0]}{more}.")
+        raise DamagedCache(f"{cache.directory}: is damaged, so it is not copied: {found[0]}{more}. {advice(cache, found)}")
 
 
-def _samples(batches, samples: list[str]) -> list[str]:
-    found, behind = [], 0
-    for columns, provenance, digest in batches:
-        if columns.start != behind or records.batch_digest(samples[columns], provenance) != digest:
-            found.append(f"samples {columns.start}–{columns.stop - 1}: their ids or provenance are not those that were written")
-        behind = columns.stop
-    return found if behind == len(samples) else [*found, f"samples: {len(samples)} ids, {behind} were written"]
+def advice(cache, found: list[str]) -> str:
+    """Returns how to go on with a cache of which `verify` has found this; nothing where that is told already."""
+    return "" if any(BEYOND_REPAIR in line for line in found) else mending(cache.directory)
 
 
-def _damage(model: str, tile: packing.Tile, view: np.ndarray, samples: int) -> str | None:
+def _damage(model: str, tile: Tile, view: np.ndarray, samples: int) -> str | None:
     shape = tile.shape
     if shape.form not in _FORMS or shape.plane not in PLANES or shape.state not in STATES:
         return "the index tells no form, plane or state that there is"
@@ -105,12 +148,15 @@ def _damage(model: str, tile: packing.Tile, view: np.ndarray, samples: int) -> s
     return None
 
 
-def _overlap(tiles: list[packing.Tile], view: np.ndarray, samples: int) -> bool:
+def _overlapping(tiles: list[Tile], view: np.ndarray, samples: int) -> list[Tile]:
+    """Returns those of one row's tiles that have a cell which an earlier one has."""
     ranges = sorted((tile.shape.first, tile.shape.first + tile.shape.span) for tile in tiles)
     if all(before[1] <= after[0] for before, after in zip(ranges, ranges[1:], strict=False)):
-        return False
-    seen = np.zeros(samples, np.int32)
+        return []
+    seen, found = np.zeros(samples, bool), []
     for tile in tiles:
         at, _ = packing.decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
-        seen[at] += 1
-    return bool(seen.max() > 1)
+        if seen[at].any():
+            found.append(tile)
+        seen[at] = True
+    return found

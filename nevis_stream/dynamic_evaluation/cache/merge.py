@@ -31,7 +31,7 @@ def merge(target, source, told: Callable[[str, int, int], None] = lambda model, 
         makers = [records.maker(db, tile.number) for tile in predicted]
         view = source.cells.view(records.end(db))
     with target.index.writing() as db:
-        new = [records.add_samples(db, names[these], provenance) for these, provenance, _ in batches]
+        new = [records.add_samples(db, names[these], provenance) for these, provenance in batches]
     columns = np.concatenate([np.zeros(0, np.int64), *new])
     for number, (model, provenance) in enumerate(models.items()):
         told(model, number, len(models))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.cache.index import mending
 from nevis_stream.errors import DamagedCache
 
 ALIGNMENT = 64
@@ -65,7 +66,7 @@ class Tile:
         """Returns the name that messages give the tile."""
         shape = self.shape
         return (
-            f"tile {self.number} ({shape.state} {shape.plane} of model {model!r}, columns {shape.first}–"
+            f"tile {self.number} ({shape.state} {shape.plane} of model {model!r}, {shape.cells} cells of columns {shape.first}–"
             f"{shape.first + shape.span - 1}, from byte {self.offset} on)"
         )
 
@@ -117,9 +118,12 @@ def decode(shape: Shape, data: np.ndarray) -> tuple[np.ndarray | slice, np.ndarr
     columns: np.ndarray | slice = slice(shape.first, shape.first + shape.span)
     if shape.form == BITS:
         offsets = np.flatnonzero(np.unpackbits(known, count=shape.span))
+        _check(shape, len(offsets) == shape.cells)
         columns = shape.first + offsets
     elif shape.form == LIST:
-        columns = shape.first + known[: 4 * shape.cells].view("<i4").astype(np.int64)
+        offsets = known[: 4 * shape.cells].view("<i4")
+        _check(shape, offsets.min() >= 0 and offsets.max() < shape.span)
+        columns = shape.first + offsets.astype(np.int64)
     if shape.plane == CORRECT:
         values = np.unpackbits(data, count=shape.cells if shape.form == LIST else shape.span)
         return columns, values[offsets] if shape.form == BITS else values
@@ -147,7 +151,9 @@ def pick(shape: Shape, data: np.ndarray, columns: np.ndarray) -> tuple[np.ndarra
         asked, positions = asked[there], positions[there]
         place = asked
         if shape.plane != CORRECT:
-            place = np.cumsum(np.unpackbits(known, count=shape.span), dtype=np.int64)[asked] - 1
+            places = np.cumsum(np.unpackbits(known, count=shape.span), dtype=np.int64) - 1
+            _check(shape, places[-1] == shape.cells - 1)
+            place = places[asked]
     elif shape.form == LIST:
         offsets = known[: 4 * shape.cells].view("<i4")
         place = np.searchsorted(offsets, asked)
@@ -157,6 +163,13 @@ def pick(shape: Shape, data: np.ndarray, columns: np.ndarray) -> tuple[np.ndarra
         return positions, _bits(data, place)
     values = data[: 2 * shape.cells * max(shape.classes, 1)].view("<f2")
     return positions, (values.reshape(shape.cells, shape.classes) if shape.plane == PROBABILITIES else values)[place]
+
+
+def _check(shape: Shape, sound: bool) -> None:
+    """Reading compares no checksums; where a flipped bit shows, it is said."""
+    if not sound:
+        what = f"a tile of {shape.state} {shape.plane} (columns {shape.first}–{shape.first + shape.span - 1}) is damaged"
+        raise DamagedCache(f"{what}: python -m launch.evaluate verify names it, and how the others are saved.")
 
 
 def _bits(packed: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -189,13 +202,17 @@ class Cells:
             os.fdatasync(file.fileno())
         return begin
 
+    def size(self) -> int:
+        """Returns how many bytes the file has; 0 where it is gone."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
     def view(self, end: int) -> np.ndarray:
         """Returns the file's first `end` bytes as a map, uint8[end]; what is read of it is the system's cache, not our memory.
 
         Raises:
           DamagedCache: the file is shorter.
         """
-        size = self.path.stat().st_size if self.path.exists() else 0
-        if size < end:
-            raise DamagedCache(f"{self.path}: has {size} bytes, its index speaks of {end}; run `verify` to see what is lost.")
+        if (size := self.size()) < end:
+            told = f"{self.path}: has {size} bytes, its index speaks of {end}. `verify` names what is lost."
+            raise DamagedCache(f"{told} {mending(self.path.parent)}")
         return np.asarray(np.memmap(self.path, np.uint8, "r", shape=(end,))) if end else np.zeros(0, np.uint8)

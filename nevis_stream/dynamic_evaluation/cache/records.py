@@ -94,9 +94,9 @@ def check_ids(table: str, ids: Sequence[str]) -> None:
         raise BadInput(f"{table}: {twice!r} stands twice in one list.")
 
 
-def batch_digest(ids: Iterable[str], provenance: dict[str, Any]) -> bytes:
-    """Returns the checksum of samples' ids and of their provenance."""
-    total = hashlib.sha256(as_json(provenance, "sample_provenance").encode())
+def _batch_digest(ids: Iterable[str], provenance: str) -> bytes:
+    """Returns the checksum of samples' ids and of their provenance, JSON."""
+    total = hashlib.sha256(provenance.encode())
     for one in ids:
         total.update(b"\n" + one.encode())
     return total.digest()
@@ -123,7 +123,7 @@ def add_samples(db: sqlite3.Connection, ids: Sequence[str], provenance: dict[str
         first, text, fresh = count(db, "samples"), as_json(provenance, "sample_provenance"), [ids[i] for i in new]
         found[new] = np.arange(first, first + len(new))
         db.executemany("INSERT INTO samples VALUES (?, ?)", zip(range(first, first + len(new)), fresh, strict=True))
-        db.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", [first, len(new), text, batch_digest(fresh, provenance or {})])
+        db.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", [first, len(new), text, _batch_digest(fresh, text)])
     return found
 
 
@@ -157,17 +157,40 @@ def _check(db: sqlite3.Connection, number: int, provenance: str) -> None:
     db.execute("INSERT OR REPLACE INTO checks VALUES (?, ?)", [number, hashlib.sha256(provenance.encode()).digest()])
 
 
-def changed_models(db: sqlite3.Connection) -> list[str]:
-    """Returns ids of models whose provenance is not what was written; of a cache from before it was checked, none."""
-    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'checks'").fetchone():
-        return []
-    rows = db.execute("SELECT id, provenance, digest FROM models JOIN checks ON model = number ORDER BY number")
-    return [name for name, text, digest in rows if hashlib.sha256(text.encode()).digest() != digest]
+def changed_models(db: sqlite3.Connection) -> dict[int, str]:
+    """Returns rows and ids of models whose provenance is not what was written; from before it was checked, is no JSON."""
+    wrong = unreadable(db, "models", "provenance")
+    if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'checks'").fetchone():
+        rows = db.execute("SELECT number, provenance, digest FROM models JOIN checks ON model = number")
+        wrong |= {row for row, text, digest in rows if hashlib.sha256(text.encode()).digest() != digest}
+    ids = names(db)
+    return {row: ids[row] for row in sorted(wrong) if row < len(ids)}
+
+
+def changed_samples(db: sqlite3.Connection, samples: list[str]) -> list[str]:
+    """Returns a line for the samples of each call whose ids or provenance are not those that were written."""
+    found, behind = [], 0
+    for first, size, text, digest in db.execute("SELECT first, count, provenance, digest FROM batches ORDER BY first"):
+        if first != behind or _batch_digest(samples[first : first + size], text) != digest:
+            told = "their ids or provenance are not those that were written"
+            found.append(f"samples {first}–{first + size - 1}: {told}")
+        behind = first + size
+    return found if behind == len(samples) else [*found, f"samples: {len(samples)} ids, {behind} were written"]
 
 
 def models(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     """Returns provenance by model id, in the order of the rows."""
     return {name: json.loads(text) for name, text in db.execute("SELECT id, provenance FROM models ORDER BY number")}
+
+
+def names(db: sqlite3.Connection) -> list[str]:
+    """Returns the models' ids, in the order of the rows."""
+    return [name for (name,) in db.execute("SELECT id FROM models ORDER BY number")]
+
+
+def provenance(db: sqlite3.Connection, row: int) -> dict[str, Any]:
+    """Returns the provenance of one model."""
+    return json.loads(db.execute("SELECT provenance FROM models WHERE number = ?", [row]).fetchone()[0])
 
 
 def samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> list[str]:
@@ -178,10 +201,10 @@ def samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> list[s
     return [row[0] for row in db.execute(wanted, [json.dumps(columns.tolist())])]
 
 
-def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any], bytes]]:
-    """Returns columns, provenance and checksum of the samples that came together."""
-    rows = db.execute("SELECT first, count, provenance, digest FROM batches ORDER BY first")
-    return [(slice(first, first + size), json.loads(text), digest) for first, size, text, digest in rows]
+def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any]]]:
+    """Returns columns and provenance of the samples that came together."""
+    rows = db.execute("SELECT first, count, provenance FROM batches ORDER BY first")
+    return [(slice(first, first + size), json.loads(text)) for first, size, text in rows]
 
 
 def about(db: sqlite3.Connection) -> dict[str, Any]:
@@ -203,6 +226,11 @@ def tiles(
 def end(db: sqlite3.Connection) -> int:
     """Returns where the last tile ends; what lies behind is of writers who have not committed."""
     return db.execute("SELECT end FROM about").fetchone()[0]
+
+
+def unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
+    """Returns the numbers of a table's rows in which a text is no JSON."""
+    return {number for (number,) in db.execute(f"SELECT rowid FROM {table} WHERE NOT json_valid({column})")}
 
 
 def made_by(db: sqlite3.Connection, row: int) -> list[dict[str, Any]]:

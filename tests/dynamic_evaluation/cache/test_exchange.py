@@ -81,6 +81,10 @@ def test_parquet(tmp_path, cache, monkeypatch):
     parquet.write_table(pyarrow.table({"model": ["a", "b"], "s0": [1, None], "s1": [0.0, float("nan")]}), path)
     import_file(cache, path)
     assert cache.matrix().tolist() == [[1, 0], [U, U]]
+    twice = pyarrow.table([["a"], [1], ["b"]], names=["model", "s0", "model"])
+    parquet.write_table(twice, path)
+    with pytest.raises(BadInput, match="columns 1, 3 have one name, 'model'"):
+        read_outcomes(path)
     parquet.write_table(pyarrow.table({"model": ["a", None], "s0": [1, 0]}), path)
     with pytest.raises(BadInput, match="an empty model id"):
         read_outcomes(path)
@@ -123,7 +127,10 @@ def test_what_is_exported_is_imported_again(tmp_path, cache):
         ("model,s0\n", "has no models"),
         ("model\na\n", "has no samples"),
         ("model,s0\na,1\na,0\n", "model 'a' stands twice"),
-        ("model,s0,s0\na,1,1\n", "sample 's0' stands twice"),
+        ("model,s0,s0\na,1,1\n", "columns 2, 3 have one name, 's0'"),
+        ("model,s0,model\na,1,b\n", "columns 1, 3 have one name, 'model'; give each its own"),
+        ("group,model,group,s0\ng,a,h,1\n", "columns 1, 3 have one name, 'group'"),
+        ("model,sample,outcome,outcome\na,s,1,0\n", "columns 3, 4 have one name, 'outcome'"),
         ("model,s0\na,1\nb,yes\n", "model 'b', sample 's0': 'yes' is not a number"),
         ("model,s0\na,1\nb,1.5\n", "model 'b', sample 's0': 1.5 does not lie"),
         ("model,s0\na,inf\n", "inf does not lie"),

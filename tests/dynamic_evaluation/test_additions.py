@@ -1,0 +1,59 @@
+"""The account of additions: what is written is read, and a line that is none is named."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from nevis_stream.dynamic_evaluation.additions import LEDGER, Addition, append, merge_additions, read_additions
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache.exchange import export_npz
+from nevis_stream.errors import DamagedCache
+
+MODEL = Addition("model", "m0", "sort_and_search", 16, 0, 3, 100, 16, accuracy=0.5, rank=1, flops_spent=7)
+SAMPLES = Addition("samples", "9 samples", "sort_and_search", 4, 1, 12, 90, 36, reason="few")
+
+
+def test_what_is_appended_is_read_and_a_line_that_a_kill_cut_is_left_out(tmp_path):
+    assert read_additions(tmp_path) == []
+    for addition in (MODEL, SAMPLES):
+        append(tmp_path, addition)
+    with open(tmp_path / LEDGER, "a") as file:
+        file.write('{"kind": "mod')
+    assert read_additions(tmp_path) == [MODEL, SAMPLES]
+
+
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        ("garbage", "Expecting value"),
+        ("", "Expecting value"),
+        ("7", "must be a mapping"),
+        ('{"kind": "model"}', "missing 7 required"),
+        (json.dumps(asdict(MODEL) | {"mood": 1}), "unexpected keyword argument 'mood'"),
+        (json.dumps(asdict(MODEL) | {"budget": "16"}), "budget is '16', not int"),
+        (json.dumps(asdict(MODEL) | {"budget": 16.5}), "budget is 16.5, not int"),
+        (json.dumps(asdict(MODEL) | {"seed": True}), "seed is True, not int"),
+        (json.dumps(asdict(MODEL) | {"accuracy": "high"}), "accuracy is 'high', not float or null"),
+        (json.dumps(asdict(MODEL) | {"accuracy": [0.5]}), "accuracy is [0.5], not float or null"),
+        (json.dumps(asdict(MODEL) | {"name": None}), "name is None, not str"),
+        (json.dumps(asdict(MODEL) | {"kind": "modle"}), "kind is 'modle', not one of model, samples"),
+        (json.dumps(asdict(SAMPLES) | {"name": "many"}), "name is 'many', not how many samples"),
+    ],
+)
+def test_a_line_that_is_no_account_is_named(tmp_path, line, told):
+    cache = EvaluationCache(tmp_path / "cache", create=True)
+    append(cache.directory, MODEL)
+    with open(cache.directory / LEDGER, "a") as file:
+        file.write(line + "\n")
+    append(cache.directory, SAMPLES)
+    named = f"{cache.directory / LEDGER}, line 2: no account of an addition ("
+    (found,) = cache.verify()
+    assert found.startswith(named) and told in found
+    (tmp_path / "other").mkdir()
+    for reading in (lambda: read_additions(cache.directory), lambda: merge_additions(tmp_path / "other", cache.directory),
+                    lambda: export_npz(cache, tmp_path / "x.npz")):  # fmt: skip
+        with pytest.raises(DamagedCache) as error:
+            reading()
+        assert named in str(error.value)
+    assert not (tmp_path / "x.npz").exists()
