@@ -98,9 +98,9 @@ def cells(files: list[Path], splits: range) -> None:
             known, new = split_of(matrix, split)
             rank, published = sort(known), methods.get("published").fit(known, None, None)
             for budget in (8 << power for power in range(20) if 8 << power <= n // 2):
-                plan, ask = search.plan(rank, budget, len(new)), matrix_oracle(new)
-                found = {"sort_and_search": search.predict(rank, plan, ask(plan))}
-                found["published"] = published.evaluate(ask, len(new), budget, None)
+                plan = search.plan(rank, budget, len(new))
+                found = {"sort_and_search": search.predict(rank, plan, matrix_oracle(new)(plan))}
+                found["published"] = published.evaluate(matrix_oracle(new), len(new), budget, None)
                 for name, estimates in found.items():
                     wrong = metrics.mean_absolute_error(estimates.outcomes, new).mean()
                     rows.append({"matrix": file.stem, "split": split, "budget": budget, "method": name, "mae": wrong})
