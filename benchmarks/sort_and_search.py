@@ -1,6 +1,7 @@
 """Sort & Search against the published rule and the baselines on shared matrices, and at a thousand models × a million samples.
 
-  python -m benchmarks.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--seed=0] [--only=study|scale]
+  python -m benchmarks.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--seed=0]
+      [--only=study|scale|cells]
 
 The study writes a csv file a matrix below --out and goes on where it stopped; --matrices is matrices/ of NEVIS_STREAM_SHARED
 by default.
@@ -52,13 +53,15 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0, help="another seed, other splits")
     parser.add_argument("--methods", default=",".join(NAMES), help="names joined by commas")
-    parser.add_argument("--only", choices=("study", "scale"))
+    parser.add_argument("--only", choices=("study", "scale", "cells"), help="cells: cells' errors alone, for many splits")
     options = parser.parse_args()
     print(f"{describe()}\n")
-    if options.only != "scale":
-        seeds = range(options.seed * options.splits, (options.seed + 1) * options.splits)
+    seeds = range(options.seed * options.splits, (options.seed + 1) * options.splits)
+    if options.only == "cells":
+        cells(sorted(options.matrices.glob("*.npz")), seeds)
+    if options.only in (None, "study"):
         study(sorted(options.matrices.glob("*.npz")), seeds, options.methods.split(","), options.out)
-    if options.only != "study":
+    if options.only in (None, "scale"):
         scale(options.out)
 
 
@@ -85,15 +88,41 @@ def study(files: list[Path], splits: range, names: list[str], out: Path) -> None
     correlations(files)
 
 
+def cells(files: list[Path], splits: range) -> None:
+    """Prints bar 1 alone: errors of cells by the library's search and by the published rule, without intervals."""
+    rows = []
+    for file in track(files, "matrices", console=Console(file=sys.stderr)):
+        matrix = np.load(file)["correct"]
+        n = matrix.shape[1]
+        for split in splits:
+            known, new = split_of(matrix, split)
+            rank, published = sort(known), methods.get("published").fit(known, None, None)
+            for budget in (8 << power for power in range(20) if 8 << power <= n // 2):
+                plan = search.plan(rank, budget, len(new))
+                found = {"sort_and_search": search.predict(rank, plan, matrix_oracle(new)(plan))}
+                found["published"] = published.evaluate(matrix_oracle(new), len(new), budget, None)
+                for name, estimates in found.items():
+                    wrong = metrics.mean_absolute_error(estimates.outcomes, new).mean()
+                    rows.append({"matrix": file.stem, "split": split, "budget": budget, "method": name, "mae": wrong})
+    print(f"{len(files)} matrices, splits {splits.start} to {splits.stop - 1}, {KNOWN_SHARE:.0%} of models known.\n")
+    table(pd.DataFrame(rows), "mae", "MAE of cells")
+    compare(pd.DataFrame(rows))
+
+
+def split_of(matrix: np.ndarray, split: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rows of known and of new models."""
+    models = np.random.default_rng(split).permutation(len(matrix))
+    cut = round(KNOWN_SHARE * len(matrix))
+    return matrix[models[:cut]], matrix[models[cut:]]
+
+
 def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
     """Returns a row a split, budget and method."""
     matrix, rows = np.load(file)["correct"], []
     n = matrix.shape[1]
     budgets = [8 << power for power in range(20) if 8 << power <= n // 2]
     for split in splits:
-        models = np.random.default_rng(split).permutation(len(matrix))
-        cut = round(KNOWN_SHARE * len(matrix))
-        known, new = matrix[models[:cut]], matrix[models[cut:]]
+        known, new = split_of(matrix, split)
         rank, true = sort(known), new.mean(axis=1)
         for name in names:
             key, fit_key = jax.random.split(jax.random.key(split))

@@ -89,6 +89,7 @@ class Baseline:
                     "kind": task.kind,
                     "classes": task.num_classes,
                     "network": result["info"]["hyper"].get("network", MAIN),
+                    "tasks": start.tasks + 1,
                 },
                 trial=result.get("trial", number),
                 step=result["step"],
