@@ -89,7 +89,10 @@ class Rank:
         return np.where(thresholds == self.n, ALL, np.floor(there * ALL)).astype(np.int64)
 
     def add(self, rows: np.ndarray) -> "Rank":
-        """Returns the rank with more rows, the same as if it were made of all rows at once; O(rows × n).
+        """Returns the rank with more rows; O(rows × n).
+
+        By sum and by confidence it is the same as if it were made of all rows at once. A recursive rank has the scores of all
+        rows, but equal scores keep the order of its old ties, which the new rows do not refine: for that, sort again.
 
         Args:
           rows: uint8[r, n] of 0, 1 and 255, or confidences float[r, n] with NaN, of the kind that the rank was made of.

@@ -37,6 +37,15 @@ def test_rows_that_arrive_give_the_same_order_as_all_at_once(known, first, one_b
     assert (whole.order[whole.place] == np.arange(known.shape[1])).all()
 
 
+def test_a_recursive_rank_that_grows_has_all_scores_and_its_old_ties():
+    known = one_order(12, 60, noise=1.0)
+    first, whole = sort(known[:8], by="recursive"), sort(known, by="recursive")
+    grown = first.add(known[8:])
+    assert (grown.scores == whole.scores).all()
+    assert (grown.order != whole.order).any(), "the new rows would refine the ties"
+    assert grown.order.tolist() == sorted(range(60), key=lambda column: (-grown.scores[column], first.place[column]))
+
+
 @settings(deadline=None)
 @given(st.data())
 def test_confidences_that_arrive_give_the_same_order_as_all_at_once(data):

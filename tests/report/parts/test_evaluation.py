@@ -3,8 +3,10 @@
 import json
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from nevis_stream.dynamic_evaluation import summary
 from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
@@ -14,6 +16,7 @@ from nevis_stream.report.evaluation_additions import overview
 from nevis_stream.report.evaluations import Evaluation
 from tests.dynamic_evaluation.test_adding import ordered, table
 from tests.dynamic_evaluation.test_summary import studied
+from tests.report.chromium import PATH, Browser
 from tests.report.synthetic import SyntheticRun
 
 
@@ -48,6 +51,26 @@ def test_a_cache_is_shown_beside_runs(cache, tmp_path):
     assert shown == {path.stem for path in (tmp_path / "out" / "figures").glob("evaluation*.png")}
     alone = write_report([cache.directory], tmp_path / "alone").read_text()
     assert "Error against compute on toys" in alone
+
+
+@pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")
+@pytest.mark.usefixtures("undrawn")
+def test_the_picture_fits_the_theme_and_the_error_is_in_sight_on_a_phone(cache, tmp_path):
+    summary.write(cache, studied(cache), 0.6)
+    page = write_report([cache.directory], tmp_path / "out")
+    table = "document.querySelector('[aria-label=\"Additions by cache and method\"]')"
+    top = "document.querySelector('.outcomes img').getBoundingClientRect().top + scrollY"
+    wrong = {}
+    with Browser(tmp_path / "profile") as browser:
+        for dark in (False, True):
+            browser.open(page, 400, dark=dark)
+            browser.screenshot(tmp_path / "shot.png", top=browser.evaluate(top), height=100)
+            shot = np.asarray(Image.open(tmp_path / "shot.png").convert("L"))
+            wrong[dark] = shot[20, 360]  # the best model, the hardest samples
+        heading = f"[...{table}.querySelectorAll('th')].find((th) => th.innerText.startsWith('MAE'))"
+        ends = [browser.evaluate(f"{element}.getBoundingClientRect().right") for element in (heading, table)]
+    assert ends[0] <= ends[1]
+    assert wrong[False] > 200 and wrong[True] < 60
 
 
 def test_additions_are_told_together(cache):
