@@ -87,7 +87,8 @@ def repair(directory: Path, out: Path) -> None:
     for line in lines:
         print(f"  {line}")
     print(f"all the rest is in a new cache, {cache.directory} is as it was; {_size(EvaluationCache(out))}")
-    print("what was observed comes back with `import` of the same runs and files, what was predicted with `add-model`")
+    if damage.tiles:
+        print("what was observed comes back with `import` of the same runs and files, what was predicted with `add-model`")
 
 
 def _size(cache: EvaluationCache) -> str:

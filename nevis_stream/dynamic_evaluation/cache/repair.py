@@ -42,8 +42,8 @@ def repair(source, directory: Path, told: Callable[[str, int, int], None] = lamb
         with target.index.writing() as new:
             if records.count(new, "models") or records.count(new, "samples"):
                 raise BadInput(f"{directory}: there is a cache already; a repaired one goes into a directory of its own.")
-            account = [line for line in additions.examined(source.directory) if isinstance(line, additions.Addition)]
-            additions.write(target.directory, account)
+            if account := [line for line in additions.examined(source.directory) if not isinstance(line, str)]:
+                additions.write(target.directory, account)
             samples = records.samples(db)
             for columns, provenance in records.batches(db):
                 records.add_samples(new, samples[columns], provenance)

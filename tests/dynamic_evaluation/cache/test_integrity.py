@@ -193,3 +193,21 @@ def test_stats(tmp_path):
     assert told["accuracy"] == 2 / 3 and told["known"] == 0.5
     assert cache.sample_provenance() == [(slice(0, 2), {"split": "test"}), (slice(2, 3), {})]
     assert cache.predictions_of("a") == [{"method": "x"}] and cache.predictions_of("b") == []
+
+
+@pytest.mark.parametrize("columns, plane, byte", [([0, 99], "correct", 3), (range(0, 100, 2), "confidence", 5)])
+def test_a_flipped_bit_that_cannot_be_read_is_told(tmp_path, columns, plane, byte):
+    """Columns are kept as a list of offsets, or as bits."""
+    cache = EvaluationCache(tmp_path / "c", create=True)
+    cache.append("a", [f"s{k}" for k in range(100)], np.ones(100))
+    cache.append("b", [f"s{k}" for k in columns], np.ones(len(columns)), confidence=np.ones(len(columns)))
+    with cache.index.reading() as db:
+        (place,) = db.execute("SELECT offset FROM tiles WHERE model = 1 AND plane = ?", [plane]).fetchone()
+    data = bytearray(cache.cells.path.read_bytes())
+    data[place + byte] ^= 128
+    cache.cells.path.write_bytes(data)
+    readers = {"correct": [cache.matrix, cache.column_sums]}
+    readers["confidence"] = [cache.confidence, cache.confidence_sums, lambda: cache.confidence(["b"], ["s98", "s7"])]
+    for read in readers[plane]:
+        with pytest.raises(DamagedCache, match=rf"a tile of observed {plane} \(columns 0–9\d\) is damaged: .* verify"):
+            read()
