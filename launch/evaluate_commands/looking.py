@@ -7,8 +7,10 @@ from pathlib import Path
 from rich.table import Table
 
 from launch.data_commands.terminal import INCOMPLETE, console
-from launch.evaluate_commands.terminal import caches_in
+from launch.evaluate_commands.terminal import caches_in, directories_of_caches
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.integrity import advice
+from nevis_stream.errors import NevisStreamError
 
 _SHOWN = ("models", "samples", "observed", "predicted", "known", "accuracy", "with confidence", "with probabilities", "bytes")
 
@@ -28,16 +30,25 @@ def stats(directory: Path) -> None:
 def verify(directory: Path) -> None:
     """Checks every byte; prints what is damaged and exits with 1 where something is."""
     damaged = 0
-    for cache in caches_in(directory):
-        found = cache.verify()
+    for path in directories_of_caches(directory):
+        found, told = _verified(path)
         damaged += len(found)
-        print(f"{cache.directory}: " + ("sound" if not found else f"{len(found)} damaged"))
-        for line in found:
+        print(f"{path}: " + ("sound" if not found else f"{len(found)} damaged"))
+        for line in [*found, *told]:
             print(f"  {line}")
-        if found and (told := advice(cache, found)):
-            print(f"  {told}")
     if damaged:
         sys.exit(INCOMPLETE)
+
+
+def _verified(path: Path) -> tuple[list[str], list[str]]:
+    """Returns what is damaged, and what can be done; one cache that cannot be opened does not hide the others."""
+    try:
+        cache = EvaluationCache(path)
+        found = cache.verify()
+        told = advice(cache, found) if found else ""
+    except NevisStreamError as error:
+        return [str(error)], []
+    return found, [told] if told else []
 
 
 def _told(value: float) -> str:

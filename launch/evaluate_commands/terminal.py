@@ -8,8 +8,8 @@ from nevis_stream.errors import BadInput
 from nevis_stream.report.notation import engineering
 
 
-def caches_in(directory: Path) -> list[EvaluationCache]:
-    """Returns the cache that a directory is, or those that it holds.
+def directories_of_caches(directory: Path) -> list[Path]:
+    """Returns a directory that is a cache, or those in it that are.
 
     Raises:
       BadInput: there is none.
@@ -18,7 +18,16 @@ def caches_in(directory: Path) -> list[EvaluationCache]:
     paths = [directory] if alone else sorted(path.parent for path in directory.glob(f"*/{INDEX}"))
     if not paths:
         raise BadInput(f"{directory}: no evaluation cache there. Make one: python -m launch.evaluate import FILE --cache=DIR")
-    return [EvaluationCache(path) for path in paths]
+    return paths
+
+
+def caches_in(directory: Path) -> list[EvaluationCache]:
+    """Returns the cache that a directory is, or those that it holds.
+
+    Raises:
+      BadInput: there is none, or one cannot be opened.
+    """
+    return [EvaluationCache(path) for path in directories_of_caches(directory)]
 
 
 def one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:

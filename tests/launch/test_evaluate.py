@@ -1,6 +1,7 @@
 """launch.evaluate: files and runs into caches, new models and samples, and what is refused."""
 
 import os
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -117,7 +118,20 @@ def test_a_damaged_cache_is_told_how_to_be_repaired_and_what_is_missing_comes_ba
     assert "sound, nothing to repair" in command("repair", f"--cache={tmp_path / 'mended'}", f"--out={tmp_path / 'x'}").stdout
     (cache / "index.sqlite").unlink()
     for words in (["verify"], repaired + ["--out=x"], ["import", tmp_path / "known.npz"]):
-        assert "its index.sqlite is gone. This cannot be repaired" in command(*words, f"--cache={cache}").stderr
+        done = command(*words, f"--cache={cache}")
+        assert "its index.sqlite is gone. This cannot be repaired" in done.stderr + done.stdout
+
+
+def test_a_cache_that_cannot_be_opened_does_not_hide_the_others(cache):
+    both = cache.parent / "both"
+    for name in ("a", "b"):
+        shutil.copytree(cache, both / name)
+    for path in (both / "a").glob("index.sqlite*"):
+        path.unlink()
+    (both / "a" / "index.sqlite").write_bytes(b"no index" * 100)
+    done = command("verify", f"--cache={both}")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"{both / 'a'}: 1 damaged" in done.stdout and f"{both / 'b'}: sound" in done.stdout
 
 
 def test_a_study_goes_on_only_with_what_it_is_of(cache, tmp_path):
