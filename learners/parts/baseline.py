@@ -89,7 +89,6 @@ class Baseline:
                     "kind": task.kind,
                     "classes": task.num_classes,
                     "network": result["info"]["hyper"].get("network", MAIN),
-                    "tasks": start.tasks + 1,
                 },
                 trial=result.get("trial", number),
                 step=result["step"],

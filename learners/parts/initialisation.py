@@ -24,13 +24,11 @@ class Start:
       source: id of the earlier task whose predictor it is, "pretrained", or "random".
       variables: {"params": {"backbone", …}, "batch_stats"}, or None for random parameters, drawn anew for each trial.
       scores: relatedness of each candidate, where candidates were compared.
-      tasks: how many tasks of the stream these parameters were trained on, one after the other.
     """
 
     source: str = "random"
     variables: Tree | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
-    tasks: int = 0
 
 
 class Initialisation(Protocol):
@@ -101,8 +99,8 @@ class FromRelated:
       neighbours: how tasks are scored.
       space: "dynamic": in the feature space of each task's own, fine-tuned predictor (FT-d); "static": in that of a predictor
         trained on the task alone, from random parameters (FT-s).
-      margin: scores that lie fewer standard errors than this below the highest count as equal to it; of equals the predictor is
-        taken that was trained on most tasks one after the other, of several the latest. 0 is the paper's rule.
+      margin: scores that lie fewer standard errors than this below the highest count as equal to it; of equals the latest task
+        is taken, whose predictor has learned from most. 0 is the paper's rule.
       pretrained: weights that are a candidate beside the earlier tasks (PT + FT-d), or None.
     """
 
@@ -123,7 +121,7 @@ class FromRelated:
 
     def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
         """Returns the predictor with the best score, and all scores."""
-        scores, tasks = {}, {PRETRAINED: 0}
+        scores = {}
         if self.pretrained:
             variables = self.pretrained.choose(task, ctx, network).variables
             scores[PRETRAINED] = round(self.neighbours.score(ctx, task, network, variables), 6)
@@ -131,18 +129,15 @@ class FromRelated:
             tree: Any = ctx.predictor(task_id)
             variables = tree["independent"] if self.needs_independent else tree["variables"]
             scores[task_id] = round(self.neighbours.score(ctx, task, network, variables), 6)
-            tasks[task_id] = tree["tasks"]
         if not scores:
             return Start()
         best = max(scores.values())
         error = math.sqrt(best * (1 - best) / self.neighbours.asked(task))
-        equal = [name for name, score in scores.items() if score >= best - self.margin * error]
-        source = max(reversed(equal), key=tasks.get)
+        source = [name for name, score in scores.items() if score >= best - self.margin * error][-1]
         if self.pretrained and source == PRETRAINED:
             return Start(source, self.pretrained.choose(task, ctx, network).variables, scores)
         return _past(ctx, source, scores)
 
 
 def _past(ctx: Context, task_id: str, scores: Mapping[str, float] | None = None) -> Start:
-    tree: Any = ctx.predictor(task_id)
-    return Start(task_id, tree["variables"], scores or {}, tree["tasks"])
+    return Start(task_id, ctx.predictor(task_id)["variables"], scores or {})
