@@ -1,6 +1,7 @@
 """Sort & Search against the published rule and the baselines on shared matrices, and at a thousand models × a million samples.
 
-  python -m benchmarks.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--seed=0] [--only=study|scale|cells]
+  python -m benchmarks.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--seed=0]
+      [--only=study|scale|cells]
 
 The study writes a csv file a matrix below --out and goes on where it stopped; --matrices is matrices/ of NEVIS_STREAM_SHARED
 by default.
