@@ -67,7 +67,17 @@ def main(argv):
         entry.fail(f"{command} takes flags only, not {words[0]!r}. See: python -m launch.evaluate --help")
     if not words and command in ("import", "merge", "export", "study"):
         entry.fail(f"{command} needs at least one file or directory. See: python -m launch.evaluate --help")
-    paths = [Path(word) for word in words]
+    try:
+        _run(command, [Path(word) for word in words])
+    except (IndexError, KeyError, TypeError, ValueError, ArithmeticError):
+        from launch.evaluate_commands.looking import damage
+
+        if told := _CACHE.value and damage(Path(_CACHE.value)):  # what a damaged index says may be anything
+            entry.fail(told)
+        raise
+
+
+def _run(command: str, paths: list[Path]) -> None:
     # each command imports its own module alone: `stats` needs no learner and no plots, and answers seconds sooner
     if command in ("stats", "verify"):
         from launch.evaluate_commands import looking

@@ -138,9 +138,10 @@ class _Shown:
 def _tell(addition: Addition) -> None:
     told = addition
     total = told.samples if told.kind == "model" else told.models * int(told.name.split()[0])
-    print(f"{told.kind} {told.name}: {told.asked:,} of {total:,} cells observed, the others predicted by {told.method}")
+    others = f", the others predicted by {told.method}" if told.asked < total else "; nothing is left to predict"
+    print(f"{told.kind} {told.name}: {told.asked:,} of {total:,} cells observed{others}")
     if told.accuracy is not None:
-        print(f"  accuracy {told.accuracy:.4f}{_interval(told)}, by {told.models} known models")
+        print(f"  accuracy {told.accuracy:.4f}{_interval(told)}, by {told.models} known model{'s'[: told.models != 1]}")
         if told.rank is not None:
             among = f"rank {told.rank} of {told.models + 1}"
             print(f"  {among}" + ("" if told.rank_low is None else f" (95%: {told.rank_low} to {told.rank_high})"))

@@ -40,6 +40,15 @@ def verify(directory: Path) -> None:
         sys.exit(INCOMPLETE)
 
 
+def damage(directory: Path) -> str:
+    """Returns what is damaged in the first cache that is; "" where none is."""
+    for path in directories_of_caches(directory):
+        found, told = _verified(path)
+        if found:
+            return "\n  ".join([f"{path}: is damaged, so this cannot be done", *found, *told])
+    return ""
+
+
 def _verified(path: Path) -> tuple[list[str], list[str]]:
     """Returns what is damaged, and what can be done; one cache that cannot be opened does not hide the others."""
     try:

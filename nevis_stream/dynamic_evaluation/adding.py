@@ -92,7 +92,7 @@ def add_models(
     cache.append_predictions(models, np.arange(samples), unseen, made_by=made_by)
     found = []
     for row, *numbers in zip(rows, estimate.accuracy, estimate.low, estimate.high, strict=True):
-        value, low, high = map(_number, numbers)
+        value, low, high = map(_number, row.bounded(numbers))
         asked = int(np.count_nonzero(row.outcomes != UNKNOWN))
         account = Addition(
             kind="model",
@@ -237,6 +237,12 @@ class _Row:
             self._cache.append(self.model, new, told.correct, told.confidence, provenance=facts)
             self.outcomes[new], self._known = told.correct, True
         return self.outcomes[wanted]
+
+    def bounded(self, shares: Sequence[float]) -> np.ndarray:
+        """Returns accuracies, as near as can be while all that is observed counts; the one that there is where it is all."""
+        right, unseen = np.count_nonzero(self.outcomes == 1), np.count_nonzero(self.outcomes == UNKNOWN)
+        least, most = right / len(self.outcomes), (right + unseen) / len(self.outcomes)
+        return np.clip(shares, least, most) if unseen else np.full(len(shares), least)
 
     @property
     def flops_each(self) -> float | None:

@@ -42,12 +42,19 @@ def _error_curve(ordered, expected, positions, budgets):
         asked = ordered[:, places]
         there = jnp.arange(len(places)) < budget
 
-        first, last = optima(asked, there)
-        low = jnp.where(first == 0, 0, places[jnp.maximum(first - 1, 0)] + 1)
-        high = jnp.where(last == budget, n, places[jnp.minimum(last, budget - 1)])
-        low, high = jnp.where(first == budget, n, low), jnp.where(last == 0, 0, high)
-        wanted = jnp.where(low == 0, 0, expected[jnp.maximum(low - 1, 0)]) + expected[high]
-        cuts = jnp.clip(jnp.searchsorted(expected, (wanted + 1) // 2), low, high)
+        optimal = optima(asked, there)
+        first, last = optimal.argmax(axis=1), optimal.shape[1] - 1 - optimal[:, ::-1].argmax(axis=1)
+        counts = jnp.arange(len(places) + 1)
+        low, high = jnp.pad(places + 1, (1, 0)), jnp.where(counts < budget, jnp.pad(places, (0, 1)), n)
+        low = jnp.where((counts == budget) & (first == budget)[:, None], n, low)
+        high = jnp.where((counts == 0) & (last == 0)[:, None], 0, high)
+        rows = jnp.arange(len(asked))
+        least, most = low[rows, first], high[rows, last]
+        wanted = jnp.where(least == 0, 0, expected[jnp.maximum(least - 1, 0)]) + expected[most]
+        middle = jnp.clip(jnp.searchsorted(expected, (wanted + 1) // 2), least, most)[:, None]
+        away = jnp.where(optimal, jnp.maximum(jnp.maximum(low - middle, middle - high), 0), n + 1)
+        nearest = away.argmin(axis=1)
+        cuts = jnp.clip(middle[:, 0], low[rows, nearest], high[rows, nearest])
         wrong = ones[:, -1] + cuts - 2 * jnp.take_along_axis(until, cuts[:, None], axis=1)[:, 0]
         kept = (((places < cuts[:, None]) != asked) & there).sum(axis=1)
         return cuts, (wrong - kept) / n
@@ -56,8 +63,8 @@ def _error_curve(ordered, expected, positions, budgets):
     return cuts.T, errors.T.astype(jnp.float32)
 
 
-def optima(outcomes: jax.Array, there: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the first and the last best number of leading ones, int32[m] each, as `search.optima`.
+def optima(outcomes: jax.Array, there: jax.Array) -> jax.Array:
+    """Returns which numbers of leading ones have the fewest errors, bool[m, b + 1].
 
     Args:
       outcomes: uint8[m, b] of 0, 1 and 255.
@@ -66,4 +73,4 @@ def optima(outcomes: jax.Array, there: jax.Array) -> tuple[jax.Array, jax.Array]
     steps = jnp.where(there, (outcomes == 1).astype(jnp.int32) - (outcomes == 0), 0)
     prefix = jnp.pad(jnp.cumsum(steps, axis=1), ((0, 0), (1, 0)))
     prefix = jnp.where(jnp.pad(there, (1, 0), constant_values=True), prefix, -prefix.shape[1])
-    return prefix.argmax(axis=1), prefix.shape[1] - 1 - prefix[:, ::-1].argmax(axis=1)
+    return prefix == prefix.max(axis=1, keepdims=True)

@@ -32,6 +32,11 @@ def add_model(cache, model, oracle, budget, method, provenance=None):
     return add_models(cache, [model], oracle, budget, method, provenances=[provenance])[0]
 
 
+def seen(cache, model):
+    """Returns the samples on which a model is observed."""
+    return [sample for sample, cell in zip(cache.samples(), cache.matrix([model])[0], strict=True) if cell != UNKNOWN]
+
+
 class Counting:
     """An oracle that counts what it is asked, and what that costs: 7 FLOPs an answer."""
 
@@ -112,6 +117,18 @@ def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
     assert sorted(sample for _, sample in second.asked) == sorted(sample for _, sample in first.asked[9:])
     assert again == told
     assert (cache.matrix(predicted=True) == other.matrix(predicted=True)).all()
+
+
+def test_what_is_observed_bounds_the_accuracy_and_is_it_where_nothing_is_left(cache):
+    truth, right = table(ordered()), ordered()[11]
+    cache.append("m11", truth.samples[4:], right[4:])
+    told = add_model(cache, "m11", Counting(truth), 1, "stratified_mean")
+    least = right[4:].sum() / N
+    assert told.asked < N and least <= told.low <= told.accuracy <= told.high <= least + 4 / N
+    left = [j for j in range(4) if f"s{j}" not in seen(cache, "m11")]
+    cache.append("m11", [f"s{j}" for j in left], right[left])
+    told = add_model(cache, "m11", Counting(truth), 1, "stratified_mean")
+    assert told.asked == N and told.low == told.accuracy == told.high == right.mean()
 
 
 def test_samples_are_observed_by_few_models_and_predicted_for_the_others(cache):

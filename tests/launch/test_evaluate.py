@@ -1,7 +1,9 @@
 """launch.evaluate: files and runs into caches, new models and samples, and what is refused."""
 
+import contextlib
 import os
 import shutil
+import sqlite3
 
 import numpy as np
 import pandas as pd
@@ -120,6 +122,16 @@ def test_a_damaged_cache_is_told_how_to_be_repaired_and_what_is_missing_comes_ba
     for words in (["verify"], repaired + ["--out=x"], ["import", tmp_path / "known.npz"]):
         done = command(*words, f"--cache={cache}")
         assert "its index.sqlite is gone. This cannot be repaired" in done.stderr + done.stdout
+
+
+def test_what_a_damaged_index_says_is_no_traceback(cache):
+    with contextlib.closing(sqlite3.connect(cache / "index.sqlite")) as db, db:
+        db.execute("UPDATE tiles SET span = 3, model = model + 100 WHERE number = 3")
+    add = ["add-model", f"--model={cache.parent / 'known.npz'}", "--budget=16", "--method=sort_and_search"]
+    for words in (["stats"], ["metrics", "--budgets=8", "--seeds=1"], add):
+        done = command(*words, f"--cache={cache}")
+        assert "Traceback" not in done.stderr and done.returncode == 2, done.stderr
+        assert "is damaged" in done.stderr and "tile 3 (" in done.stderr
 
 
 def test_a_cache_that_cannot_be_opened_does_not_hide_the_others(cache):
