@@ -165,7 +165,8 @@ def add_samples(
     if not learned.any():
         raise BadInput(f"{cache.directory}: no other sample on which half of the models are observed; nothing to learn from.")
     key = jax.random.key(seed)
-    estimate = insert_samples(methods.get(method), known[:, learned], ask, len(samples), check_budget(budget, len(names)), key)
+    check_budget(budget, len(names), "known models on each sample")
+    estimate = insert_samples(methods.get(method), known[:, learned], ask, len(samples), budget, key)
     made_by = {"method": method, "budget": budget, "seed": seed}
     unseen = np.where(outcomes == UNKNOWN, estimate.outcomes, np.uint8(UNKNOWN))
     cache.append_predictions(names, samples, np.ascontiguousarray(unseen.T), made_by=made_by)

@@ -101,6 +101,8 @@ def generator(key) -> np.random.Generator:
     """Returns NumPy's generator for a JAX key: the same key gives the same numbers on every machine."""
     import jax
 
+    if key is None:
+        raise BadInput("samples are drawn at random here: give a key, as jax.random.key(0).")
     return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
 
 
@@ -120,14 +122,16 @@ def check_outcomes(known: np.ndarray) -> np.ndarray:
     return known
 
 
-def check_budget(budget: int, samples: int) -> int:
-    """Returns the budget unchanged if 1 ≤ budget ≤ samples.
+def check_budget(budget: int, most: int, what: str = "samples of each model") -> int:
+    """Returns the budget unchanged if 1 ≤ budget ≤ most; `what` tells of what it is.
 
     Raises:
       BadInput: it is not.
     """
-    if not 1 <= budget <= samples:
-        raise BadInput(f"a budget of {budget} samples a model: it must lie between 1 and the number of samples, {samples}.")
+    if isinstance(budget, bool) or not isinstance(budget, (int, np.integer)):
+        raise BadInput(f"a budget of {budget!r} {what}: a whole number is expected.")
+    if not 1 <= budget <= most:
+        raise BadInput(f"a budget of {budget} {what}: it must lie between 1 and {most}, which is all there are.")
     return int(budget)
 
 

@@ -141,12 +141,16 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
       ties: int64[n], an order that decides between equal scores (a rank's old one), None: that of the columns.
 
     Raises:
-      BadInput: an unknown `by`, or a matrix that does not fit it.
+      BadInput: an unknown `by`, a matrix that does not fit it, a depth below 1, or ties that are no order of the samples.
 
     Source: Sort & Search, section 3.
     """
     if by not in BY:
         raise BadInput(unknown("order", by, BY))
+    if depth < 1:
+        raise BadInput(f"a recursive sum of depth {depth}: at least 1, the plain sum, is expected.")
+    if ties is not None and not np.array_equal(np.sort(ties), np.arange(known.shape[1])):
+        raise BadInput(f"ties are an order of the {known.shape[1]} samples: every column once; these are not.")
     if hasattr(known, "column_sums"):
         if by != "recursive":
             total, seen = known.column_sums() if by == "sum" else known.confidence_sums()

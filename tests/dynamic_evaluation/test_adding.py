@@ -215,7 +215,7 @@ def test_samples_that_have_no_room_are_refused_in_time(cache, monkeypatch):
 
 
 def test_what_cannot_be_asked_is_named(cache):
-    with pytest.raises(BadInput, match="must lie between 1 and the number of samples, 90"):
+    with pytest.raises(BadInput, match="samples of each model: it must lie between 1 and 90"):
         add_model(cache, "m11", FileOracle(table(ordered())), 91, "sort_and_search")
     with pytest.raises(BadInput, match="unknown method 'guess'"):
         add_model(cache, "m11", FileOracle(table(ordered())), 9, "guess")

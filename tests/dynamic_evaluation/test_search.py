@@ -140,6 +140,11 @@ def test_bad_answers_are_named():
     rank = sort(one_order(3, 30))
     with pytest.raises(BadInput, match="unknown sampling 'unifrom'. Did you mean 'uniform'"):
         search.plan(rank, 4, sampling_by="unifrom")
+    with pytest.raises(BadInput, match="give a key"):
+        search.plan(rank, 4, sampling_by="random")
+    for odd in (2.5, "4", True):
+        with pytest.raises(BadInput, match="whole number"):
+            search.plan(rank, odd)
     plan = search.plan(rank, 4)
     with pytest.raises(BadInput, match="must all be answered"):
         search.predict(rank, plan, np.full((1, 4), 255, np.uint8))

@@ -137,3 +137,12 @@ def test_nothing_known_and_rows_that_do_not_fit_are_named():
         sort(np.full((2, 3), 255, np.uint8)).order  # noqa: B018
     with pytest.raises(BadInput, match="4 samples"):
         Rank(np.ones(3), np.ones(3, np.int64)).add(np.zeros((1, 4), np.uint8))
+
+
+def test_what_is_no_order_of_the_samples_and_no_depth_is_named():
+    known = np.eye(4, dtype=np.uint8)
+    for ties in (np.zeros(4, int), np.arange(3), np.arange(1, 5)):
+        with pytest.raises(BadInput, match="order of the 4 samples"):
+            sort(known, ties=ties)
+    with pytest.raises(BadInput, match="depth 0"):
+        sort(known, by="recursive", depth=0)
