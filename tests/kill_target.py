@@ -125,7 +125,7 @@ def main() -> None:
     from nevis_stream.runner import run
 
     run_dir, name, fatal, executor, options = (*sys.argv[1:], *("0", "inline", "{}")[len(sys.argv) - 3 :])
-    target, how = learner(name, Path(run_dir).parent / "weights.safetensors"), executors.build(executor, json.loads(options))
+    target, how = learner(name, Path(run_dir).resolve().parents[1] / "weights.safetensors"), executors.build(executor, json.loads(options))
     stream = toy.stream()
     arm(int(fatal))
     print("ready", flush=True)
