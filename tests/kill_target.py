@@ -125,7 +125,8 @@ def main() -> None:
     from nevis_stream.runner import run
 
     run_dir, name, fatal, executor, options = (*sys.argv[1:], *("0", "inline", "{}")[len(sys.argv) - 3 :])
-    target, how = learner(name, Path(run_dir).resolve().parents[1] / "weights.safetensors"), executors.build(executor, json.loads(options))
+    weights = Path(run_dir).resolve().parents[1] / "weights.safetensors"  # a path for all runs of a test: configs record it
+    target, how = learner(name, weights), executors.build(executor, json.loads(options))
     stream = toy.stream()
     arm(int(fatal))
     print("ready", flush=True)
