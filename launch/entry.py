@@ -12,6 +12,7 @@ from absl import app, flags, logging
 from nevis_stream.errors import NevisStreamError
 
 USAGE_ERROR = 2
+_STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)  # SLURM's --signal, and what submitit asks it to send
 
 
 def start(main: Callable[[Sequence[str]], None], explain: Callable[[Exception], str] = str) -> None:
@@ -75,11 +76,13 @@ def fail(message: str) -> None:
 
 def stop_at_signals() -> None:
     """Ends the process at once, with status 143, at the signals with which machines and clusters stop a run."""
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):  # SLURM's --signal, and what submitit asks it to send
+    for number in _STOPPING:
         signal.signal(number, _stop)
 
 
 def _stop(signum, frame) -> None:
+    for number in _STOPPING:  # a second one, on the way out, would say it twice
+        signal.signal(number, signal.SIG_IGN)
     print(f"\nstopped by {signal.Signals(signum).name}: start the same command again to go on from here", file=sys.stderr)
     sys.stderr.flush()
     os._exit(143)
