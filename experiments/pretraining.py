@@ -23,6 +23,7 @@ from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.learner import Context, Progress
 from nevis_stream.ledger import encode
 from nevis_stream.meter import total
+from nevis_stream.npz import read_npz
 from nevis_stream.storage import exclusive, write_file
 from nevis_stream.stream import Stream
 from nevis_stream.task import LabelledImages, TaskView
@@ -136,8 +137,7 @@ def _learner(config: ml_collections.ConfigDict) -> Baseline:
 def _arrays(file: Path) -> dict[str, np.ndarray]:
     try:
         if file.suffix == ".npz":
-            with np.load(file) as found:
-                return {name: found[name] for name in found.files}
+            return read_npz(file)
         if file.suffix == ".safetensors":
             return safetensors.numpy.load_file(file)
     except FileNotFoundError:

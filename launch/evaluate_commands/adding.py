@@ -41,7 +41,7 @@ def add_model(directory: Path, model: Path, trial: int | None, name: str | None,
     table = read_outcomes(model)
     if name is not None and name not in table.models:
         raise BadInput(f"{model}: {unknown('model', name, table.models)}")
-    _add(one_cache(directory), table.models if name is None else [name], FileOracle(table), how)
+    _add(one_cache(directory), table.models if name is None else [name], FileOracle(table, str(model)), how)
 
 
 def _add_predictors(directory: Path, path: Path, trial: int | None, how: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
     cache = one_cache(directory)
     if file:
         table = read_outcomes(Path(file))
-        samples, oracle = list(table.samples), FileOracle(table)
+        samples, oracle = list(table.samples), FileOracle(table, file)
     else:
         checkpoints = _checkpoints(cache, [Path(path) for path in how["run_dirs"]])
         first = KeptRun(next(path for path, _ in checkpoints.values() if path.is_dir()).parent.parent, how["stream"])

@@ -189,22 +189,23 @@ class FileOracle:
 
     Args:
       outcomes: the file's matrix.
+      file: its name, for messages.
     """
 
-    def __init__(self, outcomes: Outcomes):
-        self._outcomes = outcomes
+    def __init__(self, outcomes: Outcomes, file: str = "the file"):
+        self._outcomes, self._file = outcomes, file
         self._rows = {model: row for row, model in enumerate(outcomes.models)}
         self._columns = {sample: column for column, sample in enumerate(outcomes.samples)}
 
     def answer(self, model: str, samples: Sequence[str]) -> Observed:
         """Returns the outcomes of one model on some samples; BadInput where the file does not have them."""
         if model not in self._rows:
-            raise BadInput(unknown("model of the file", model, list(self._rows)[:200]))
+            raise BadInput(f"{self._file}: {unknown('model', model, list(self._rows)[:200])}")
         columns = [self._columns.get(sample, -1) for sample in samples]
         row = self._outcomes.correct[self._rows[model]]
         for sample, column in zip(samples, columns, strict=True):
             if column < 0 or row[column] == UNKNOWN:
-                raise BadInput(f"the file does not know model {model!r} on sample {sample!r}, which was asked.")
+                raise BadInput(f"{self._file} does not know model {model!r} on sample {sample!r}, which was asked.")
         confidence = self._outcomes.confidence
         return Observed(row[columns], None if confidence is None else confidence[self._rows[model]][columns])
 

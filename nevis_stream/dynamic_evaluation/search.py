@@ -132,7 +132,7 @@ def predict(rank: Rank, plan: Plan, outcomes: np.ndarray) -> Estimates:
       outcomes: uint8[m, b] of 0 and 1, the answers.
 
     Raises:
-      BadInput: outcomes of another shape, or other than 0 and 1.
+      BadInput: outcomes of another shape, or other than 0 and 1; a plan for another rank.
     """
     outcomes = np.asarray(outcomes)
     if outcomes.shape != plan.samples.shape:
@@ -141,5 +141,7 @@ def predict(rank: Rank, plan: Plan, outcomes: np.ndarray) -> Estimates:
         hint = f"; {UNKNOWN} means unknown, and a plan's samples must all be answered" if (outcomes == UNKNOWN).any() else ""
         raise BadInput(f"outcomes are 0 or 1{hint}.")
     outcomes = outcomes.astype(np.uint8)
+    if not np.array_equal(rank.order[np.minimum(plan.positions, rank.n - 1)], plan.samples):
+        raise BadInput("the plan was made for another rank: other samples stand at its positions in this one.")
     until = cuts(rank, plan.positions, outcomes)
     return Estimates.of(rank.place < until[:, None], plan.samples, outcomes)

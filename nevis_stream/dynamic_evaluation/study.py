@@ -17,6 +17,7 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, Estimates, Evaluator, MatrixOracle, check_outcomes
 from nevis_stream.dynamic_evaluation.metrics import mean_absolute_error, rank_agreement
 from nevis_stream.errors import BadInput
+from nevis_stream.npz import read_npz
 from nevis_stream.storage import write_file
 
 COLUMNS = ("matrix", "method", "budget", "seed", "mae", "accuracy_error", "spearman", "kendall", "coverage95", "seconds")
@@ -60,12 +61,11 @@ def load(path: Path) -> Matrix:
     Raises:
       BadInput: no such file, no such array, or not outcomes.
     """
-    try:
-        with np.load(path) as file:
-            groups = np.asarray(file["group"]).astype(str) if "group" in file.files else None
-            return Matrix(path.stem, check_outcomes(file["correct"]), groups)
-    except (OSError, ValueError, KeyError) as error:
-        raise BadInput(f"{path}: not an npz file with an array `correct`, uint8[models, samples] ({error}).") from error
+    arrays = read_npz(path, ("correct", "group"))
+    if "correct" not in arrays:
+        raise BadInput(f"{path}: has no array `correct`, uint8[models, samples].")
+    groups = arrays["group"].astype(str) if "group" in arrays else None
+    return Matrix(path.stem, check_outcomes(arrays["correct"]), groups)
 
 
 def split(models: int, groups: np.ndarray | None, known: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

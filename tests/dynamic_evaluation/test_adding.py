@@ -221,7 +221,7 @@ def test_what_cannot_be_asked_is_named(cache):
         add_model(cache, "m11", FileOracle(table(ordered())), 9, "guess")
     with pytest.raises(BadInput, match="does not know model 'm11' on sample"):
         add_model(cache, "m11", FileOracle(table(ordered()[:, :5])), 18, "sort_and_search")
-    with pytest.raises(BadInput, match="unknown model of the file 'm99'"):
+    with pytest.raises(BadInput, match="the file: unknown model 'm99'"):
         add_model(cache, "m99", FileOracle(table(ordered())), 9, "sort_and_search")
 
 

@@ -150,3 +150,6 @@ def test_bad_answers_are_named():
         search.predict(rank, plan, np.full((1, 4), 255, np.uint8))
     with pytest.raises(BadInput, match=r"\[1, 4\].*\[1, 3\]"):
         search.predict(rank, plan, np.zeros((1, 3), np.uint8))
+    for other in (sort(one_order(3, 20)), sort(np.eye(30, dtype=np.uint8)[12:20])):
+        with pytest.raises(BadInput, match="made for another rank"):
+            search.predict(other, plan, np.zeros((1, 4), np.uint8))

@@ -161,9 +161,9 @@ def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, smal
     sent = launch(*SLURM, f"--folder={tmp_path / 'logs'}", "--", *words, f"--run_dir={run_dir}")
     assert sent.returncode == 0, sent.stderr
     assert "sent: 7: launch.run" in sent.stdout
+    begun = run_dir / "environment.jsonl"  # a line of each start: before it a signal finds no handler
     for requeues, (task, numbers) in enumerate([("0000", [signal.SIGUSR2]), ("0002", [signal.SIGTERM, signal.SIGUSR2])], 1):
         process = start(cluster)
-        begun = run_dir / "environment.jsonl"  # a line of each start: before it a signal finds no handler
         wait_for(lambda count=requeues: begun.exists() and begun.read_text().count("\n") == count)
         wait_for(lambda task=task: list(run_dir.glob(f"checkpoints/{task}-*")))
         for number in numbers:  # the time limit; then a preemption, which begins with TERM

@@ -1,13 +1,11 @@
 """Arrays in one .npz: `images_PART` and `labels_PART`, or `images` and `labels` where no part is given."""
 
-import zipfile
 from pathlib import Path
-
-import numpy as np
 
 from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
+from nevis_stream.npz import read_npz
 
 DESCRIPTION = "an .npz with images_train, labels_train, images_test, labels_test (or images, labels)"
 
@@ -19,11 +17,7 @@ def accepts(path: Path) -> bool:
 
 def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None) -> DataSet:
     """Reads images uint8[n, height, width(, channels)] and labels int[n], or 0/1 [n, labels] for multi label."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise BadInput(f"{path}: cannot be read as an .npz of plain arrays ({error}).") from None
+    arrays = read_npz(path)
     parts = {}
     for name, images in arrays.items():
         if name != "images" and not name.startswith("images_"):

@@ -8,7 +8,6 @@ threshold and are kept as confidences; NaN, an empty field or 255 is a cell that
 
 import csv
 import json
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.cache.records import repeated
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.npz import read_npz
 
 THRESHOLD = 0.5
 _LONG, _LONG_TOO = ("model", "sample", "outcome"), ("confidence", "group")  # columns of a table with a row a cell
@@ -74,11 +74,7 @@ def read_outcomes(path: str | Path, threshold: float = THRESHOLD) -> Outcomes:
 
 
 def _npz(path: Path, threshold: float) -> Outcomes:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-        raise BadInput(f"{path}: cannot be read as npz ({error}).") from error
+    arrays = read_npz(path)
     missing = [name for name in ("models", "samples") if name not in arrays]
     if missing or not {"correct", "score"} & set(arrays):
         needs = "`models`, `samples`, and `correct` or `score`"

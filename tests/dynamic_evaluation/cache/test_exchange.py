@@ -155,7 +155,7 @@ def test_bad_csv_is_named(tmp_path, text, message):
         (ONE | {"model_provenance": ["{"]}, "`model_provenance` holds a text that"),
         (ONE | {"model_provenance": ["[]"]}, "1 JSON objects are expected"),
         (ONE | {"sample_provenance": []}, "`sample_provenance` has 0 entries"),
-        ({"correct": np.array([[None]]), "models": ["a"], "samples": ["0"]}, "cannot be read as npz"),
+        ({"correct": np.array([[None]]), "models": ["a"], "samples": ["0"]}, "cannot be read as an .npz"),
     ],
 )
 def test_bad_npz_is_named(tmp_path, arrays, message):
@@ -174,7 +174,7 @@ def test_predictions_that_cannot_be_leave_nothing(tmp_path, cache):
 def test_bad_files_are_named(tmp_path):
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 cut")
     (tmp_path / "x.csv").write_bytes(b"model,\xff\xfe\n")
-    for name, message in [("x.npz", "cannot be read as npz"), ("x.csv", "cannot be read as csv"), ("y.csv", "no such file"),
+    for name, message in [("x.npz", "it is no zip archive"), ("x.csv", "cannot be read as csv"), ("y.csv", "no such file"),
                           ("x.txt", "unknown kind of file '.txt'")]:  # fmt: skip
         with pytest.raises(BadInput, match=message):
             read_outcomes(tmp_path / name)
