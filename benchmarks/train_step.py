@@ -1,17 +1,20 @@
 """Throughput of the training core: train step and input path, at batch 16, 64 and 256, beside this machine's matrix product.
 
-  python -m benchmarks.train_step [--repeats=5] [--all]
+  python -m benchmarks.train_step [--repeats=5] [--all] [--precision=bfloat16]
 
-Prints a markdown table. Times are the best of the repeats (in CPU seconds of the process), the spread is worst over best.
+Prints a markdown table. Times are the best of the repeats (in CPU seconds of the process; on a GPU in seconds), the spread is
+worst over best.
 """
 
 import argparse
+import dataclasses
 import time
+from typing import Any
 
 import jax
 import numpy as np
 
-from benchmarks.machine import describe, matrix_product_peak
+from benchmarks.machine import clock, describe, matrix_product_peak
 from experiments.run_config import BUDGETS
 from learners.parts.augmentation import Augmentation, training_view
 from learners.parts.feed import Batches
@@ -29,15 +32,29 @@ NETWORKS = {
 }
 
 
+ROUND = 0.15  # seconds that the steps of a round would take at peak
+
+
 def measure(work, steps: int, repeats: int) -> tuple[float, float]:
-    """Returns best seconds a call in CPU time over `repeats` rounds of `steps` calls, and worst over best."""
+    """Returns best seconds a call over `repeats` rounds of `steps` calls, by the machine's clock, and worst over best."""
+    now, _ = clock()
     work(1)
     rounds = []
     for _ in range(repeats):
-        begun = time.process_time()
+        begun = now()
         work(steps)
-        rounds.append((time.process_time() - begun) / steps)
+        rounds.append((now() - begun) / steps)
     return min(rounds), max(rounds) / min(rounds)
+
+
+def step_arguments(recipe: Recipe, batch: int) -> tuple[Any, ...]:
+    """Returns what a training step of a task with ten classes takes besides its carry, with random pictures."""
+    side, random = recipe.stored_size, np.random.RandomState(0)
+    stored = random.randint(256, size=(batch, side, 3, side)).astype(np.uint8)
+    sizes = np.full((batch, 2), side, np.int32)
+    target = np.eye(64, dtype=np.uint8)[random.randint(10, size=batch)]
+    rest = (jax.random.key(0), np.int32(0), np.float32(0.01), np.float32(0.1))
+    return (*jax.device_put((stored, sizes, target)), *rest, TaskShape.of("single_label", 10))
 
 
 def step_rows(name: str, network: Network, batches: list[int], repeats: int, peak: float) -> None:
@@ -46,13 +63,7 @@ def step_rows(name: str, network: Network, batches: list[int], repeats: int, pea
     words = np.arange(4, dtype=np.uint32)
     for batch in batches:
         program = counted(recipe.step(10), donate_argnums=0)
-        side = recipe.stored_size
-        random = np.random.RandomState(0)
-        stored = random.randint(256, size=(batch, side, 3, side)).astype(np.uint8)
-        sizes = np.full((batch, 2), side, np.int32)
-        target = np.eye(64, dtype=np.uint8)[random.randint(10, size=batch)]
-        rest = (stored, sizes, target, jax.random.key(0), np.int32(0), np.float32(0.01), np.float32(0.1))
-        arguments = (*rest, TaskShape.of("single_label", 10))
+        arguments = step_arguments(recipe, batch)
         carry = [begin(jax.jit(initialise_program(network, 64))(words))]
         flops = program.flops(carry[0], *arguments)
 
@@ -61,7 +72,7 @@ def step_rows(name: str, network: Network, batches: list[int], repeats: int, pea
                 carry[0] = program(carry[0], *arguments)
             jax.block_until_ready(carry[0])
 
-        seconds, spread = measure(work, max(1, round(2e10 / flops)), repeats)
+        seconds, spread = measure(work, max(1, round(ROUND * peak / flops)), repeats)
         print(
             f"| {name} | {batch} | {flops:.4g} | {1 / seconds:.2f} | {batch / seconds:.1f} | {flops / seconds / 1e9:.1f} "
             f"| {flops / seconds / peak:.0%} | {spread:.2f} |",
@@ -100,16 +111,18 @@ def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--all", action="store_true", help="batch 256 of the two large networks too (20 minutes)")
+    parser.add_argument("--all", action="store_true", help="batch 256 of the two large networks too (20 minutes on a CPU)")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     arguments = parser.parse_args()
-    repeats = arguments.repeats
-    peak = matrix_product_peak()
-    print(f"{describe()}; best of {repeats}; matrix product 2048³ float32: {peak / 1e9:.0f} GFLOP/CPU-s.\n")
-    print("| train step | batch | FLOPs | steps/CPU-s | images/CPU-s | GFLOP/CPU-s | of peak | spread |")
+    repeats, precision, (_, unit) = arguments.repeats, arguments.precision, clock()
+    peak = matrix_product_peak(dtype=precision)
+    print(f"{describe()}; best of {repeats}; {precision}, of which a matrix product has {peak / 1e9:.0f} GFLOP/{unit}.\n")
+    print(f"| train step | batch | FLOPs | steps/{unit} | images/{unit} | GFLOP/{unit} | of peak | spread |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for name, network in NETWORKS.items():
+        network = dataclasses.replace(network, precision=precision)
         step_rows(name, network, [16, 64, 256] if arguments.all or "32×32" in name else [16, 64], repeats, peak)
-    print("\n| input path, 64×64 RGB | batch | µs of CPU an image | images/CPU-s | spread |")
+    print(f"\n| input path, 64×64 RGB | batch | µs an image | images/{unit} | spread |")
     print("|---|---:|---:|---:|---:|")
     input_rows(repeats)
     assert set(BUDGETS) == {"tiny", "small", "cheap", "paper"}  # the names in the table above
