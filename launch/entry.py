@@ -27,7 +27,7 @@ def start(main: Callable[[Sequence[str]], None], explain: Callable[[Exception], 
 
     def parse(argv: Sequence[str]) -> list[str]:
         try:
-            return app.parse_flags_with_usage(list(argv)) if _asks_for_help(argv) else flags.FLAGS(list(argv))
+            return _help(argv) if _asks_for_help(argv) else flags.FLAGS(list(argv))
         except (flags.Error, NevisStreamError, KeyError, AttributeError, TypeError, ValueError) as error:
             fail(f"{explain(error)}\nSee: python -m {_module()} --help")
 
@@ -37,6 +37,13 @@ def start(main: Callable[[Sequence[str]], None], explain: Callable[[Exception], 
 
 def _asks_for_help(argv: Sequence[str]) -> bool:
     return any(word.lstrip("-") in ("help", "helpfull", "helpshort") or word == "-?" for word in argv[1:])
+
+
+def _help(argv: Sequence[str]) -> list[str]:
+    try:
+        return app.parse_flags_with_usage(list(argv))
+    except SystemExit:  # absl ends with 1 after its help, as after a mistake
+        sys.exit(0)
 
 
 def _config_first(argv: Sequence[str]) -> list[str]:

@@ -54,6 +54,7 @@ def test_a_mistake_gets_one_clear_message(words, message):
 
 def test_help_teaches():
     done = launch("run", "--help")
+    assert done.returncode == 0
     for word in ("python -m launch.run --config", "Budgets: tiny, small, cheap, paper", "--config.train.steps", "pico"):
         assert word in done.stdout
     assert "Writes report.html" in launch("report", "--help").stdout
