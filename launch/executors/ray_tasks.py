@@ -6,6 +6,7 @@ directory (nevis_stream.workspace.SharedPositions), so that a task that is run a
 
 import os
 import signal
+import socket
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -112,6 +113,7 @@ class RayTasks:
                 "(it is part of the extra `cluster`)."
             ) from None
         if not ray.is_initialized():
+            self._reach()
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             here = {"include_dashboard": False, "num_cpus": cores()} if self.ray_address is None else {}
             with _own_signal_handlers(), warnings.catch_warnings():
@@ -119,10 +121,7 @@ class RayTasks:
                 try:
                     ray.init(self.ray_address or "local", log_to_driver=False, logging_level="ERROR", **here)
                 except (ConnectionError, RuntimeError, ValueError) as error:
-                    raise NevisStreamError(
-                        f"Ray: {self.ray_address or 'no cluster could be started here'}: {error} "
-                        "A cluster is started with `ray start --head`, which prints its address."
-                    ) from error
+                    raise self._no_cluster(error) from error
         wanted = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial}
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if not any(all(machine.get(name, 0) >= count for name, count in wanted.items()) for machine in machines):
@@ -131,6 +130,20 @@ class RayTasks:
                 f"a trial asks for {wanted['CPU']:g} CPU and {wanted['GPU']:g} GPU, which no machine has (there: {there}). "
                 "Lower --cpus_per_trial or --gpus_per_trial."
             )
+
+
+    def _reach(self) -> None:
+        """Checks that somebody answers where the cluster should be: Ray would try for many minutes."""
+        host, colon, port = (self.ray_address or "").removeprefix("ray://").rpartition(":")
+        if colon and port.isdecimal():
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+            except (OSError, OverflowError) as error:
+                raise self._no_cluster(f"nobody answers there ({error}).") from None
+
+    def _no_cluster(self, why: object) -> NevisStreamError:
+        where = f"--ray_address={self.ray_address}" if self.ray_address else "no cluster could be started here"
+        return NevisStreamError(f"Ray: {where}: {why} A cluster is started with `ray start --head`, which prints its address.")
 
 
 def _run_trial(function: Sequence[Any], trial: Trial) -> tuple[Result, list[tuple[type, str]]]:
@@ -160,10 +173,14 @@ def _fetched(reference: Any) -> Any:
 
 @contextmanager
 def _own_signal_handlers() -> Iterator[None]:
-    """Ray replaces handlers of signals; this puts ours back."""
+    """Ray replaces handlers of signals; this puts ours back, and calls ours where Ray's has ended the process before that."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
+    except SystemExit as ended:
+        if ended.code == signal.SIGTERM and callable(before[signal.SIGTERM]):
+            before[signal.SIGTERM](signal.SIGTERM, None)
+        raise
     finally:
         if threading.current_thread() is threading.main_thread():
             for number, handler in before.items():

@@ -312,6 +312,26 @@ def test_a_trial_that_has_room_nowhere_is_told():
         context(executors.build("ray", {"gpus_per_trial": 3})).map(numbered, [0])
 
 
+def test_an_address_where_nobody_answers_is_told_at_once(monkeypatch):
+    built("ray")
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999999"):
+        with pytest.raises(NevisStreamError, match=f"--ray_address={address}: nobody answers there.*ray start --head"):
+            context(executors.build("ray", {"ray_address": address})).map(numbered, [0])
+
+
+def test_a_stop_while_ray_starts_is_a_stop_as_any_other(tmp_path, small_stream):
+    built("ray")
+    words = [sys.executable, "-m", "launch.run", "--config=experiments/configs/indep.py", f"--config.stream={small_stream}"]
+    words += ["--executor=ray", f"--run_dir={tmp_path}"]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    await_that(lambda: any("gcs_server" in child.name() for child in psutil.Process(process.pid).children()))
+    process.terminate()
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 143, told
+    assert "stopped by SIGTERM" in told
+
+
 @pytest.fixture
 def cluster():
     """Two nodes on this machine, which know nothing of Ray in this process."""
