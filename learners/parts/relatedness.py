@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from learners.parts.augmentation import to_unit_range
@@ -19,7 +20,7 @@ from nevis_stream import metrics
 from nevis_stream.learner import Context
 from nevis_stream.task import SINGLE_LABEL, LabelledImages, TaskView
 
-_BLOCK = 1024  # dev pictures whose distances are computed at a time
+_TILE = 1024  # pictures of each of the two splits whose distances are computed at a time
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,7 @@ class Neighbours:
         known = embed(ctx, network, variables, train.images)
         asked = embed(ctx, network, variables, dev.images)
         k = min(self.neighbours, len(known))
-        nearest = np.concatenate(
-            [np.asarray(_nearest(known, asked[i : i + _BLOCK], k)) for i in range(0, len(asked), _BLOCK)]
-        )
+        nearest = np.concatenate([_nearest(known, asked[i : i + _TILE], k) for i in range(0, len(asked), _TILE)])
         ctx.charge(len(asked) * len(known) * (2 * known.shape[1] + 2))  # products, norms; choosing the k is not counted
         votes = np.zeros((len(asked), task.num_classes), np.float32)
         for column in nearest.T:
@@ -100,8 +99,30 @@ def embed(ctx: Context, network: Network, variables: Mapping[str, Any], images: 
     return np.concatenate(found)
 
 
-@functools.partial(jax.jit, static_argnums=2)
-def _nearest(known: jax.Array, asked: jax.Array, k: int) -> jax.Array:
-    """int32[m, k]: the nearest rows of `known` (squared Euclidean distance) for each row of `asked`."""
-    distances = (known**2).sum(1) - 2 * asked @ known.T
-    return jax.lax.top_k(-distances, k)[1]
+def _nearest(known: np.ndarray, asked: np.ndarray, k: int) -> np.ndarray:
+    """Returns int32[m, k]: the nearest rows of `known` for each of at most `_TILE` of `asked`, by squared Euclidean distance.
+
+    Tiles of one size have one program, whatever the sizes of the splits.
+    """
+    best = np.full((_TILE, k), np.inf, np.float32), np.zeros((_TILE, k), np.int32)
+    asked_tile = _filled(asked)
+    for start in range(0, len(known), _TILE):
+        best = _nearer(best, asked_tile, _filled(known[start : start + _TILE]), np.int32(start), np.int32(len(known)))
+    return np.asarray(best[1])[: len(asked)]
+
+
+def _filled(rows: np.ndarray) -> np.ndarray:
+    return np.pad(rows, ((0, _TILE - len(rows)), (0, 0)))
+
+
+@jax.jit
+def _nearer(
+    best: tuple[jax.Array, jax.Array], asked: jax.Array, known: jax.Array, start: jax.Array, end: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Returns distances and rows of the nearest so far, after a tile of `known` from row `start` on; of equals the first."""
+    rows = start + jnp.arange(len(known), dtype=jnp.int32)
+    distances = jnp.where(rows < end, (known**2).sum(1) - 2 * asked @ known.T, jnp.inf)
+    distances = jnp.concatenate([best[0], distances], axis=1)
+    rows = jnp.concatenate([best[1], jnp.broadcast_to(rows, (len(asked), len(rows)))], axis=1)
+    nearest, places = jax.lax.top_k(-distances, best[0].shape[1])
+    return -nearest, jnp.take_along_axis(rows, places, axis=1)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from learners.parts import model
+from learners.parts import model, relatedness
 from learners.parts.augmentation import Augmentation
 from learners.parts.baseline import Baseline
 from learners.parts.fit import Recipe
@@ -14,6 +14,7 @@ from learners.parts.model import EVALUATION_BATCH, Network, TaskShape, begin
 from learners.parts.relatedness import Neighbours, embed, features_program
 from learners.parts.search import RandomSearch
 from learners.parts.training_data import AUXILIARY_BATCH, Auxiliary
+from nevis_stream import compilations
 from nevis_stream.checkpoint import Checkpoint
 from nevis_stream.counted import counted
 from nevis_stream.learner import Context
@@ -62,6 +63,17 @@ def test_the_score_is_that_of_a_nearest_neighbour_classifier():
     mine = Neighbours(5).score(ctx, task, NETWORK, variables())
     hits = (five.predict(dev) == task.dev.labels)[clear].sum()
     assert hits <= mine * len(dev) + 1e-6 <= hits + (~clear).sum()
+
+
+def test_neighbours_are_found_by_tiles_with_one_program():
+    random = np.random.RandomState(0)
+    before, _ = compilations.so_far()
+    for n, m in ((5, 3), (1024, 1024), (2500, 40), (3000, 1)):
+        known, asked = (random.randint(3, size=(count, 7)).astype(np.float32) for count in (n, m))  # many equal distances
+        distances = ((known[None] - asked[:, None]) ** 2).sum(-1)
+        expected = np.argsort(distances, axis=1, kind="stable")[:, :5]
+        np.testing.assert_array_equal(relatedness._nearest(known, asked, 5), expected)
+    assert compilations.so_far()[0] - before <= 1
 
 
 def test_relatedness_costs_one_forward_pass_an_image():
