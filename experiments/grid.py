@@ -122,10 +122,7 @@ def _cell(config: ml_collections.ConfigDict, values: Mapping[str, Any]) -> Cell:
     except BadInput as error:
         raise BadInput(f"{_told(values)}: {error}") from None
     if TRIALS in values and resolved.search.method == "grid":
-        raise BadInput(
-            f"{_told(values)}: grid search takes every combination of its values, whatever {TRIALS} is; sweep other keys, or "
-            "search with search.method random (which needs search.learning_rate and search.label_smoothing as (low, high))."
-        )
+        raise BadInput(f"{_told(values)}: {run_config.GRID_TRIALS}")
     name = "-".join(f"{short(key)}-{_in_a_name(value)}" for key, value in values.items())
     return Cell(name, values, settings, resolved)
 

@@ -75,6 +75,12 @@ BUDGETS: dict[str, dict[str, Any]] = {
 
 
 SEARCHES = ("random", "grid", "bayesian")
+GRID_TRIALS = (
+    "grid search takes every combination of its values, whatever search.trials is: leave search.trials out and give the values "
+    "(search.learning_rate, search.label_smoothing), or take search.method random."
+)
+_SEARCHED = {"learning_rate": (1e-12, 1e6), "label_smoothing": (0, 1), "auxiliary_weight": (0, 1e6)}
+_LARGEST_BATCH = 2**16
 _RANGES = {
     ("search", "trials"): (1, 10**6),
     ("select", "neighbours"): (1, 10**6),
@@ -169,15 +175,27 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     if resolved.pretrained.path:
         _bring(resolved)
     named = [section for section in ("network", "other_network") if resolved[section].name is not None]
-    for section, values in BUDGETS[resolved.budget].items():
+    trials = resolved.search.trials
+    for section, values in _of_budget(resolved).items():
         for name, value in values.items():
             if section in named and name != "resolution":  # another network: the budget's stages and stem are not its
                 continue
             if resolved[section][name] is None:
                 resolved[section][name] = value
+    if resolved.search.method == "grid" and trials not in (None, BUDGETS[resolved.budget]["search"]["trials"]):
+        raise BadInput(f"config.search.trials is {trials}; {GRID_TRIALS}")
     _check(resolved)
     resolved.label = resolved.label or resolved.learner
     return resolved
+
+
+def _of_budget(config: ml_collections.ConfigDict) -> dict[str, dict[str, Any]]:
+    """Returns the budget's values; where they are a grid and another search is asked for, the ranges that the grid spans."""
+    values = BUDGETS[config.budget]
+    search = values["search"]
+    if search["method"] != "grid" or config.search.method in (None, "grid"):
+        return values
+    return values | {"search": search | {name: (min(search[name]), max(search[name])) for name in _SEARCHED if name in search}}
 
 
 def _bring(config: ml_collections.ConfigDict) -> None:
@@ -203,18 +221,16 @@ def _check(config: ml_collections.ConfigDict) -> None:
         raise BadInput("config.search.pruning: trials of a Bayesian search come one after the other; there is none to prune.")
     if config.search.space == "large" and config.search.method == "grid":
         raise BadInput("config.search.space: a grid over the large space is endless; take search.method random or bayesian.")
-    if not 1 <= config.ensemble <= config.search.trials:
-        most = f"search.trials, {config.search.trials}"
-        raise BadInput(f"config.ensemble is {config.ensemble}; it must lie between 1 and {most}.")
+    if config.ensemble < 1:
+        raise BadInput(f"config.ensemble is {config.ensemble}; it must lie between 1 and the number of trials.")
     for (section, name), (low, high) in _RANGES.items():
         value = config[section][name]
         if not low <= value <= high:
             raise BadInput(f"config.{section}.{name} is {value}; it must lie between {low} and {high}.")
-    for name, (low, high) in {
-        "learning_rate": (1e-12, 1e6),
-        "label_smoothing": (0, 1),
-        "auxiliary_weight": (0, 1e6),
-    }.items():
+    batches = config.search.batch
+    if not batches or not all(type(size) is int and 1 <= size <= _LARGEST_BATCH for size in batches):
+        raise BadInput(f"config.search.batch is {batches}; it must hold whole numbers between 1 and {_LARGEST_BATCH}.")
+    for name, (low, high) in _SEARCHED.items():
         values = config.search[name]
         if config.search.method != "grid" and len(values) != 2:
             raise BadInput(f"config.search.{name} is {values}; {config.search.method} search needs (low, high).")

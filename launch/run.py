@@ -48,6 +48,7 @@ def main(argv):
 
     config_flag.use_data_dir(_DATA_DIR.value)
     config = run_config.resolve(_CONFIG.value)
+    run_config.build(config)  # what does not fit together is told before any data are loaded
     stream = load_stream(config.stream)
     if _DRY_RUN.value:
         from experiments.plan import print_plan

@@ -81,6 +81,10 @@ def baseline(config: Any, start: str, auxiliary: str = "none") -> Baseline:
         "random": lambda: RandomSearch(config.search.trials, spaces),
         "bayesian": lambda: BayesianSearch(config.search.trials, spaces),
     }
+    search = searches[config.search.method]()
+    if config.ensemble > search.trials:
+        trials = "the combinations of the grid" if config.search.method == "grid" else "search.trials"
+        raise BadInput(f"config.ensemble is {config.ensemble}; it must lie between 1 and {trials}, {search.trials}.")
     frozen, pruning = config.train.frozen, config.search.pruning == "halving"
     if frozen and (data != CURRENT or pruning or config.search.space == "large" or begin.needs_independent):
         raise BadInput(
@@ -89,7 +93,7 @@ def baseline(config: Any, start: str, auxiliary: str = "none") -> Baseline:
         )
     return Baseline(
         begin,
-        searches[config.search.method](),
+        search,
         Recipe(
             network=main,
             steps=config.train.steps,

@@ -31,7 +31,7 @@ def ledgers(directory):
         (["--trials=2"], "--run_dir is missing"),
         (["--trials=2,many"], "search.trials=many: the value must be of type int"),
         (["--trials=2,,4"], "search.trials=: the value must be of type int"),
-        (["--trials=0,2"], "search.trials=0: config.ensemble is 1; it must lie between 1 and search.trials, 0"),
+        (["--trials=0,2"], "search.trials=0: config.search.trials is 0; it must lie between 1 and"),
         (["--trials=2,2"], "search.trials=2 and search.trials=2 would have the same directory"),
         (["--trials=2,3", "--set=search.trials=4"], "search.trials is swept twice"),
         (["--trials=2,3", "--config.search.trials=4"], "--config.search.trials is given and search.trials is swept"),

@@ -1,0 +1,78 @@
+"""What a config becomes: the budget's values where none was given, and what makes no sense refused."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+import learners
+from experiments import run_config
+from nevis_stream.errors import BadInput
+
+CONFIGS = sorted((Path(__file__).resolve().parents[2] / "experiments" / "configs").glob("[!_]*.py"))
+
+
+def config(learner="indep", **values):
+    made = run_config.default(learner)
+    made.update_from_flattened_dict({name.replace("__", "."): value for name, value in values.items()})
+    return made
+
+
+def built(*args, **values):
+    return run_config.build(run_config.resolve(config(*args, **values)))
+
+
+@pytest.mark.parametrize("budget", run_config.BUDGETS)
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_config_resolves_at_every_budget(path, budget):
+    made = runpy.run_path(path)["get_config"]()
+    made.budget = budget
+    resolved = run_config.resolve(made)
+    if not path.stem.startswith("pt_"):  # these need a file of weights
+        run_config.build(resolved)
+    assert run_config.resolve(resolved).to_dict() == resolved.to_dict()
+
+
+@pytest.mark.parametrize("method", run_config.SEARCHES)
+@pytest.mark.parametrize("learner", learners.names())
+def test_every_learner_searches_at_cheap_in_every_way(learner, method):
+    search = run_config.resolve(config(learner, budget="cheap", search__method=method)).search
+    grid = (1e-4, 1e-3, 1e-2, 1e-1), (0.15,)
+    assert (search.learning_rate, search.label_smoothing) == (grid if method == "grid" else ((1e-4, 1e-1), (0.15, 0.15)))
+    assert (search.method, search.trials, search.batch) == (method, 4, (16, 32, 64, 128))
+
+
+def test_no_budget_changes_a_value_that_was_given():
+    given = {"search__method": "random", "search__learning_rate": (0.01, 0.02)}
+    assert run_config.resolve(config(budget="cheap", **given)).search.learning_rate == (0.01, 0.02)
+    given["search__learning_rate"] = (0.01, 0.02, 0.03)
+    with pytest.raises(BadInput, match=r"learning_rate is \(0.01, 0.02, 0.03\); random search needs \(low, high\)"):
+        run_config.resolve(config(budget="cheap", **given))
+
+
+@pytest.mark.parametrize("batch", [(-3,), ("a",), (0,), (10**6,), (16.0,), (True,), ()])
+def test_a_batch_that_makes_no_sense_is_refused(batch):
+    with pytest.raises(BadInput, match=r"config\.search\.batch is .*; it must hold whole numbers between 1 and 65536"):
+        run_config.resolve(config(search__space="large", search__batch=batch))
+
+
+def test_a_grid_has_its_own_number_of_trials():
+    for values in ({"budget": "cheap"}, {"search__method": "grid"}):
+        with pytest.raises(BadInput, match="config.search.trials is 16; grid search .* or take search.method random"):
+            run_config.resolve(config(search__trials=16, **values))
+    assert built(budget="cheap", search__trials=16, search__method="random").search.trials == 16
+    assert built("mt", budget="cheap").search.trials == 8
+
+
+def test_an_ensemble_has_no_more_members_than_there_are_trials():
+    assert built("mt", budget="cheap", ensemble=8).ensemble == 8
+    with pytest.raises(BadInput, match="config.ensemble is 9; it must lie between 1 and the combinations of the grid, 8"):
+        built("mt", budget="cheap", ensemble=9)
+    with pytest.raises(BadInput, match="config.ensemble is 2; .* the combinations of the grid, 1"):
+        built(budget="cheap", ensemble=2, search__learning_rate=(0.1,))
+    with pytest.raises(BadInput, match="config.ensemble is 3; it must lie between 1 and search.trials, 2"):
+        built(ensemble=3)
+    with pytest.raises(BadInput, match="config.ensemble is 0"):
+        built(ensemble=0)
+    with pytest.raises(BadInput, match="config.search.trials is 0; it must lie between 1 and"):
+        built(search__trials=0)
