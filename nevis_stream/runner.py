@@ -20,7 +20,7 @@ import numpy as np
 from nevis_stream import checkpoint, mistakes, outcomes, timing
 from nevis_stream.checkpoint import Checkpoint, Tree
 from nevis_stream.datasets.images import Images
-from nevis_stream.description import describe
+from nevis_stream.description import describe, difference
 from nevis_stream.environment import append_environment
 from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning, unknown
 from nevis_stream.executor import Executor, Inline
@@ -385,17 +385,9 @@ class _Run:
             write_file(file, text.encode())
         elif file.read_bytes() != text.encode():
             raise BadInput(
-                f"{file}: this directory holds another run ({_difference(file.read_text(), text)}). "
+                f"{file}: this directory holds another run ({difference(file.read_text(errors='replace'), text)}). "
                 "Choose another run_dir, or give the config it was begun with."
             )
-
-
-def _difference(old: str, new: str) -> str:
-    """Names the first line in which two texts differ."""
-    for before, after in zip(old.splitlines(), new.splitlines(), strict=False):
-        if before != after:
-            return f"there: {before.strip().rstrip(',')}; now: {after.strip().rstrip(',')}"
-    return "one has more lines than the other"
 
 
 def _mean_size(images: Images) -> dict[str, float]:
