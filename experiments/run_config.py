@@ -278,8 +278,13 @@ def not_of_type(config: ml_collections.ConfigDict, key: str, text: str) -> str:
 
 
 def to_json(config: ml_collections.ConfigDict) -> dict[str, Any]:
-    """Returns the values as plain JSON: tuples become lists."""
-    return json.loads(json.dumps(config.to_dict()))
+    """Returns the values that a run is known by, as plain JSON: tuples become lists.
+
+    Of pre-trained weights these are the digest and the facts of the file; where it lies may differ from start to start.
+    """
+    values = json.loads(json.dumps(config.to_dict()))
+    values["pretrained"]["path"] = None
+    return values
 
 
 def build(config: ml_collections.ConfigDict) -> Learner:

@@ -19,13 +19,16 @@ from learners.parts import weights
 from nevis_stream.analysis.transfer_matrix import FACTS, PAIRS, pair
 from nevis_stream.checkpoint import Checkpoint
 from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
-from nevis_stream.ledger import Ledger
+from nevis_stream.identity import text, write_once
+from nevis_stream.ledger import FILE_NAME, Ledger
 from nevis_stream.meter import total
 from nevis_stream.storage import write_file
 from nevis_stream.stream import Stream, load_stream
 
 Run = Callable[[ml_collections.ConfigDict, Stream, Path], Ledger]
 """Runs a resolved config over a stream into a directory, or goes on with it."""
+
+_ANOTHER_MATRIX = "this directory holds the matrix of another run of indep ({difference}). Choose another --out."
 
 
 def read_config(run_dir: Path) -> ml_collections.ConfigDict:
@@ -109,7 +112,10 @@ class TransferMatrix:
 
         Columns: those of `nevis_stream.analysis.transfer_matrix.pair`.
         """
-        write_file(self.out / FACTS, json.dumps(self._facts(), indent=1).encode())
+        for folder in (self.out.resolve(), *self.out.resolve().parents):
+            if (folder / FILE_NAME).exists():
+                raise BadInput(f"{self.out}: this lies in the run directory {folder}; a matrix needs a directory of its own.")
+        write_once(self.out / FACTS, text(self._facts()), _ANOTHER_MATRIX)
         rows: list[dict[str, Any]] = []
         for source in self.sources:
             ledger = run_one(self.row_config(source), self.targets(source), self.out / f"from-{source}")
@@ -123,4 +129,4 @@ class TransferMatrix:
         """What a report needs to know besides the pairs: of which run, and its tasks in stream order."""
         names = ("learner", "budget", "stream", "stream_digest", "seed", "config_hash")
         tasks = [{name: r[name] for name in ("order", "task_id", "domain", "meta_split")} for r in self.trained.values()]
-        return {name: self.ledger.header[name] for name in names} | {"indep": str(self._indep), "tasks": tasks}
+        return {name: self.ledger.header[name] for name in names} | {"tasks": tasks}

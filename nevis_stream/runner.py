@@ -20,20 +20,24 @@ import numpy as np
 from nevis_stream import checkpoint, mistakes, outcomes, timing
 from nevis_stream.checkpoint import Checkpoint, Tree
 from nevis_stream.datasets.images import Images
-from nevis_stream.description import describe, difference
+from nevis_stream.description import describe
 from nevis_stream.environment import append_environment
 from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning, unknown
 from nevis_stream.executor import Executor, Inline
+from nevis_stream.identity import write_once
 from nevis_stream.learner import Context, Learner, Predictor, Progress, Silent, State
 from nevis_stream.ledger import SCHEMA, Ledger, encode
 from nevis_stream.scalars import RunScalars
-from nevis_stream.storage import exclusive, remove_leftovers, write_file
+from nevis_stream.storage import exclusive, remove_leftovers
 from nevis_stream.stream import Event, Stream, load_stream
 from nevis_stream.task import LabelledImages, TaskView
 from nevis_stream.thumbnails import write_thumbnails
 from nevis_stream.workspace import EventWorkspace
 
 KEEP = ("chosen", "all")
+_ANOTHER_RUN = (
+    "this directory holds another run ({difference}). Choose another run_dir, or give the config it was begun with."
+)
 
 
 def check_keep(keep: str) -> int | None:
@@ -138,8 +142,8 @@ class _Run:
             directory.mkdir(parents=True, exist_ok=True)
             remove_leftovers(directory)
         identity = json.loads(encode(config)) | {"config_hash": self.config_hash}  # last, so that a difference names a value
-        self._write_once("config.json", json.dumps(identity, indent=1))
-        self._write_once("stream.csv", stream.csv)
+        write_once(path / "config.json", json.dumps(identity, indent=1), _ANOTHER_RUN)
+        write_once(path / "stream.csv", stream.csv, _ANOTHER_RUN)
         self.ledger = Ledger(path)
         self.last = check_keep(config["keep"])
         self.scalars = RunScalars(path, how.tensorboard and not self.ledger.complete)
@@ -188,7 +192,7 @@ class _Run:
         record = {
             "kind": "run",
             "schema": SCHEMA,
-            "learner": self.config.get("label") or self.config["learner"],
+            "learner": self._name,
             "budget": self.config.get("budget"),
             "stream": self.stream.name,
             "stream_digest": self.config["stream_digest"],
@@ -376,18 +380,11 @@ class _Run:
         return hashlib.sha256(f"{self.config_hash}/{task_id}/{trial}/{step}".encode()).hexdigest()[:16]
 
     def _fault(self, task_id: str, what: str) -> LearnerFault:
-        return LearnerFault(f"learner {type(self.learner).__name__}, task {task_id!r}: {what}.")
+        return LearnerFault(f"learner {self._name}, task {task_id!r}: {what}.")
 
-    def _write_once(self, name: str, text: str) -> None:
-        """Writes a file of the run's identity, or refuses a directory that holds another run."""
-        file = self.path / name
-        if not file.exists():
-            write_file(file, text.encode())
-        elif file.read_bytes() != text.encode():
-            raise BadInput(
-                f"{file}: this directory holds another run ({difference(file.read_text(errors='replace'), text)}). "
-                "Choose another run_dir, or give the config it was begun with."
-            )
+    @property
+    def _name(self) -> str:
+        return self.config.get("label") or self.config["learner"]
 
 
 def _mean_size(images: Images) -> dict[str, float]:

@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "nevis_stream.analysis": of_nevis_stream("analysis", "ledger", "metrics", "meter", "errors", "catalogue"),
     "nevis_stream.report": of_nevis_stream("report", "analysis", "ledger", "meter", "storage", "errors"),
     "nevis_stream.catalogue": of_nevis_stream("catalogue", "errors"),
-    "nevis_stream.datasets": of_nevis_stream("datasets", "catalogue", "storage", "errors"),
+    "nevis_stream.datasets": of_nevis_stream("datasets", "catalogue", "storage", "npz", "errors"),
     "nevis_stream.metrics": of_nevis_stream("metrics", "errors", "datasets.dataset"),
 }
 # What it may not, of what the table above allows.

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from nevis_stream import description
 from nevis_stream.errors import BadInput, LearnerFault, RunLocked, RunWarning
 from nevis_stream.learner import Predictor
 from nevis_stream.ledger import Ledger
@@ -113,24 +112,6 @@ def test_another_config_in_the_same_directory_is_refused(tmp_path, change, diffe
     run(**arguments, run_dir=tmp_path)
     with pytest.raises(BadInput, match=rf"holds another run \({differs}\)\. Choose another run_dir"):
         run(**(arguments | change), run_dir=tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ({"a": [0.0, 0.2], "b": {"c": 4}}, {"a": [0, 0.2], "b": {"c": 5}}, "b.c: there 4, now 5"),
-        ({"a": [0.0, 0.2], "b": 1}, {"a": [0, 0.2], "b": 1}, "a: there [0.0, 0.2], now [0, 0.2]"),
-        ({"a": 1}, {"a": 1, "b": "x"}, 'b: there null, now "x"'),
-        ({"a": {"b": 1}}, {"a": None}, "a.b: there 1, now null"),
-        ({"a": 1}, {"a": 1}, "the same values in another order or form"),
-    ],
-)
-def test_a_difference_names_key_and_values(old, new, said):
-    assert description.difference(json.dumps(old), json.dumps(new)) == said
-
-
-def test_a_difference_of_other_texts_names_the_line():
-    assert description.difference('{"a": 1, "b', '{"a": 1}') == 'line 1: there "{\\"a\\": 1, \\"b", now "{\\"a\\": 1}"'
 
 
 def test_a_second_process_is_refused(tmp_path):

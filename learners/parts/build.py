@@ -127,7 +127,7 @@ def _pretrained(config: Any) -> FromPretrained:
     Raises:
       BadInput: it names none.
     """
-    if not config.pretrained.path:
+    if not (config.pretrained.path or config.pretrained.get("digest")):  # a run directory's config has the digest alone
         raise BadInput(
             f"learner {config.learner}: --config.pretrained.path is missing: the weights that it starts from. Make a file with "
             "python -m launch.pretrain (see docs/pretraining.md)."

@@ -10,6 +10,7 @@ from learners.parts import weights
 from learners.parts.model import Network
 from learners.parts.relatedness import Neighbours
 from nevis_stream.checkpoint import Tree
+from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
 from nevis_stream.task import TaskView
 
@@ -76,19 +77,21 @@ class FromPretrained:
     """The same pre-trained weights for every task (PT; NEVIS'22, section 5).
 
     Attributes:
-      path: a file that `launch.pretrain` wrote.
+      path: a file that `launch.pretrain` wrote; None: no more than past predictors are asked.
       flops: what pre-training cost, as the file says.
-      digest: of the file's content, so that another file is another learner.
+      digest: of the file's content, so that another file is another learner; empty: not compared.
     """
 
-    path: str
+    path: str | None
     flops: int = 0
     digest: str = ""
     needs_independent = False
 
     def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
-        """Returns the weights."""
-        return Start(PRETRAINED, weights.load(Path(self.path), network))
+        """Returns the weights; `BadInput` where they are not those of the digest."""
+        if self.path is None:
+            raise BadInput("the config of a run directory does not say where the pre-trained weights lie: give their path.")
+        return Start(PRETRAINED, weights.load(Path(self.path), network, self.digest))
 
 
 @dataclass(frozen=True)

@@ -77,13 +77,16 @@ def digest(path: Path) -> str:
 
 
 @functools.lru_cache(maxsize=2)
-def load(path: Path, network: Network) -> Tree:
+def load(path: Path, network: Network, expected_digest: str = "") -> Tree:
     """Returns {"params": {"backbone"}, "batch_stats"} for a network.
 
     Raises:
-      BadInput: the weights are those of another network; the message names both, or the first array that differs.
+      BadInput: the weights are those of another network; the message names both, or the first array that differs. Or the
+        file's digest is not the expected one.
     """
     facts = read_facts(path)
+    if expected_digest and (found := digest(path)) != expected_digest:
+        raise BadInput(f"{path}: the file was changed since the run began (digest {found}, {expected_digest} then).")
     arrays = safetensors.numpy.load_file(path)
     expected = jax.eval_shape(initialise_program(network, 64), jax.ShapeDtypeStruct((4,), np.uint32))
     expected = {"backbone": expected["params"]["backbone"], "batch_stats": expected["batch_stats"]}

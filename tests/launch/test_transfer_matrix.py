@@ -47,10 +47,14 @@ def start(indep):
 
 
 def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp_path):
+    """It is begun in one place and gone on with in another."""
+    begun, tmp_path = tmp_path / "begun", tmp_path / "moved"
     plan = forked.run("launch.transfer_matrix", *start(indep), "--dry_run")
     assert "2 rows, 3 learner runs of 2 trials: 6 trainings" in plan.stdout, plan.stderr
-    first = forked.alone("launch.transfer_matrix", *start(indep), f"--out={tmp_path}", "--sources=pico_textures")
+    first = forked.alone("launch.transfer_matrix", *start(indep), f"--out={begun}", "--sources=pico_textures")
     assert first.returncode == 0, first.stderr
+    begun.rename(tmp_path)
+    row_before = (tmp_path / "from-pico_textures" / "ledger.jsonl").stat().st_mtime_ns
     whole = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
     assert whole.returncode == 0, whole.stderr
     matrix = pd.read_csv(tmp_path / "matrix.csv")
@@ -62,15 +66,29 @@ def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp
     read = read_matrix(tmp_path)
     assert list(read.domains) == ["pico_textures", "pico_digits", "pico_textures_2"] and read.facts["learner"] == "indep"
     assert read.gains.shape == (2, 2)
+    assert (tmp_path / "from-pico_textures" / "ledger.jsonl").stat().st_mtime_ns == row_before
     row = Ledger(tmp_path / "from-pico_textures")
     mine = {record["task_id"]: record for record in Ledger(indep).of_kind("train")}
     for record in row.of_kind("train"):
         hypers = [[trial["info"]["hyper"] for trial in r["trials"]] for r in (record, mine[record["task_id"]])]
         assert hypers[0] == hypers[1]  # the usual search
         assert record["trials"][0]["info"]["initialised_from"] == "pretrained"
-    before = (tmp_path / "from-pico_textures" / "ledger.jsonl").stat().st_mtime_ns
-    forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
-    assert (tmp_path / "from-pico_textures" / "ledger.jsonl").stat().st_mtime_ns == before
+    other = (tmp_path / "weights" / "pico_digits.safetensors").read_bytes()
+    (tmp_path / "weights" / "pico_textures.safetensors").write_bytes(other)
+    refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
+    assert refused.returncode == 2 and 'another run (pretrained.digest: there ' in refused.stderr, refused.stderr
+    facts = tmp_path / "matrix.json"
+    facts.write_text(facts.read_text().replace('"seed": 0', '"seed": 1'))
+    refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
+    assert 'the matrix of another run of indep (seed: there 1, now 0)' in refused.stderr
+
+
+@pytest.mark.parametrize("inside", ["", "transfer/mine"])
+def test_a_matrix_is_not_written_into_a_run(indep, inside):
+    files = sorted(indep.rglob("*"))
+    refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={indep / inside}")
+    assert refused.returncode == 2 and f"this lies in the run directory {indep.resolve()}" in refused.stderr
+    assert sorted(indep.rglob("*")) == files
 
 
 def test_what_is_no_complete_run_of_indep_is_refused(indep, tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import pretraining, run_config
+from experiments.transfer import read_config
 from learners.parts import weights
 from learners.parts.baseline import Baseline
 from learners.parts.fit import Recipe
@@ -16,6 +17,7 @@ from learners.parts.search import RandomSearch
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.checkpoint import Checkpoint, to_host
 from nevis_stream.errors import BadInput
+from nevis_stream.learner import Context, Silent
 from nevis_stream.runner import run
 from tests import forked, toy
 
@@ -109,6 +111,61 @@ def test_a_stand_in_shows_in_the_ledger_and_another_file_is_another_config(file,
     assert digests[0] != digests[1]
     with pytest.raises(BadInput, match="--config.pretrained.path is missing"):
         run_config.build(run_config.resolve(run_config.default("pt_ft")))
+
+
+class Stop(Exception):
+    """A run is interrupted."""
+
+
+class StopAt(Silent):
+    """Interrupts a run at an event."""
+
+    def __init__(self, event):
+        self.wanted = event
+
+    def event(self, index, events, description):
+        if index == self.wanted:
+            raise Stop
+
+
+def start_from(path, run_dir, progress=None):
+    made = run_config.default("pt_isup")
+    made.pretrained.path = str(path)
+    made.train.update(steps=6, validate_every=3)
+    made = run_config.resolve(made)
+    return run(run_config.build(made), toy.stream(), run_dir, config=run_config.to_json(made), progress=progress)
+
+
+def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, monkeypatch):
+    """A run goes on with a copy of the weights elsewhere, and its predictors are asked without; other weights are refused."""
+    whole = start_from(file, tmp_path / "whole")
+    with pytest.raises(Stop):
+        start_from(file, tmp_path / "run", StopAt(4))
+    (tmp_path / "copy.safetensors").write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    again = start_from("copy.safetensors", tmp_path / "run")
+    for name in ("ledger.jsonl", "config.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert again.header["config_hash"] == whole.header["config_hash"]
+    assert str(tmp_path) not in (tmp_path / "run/config.json").read_text()
+    (tmp_path / "other.safetensors").write_bytes(weights.encode(variables(1), FACTS))
+    with pytest.raises(BadInput, match='another run .pretrained.digest: there '):
+        start_from("other.safetensors", tmp_path / "run")
+    kept = run_config.build(read_config(tmp_path / "run"))
+    tree = Checkpoint(tmp_path / "run/checkpoints/0004-gamma").load("predictor-000")
+    images = toy.stream().splits(toy.stream().tasks[2])["test"].images
+    assert kept.predict(tree, images, Context(path=("seed 0",), phase="predict")).shape[0] == len(images)
+    with pytest.raises(BadInput, match="does not say where the pre-trained weights lie"):
+        kept.initialisation.choose(None, None, NETWORK)
+
+
+def test_weights_that_change_while_they_are_wanted_are_refused(file, tmp_path):
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(file.read_bytes())
+    start = FromPretrained(str(path), digest=weights.digest(path))
+    path.write_bytes(weights.encode(variables(1), FACTS))
+    with pytest.raises(BadInput, match="w.safetensors: the file was changed since the run began"):
+        start.choose(None, None, NETWORK)
 
 
 def test_the_network_is_that_of_the_weights_unless_the_config_names_one(file):
