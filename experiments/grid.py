@@ -107,7 +107,7 @@ def typed(config: ml_collections.ConfigDict, key: str, text: str) -> Any:
             return kind(value)
     except (ValueError, SyntaxError):
         pass
-    raise BadInput(f"{key}={text}: the value must be of type {kind.__name__} (here: {dict(run_config.flat(config))[key]}).")
+    raise BadInput(f"{key}={text}: {run_config.not_of_type(config, key, text)}")
 
 
 def _cell(config: ml_collections.ConfigDict, values: Mapping[str, Any]) -> Cell:

@@ -11,7 +11,7 @@ from nevis_stream.stream import Stream
 def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:
     """Returns one row a task: year, task_id, sizes and, where the learner can estimate them, trials, steps and FLOPs."""
     learner = run_config.build(config)
-    rows = []
+    rows, earlier = [], 0
     for event in stream.events(config.protocol):
         if event.kind == "train":
             continue
@@ -19,7 +19,8 @@ def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:
         row = {"year": task.year, "task_id": task.task_id, "kind": task.kind, "classes": task.num_classes}
         row |= {"n_train": len(splits["train"]), "n_dev": len(splits["dev"]), "n_predict": len(splits[event.split])}
         if hasattr(learner, "estimate"):
-            row |= learner.estimate(task.num_classes, row["n_train"], row["n_dev"], row["n_predict"])
+            row |= learner.estimate(task.num_classes, row["n_train"], row["n_dev"], row["n_predict"], earlier)
+            earlier += 1
         rows.append(row)
     return rows
 
@@ -27,9 +28,9 @@ def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:
 def print_plan(config: ml_collections.ConfigDict, stream: Stream, seeds: int = 1) -> None:
     """Prints the plan as a table with totals."""
     rows = plan(config, stream)
-    console = Console(width=None if Console().is_terminal else 120)
+    console = Console(width=None if Console().is_terminal else 140)
     table = Table(title=f"{config.learner}, budget {config.budget}, stream {stream.name} ({stream.digest})")
-    phases = ("train", "validate", "predict")
+    phases = ("select", "train", "validate", "predict")
     for name in ("year", "task", "classes", "train", "dev", "predict", "trials", "steps", "batch"):
         table.add_column(name, justify="left" if name == "task" else "right")
     for phase in phases:
@@ -43,7 +44,7 @@ def print_plan(config: ml_collections.ConfigDict, stream: Stream, seeds: int = 1
     if not all("flops" in row for row in rows):
         console.print(f"{config.learner} gives no estimate of its FLOPs; the run counts them.")
         return
-    totals = {phase: sum(row["flops"][phase] for row in rows) for phase in phases}
+    totals = {phase: sum(row["flops"].get(phase, 0) for row in rows) for phase in phases}
     console.print(
         f"{len(rows)} tasks, {sum(r['trials'] for r in rows)} trials, {sum(r['trials'] * r['steps'] for r in rows)} steps"
         f"{f', each for {seeds} seeds' if seeds > 1 else ''}. Estimated FLOPs of one seed: "

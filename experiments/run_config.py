@@ -157,6 +157,7 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     Raises:
       BadInput: an unknown learner, budget, protocol or choice, or a value that makes no sense; valid ones are named.
     """
+    _check_keys(config)
     resolved = ml_collections.ConfigDict(copy.deepcopy(config.to_dict()))
     for what, value, valid in (
         ("learner", resolved.learner, learners.names()),
@@ -187,6 +188,17 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     _check(resolved)
     resolved.label = resolved.label or resolved.learner
     return resolved
+
+
+def _check_keys(config: ml_collections.ConfigDict) -> None:
+    """A config file may make any keys: those that are missing or unknown are named."""
+    keys, valid = dict(flat(config)), dict(flat(default("")))
+    for key in keys:
+        if key not in valid and not key.startswith("pretrained."):  # a resolved config tells more of the weights
+            raise BadInput(unknown("config key", key, valid))
+    for key in valid:
+        if key not in keys:
+            raise BadInput(f"config.{key} is missing: begin with run_config.default, as experiments/configs/indep.py does.")
 
 
 def _of_budget(config: ml_collections.ConfigDict) -> dict[str, dict[str, Any]]:
@@ -255,6 +267,14 @@ def type_of(config: ml_collections.ConfigDict, key: str) -> type:
     for section in sections:
         config = config[section]
     return config.get_type(name)
+
+
+def not_of_type(config: ml_collections.ConfigDict, key: str, text: str) -> str:
+    """Returns what to say of a text that cannot be the value of a dotted key."""
+    kind, value = type_of(config, key), dict(flat(config))[key]
+    example = ", (0.01,0.1) say" if kind is tuple else ""
+    otherwise = "as the budget says" if value is None else value
+    return f"the value must be of type {kind.__name__}{example}, not {text!r} (default: {otherwise})."
 
 
 def to_json(config: ml_collections.ConfigDict) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """Commands that are sent away as jobs: taken apart, checked, one for each seed."""
 
-import runpy
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from launch import config_flag
 from nevis_stream.errors import BadInput, unknown
 
 SEPARATOR = "+"  # a word by itself between two commands
@@ -60,7 +60,7 @@ def _by_seed(command: Sequence[str]) -> list[list[str]]:
     shown = shlex.join(command)
     if "config" not in values:
         raise BadInput(f"{shown}: --config is missing; launch.run --help lists them.")
-    config, _, argument = values["config"].partition(":")
+    config = values["config"].partition(":")[0]
     if not Path(config).is_file():
         raise BadInput(f"--config={config}: no such file; launch.run --help lists those that there are.")
     if "run_dir" not in values:
@@ -71,7 +71,7 @@ def _by_seed(command: Sequence[str]) -> list[list[str]]:
     if "config.seed" in values:
         first = _whole("config.seed", values["config.seed"], 0)
     else:
-        first = runpy.run_path(config)["get_config"](*([argument] if argument else [])).seed
+        first = config_flag.load(values["config"]).seed
     rest = [*rest, f"--config={values['config']}"]
     directory = Path(values["run_dir"])
     return [[*rest, f"--config.seed={seed}", f"--run_dir={directory / f'seed-{seed}'}"] for seed in range(first, first + count)]

@@ -3,7 +3,9 @@
 import os
 import runpy
 import sys
+import traceback
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 
@@ -34,6 +36,8 @@ def given_file() -> str:
         entry.fail(f"--config is missing; one of: {', '.join(configs())}.")
     if not Path(file).is_file():
         entry.fail(f"--config={file}: no such file; one of: {', '.join(configs())}, or a file of your own.")
+    if flag.value is None:
+        entry.fail(f"--config={file}: its get_config returns nothing; experiments/configs/indep.py shows one.")
     return file
 
 
@@ -43,22 +47,47 @@ def use_data_dir(data_dir: str | None) -> None:
         os.environ["NEVIS_STREAM_DATA"] = str(Path(data_dir).absolute())
 
 
+def load(file: str) -> Any:
+    """Returns the config that `FILE` or `FILE:ARGUMENT` makes.
+
+    Raises:
+      BadInput: the file has no get_config, or raises something; the message names the line.
+    """
+    from nevis_stream.errors import BadInput
+
+    path, _, argument = file.partition(":")
+    try:
+        made = runpy.run_path(path).get("get_config")
+        if callable(made):
+            return made(*([argument] if argument else []))
+    except Exception as error:  # a user's file may raise anything
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        what = str(error)
+        if isinstance(error, SyntaxError) and error.filename == path:
+            lines, what = [error.lineno], error.msg
+        where = f"{path}, line {lines[-1]}" if lines else path
+        raise BadInput(f"{where}: {type(error).__name__}: {what}") from None
+    raise BadInput(f"{path}: it has no function get_config; experiments/configs/indep.py shows one.")
+
+
 def explain(error: Exception) -> str:
-    """Names the valid keys when a `--config.KEY=VALUE` has no place in the config."""
+    """Names the line of a config file that fails, and the valid keys when a `--config.KEY=VALUE` has no place in the config."""
     from experiments import run_config
-    from nevis_stream.errors import unknown
+    from nevis_stream.errors import NevisStreamError, unknown
 
     words = [word.lstrip("-").partition("=") for word in sys.argv[1:] if word.startswith("-")]
     files = [value for name, _, value in words if name == "config"]
-    if not files or not Path(files[-1]).is_file():
+    if not files or not Path(files[-1].partition(":")[0]).is_file():
         return str(error)
-    config = runpy.run_path(files[-1])["get_config"]()
+    try:
+        config = load(files[-1])
+    except NevisStreamError as bad:
+        return str(bad)
     valid = dict(run_config.flat(config))
     given = {name.removeprefix("config."): value for name, _, value in words if name.startswith("config.")}
     for key, value in given.items():
         if key not in valid:
             return unknown("config key", key, valid)
         if f"--config.{key}={value}" in str(error):
-            kind = run_config.type_of(config, key).__name__
-            return f"--config.{key}={value}: the value must be of type {kind} (here: {valid[key]})."
+            return f"--config.{key}={value}: {run_config.not_of_type(config, key, value)}"
     return str(error)

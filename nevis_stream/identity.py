@@ -1,7 +1,7 @@
 """Files that say what a directory or a file holds, so that another command does not write into it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,32 @@ def write_once(file: Path, content: str, refusal: str) -> None:
 
 
 def refuse_other(file: Path, there: str, now: str, refusal: str) -> None:
-    """Raises `BadInput` where two texts differ, naming the first line in which they do; see `write_once`."""
+    """Raises `BadInput` where two texts differ, naming the first value in which they do; see `write_once`."""
     if there != now:
         raise BadInput(f"{file}: {refusal.format(difference=_difference(there, now))}")
 
 
-def _difference(there: str, now: str) -> str:
-    for before, after in zip(there.splitlines(), now.splitlines(), strict=False):
-        if before != after:
-            return f"there: {before.strip().rstrip(',')}; now: {after.strip().rstrip(',')}"
-    return "one has more lines than the other"
+def _difference(old: str, new: str) -> str:
+    """Names the first value in which two JSON texts differ, or the first line where one of them is no JSON.
+
+    Numbers that are equal but written otherwise, as 0 and 0.0, are named where nothing else differs.
+    """
+    try:
+        before, after = (dict(_leaves(json.loads(text))) for text in (old, new))
+    except ValueError:
+        before, after = ({f"line {i}": line for i, line in enumerate(text.splitlines(), start=1)} for text in (old, new))
+    pairs = [(key, before.get(key), after.get(key)) for key in after | before]
+    found = [pair for pair in pairs if pair[1] != pair[2]] or [pair for pair in pairs if str(pair[1]) != str(pair[2])]
+    if not found:
+        return "the same values in another order or form"
+    key, there, now = found[0]
+    return f"{key}: there {json.dumps(there)}, now {json.dumps(now)}"
+
+
+def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields (dotted key, value); a list is one value."""
+    if not isinstance(value, dict):
+        yield key, value
+        return
+    for name, inner in value.items():
+        yield from _leaves(inner, f"{key}.{name}" if key else name)

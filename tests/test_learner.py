@@ -109,5 +109,5 @@ def test_a_learner_that_cannot_be_described_needs_a_config(tmp_path):
 
 def test_another_directorys_config_is_told_by_a_value(tmp_path):
     run(toy.ToyLearner(), toy.stream(), tmp_path)
-    with pytest.raises(BadInput, match='there: "steps": 4; now: "steps": 5'):
+    with pytest.raises(BadInput, match='steps: there 4, now 5'):
         run(toy.ToyLearner(steps=5), toy.stream(), tmp_path)

@@ -97,13 +97,20 @@ def test_a_complete_run_is_left_alone(reference):
 
 
 @pytest.mark.parametrize(
-    "change", [{"seed": 5}, {"learner": replace(LEARNER, steps=5)}, {"stream": toy.Stream.from_datasets(
-        "toy", [toy.blobs("alpha", seed=9), toy.blobs("beta")], [1992, 1998], meta_test=1)}]
+    ("change", "differs"),
+    [
+        ({"seed": 5}, "seed: there 0, now 5"),
+        ({"learner": replace(LEARNER, steps=5)}, f"options.steps: there {LEARNER.steps}, now 5"),
+        (
+            {"stream": toy.Stream.from_datasets("toy", [toy.blobs("alpha", seed=9), toy.blobs("beta")], [1992, 1998], 1)},
+            'stream_digest: there "[0-9a-f]+", now "[0-9a-f]+"',
+        ),
+    ],
 )
-def test_another_config_in_the_same_directory_is_refused(tmp_path, change):
+def test_another_config_in_the_same_directory_is_refused(tmp_path, change, differs):
     arguments = {"learner": LEARNER, "stream": toy.stream(), "seed": 0}
     run(**arguments, run_dir=tmp_path)
-    with pytest.raises(BadInput, match=r"holds another run \(there: .*; now: .*\)\. Choose another run_dir"):
+    with pytest.raises(BadInput, match=rf"holds another run \({differs}\)\. Choose another run_dir"):
         run(**(arguments | change), run_dir=tmp_path)
 
 

@@ -24,7 +24,7 @@ from learners.parts.model import (
 from learners.parts.probe import fit_heads
 from learners.parts.relatedness import Neighbours
 from learners.parts.search import Hyper, Search
-from learners.parts.training_data import Current, TrainingData
+from learners.parts.training_data import AUXILIARY_BATCH, Current, TrainingData
 from nevis_stream.checkpoint import Tree
 from nevis_stream.counted import counted
 from nevis_stream.datasets.images import Images
@@ -158,27 +158,51 @@ class Baseline:
             )
         return np.asarray(answers, np.float32)
 
-    def estimate(self, classes: int, n_train: int, n_dev: int, n_predict: int) -> dict[str, Any]:
-        """Returns what a task will cost, from its sizes alone: trials, steps and FLOPs by phase; trains nothing.
+    def estimate(self, classes: int, n_train: int, n_dev: int, n_predict: int, earlier: int = 0) -> dict[str, Any]:
+        """Returns what a task will cost, from sizes alone: trials, steps, batch and FLOPs by phase; trains nothing.
 
-        No trial is taken to diverge or to be pruned; what choosing among earlier tasks and training on them costs is not
-        included, and of several networks the first is taken.
+        `earlier` tasks have been met. No trial is taken to diverge or to be pruned, of several networks the first is taken, and
+        heads of auxiliary tasks to have at most 64 outputs. FLOPs are missing where only heads are trained.
         """
         recipe, trials = self.recipe, self.search.trials
+        found = {"trials": trials, "steps": recipe.steps, "batch": recipe.batch_of(n_train)}
+        if self.frozen:
+            return found
         step, look, _ = (
             counted(function, **options).flops(*args) for function, args, options in self._programs(classes, n_train)
         )
-        looks = 1 + -(-recipe.steps // recipe.validate_every)
-        return {
-            "trials": trials,
-            "steps": recipe.steps,
-            "batch": recipe.batch_of(n_train),
-            "flops": {
-                "train": trials * recipe.steps * step,
-                "validate": trials * looks * -(-n_dev // EVALUATION_BATCH) * look,
-                "predict": -(-n_predict // EVALUATION_BATCH) * look,
-            },
+        helpers = self.data.most(earlier)
+        helping = self._step_with_helper(classes, n_train) - step if helpers else 0
+        independent = self.initialisation.needs_independent and earlier > 0
+        looks = (1 + -(-recipe.steps // recipe.validate_every)) * -(-n_dev // EVALUATION_BATCH)
+        select = independent * recipe.steps * step
+        if candidates := self._candidates(earlier):
+            select += candidates * self.neighbours.cost(recipe.network, n_train, n_dev)
+        found["flops"] = {
+            "select": select,
+            "train": trials * recipe.steps * (step + helpers * helping),
+            "validate": (trials + independent) * looks * look,
+            "predict": min(self.ensemble, trials) * -(-n_predict // EVALUATION_BATCH) * look,
         }
+        return found
+
+    def _candidates(self, earlier: int) -> int:
+        """Returns how many predictors are scored for a task that has so many before it."""
+        if isinstance(self.initialisation, FromRelated):
+            return earlier + (self.initialisation.pretrained is not None)
+        return earlier if self.data.by_relatedness else 0
+
+    def _step_with_helper(self, classes: int, n_train: int) -> int:
+        """Returns the FLOPs of a step with one auxiliary task."""
+        recipe, array, outputs = self.recipe, jax.ShapeDtypeStruct, head_size(1)
+        (_, (carry, *rest), options), *_ = self._programs(classes, n_train)
+        variables = jax.eval_shape(initialise_program(recipe.network, outputs), array((4,), jnp.uint32))
+        params = carry["params"] | {"helpers": {"0": variables["params"]["head"]}}
+        side = recipe.stored_size
+        other = array((AUXILIARY_BATCH, side, 3, side), jnp.uint8), array((AUXILIARY_BATCH, 2), jnp.int32)
+        other = (*other, array((AUXILIARY_BATCH, outputs), jnp.uint8), TaskShape.of(SINGLE_LABEL, 1))
+        carry = begin({"params": params, "batch_stats": carry["batch_stats"]})
+        return counted(recipe.step(classes, [1]), **options).flops(carry, *rest, (other,), np.float32(0))
 
     def _programs(self, classes: int, n_train: int) -> list[tuple[Callable, tuple, dict]]:
         """Returns the step, the look and the initialisation of a task: each a function, its arguments and `jit` options."""

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from learners.parts.augmentation import to_unit_range
-from learners.parts.model import EVALUATION_BATCH, Network
+from learners.parts.model import EVALUATION_BATCH, Network, head_size, initialise_program
 from nevis_stream import metrics
+from nevis_stream.counted import counted
 from nevis_stream.learner import Context
 from nevis_stream.task import SINGLE_LABEL, LabelledImages, TaskView
 
@@ -41,6 +42,16 @@ class Neighbours:
         """Returns how many dev pictures of a task the score rests on."""
         return min(len(task.dev), self.dev_cap)
 
+    def cost(self, network: Network, n_train: int, n_dev: int) -> int:
+        """Returns the FLOPs of scoring one candidate for a task with so many pictures."""
+        known, asked = min(n_train, self.train_cap), min(n_dev, self.dev_cap)
+        variables = jax.eval_shape(initialise_program(network, head_size(1)), jax.ShapeDtypeStruct((4,), np.uint32))
+        images = jax.ShapeDtypeStruct((EVALUATION_BATCH, network.resolution, network.resolution, 3), np.uint8)
+        parameters, program = _backbone(variables), features_program(network)
+        width = jax.eval_shape(program, parameters, images).shape[1]
+        batches = -(-known // EVALUATION_BATCH) - (-asked // EVALUATION_BATCH)
+        return batches * counted(program).flops(parameters, images) + _comparing(asked, known, width)
+
     def score(self, ctx: Context, task: TaskView, network: Network, variables: Mapping[str, Any]) -> float:
         """Returns accuracy or mAP of the neighbours' votes in the feature space of `variables`; higher is more related."""
         train, dev = _some(task.train, self.train_cap), _some(task.dev, self.dev_cap)
@@ -48,7 +59,7 @@ class Neighbours:
         asked = embed(ctx, network, variables, dev.images)
         k = min(self.neighbours, len(known))
         nearest = np.concatenate([_nearest(known, asked[i : i + _TILE], k) for i in range(0, len(asked), _TILE)])
-        ctx.charge(len(asked) * len(known) * (2 * known.shape[1] + 2))  # products, norms; choosing the k is not counted
+        ctx.charge(_comparing(len(asked), len(known), known.shape[1]))
         votes = np.zeros((len(asked), task.num_classes), np.float32)
         for column in nearest.T:
             if task.kind == SINGLE_LABEL:
@@ -90,13 +101,21 @@ def embed(ctx: Context, network: Network, variables: Mapping[str, Any], images: 
     """
     views = images.center_cropped(network.resolution)
     program = ctx.jit(features_program(network, train))
-    parameters = {"params": {"backbone": variables["params"]["backbone"]}, "batch_stats": variables["batch_stats"]}
-    parameters = jax.device_put(parameters)
+    parameters = jax.device_put(_backbone(variables))
     found = []
     for start in range(0, len(views), EVALUATION_BATCH):
         rows = np.arange(start, start + EVALUATION_BATCH) % len(views)
         found.append(np.asarray(program(parameters, np.asarray(views[rows])))[: len(views) - start])
     return np.concatenate(found)
+
+
+def _backbone(variables: Mapping[str, Any]) -> dict[str, Any]:
+    return {"params": {"backbone": variables["params"]["backbone"]}, "batch_stats": variables["batch_stats"]}
+
+
+def _comparing(asked: int, known: int, width: int) -> int:
+    """Returns the FLOPs of all distances: products and norms; choosing the k is not counted."""
+    return asked * known * (2 * width + 2)
 
 
 def _nearest(known: np.ndarray, asked: np.ndarray, k: int) -> np.ndarray:

@@ -24,6 +24,10 @@ class TrainingData(Protocol):
         """Returns ids of earlier tasks; `scores` is what the initialisation found of their relatedness."""
         ...
 
+    def most(self, earlier: int) -> int:
+        """Returns how many tasks are chosen where there are so many earlier ones."""
+        ...
+
 
 @dataclass(frozen=True)
 class Current:
@@ -34,6 +38,10 @@ class Current:
     def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
         """Returns nothing."""
         return ()
+
+    def most(self, earlier: int) -> int:
+        """Returns 0."""
+        return 0
 
 
 @dataclass(frozen=True)
@@ -63,3 +71,7 @@ class Auxiliary:
             return tuple(past[i] for i in drawn[: self.count])
         latest_first = list(reversed(past))
         return tuple(sorted(latest_first, key=lambda task_id: -scores.get(task_id, 0.0))[: self.count])
+
+    def most(self, earlier: int) -> int:
+        """Returns k, or all."""
+        return earlier if self.which == "all" else min(self.count, earlier)

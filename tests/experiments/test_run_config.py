@@ -42,6 +42,13 @@ def test_every_learner_searches_at_cheap_in_every_way(learner, method):
     assert (search.method, search.trials, search.batch) == (method, 4, (16, 32, 64, 128))
 
 
+def test_a_key_that_does_not_exist_is_refused():
+    made = config()
+    made.train.step = 100
+    with pytest.raises(BadInput, match="unknown config key 'train.step'. Did you mean 'train.steps'?"):
+        run_config.resolve(made)
+
+
 def test_no_budget_changes_a_value_that_was_given():
     given = {"search__method": "random", "search__learning_rate": (0.01, 0.02)}
     assert run_config.resolve(config(budget="cheap", **given)).search.learning_rate == (0.01, 0.02)

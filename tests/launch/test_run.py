@@ -29,7 +29,7 @@ def launch(module, *words, start=forked.run, **options):
         ([NCM, "extra"], "'extra': this command takes flags only"),
         ([NCM, "--runs_dir=x"], "Unknown command line flag 'runs_dir'. Did you mean: run_dir"),
         ([NCM, "--config.budgt=tiny"], "unknown config key 'budgt'. Did you mean 'budget'? Valid: augmentation.crop"),
-        ([NCM, "--config.train.steps=many"], "--config.train.steps=many: the value must be of type int"),
+        ([NCM, "--config.train.steps=many"], "--config.train.steps=many: the value must be of type int, not 'many'"),
         ([NCM, "--config.train.steps=-1", "--run_dir=x"], "config.train.steps is -1; it must lie between 0 and"),
         ([NCM, "--config.augmentation.min_area=2", "--run_dir=x"], "config.augmentation.min_area is 2.0; it must lie between"),
         ([NCM, "--config.train.warmup_share=1.5", "--run_dir=x"], "config.train.warmup_share is 1.5; it must lie between"),
@@ -50,6 +50,28 @@ def test_a_mistake_gets_one_clear_message(words, message):
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\n", "own.py: it has no function get_config"),
+        ("def get_config():\n    return (\n", "own.py, line 2: SyntaxError: '(' was never closed"),
+        ("def get_config(name):\n    return name\n", "own.py: TypeError: get_config() missing 1 required"),
+        ("import ml_collections\n\ndef get_config():\n    return ml_collections.ConfigDict({'seed': 7})\n", "is missing"),
+        ("import no_such_module\n", "own.py, line 1: ModuleNotFoundError: No module named 'no_such_module'"),
+        (
+            "from experiments import run_config\n\ndef get_config():\n    config = run_config.default('indep')\n"
+            "    config.train.steps = 'abc'\n    return config\n",
+            "own.py, line 5: TypeError: ",
+        ),
+    ],
+)
+def test_a_config_file_that_fails_is_named_with_its_line(tmp_path, text, message):
+    (tmp_path / "own.py").write_text(text)
+    done = launch("run", f"--config={tmp_path / 'own.py'}", "--run_dir=x")
+    assert done.returncode == 2
+    assert message in done.stderr and done.stderr.startswith("error: ") and "Traceback" not in done.stderr
 
 
 def test_help_teaches():

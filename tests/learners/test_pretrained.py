@@ -155,7 +155,7 @@ def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, m
     assert again.header["config_hash"] == whole.header["config_hash"]
     assert str(tmp_path) not in (tmp_path / "run/config.json").read_text()
     (tmp_path / "other.safetensors").write_bytes(weights.encode(variables(1), FACTS))
-    with pytest.raises(BadInput, match='another run .there: "digest": '):
+    with pytest.raises(BadInput, match='another run .pretrained.digest: there '):
         start_from("other.safetensors", tmp_path / "run")
     kept = run_config.build(read_config(tmp_path / "run"))
     tree = Checkpoint(tmp_path / "run/checkpoints/0004-gamma").load("predictor-000")

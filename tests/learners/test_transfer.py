@@ -228,3 +228,26 @@ def test_a_killed_related_run_goes_on_to_the_same_ledger(tmp_path, dynamic):
         with pytest.raises(Stop):
             run(chosen, stream(), path, progress=Stopping(after), checkpoint_seconds=0)
         assert run(chosen, stream(), path, checkpoint_seconds=0).records == reference.records
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        learner(FromRelated()),
+        learner(FromRelated(space="static"), ensemble=2),
+        learner(FromRandom(), data=Auxiliary(2, "related")),
+        learner(FromRelated(), data=Auxiliary(1, "all"), trials=1),
+        learner(FromPrevious(), data=Auxiliary(1, "random")),
+    ],
+    ids=["related", "static, two answer", "two related helpers", "all helpers", "random helper"],
+)
+def test_what_a_task_will_cost_is_known_from_sizes(tmp_path, made):
+    ledger = run(made, toy.stream(), tmp_path)
+    answers = {record["task_id"]: record for record in ledger.of_kind("predict")}
+    for earlier, record in enumerate(ledger.of_kind("train")):
+        answer = answers[record["task_id"]]
+        told = made.estimate(record["num_classes"], record["n_train"], record["n_dev"], answer["n"], earlier)["flops"]
+        spent = record["flops"] | answer["flops"]
+        for phase, flops in told.items():
+            drawn = 0.02 * told["train"] if phase in ("train", "select") else 0  # initial parameters are not in the plan
+            assert 0 <= sum(spent.get(phase, {}).values()) - flops <= drawn, (phase, record["task_id"])

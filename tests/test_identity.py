@@ -1,0 +1,30 @@
+"""Files that say what a directory holds: a refusal names what differs."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from nevis_stream.errors import BadInput
+from nevis_stream.identity import refuse_other
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ({"a": [0.0, 0.2], "b": {"c": 4}}, {"a": [0, 0.2], "b": {"c": 5}}, "b.c: there 4, now 5"),
+        ({"a": [0.0, 0.2], "b": 1}, {"a": [0, 0.2], "b": 1}, "a: there [0.0, 0.2], now [0, 0.2]"),
+        ({"a": 1}, {"a": 1, "b": "x"}, 'b: there null, now "x"'),
+        ({"a": {"b": 1}}, {"a": None}, "a.b: there 1, now null"),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "the same values in another order or form"),
+    ],
+)
+def test_a_difference_names_key_and_values(old, new, said):
+    with pytest.raises(BadInput, match=f"^x.json: another {re.escape(said)}$"):
+        refuse_other(Path("x.json"), json.dumps(old), json.dumps(new), "another {difference}")
+
+
+def test_a_difference_of_other_texts_names_the_line():
+    with pytest.raises(BadInput, match=re.escape('line 2: there "3,4", now "3,5"')):
+        refuse_other(Path("stream.csv"), "1,2\n3,4\n", "1,2\n3,5\n", "{difference}")
