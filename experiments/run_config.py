@@ -231,6 +231,12 @@ def _bring(config: ml_collections.ConfigDict) -> None:
 def _check(config: ml_collections.ConfigDict) -> None:
     if config.search.pruning != "none" and config.search.method == "bayesian":
         raise BadInput("config.search.pruning: trials of a Bayesian search come one after the other; there is none to prune.")
+    steps, every = config.train.steps, config.train.validate_every
+    if config.search.pruning != "none" and steps <= every:
+        raise BadInput(
+            f"config.search.pruning: trials are compared at looks at the dev split; with train.steps {steps} and "
+            f"train.validate_every {every} there is none before the end. Give a smaller config.train.validate_every."
+        )
     if config.search.space == "large" and config.search.method == "grid":
         raise BadInput("config.search.space: a grid over the large space is endless; take search.method random or bayesian.")
     if config.ensemble < 1:

@@ -1,5 +1,6 @@
 """Builds the paper's family of learners from a resolved config (see experiments/run_config.py)."""
 
+import warnings
 from typing import Any
 
 from learners.parts.augmentation import Augmentation
@@ -10,9 +11,9 @@ from learners.parts.initialisation import FromPretrained, FromPrevious, FromRand
 from learners.parts.model import Network
 from learners.parts.relatedness import Neighbours
 from learners.parts.schedule import SCHEDULES
-from learners.parts.search import BayesianSearch, GridSearch, RandomSearch
+from learners.parts.search import RANDOM_FIRST, BayesianSearch, GridSearch, RandomSearch
 from learners.parts.training_data import Auxiliary
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, RunWarning
 
 _NETWORK_OPTIONS = (
     "stage_sizes",
@@ -85,6 +86,13 @@ def baseline(config: Any, start: str, auxiliary: str = "none") -> Baseline:
     if config.ensemble > search.trials:
         trials = "the combinations of the grid" if config.search.method == "grid" else "search.trials"
         raise BadInput(f"config.ensemble is {config.ensemble}; it must lie between 1 and {trials}, {search.trials}.")
+    if config.search.method == "bayesian" and search.trials <= RANDOM_FIRST:
+        warnings.warn(
+            f"search.method bayesian with search.trials {search.trials} is a random search: its first {RANDOM_FIRST} trials "
+            "are drawn at random.",
+            RunWarning,
+            stacklevel=2,
+        )
     frozen, pruning = config.train.frozen, config.search.pruning == "halving"
     if frozen and (data != CURRENT or pruning or config.search.space == "large" or begin.needs_independent):
         raise BadInput(

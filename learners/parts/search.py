@@ -22,7 +22,7 @@ Evaluate = Callable[[Sequence[Hyper]], list[Tree]]
 
 LOGARITHMIC = ("learning_rate",)
 CHOICES = ("schedule", "batch", "network", "crop", "flip")  # the rest of BHPO's large space (NEVIS'22, Appendix H)
-_INITIAL = 3  # trials of a sequential search that are drawn at random first
+RANDOM_FIRST = 3  # trials of a sequential search
 _CANDIDATES = 2048
 
 
@@ -139,7 +139,7 @@ class BayesianSearch:
 
     def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
         """Runs the trials one after the other."""
-        first = min(_INITIAL, self.trials)
+        first = min(RANDOM_FIRST, self.trials)
         drawn = RandomSearch(first, self.space).draw(seed)
         results = evaluate(drawn)
         names = sorted(self.space)

@@ -1,13 +1,14 @@
 """What a config becomes: the budget's values where none was given, and what makes no sense refused."""
 
 import runpy
+import warnings
 from pathlib import Path
 
 import pytest
 
 import learners
 from experiments import run_config
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, RunWarning
 
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "experiments" / "configs").glob("[!_]*.py"))
 
@@ -29,7 +30,9 @@ def test_every_config_resolves_at_every_budget(path, budget):
     made.budget = budget
     resolved = run_config.resolve(made)
     if not path.stem.startswith("pt_"):  # these need a file of weights
-        run_config.build(resolved)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RunWarning)  # of a Bayesian search with few trials
+            run_config.build(resolved)
     assert run_config.resolve(resolved).to_dict() == resolved.to_dict()
 
 
@@ -83,3 +86,17 @@ def test_an_ensemble_has_no_more_members_than_there_are_trials():
         built(ensemble=0)
     with pytest.raises(BadInput, match="config.search.trials is 0; it must lie between 1 and"):
         built(search__trials=0)
+
+
+def test_a_bayesian_search_that_is_a_random_one_says_so():
+    with pytest.warns(RunWarning, match="search.method bayesian with search.trials 3 is a random search: its first 3 trials"):
+        built(search__method="bayesian", search__trials=3)
+    assert built(search__method="bayesian", search__trials=4).search.trials == 4  # warnings are errors here
+
+
+@pytest.mark.parametrize("steps", [0, 10, 30])
+def test_pruning_needs_a_look_before_the_end(steps):
+    with pytest.raises(BadInput, match=f"train.steps {steps} and train.validate_every 30 there is none before the end"):
+        built(search__pruning="halving", train__steps=steps)
+    learner = built(search__pruning="halving", train__steps=31)
+    assert learner.halving.stops(31, 30) == [30, 31]
