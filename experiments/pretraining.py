@@ -93,7 +93,8 @@ def pretrain(
     told = f"{', '.join(task.task_id for task in chosen)} (stream {stream.name})"
     if list(tasks) == [META_TRAIN]:
         told = f"the {len(chosen)} data sets of the meta-train part of {stream.name}"
-    job = {"config": run_config.to_json(config), "stand_in": stand_in, "stream_digest": stream.digest, "tasks": list(tasks)}
+    values = run_config.to_json(config) | {"stream": stream.name}  # not the path of a csv
+    job = {"config": values, "stand_in": stand_in, "stream_digest": stream.digest, "tasks": list(tasks)}
     folder, record_file = out.with_name(f"{out.name}.progress"), out.with_name(f"{out.name}.json")
     begun, key = folder / "job.json", hashlib.sha256(text(job).encode()).hexdigest()[:12]
     if not begun.exists() and _finished(out, record_file, job):
