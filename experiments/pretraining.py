@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import ml_collections
 import numpy as np
@@ -20,8 +21,8 @@ from learners.parts import layouts, weights
 from learners.parts.baseline import Baseline
 from learners.parts.joint import fit_jointly
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
+from nevis_stream.identity import refuse_other, text, write_once
 from nevis_stream.learner import Context, Progress
-from nevis_stream.ledger import encode
 from nevis_stream.meter import total
 from nevis_stream.npz import read_npz
 from nevis_stream.storage import exclusive, write_file
@@ -30,22 +31,30 @@ from nevis_stream.task import LabelledImages, TaskView
 from nevis_stream.workspace import EventWorkspace
 
 META_TRAIN = "meta_train"
+_ANOTHER_FILE = "there is another file already. Choose another --out, or delete it."
+_ANOTHER_JOB = "this is of another job ({difference}). Choose another --out, or give what that one was given."
 
 
 def views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
     """Returns train and dev splits of tasks by their ids; "meta_train" stands for all of S_Tr, each data set once.
 
     Raises:
-      BadInput: an unknown task; valid ones are named.
+      BadInput: a task that is unknown (valid ones are named) or named twice, or no task.
     """
     by_id = {task.task_id: task for task in stream.tasks}
     if list(tasks) == [META_TRAIN]:
         first = {task.dataset_id: task for task in reversed(stream.tasks) if task.meta_split == "train"}
         chosen = sorted(first.values(), key=lambda task: task.order)
+        if not chosen:
+            raise BadInput(f"stream {stream.name} has no meta-train tasks; name tasks of it: {', '.join(by_id)}.")
     else:
         for task_id in tasks:
+            if task_id == META_TRAIN:
+                raise BadInput(f"{META_TRAIN} stands alone, for all of S_Tr; here it is one of {', '.join(tasks)}.")
             if task_id not in by_id:
                 raise BadInput(unknown("task", task_id, [META_TRAIN, *by_id]))
+            if list(tasks).count(task_id) > 1:
+                raise BadInput(f"task {task_id!r} is named more than once.")
         chosen = [by_id[task_id] for task_id in tasks]
     found = []
     for task in chosen:
@@ -64,7 +73,7 @@ def pretrain(
     checkpoint_seconds: float = 30.0,
     progress: Progress | None = None,
 ) -> weights.Facts:
-    """Trains a backbone and writes it to `out`; started again after a kill it goes on from `out`.progress.
+    """Trains a backbone and writes it to `out`, once; started again after a kill it goes on from `out`.progress.
 
     Args:
       config: resolved; its network, search, train, augmentation and seed are used.
@@ -76,29 +85,36 @@ def pretrain(
       progress: told what is going on.
 
     Raises:
-      BadInput: unknown tasks, or no trial that did not diverge.
+      BadInput: unknown tasks, a config that cannot be followed, another job's file, or no trial that did not diverge.
     """
     learner = _learner(config)
+    _check_followed(config)
     chosen = views(stream, tasks)
     told = f"{', '.join(task.task_id for task in chosen)} (stream {stream.name})"
     if list(tasks) == [META_TRAIN]:
         told = f"the {len(chosen)} data sets of the meta-train part of {stream.name}"
-    identity = encode({"config": run_config.to_json(config), "tasks": list(tasks), "stream": stream.digest})
-    key = hashlib.sha256(identity.encode()).hexdigest()[:12]
-    folder = out.with_name(f"{out.name}.progress")
+    job = {"config": run_config.to_json(config), "stand_in": stand_in, "stream_digest": stream.digest, "tasks": list(tasks)}
+    folder, record_file = out.with_name(f"{out.name}.progress"), out.with_name(f"{out.name}.json")
+    begun, key = folder / "job.json", hashlib.sha256(text(job).encode()).hexdigest()[:12]
+    if not begun.exists() and _finished(out, record_file, job):
+        shutil.rmtree(folder, ignore_errors=True)  # a kill may have come while that was done
+        return weights.read_facts(out)
     with exclusive(folder / "lock", busy="is pre-training into this file. Wait for it or stop it, or choose another --out."):
+        write_once(begun, text(job), _ANOTHER_JOB)
         workspace = EventWorkspace(folder / key, checkpoint_seconds)
         ctx = Context(path=(f"seed {config.seed}", "pretrain"), phase="pretrain", workspace=workspace, progress=progress)
         trial = functools.partial(fit_jointly, tasks=chosen, recipe=learner.recipe)
         results = learner.search.run(ctx.seed, functools.partial(ctx.map, trial))
         sound = [result for result in results if result["info"]["dev_error"] is not None]
         if not sound:
+            shutil.rmtree(folder)  # so that another config may write there
             raise BadInput(f"all {len(results)} trials diverged: lower config.search.learning_rate.")
         best = min(sound, key=lambda result: result["info"]["dev_error"])
         facts = weights.Facts(weights.describe(learner.recipe.network), told, total(ctx.meter.counts()), stand_in)
         write_file(out, weights.encode(best["variables"], facts))
         record = {"trials": [result["info"] for result in results], "flops": ctx.meter.counts(), "chosen": best["info"]}
-        write_file(out.with_name(f"{out.name}.json"), json.dumps(record, indent=1, sort_keys=True).encode())
+        record |= {"job": job, "digest": weights.digest(out)}
+        write_file(record_file, json.dumps(record, indent=1, sort_keys=True).encode())
     shutil.rmtree(folder)
     return facts
 
@@ -121,10 +137,44 @@ def import_weights(
       BadInput: an unreadable file, an unknown layout, or an array that does not fit; the message names it.
     """
     network = _learner(config).recipe.network
-    variables = layouts.convert(_arrays(file), layout, network.backbone())
+    arrays = _arrays(file)
+    try:
+        variables = layouts.convert(arrays, layout, network.backbone())
+    except BadInput as error:
+        raise BadInput(f"{file}: {error}") from None
     facts = weights.Facts(weights.describe(network), trained_on, flops, stand_in)
-    write_file(out, weights.encode(variables, facts))
+    content = weights.encode(variables, facts)
+    if out.exists() and out.read_bytes() != content:
+        raise BadInput(f"{out}: {_ANOTHER_FILE}")
+    write_file(out, content)
     return facts
+
+
+def _finished(out: Path, record_file: Path, job: dict[str, Any]) -> bool:
+    """Returns whether `out` is there and what the job makes; another file than that is refused."""
+    if not out.exists():
+        return False
+    try:
+        record = json.loads(record_file.read_text())
+        there, intact = text(record["job"]), record["digest"] == weights.digest(out)
+    except (OSError, ValueError, KeyError, TypeError):
+        there, intact = "", False
+    if not intact:
+        raise BadInput(f"{out}: {_ANOTHER_FILE}")
+    refuse_other(out, there, text(job), _ANOTHER_JOB)
+    return True
+
+
+def _check_followed(config: ml_collections.ConfigDict) -> None:
+    """Refuses what pre-training would leave out of account."""
+    for given, told in (
+        (config.search.pruning != "none", "search.pruning: trials of pre-training are not pruned; leave it at none."),
+        (config.search.space != "small", "search.space: pre-training searches the small space alone."),
+        (config.train.frozen, "train.frozen: pre-training trains the backbone, so it cannot be frozen."),
+        (config.train.steps == 0, "train.steps is 0: nothing would be trained."),
+    ):
+        if given:
+            raise BadInput(f"config.{told}")
 
 
 def _learner(config: ml_collections.ConfigDict) -> Baseline:
@@ -139,11 +189,13 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
         if file.suffix == ".npz":
             return read_npz(file)
         if file.suffix == ".safetensors":
+            with open(file, "rb"):  # which says why it cannot
+                pass
             return safetensors.numpy.load_file(file)
     except FileNotFoundError:
         raise BadInput(f"{file}: no such file.") from None
     except NevisStreamError:
         raise
-    except Exception as error:
-        raise BadInput(f"{file}: cannot be read ({error}).") from None
+    except Exception as error:  # a damaged file may raise anything
+        raise BadInput(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error}).") from None
     raise BadInput(f"{file}: weights are read from .safetensors or .npz files (torch: safetensors.torch.save_file).")

@@ -12,6 +12,7 @@ What it cost is written into the file and charged to whoever starts from it. Aft
   python -m launch.run --config=experiments/configs/pt_isup.py --config.pretrained.path=weights.safetensors --run_dir=runs/pt
 """
 
+import math
 import os
 from pathlib import Path
 
@@ -48,8 +49,10 @@ def main(argv):
     config, out = run_config.resolve(_CONFIG.value), Path(_OUT.value)
     if _FILE.value:
         for name, value in (("layout", _LAYOUT.value), ("flops", _FLOPS.value), ("trained_on", _TRAINED_ON.value)):
-            if value is None:
+            if value is None or not str(value).strip():
                 entry.fail(f"--{name} is missing: imported weights carry what they are and what they cost.")
+        if not math.isfinite(_FLOPS.value):
+            entry.fail(f"--flops={_FLOPS.value}: what the weights cost is a finite number, 0 or more.")
         facts = pretraining.import_weights(
             config, Path(_FILE.value), _LAYOUT.value, out, _TRAINED_ON.value, int(_FLOPS.value), _STAND_IN.value
         )

@@ -61,8 +61,10 @@ def write_file(path: Path, data: bytes) -> None:
             _write_synced(temporary, data)
             os.replace(temporary, path)
             sync_directory(path.parent)
-        except OSError:
-            temporary.unlink(missing_ok=True)
+        except OSError as error:
+            error.filename = str(path)  # no user knows the other name
+            with contextlib.suppress(OSError):
+                temporary.unlink()
             raise
 
 

@@ -229,7 +229,9 @@ def test_a_wrong_return_of_train_is_named(tmp_path, returned, message):
             return state, returned
 
     with pytest.raises(LearnerFault, match=f"learner Wrong, task 'alpha': .*{message}"):
-        run(Wrong(), toy.stream(), tmp_path)
+        run(Wrong(), toy.stream(), tmp_path / "described")
+    with pytest.raises(LearnerFault, match=f"learner my own, task 'alpha': .*{message}"):  # as the config has it
+        run(Wrong(), toy.stream(), tmp_path / "named", config={"learner": "wrong", "label": "my own"})
 
 
 def test_a_state_that_cannot_be_saved_is_named(tmp_path):

@@ -14,6 +14,7 @@ from nevis_stream.storage import (
     exclusive,
     remove_leftovers,
     write_directory,
+    write_file,
 )
 
 
@@ -33,6 +34,14 @@ def test_several_processes_append_and_no_line_is_lost(tmp_path):
     assert [writer.wait() for writer in writers] == [0] * 4
     lines = (tmp_path / "log").read_text().splitlines()
     assert sorted(line[:-2001] for line in lines) == sorted(f"{i} {k}" for i in range(4) for k in range(60))
+
+
+def test_a_file_that_cannot_be_written_is_named_as_it_was_wanted(tmp_path):
+    (tmp_path / "wanted").mkdir()
+    with pytest.raises(IsADirectoryError) as raised:
+        write_file(tmp_path / "wanted", b"1")
+    assert raised.value.filename == str(tmp_path / "wanted")
+    assert [path.name for path in tmp_path.iterdir()] == ["wanted"]
 
 
 def test_write_directory_replaces_in_one_step(tmp_path):

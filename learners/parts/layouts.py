@@ -119,7 +119,8 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
       network: the backbone, as of `make_backbone`, whose variables are wanted.
 
     Raises:
-      BadInput: unknown layout, or not of this network; a tensor is missing, has another shape, or has no place.
+      BadInput: unknown layout, or not of this network; a tensor is missing, has another shape, has no place, or holds what
+        is no finite number.
     """
     if layout not in _LAYOUTS:
         raise BadInput(unknown("layout", layout, _LAYOUTS))
@@ -137,10 +138,21 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
             raise BadInput(f"layout {layout!r}: tensor {name!r} of shape {expected} is missing.")
         if (found := np.shape(arrays[name])) != expected:
             raise BadInput(f"layout {layout!r}: tensor {name!r} has shape {found}; the network's has {expected}.")
-        filled[path] = form.load(np.asarray(arrays[name], np.float32))
+        filled[path] = form.load(_numbers(arrays[name], f"layout {layout!r}: tensor {name!r}"))
     for name in sorted(set(arrays) - known):
         if not name.startswith(_IGNORED) and not name.endswith("num_batches_tracked"):
             raise BadInput(f"layout {layout!r}: tensor {name!r} of shape {np.shape(arrays[name])} has no place in the network.")
     assert filled.keys() == wanted.keys(), sorted(filled.keys() ^ wanted.keys())
     tree = unflatten_dict(filled)
     return {"params": {"backbone": tree["params"]}, "batch_stats": tree.get("batch_stats", {})}
+
+
+def _numbers(array: np.ndarray, what: str) -> np.ndarray:
+    try:
+        with np.errstate(over="ignore"):
+            array = np.asarray(array, np.float32)
+    except (TypeError, ValueError):
+        raise BadInput(f"{what} holds no numbers but {np.asarray(array).dtype}.") from None
+    if wrong := np.size(array) - np.count_nonzero(np.isfinite(array)):
+        raise BadInput(f"{what} holds {wrong} values, of {np.size(array)}, that are not finite in float32.")
+    return array

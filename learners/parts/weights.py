@@ -59,10 +59,12 @@ def read_facts(path: Path) -> Facts:
       BadInput: no such file, or not one that `launch.pretrain` wrote; the message says what to do.
     """
     try:
-        with safetensors.safe_open(path, "numpy") as file:
+        with open(path, "rb"), safetensors.safe_open(path, "numpy") as file:  # open says why it cannot
             return Facts(**json.loads(file.metadata()[_FACTS]))
-    except OSError:
+    except FileNotFoundError:
         raise BadInput(f"{path}: no such file of weights; make one with python -m launch.pretrain.") from None
+    except OSError as error:
+        raise BadInput(f"{path}: weights cannot be read from it ({error.strerror or error}).") from None
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError):
         raise BadInput(
             f"{path}: not a file of weights with their facts. Weights of another library are imported with "

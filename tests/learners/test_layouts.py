@@ -245,6 +245,24 @@ def test_what_does_not_fit_is_named(change, message):
         convert(arrays, "torchvision_resnet", TINY)
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.nan, "tensor 'conv1.weight' holds 1 values, of 588, that are not finite"),
+        (-np.inf, "tensor 'conv1.weight' holds 1 values, of 588, that are not finite"),
+        (1e300, "tensor 'conv1.weight' holds 1 values, of 588, that are not finite in float32"),
+        ("much", "tensor 'conv1.weight' holds no numbers but object"),
+    ],
+)
+def test_values_that_are_no_finite_numbers_are_refused(value, message):
+    arrays = random_arrays(resnet_shapes((1, 1), width=4))
+    convert(arrays, "torchvision_resnet", TINY)
+    arrays["conv1.weight"] = arrays["conv1.weight"].astype(object if isinstance(value, str) else float)
+    arrays["conv1.weight"][1, 2, 3, 4] = value
+    with pytest.raises(BadInput, match=message):
+        convert(arrays, "torchvision_resnet", TINY)
+
+
 def test_layouts_and_networks_go_together():
     assert layouts() == ("timm_nfnet", "timm_resnet", "torchvision_resnet")
     with pytest.raises(BadInput, match="unknown layout 'torch_resnet'. Did you mean 'torchvision_resnet'"):

@@ -1,10 +1,13 @@
 """Pre-trained weights: the file and its facts, importing, the job, and the learners that start from it."""
 
+import dataclasses
+import errno
 import json
 
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from experiments import pretraining, run_config
 from experiments.transfer import read_config
@@ -16,9 +19,10 @@ from learners.parts.model import Network, initialise_program
 from learners.parts.search import RandomSearch
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.checkpoint import Checkpoint, to_host
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.learner import Context, Silent
 from nevis_stream.runner import run
+from nevis_stream.stream import Stream
 from tests import forked, toy
 
 NETWORK = Network("resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 4)), resolution=8)
@@ -65,6 +69,8 @@ def test_weights_of_another_network_or_no_weights_are_refused(file, tmp_path):
         weights.load(file, wider)
     with pytest.raises(BadInput, match="no such file of weights; make one with python -m launch.pretrain"):
         weights.read_facts(tmp_path / "absent.safetensors")
+    with pytest.raises(BadInput, match=r"weights cannot be read from it \(Is a directory\)"):
+        weights.read_facts(tmp_path)
     other = tmp_path / "other.safetensors"
     other.write_bytes(file.read_bytes()[:100])
     with pytest.raises(BadInput, match="not a file of weights with their facts"):
@@ -191,9 +197,69 @@ def test_pre_training_on_several_tasks_learns_each_and_says_what_it_cost(tmp_pat
     weights.load(out, NETWORK)
 
 
-def test_wrong_tasks_are_refused(tmp_path):
-    with pytest.raises(BadInput, match="unknown task 'delta'"):
-        pretraining.pretrain(config(), toy.stream(), ["delta"], tmp_path / "w.safetensors")
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        (["delta"], "unknown task 'delta'"),
+        (["meta_train", "alpha"], "meta_train stands alone, for all of S_Tr"),
+        (["alpha", "beta", "alpha"], "task 'alpha' is named more than once"),
+    ],
+)
+def test_wrong_tasks_are_refused(tmp_path, tasks, message):
+    with pytest.raises(BadInput, match=message):
+        pretraining.pretrain(config(), toy.stream(), tasks, tmp_path / "w.safetensors")
+
+
+def test_a_stream_without_meta_train_tasks_is_told(tmp_path):
+    toys = toy.stream()
+    judged = [dataclasses.replace(task, meta_split="test") for task in toys.tasks]
+    stream = Stream("judged", judged, {task.dataset_id: toys.dataset(task) for task in judged}.__getitem__)
+    with pytest.raises(BadInput, match="stream judged has no meta-train tasks; name tasks of it: alpha, beta"):
+        pretraining.pretrain(config(), stream, ["meta_train"], tmp_path / "w.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"search.pruning": "halving"}, "config.search.pruning: trials of pre-training are not pruned"),
+        ({"search.space": "large"}, "config.search.space: pre-training searches the small space alone"),
+        ({"train.frozen": True}, "config.train.frozen: pre-training trains the backbone"),
+        ({"train.steps": 0}, "config.train.steps is 0: nothing would be trained"),
+    ],
+)
+def test_what_pre_training_would_not_follow_is_refused(tmp_path, changes, message):
+    made = config()
+    made.update_from_flattened_dict(changes)
+    with pytest.raises(BadInput, match=message):
+        pretraining.pretrain(made, toy.stream(), ["alpha"], tmp_path / "w.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_job_does_not_write_over_a_file(tmp_path):
+    out = tmp_path / "w.safetensors"
+    pretraining.pretrain(config(), toy.stream(), ["alpha"], out)
+    kept = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
+    assert pretraining.pretrain(config(), toy.stream(), ["alpha"], out) == weights.read_facts(out)  # nothing is done again
+    longer = config()
+    longer.train.steps = 21
+    with pytest.raises(BadInput, match=r'w.safetensors: this is of another job \(config.train.steps: there 20, now 21\)'):
+        pretraining.pretrain(longer, toy.stream(), ["alpha"], out)
+    with pytest.raises(BadInput, match=r'tasks: there \["alpha"\], now \["beta"\]'):
+        pretraining.pretrain(config(), toy.stream(), ["beta"], out)
+    with pytest.raises(BadInput, match='stand_in: there "", now "ImageNet"'):
+        pretraining.pretrain(config(), toy.stream(), ["alpha"], out, "ImageNet")
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()} == kept
+    out.write_bytes(weights.encode(variables(), FACTS))  # no longer what the job made
+    with pytest.raises(BadInput, match="w.safetensors: there is another file already"):
+        pretraining.pretrain(config(), toy.stream(), ["alpha"], out)
+
+
+def test_after_trials_that_all_diverged_another_config_may_write_there(tmp_path):
+    wild = config()
+    wild.search.learning_rate = (1e5, 1e6)
+    with pytest.warns(RunWarning), pytest.raises(BadInput, match="all 2 trials diverged: lower config.search.learning_rate"):
+        pretraining.pretrain(wild, toy.stream(), ["alpha"], tmp_path / "w.safetensors")
+    assert not list(tmp_path.iterdir())
 
 
 def test_stopped_pre_training_goes_on_to_the_same_file(tmp_path):
@@ -219,16 +285,43 @@ def test_stopped_pre_training_goes_on_to_the_same_file(tmp_path):
             config(), toy.stream(), ["meta_train"], tmp_path / "w.safetensors", checkpoint_seconds=0, progress=Stopping()
         )
     assert list((tmp_path / "w.safetensors.progress").glob("*/trial-001.step-*"))
+    with pytest.raises(BadInput, match="this is of another job"):
+        pretraining.pretrain(config(), toy.stream(), ["alpha"], tmp_path / "w.safetensors")
     pretraining.pretrain(config(), toy.stream(), ["meta_train"], tmp_path / "w.safetensors")
     for suffix in ("safetensors", "safetensors.json"):
         assert (tmp_path / f"w.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_an_import_that_fails_names_the_file(tmp_path, monkeypatch, suffix):
+    source, out = tmp_path / f"theirs.{suffix}", tmp_path / "ours.safetensors"
+    arrays = {"bn1.weight": np.ones(4, np.float32)}
+    if suffix == "npz":
+        np.savez(source, **arrays)
+    else:
+        safetensors.numpy.save_file(arrays, source)
+    with pytest.raises(BadInput, match=rf"theirs.{suffix}: layout 'timm_resnet': tensor 'conv1.weight' .* is missing"):
+        pretraining.import_weights(config(), source, "timm_resnet", out, "ImageNet", 1)
+    source.unlink()
+    with pytest.raises(BadInput, match=rf"theirs.{suffix}: .*no such file"):
+        pretraining.import_weights(config(), source, "timm_resnet", out, "ImageNet", 1)
+    source.mkdir()
+    with pytest.raises(BadInput, match=rf"theirs.{suffix}: cannot be read .*Is a directory"):
+        pretraining.import_weights(config(), source, "timm_resnet", out, "ImageNet", 1)
+
+    def refuse(path, *_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("builtins.open", refuse)  # root may read everything
+    with pytest.raises(BadInput, match=rf"theirs.{suffix}: cannot be read .*Permission denied"):
+        pretraining.import_weights(config(), source, "timm_resnet", out, "ImageNet", 1)
+    with pytest.raises(BadInput, match=rf"theirs.{suffix}: weights cannot be read from it .Permission denied"):
+        weights.read_facts(source)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
 def test_weights_of_another_library_are_imported(tmp_path, suffix):
     """A ResNet of two stages under torchvision's names, from the command line to a learner that starts from it."""
-    import safetensors.numpy
-
     from learners.parts import layouts
 
     options = {"stage_sizes": (1, 1), "width": 4, "stem": "standard", "padding": "torch"}
@@ -255,8 +348,19 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     assert refused.returncode == 2 and "--flops is missing: imported weights carry" in refused.stderr
     wrong = forked.run(*words, "--layout=keras", "--flops=1e18", "--trained_on=ImageNet")
     assert wrong.returncode == 2 and "torchvision_resnet" in wrong.stderr and "Traceback" not in wrong.stderr
-    done = forked.alone(*words, "--layout=torchvision_resnet", "--flops=1e18", "--trained_on=ImageNet")
+    words.append("--layout=torchvision_resnet")
+    for flags, message in (
+        (["--flops=nan", "--trained_on=ImageNet"], "--flops=nan: what the weights cost is a finite number"),
+        (["--flops=inf", "--trained_on=ImageNet"], "--flops=inf: what the weights cost is a finite number"),
+        (["--flops=1e18", "--trained_on="], "--trained_on is missing"),
+    ):
+        refused = forked.run(*words, *flags)
+        assert refused.returncode == 2 and message in refused.stderr, refused.stderr
+    done = forked.alone(*words, "--flops=1e18", "--trained_on=ImageNet")
     assert done.returncode == 0, done.stderr
+    assert forked.run(*words, "--flops=1e18", "--trained_on=ImageNet").returncode == 0
+    refused = forked.run(*words, "--flops=1e17", "--trained_on=ImageNet")
+    assert refused.returncode == 2 and f"{out}: there is another file already" in refused.stderr
     assert weights.read_facts(out).flops == 10**18
     expected = layouts.convert(arrays, "torchvision_resnet", network.backbone())["params"]["backbone"]
     found = weights.load(out, network)["params"]["backbone"]
