@@ -17,15 +17,16 @@ def jobs(words: Sequence[str]) -> list[list[str]]:
       words: one or more commands, each a module and its flags, with `+` between them.
 
     Raises:
-      BadInput: no command, an unknown module, a missing config or run_dir, or one run_dir twice.
+      BadInput: no command, an unknown module, a missing config or run_dir, one run_dir twice, or a file in its place.
     """
     commands = _split(words)
     found = [job for command in commands for job in (_by_seed(command) if _module(command) == "launch.run" else [command])]
-    directories = [_taken(job, ["run_dir"])[0].get("run_dir") for job in found]
-    resolved = [Path(directory).resolve() for directory in directories if directory is not None]
-    for place in resolved:
-        if resolved.count(place) > 1:
-            raise BadInput(f"--run_dir={place.name}: two jobs would write this directory; give each command its own.")
+    directories = [directory for job in found if (directory := _taken(job, ["run_dir"])[0].get("run_dir")) is not None]
+    places = [Path(directory).resolve() for directory in directories]
+    for directory, place in zip(directories, places, strict=True):
+        config_flag.check_run_dir(directory)
+        if places.count(place) > 1:
+            raise BadInput(f"--run_dir={directory}: two jobs would write this directory; give each command its own.")
     return found
 
 

@@ -47,6 +47,15 @@ def use_data_dir(data_dir: str | None) -> None:
         os.environ["NEVIS_STREAM_DATA"] = str(Path(data_dir).absolute())
 
 
+def check_run_dir(run_dir: str) -> None:
+    """Raises: BadInput: a file stands where the directory of a run is to be made."""
+    from nevis_stream.errors import BadInput
+
+    for place in (Path(run_dir), *Path(run_dir).parents):
+        if place.exists() and not place.is_dir():
+            raise BadInput(f"--run_dir={run_dir}: {place} is a file; a directory is expected, runs/my-run say.")
+
+
 def load(file: str) -> Any:
     """Returns the config that `FILE` or `FILE:ARGUMENT` makes.
 

@@ -28,6 +28,8 @@ def start(main: Callable[[Sequence[str]], None], explain: Callable[[Exception], 
     def parse(argv: Sequence[str]) -> list[str]:
         try:
             return _help(argv) if _asks_for_help(argv) else flags.FLAGS(list(argv))
+        except BrokenPipeError:  # of the help's reader
+            raise
         except Exception as error:  # a config file may raise anything
             fail(f"{explain(error)}\nSee: python -m {_module()} --help")
 

@@ -49,6 +49,9 @@ def main(argv):
     config_flag.use_data_dir(_DATA_DIR.value)
     config = run_config.resolve(_CONFIG.value)
     run_config.build(config)  # what does not fit together is told before any data are loaded
+    executor = _executor()
+    if _RUN_DIR.value:
+        config_flag.check_run_dir(_RUN_DIR.value)
     stream = load_stream(config.stream)
     if _DRY_RUN.value:
         from experiments.plan import print_plan
@@ -59,7 +62,7 @@ def main(argv):
         entry.fail("--run_dir is missing: the directory in which the run is kept, runs/my-run say.")
     from launch.one_run import run_config_once
 
-    executor = _executor()
+    _check_devices()
     entry.use_compilation_cache()
     entry.stop_at_signals()
     first = config.seed
@@ -76,7 +79,7 @@ def main(argv):
 
 
 def _executor():
-    """Builds the executor from the flags that were given; checks that there are as many devices as asked for."""
+    """Builds the executor from the flags that were given."""
     from launch import executors
     from nevis_stream.errors import BadInput
 
@@ -87,6 +90,13 @@ def _executor():
             "--devices and --executor=threads: programs on several devices wait for each other for ever when several threads "
             "start them. Take --executor=inline, or ray."
         )
+    return executor
+
+
+def _check_devices() -> None:
+    """A plan may be for another machine: that there are as many devices as asked for matters to a run alone."""
+    from nevis_stream.errors import BadInput
+
     if _DEVICES.value > 1 and _EXECUTOR.value == "inline":
         import jax
 
@@ -95,7 +105,6 @@ def _executor():
                 f"--devices={_DEVICES.value}: there are {len(jax.devices())} here ({jax.devices()[0].device_kind}). "
                 f"To try it on a CPU, set XLA_FLAGS=--xla_force_host_platform_device_count={_DEVICES.value}."
             )
-    return executor
 
 
 def _teach() -> str:

@@ -45,6 +45,8 @@ def main(argv):
     cells = grid.cells(_CONFIG.value, _axes())
     if not (_RUN_DIR.value or _DRY_RUN.value):
         entry.fail("--run_dir is missing: the directory in which the sweep is kept, runs/my-sweep say.")
+    if _RUN_DIR.value:
+        config_flag.check_run_dir(_RUN_DIR.value)
     first = _CONFIG.value.seed
     runs = [(cell, seed) for seed in range(first, first + _SEEDS.value) for cell in cells]
     if _COMMANDS.value:

@@ -16,7 +16,7 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
       --config.train.validate_every=1000 --set=search.space=small,large --set=search.method=random,bayesian \
       --trials=20,40 --steps=5000,10000,20000,50000 --run_dir=runs/bhpo-paper --commands
 
-Cost by --dry_run: 1.1e14 FLOPs in all, 5.6e13 of them training, for 8 runs (four looks at the dev split weigh much in 60
+Cost by --dry_run: 1.1e14 FLOPs in all, 5.5e13 of them training, for 8 runs (four looks at the dev split weigh much in 60
 steps). The estimate takes the small space's batch and network for the large space too; its runs count what they drew.
 
 The paper (NEVIS'22, Appendix H; no figures here): the small space has learning rate and label smoothing, the large one also

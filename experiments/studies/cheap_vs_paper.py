@@ -13,8 +13,7 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
   python -m launch.sweep --config=experiments/studies/cheap_vs_paper.py --config.stream=full --set=budget=cheap,paper \
       --set=learner=indep,ft_prev,ft_static,ft_dynamic,mt --run_dir=runs/cheap_vs_paper-paper --commands
 
-Cost by --dry_run: 5.1e13 FLOPs in all, 3.5e13 of them training, for 6 runs, what choosing among earlier tasks costs not
-included.
+Cost by --dry_run: 5.4e13 FLOPs in all, 3.5e13 of them training, for 6 runs.
 
 The paper (NEVIS'22, Appendix C): with ResNets of a standard stem, label smoothing fixed at 0.15 and four learning rates
 (25,000 steps in its code) the whole stream takes 1e17 to 1e18 FLOPs, 28 hours on 4 devices or about 4 days on one GPU of 16

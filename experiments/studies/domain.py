@@ -14,8 +14,8 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
   python -m launch.sweep --config=experiments/studies/domain.py --config.budget=paper --run_dir=runs/domain-paper --commands \
       --set=stream=full,major_domain_only,random_43@0,random_43@1,random_43@2,random_43@3,random_43@4
 
-Cost by --dry_run: 3.9e13 FLOPs in all, 2.9e13 of them training, for 5 runs, what choosing among earlier tasks costs not
-included. The streams share their meta-test tasks, so their errors may be compared although the report keeps streams apart.
+Cost by --dry_run: 4.3e13 FLOPs in all, 2.9e13 of them training, for 5 runs. The streams share their
+meta-test tasks, so their errors may be compared although the report keeps streams apart.
 
 The paper (NEVIS'22, Table 5, FT-d): all 79 meta-train tasks 0.276; the 43 of objects and scenes 0.285; 43 random ones 0.286
 (standard deviation 0.01, 5 draws): leaving out other domains hurts no more than leaving out as many tasks.

@@ -15,9 +15,9 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
   python -m launch.sweep --config=experiments/studies/ensembling.py --config.stream=full --config.budget=paper \
       --trials=8 --set=ensemble=1,2,4,8 --run_dir=runs/ensembling-paper --commands
 
-Cost by --dry_run: 3.8e13 FLOPs in all, 2.8e13 of them training, for 3 runs of four trials; 1.0e14 and 7.5e13 for 4 runs of
-eight. An ensemble trains nothing more but pays for its answers: compare "FLOPs in all", which the estimate gives for one
-member and the ledger for all. Indep is the plainest learner to ask; any other goes with --config.learner=NAME.
+Cost by --dry_run: 3.9e13 FLOPs in all, 2.8e13 of them training, for 3 runs of four trials; 1.0e14 and 7.4e13 for 4 runs of
+eight. An ensemble trains nothing more but pays for its answers: compare "FLOPs in all". Indep is
+the plainest learner to ask; any other goes with --config.learner=NAME.
 
 The paper (NEVIS'22, Appendix I): an ensemble of 4 trials, weighted by softmax(accuracy / 0.1), beats the single best of 8 at
 half the training compute; answering costs N times as much.

@@ -21,9 +21,8 @@ At the paper's scale, all twelve; the printed commands go to launch.slurm (docs/
   python -m launch.sweep --config=experiments/studies/multitask.py --config.stream=short --config.budget=paper \
       --set=initialisation=related,previous,random --set=auxiliary.count=3 --run_dir=runs/multitask-paper --commands
 
-Cost by --dry_run: 7.9e12 FLOPs in all, 5.2e12 of them training, for each of the 7 runs; neither the auxiliary tasks' batches
-of 64 (four times the current task's of 16, for each of them) nor choosing among earlier tasks is included: the ledger counts
-both.
+Cost by --dry_run: 2.4e14 FLOPs in all, 2.2e14 of them training, for the 7 runs: 8.1e12 and 5.1e12 for FT-d, about five times
+as much training with one auxiliary task, whose batch of 64 is four times the current task's, and twenty times with all.
 
 The paper (NEVIS'22, Appendix G, on SHORT; no figures here): initialisation matters most; all earlier tasks or a subset give
 the same trade-off; FT-d with the most related task is what its main text reports as MT. There (Table N) MT has 0.2694 on the

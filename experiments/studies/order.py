@@ -14,7 +14,7 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
       --set=stream=full,shuffled_within_year@0,shuffled_within_year@1,shuffled_within_year@2,shuffled@0,shuffled@1,shuffled@2 \
       --commands
 
-Cost by --dry_run: 9.0e13 FLOPs in all, 6.6e13 of them training, for 7 runs. Every stream has a section of its own in the
+Cost by --dry_run: 8.9e13 FLOPs in all, 6.5e13 of them training, for 7 runs. Every stream has a section of its own in the
 report, and its last part sets them side by side: compare the errors over the whole stream there, not those of the judged tasks,
 which stand anywhere in a shuffled stream.
 

@@ -11,7 +11,7 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
   python -m launch.sweep --config=experiments/studies/resolution.py --config.stream=full --config.budget=paper \
       --set=network.resolution=32,64,128 --run_dir=runs/resolution-paper --commands
 
-Cost by --dry_run: 7.2e13 FLOPs in all, 5.3e13 of them training, for 3 runs.
+Cost by --dry_run: 8.0e13 FLOPs in all, 5.1e13 of them training, for 3 runs.
 
 The paper (NEVIS'22; no figures here): 32, 64 and 128 pixels with batches of at most 128; gains over learning each task alone
 grow with the resolution of a data set's images.

@@ -14,8 +14,7 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
   python -m launch.sweep --config=experiments/studies/size.py --config.budget=paper --run_dir=runs/size-paper --commands \
       --set=stream=full,large_dataset_only,random_40@0,random_40@1,random_40@2,random_40@3,random_40@4
 
-Cost by --dry_run: 4.5e13 FLOPs in all, 3.2e13 of them training, for 5 runs, what choosing among earlier tasks costs not
-included.
+Cost by --dry_run: 4.8e13 FLOPs in all, 3.1e13 of them training, for 5 runs.
 
 The paper (NEVIS'22, Table 5, FT-d): all 79 meta-train tasks 0.276; the 40 large ones 0.270; 40 random ones 0.282 (standard
 deviation 0.01, 5 draws): large data sets alone are no worse than the whole stream.

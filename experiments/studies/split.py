@@ -16,7 +16,7 @@ At the paper's scale, on ImageNet (100 tasks, the last 20 are judged):
   python -m launch.run --config=experiments/configs/ft_dynamic.py --config.stream=split_imagenet --config.budget=paper \
       --run_dir=runs/split-paper/ft_dynamic
 
-Cost by --dry_run: 2.4e13 FLOPs in all, 2.3e13 of them training, for 9 runs, what FT-d's choosing costs not included.
+Cost by --dry_run: 2.4e13 FLOPs in all, 2.3e13 of them training, for 9 runs.
 
 The paper (NEVIS'22, on Split-ImageNet; no figures here): FT-prev is best, and differences shrink with compute.
 """

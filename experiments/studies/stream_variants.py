@@ -23,8 +23,7 @@ random_40@0,random_40@1,random_40@2,random_43@0,random_43@1,random_43@2 --comman
   python -m launch.run --config=experiments/studies/stream_variants.py --config.budget=paper --config.stream=imagenet_only \
       --config.protocol=meta_train --run_dir=runs/imagenet-paper
 
-Cost by --dry_run: 4.6e13 FLOPs in all, 3.3e13 of them training, for 5 runs, what choosing among earlier tasks costs not
-included.
+Cost by --dry_run: 5.0e13 FLOPs in all, 3.3e13 of them training, for 5 runs.
 
 The paper (NEVIS'22, Table 5, FT-d):
 

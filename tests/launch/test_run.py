@@ -41,6 +41,11 @@ def launch(module, *words, start=forked.run, **options):
         ([NCM, "--config.learner=ncm", "--run_dir=x"], "unknown learner 'ncm'"),
         ([NCM, "--seeds=0"], "seeds"),
         ([FT, "--config.network.name=resnet43", "--run_dir=x"], "unknown backbone 'resnet43'. Did you mean 'resnet34'"),
+        ([NCM, "--run_dir=README.md"], "--run_dir=README.md: README.md is a file; a directory is expected"),
+        ([NCM, "--run_dir=README.md/a"], "--run_dir=README.md/a: README.md is a file; a directory is expected"),
+        ([NCM, "--dry_run", "--executor=foo"], "unknown executor 'foo'"),
+        ([NCM, "--dry_run", "--executor=inline", "--workers=2"], "executor 'inline': unknown option 'workers'"),
+        ([NCM, "--dry_run", "--executor=threads", "--devices=2"], "--devices and --executor=threads: programs on several"),
         ([FT, "--config.search.learning_rate=(1,)", "--run_dir=x"], "random search needs (low, high)"),
     ],
 )

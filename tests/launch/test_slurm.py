@@ -45,6 +45,8 @@ def wait_for(what, seconds=120):
         ([*SLURM, "--", "launch.run", "--config=none.py", "--run_dir=x"], "--config=none.py: no such file"),
         ([*SLURM, "--", "launch.run", NCM, "--run_dir=x", "--seeds=no"], "--seeds=no: it must be a whole number, 1 or more"),
         ([*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+", "launch.run", FT, "--run_dir=x"], "two jobs would write"),
+        ([*SLURM, "--", "launch.run", NCM, "--run_dir=a/x", "+", "launch.run", FT, "--run_dir=a/../a/x"], "--run_dir=a/x: two"),
+        ([*SLURM, "--", "launch.run", NCM, "--run_dir=README.md"], "--run_dir=README.md: README.md is a file; a directory is"),
         (["--hours=1", "--", "launch.run", NCM, "--run_dir=x"], "--partition missing"),
         ([*SLURM, "--nodes=2", "--", "launch.run", NCM, "--run_dir=x"], "--nodes=2: a run is one process on one node"),
         (["--executor=slrum", "--", "launch.run", NCM, "--run_dir=x"], "unknown executor 'slrum'. Did you mean 'slurm'?"),

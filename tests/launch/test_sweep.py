@@ -29,6 +29,7 @@ def ledgers(directory):
     [
         ([], "nothing to sweep: give --trials=2,4"),
         (["--trials=2"], "--run_dir is missing"),
+        (["--trials=2", "--run_dir=README.md"], "--run_dir=README.md: README.md is a file; a directory is expected"),
         (["--trials=2,many"], "search.trials=many: the value must be of type int"),
         (["--trials=2,,4"], "search.trials=: the value must be of type int"),
         (["--trials=0,2"], "search.trials=0: config.search.trials is 0; it must lie between 1 and"),
