@@ -120,7 +120,7 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
 
     Raises:
       BadInput: unknown layout, or not of this network; a tensor is missing, has another shape, has no place, or holds what
-        is no finite number.
+        is no finite number or a variance below 0.
     """
     if layout not in _LAYOUTS:
         raise BadInput(unknown("layout", layout, _LAYOUTS))
@@ -138,7 +138,10 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
             raise BadInput(f"layout {layout!r}: tensor {name!r} of shape {expected} is missing.")
         if (found := np.shape(arrays[name])) != expected:
             raise BadInput(f"layout {layout!r}: tensor {name!r} has shape {found}; the network's has {expected}.")
-        filled[path] = form.load(_numbers(arrays[name], f"layout {layout!r}: tensor {name!r}"))
+        values = _numbers(arrays[name], f"layout {layout!r}: tensor {name!r}")
+        if path[-1] == "var" and (values < 0).any():
+            raise BadInput(f"layout {layout!r}: tensor {name!r} holds variances, and {values.min():g} is negative.")
+        filled[path] = form.load(values)
     for name in sorted(set(arrays) - known):
         if not name.startswith(_IGNORED) and not name.endswith("num_batches_tracked"):
             raise BadInput(f"layout {layout!r}: tensor {name!r} of shape {np.shape(arrays[name])} has no place in the network.")

@@ -138,7 +138,8 @@ def test_every_parameter_of_an_nfnet_comes_from_its_tensor():
 
 def random_arrays(shapes):
     random = np.random.RandomState(0)
-    return {name: np.asarray(random.normal(size=shape)) for name, shape in shapes.items()}
+    drawn = {name: np.asarray(random.normal(size=shape)) for name, shape in shapes.items()}
+    return {name: abs(array) if name.endswith("running_var") else array for name, array in drawn.items()}
 
 
 def test_axes_are_turned():
@@ -260,6 +261,13 @@ def test_values_that_are_no_finite_numbers_are_refused(value, message):
     arrays["conv1.weight"] = arrays["conv1.weight"].astype(object if isinstance(value, str) else float)
     arrays["conv1.weight"][1, 2, 3, 4] = value
     with pytest.raises(BadInput, match=message):
+        convert(arrays, "torchvision_resnet", TINY)
+
+
+def test_a_variance_below_nought_is_refused():
+    arrays = random_arrays(resnet_shapes((1, 1), width=4))
+    arrays["bn1.running_var"][0] = -0.5
+    with pytest.raises(BadInput, match="tensor 'bn1.running_var' holds variances, and -0.5 is negative"):
         convert(arrays, "torchvision_resnet", TINY)
 
 
