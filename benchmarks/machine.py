@@ -27,14 +27,13 @@ def clock() -> tuple[Callable[[], float], str]:
     return (time.process_time, "CPU-s") if on_cpu else (time.perf_counter, "s")
 
 
-def matrix_product_peak(side: int | None = None, repeats: int = 5, dtype: str = "float32", products: int = 1) -> float:
+def matrix_product_peak(side: int | None = None, repeats: int = 5, dtype: str = "float32") -> float:
     """Returns FLOPs a CPU second (elsewhere a second, see `clock`) of a matrix product, best of `repeats`.
 
     Args:
       side: of the matrices; None: 2048 on a CPU, 8192 elsewhere, where smaller ones do not fill the machine.
       repeats: rounds.
       dtype: of the matrices; float32 as JAX multiplies it where nothing else is asked (on a GPU perhaps as TF32).
-      products: how many in a row are one round.
     """
     now, unit = clock()
     side = side or (2048 if unit == "CPU-s" else 8192)
@@ -44,8 +43,6 @@ def matrix_product_peak(side: int | None = None, repeats: int = 5, dtype: str = 
     best = float("inf")
     for _ in range(repeats):
         begun = now()
-        for _ in range(products):
-            last = product(a, a)
-        last.block_until_ready()
+        product(a, a).block_until_ready()
         best = min(best, now() - begun)
-    return 2 * side**3 * products / best
+    return 2 * side**3 / best

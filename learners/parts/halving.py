@@ -22,8 +22,7 @@ class Halving:
 
     Attributes:
       keep: of so many trials one goes on at each rung (η).
-      rungs: how often it is decided; the first time at the look that is nearest to a share
-        keep**-rungs of the steps.
+      rungs: how often it is decided; the first time at the look nearest to keep**-rungs of the steps.
     """
 
     keep: int = 2

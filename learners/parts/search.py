@@ -22,7 +22,7 @@ Evaluate = Callable[[Sequence[Hyper]], list[Tree]]
 
 LOGARITHMIC = ("learning_rate",)
 CHOICES = ("schedule", "batch", "network", "crop", "flip")  # the rest of BHPO's large space (NEVIS'22, Appendix H)
-RANDOM_FIRST = 3  # trials of a sequential search
+RANDOM_FIRST = 3  # trials of a sequential search that are drawn before its model chooses
 _CANDIDATES = 2048
 
 

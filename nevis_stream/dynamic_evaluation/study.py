@@ -65,7 +65,10 @@ def load(path: Path) -> Matrix:
     if "correct" not in arrays:
         raise BadInput(f"{path}: has no array `correct`, uint8[models, samples].")
     groups = arrays["group"].astype(str) if "group" in arrays else None
-    return Matrix(path.stem, check_outcomes(arrays["correct"]), groups)
+    try:
+        return Matrix(path.stem, check_outcomes(arrays["correct"]), groups)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
 
 
 def split(models: int, groups: np.ndarray | None, known: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

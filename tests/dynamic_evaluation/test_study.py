@@ -78,3 +78,9 @@ def test_files(tmp_path):
     for name in ("bad.npz", "other.npz", "none.npz"):
         with pytest.raises(BadInput, match=name):
             study.load(tmp_path / name)
+
+
+def test_a_matrix_of_other_values_is_named_with_its_file(tmp_path):
+    np.savez(tmp_path / "odd.npz", correct=np.full((2, 3), 7, np.uint8))
+    with pytest.raises(BadInput, match=r"odd\.npz: outcomes are 0 \(wrong\).*also holds \[7\]"):
+        study.load(tmp_path / "odd.npz")
