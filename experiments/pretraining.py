@@ -33,6 +33,10 @@ from nevis_stream.workspace import EventWorkspace
 META_TRAIN = "meta_train"
 _ANOTHER_FILE = "there is another file already. Choose another --out, or delete it."
 _ANOTHER_JOB = "this is of another job ({difference}). Choose another --out, or give what that one was given."
+_UNFINISHED = (
+    "this is of another job, which has not ended ({difference}). Choose another --out, give what that one was given to go on "
+    "with it, or delete the folder to give it up."
+)
 
 
 def views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
@@ -101,7 +105,7 @@ def pretrain(
         shutil.rmtree(folder, ignore_errors=True)  # a kill may have come while that was done
         return weights.read_facts(out)
     with exclusive(folder / "lock", busy="is pre-training into this file. Wait for it or stop it, or choose another --out."):
-        write_once(begun, text(job), _ANOTHER_JOB)
+        write_once(begun, text(job), _UNFINISHED)
         workspace = EventWorkspace(folder / key, checkpoint_seconds)
         ctx = Context(path=(f"seed {config.seed}", "pretrain"), phase="pretrain", workspace=workspace, progress=progress)
         trial = functools.partial(fit_jointly, tasks=chosen, recipe=learner.recipe)

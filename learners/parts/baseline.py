@@ -5,31 +5,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from learners.parts import costs
 from learners.parts.fit import MAIN, Recipe, fit
 from learners.parts.halving import Halving
 from learners.parts.initialisation import FromRelated, Initialisation, Start
-from learners.parts.model import (
-    EVALUATION_BATCH,
-    TaskShape,
-    begin,
-    head_size,
-    initialise_program,
-    predict_probabilities,
-    probabilities_program,
-)
+from learners.parts.model import head_size, initialise_program, predict_probabilities
 from learners.parts.probe import fit_heads
 from learners.parts.relatedness import Neighbours
 from learners.parts.search import Hyper, Search
-from learners.parts.training_data import AUXILIARY_BATCH, Current, TrainingData
+from learners.parts.training_data import Current, TrainingData
 from nevis_stream.checkpoint import Tree
-from nevis_stream.counted import counted
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
-from nevis_stream.task import SINGLE_LABEL, TaskView
+from nevis_stream.task import TaskView
 
 CURRENT = Current()
 ENSEMBLE_TEMPERATURE = 0.1
@@ -67,7 +57,7 @@ class Baseline:
         """
         if self.initialisation.flops:
             ctx.charge(self.initialisation.flops)
-        ctx.compile(self._programs(classes=1, n_train=1))
+        ctx.compile(costs.programs(self.recipe, classes=1, n_train=1))
         return {}
 
     def train(self, task: TaskView, state: State, ctx: Context) -> tuple[State, Sequence[Predictor]]:
@@ -97,9 +87,7 @@ class Baseline:
             for number, result in enumerate(results)
         ]
         worst = float("inf")
-        order = sorted(
-            predictors, key=lambda p: (worst if p.info["dev_error"] is None else p.info["dev_error"], p.trial)
-        )
+        order = sorted(predictors, key=lambda p: (worst if p.info["dev_error"] is None else p.info["dev_error"], p.trial))
         order[0].tree.update(self._beside(task, ctx, start, order))
         return state, order
 
@@ -133,9 +121,7 @@ class Baseline:
             members = [predictor for predictor in order if predictor.info["dev_error"] is not None][: self.ensemble]
             accuracies = np.asarray([1 - predictor.info["dev_error"] for predictor in members])
             weights = np.exp((accuracies - accuracies.max()) / ENSEMBLE_TEMPERATURE) if members else np.ones(0)
-            found["members"] = [
-                {name: predictor.tree[name] for name in ("variables", "network")} for predictor in members[1:]
-            ]
+            found["members"] = [{name: predictor.tree[name] for name in ("variables", "network")} for predictor in members[1:]]
             found["weights"] = [float(weight / weights.sum()) for weight in weights]
         if self.initialisation.needs_independent:
             found["independent"] = order[0].tree["variables"]
@@ -168,58 +154,22 @@ class Baseline:
         found = {"trials": trials, "steps": recipe.steps, "batch": recipe.batch_of(n_train)}
         if self.frozen:
             return found
-        step, look, _ = (
-            counted(function, **options).flops(*args) for function, args, options in self._programs(classes, n_train)
-        )
-        helpers = self.data.most(earlier)
-        helping = self._step_with_helper(classes, n_train) - step if helpers else 0
-        independent = self.initialisation.needs_independent and earlier > 0
-        looks = (1 + -(-recipe.steps // recipe.validate_every)) * -(-n_dev // EVALUATION_BATCH)
-        select = independent * recipe.steps * step
+        flops = costs.of_trials(recipe, classes, n_train, n_dev, trials, self.data.most(earlier))
+        flops["predict"] = costs.of_predicting(recipe, classes, n_predict, min(self.ensemble, trials))
+        flops["select"] = 0
+        if self.initialisation.needs_independent and earlier:
+            alone = costs.of_trials(recipe, classes, n_train, n_dev)
+            flops["select"] += alone["train"]
+            flops["validate"] += alone["validate"]
         if candidates := self._candidates(earlier):
-            select += candidates * self.neighbours.cost(recipe.network, n_train, n_dev)
-        found["flops"] = {
-            "select": select,
-            "train": trials * recipe.steps * (step + helpers * helping),
-            "validate": (trials + independent) * looks * look,
-            "predict": min(self.ensemble, trials) * -(-n_predict // EVALUATION_BATCH) * look,
-        }
-        return found
+            flops["select"] += candidates * self.neighbours.cost(recipe.network, n_train, n_dev)
+        return found | {"flops": flops}
 
     def _candidates(self, earlier: int) -> int:
         """Returns how many predictors are scored for a task that has so many before it."""
         if isinstance(self.initialisation, FromRelated):
             return earlier + (self.initialisation.pretrained is not None)
         return earlier if self.data.by_relatedness else 0
-
-    def _step_with_helper(self, classes: int, n_train: int) -> int:
-        """Returns the FLOPs of a step with one auxiliary task."""
-        recipe, array, outputs = self.recipe, jax.ShapeDtypeStruct, head_size(1)
-        (_, (carry, *rest), options), *_ = self._programs(classes, n_train)
-        variables = jax.eval_shape(initialise_program(recipe.network, outputs), array((4,), jnp.uint32))
-        params = carry["params"] | {"helpers": {"0": variables["params"]["head"]}}
-        side = recipe.stored_size
-        other = array((AUXILIARY_BATCH, side, 3, side), jnp.uint8), array((AUXILIARY_BATCH, 2), jnp.int32)
-        other = (*other, array((AUXILIARY_BATCH, outputs), jnp.uint8), TaskShape.of(SINGLE_LABEL, 1))
-        carry = begin({"params": params, "batch_stats": carry["batch_stats"]})
-        return counted(recipe.step(classes, [1]), **options).flops(carry, *rest, (other,), np.float32(0))
-
-    def _programs(self, classes: int, n_train: int) -> list[tuple[Callable, tuple, dict]]:
-        """Returns the step, the look and the initialisation of a task: each a function, its arguments and `jit` options."""
-        recipe, network, outputs = self.recipe, self.recipe.network, head_size(classes)
-        words, array = jax.ShapeDtypeStruct((4,), jnp.uint32), jax.ShapeDtypeStruct
-        variables = jax.eval_shape(initialise_program(network, outputs), words)
-        batch, scalar = recipe.batch_of(n_train), np.float32(0)
-        shape = TaskShape.of(SINGLE_LABEL, classes)  # the kind is an argument: every kind costs the same
-        stored = array((batch, recipe.stored_size, 3, recipe.stored_size), jnp.uint8)
-        sizes, target = array((batch, 2), jnp.int32), array((batch, outputs), jnp.uint8)
-        step = (begin(variables), stored, sizes, target, jax.random.key(0), np.int32(0), scalar, scalar, shape)
-        views = array((EVALUATION_BATCH, network.resolution, network.resolution, 3), jnp.uint8)
-        return [
-            (recipe.step(classes), step, {"donate_argnums": 0}),
-            (probabilities_program(network, outputs), (variables, views, shape), {}),
-            (initialise_program(network, outputs), (words,), {}),
-        ]
 
 
 def _trial(

@@ -94,6 +94,8 @@ def baseline(config: Any, start: str, auxiliary: str = "none") -> Baseline:
             stacklevel=2,
         )
     frozen, pruning = config.train.frozen, config.search.pruning == "halving"
+    if pruning and search.trials < 2:
+        raise BadInput(f"config.search.pruning: with {search.trials} trial a task there is none to prune.")
     if frozen and (data != CURRENT or pruning or config.search.space == "large" or begin.needs_independent):
         raise BadInput(
             "config.train.frozen: heads on a frozen backbone are trained on the current task alone, all trials at once; it "

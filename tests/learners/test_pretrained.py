@@ -285,7 +285,7 @@ def test_stopped_pre_training_goes_on_to_the_same_file(tmp_path):
             config(), toy.stream(), ["meta_train"], tmp_path / "w.safetensors", checkpoint_seconds=0, progress=Stopping()
         )
     assert list((tmp_path / "w.safetensors.progress").glob("*/trial-001.step-*"))
-    with pytest.raises(BadInput, match="this is of another job"):
+    with pytest.raises(BadInput, match="another job, which has not ended .* or delete the folder"):
         pretraining.pretrain(config(), toy.stream(), ["alpha"], tmp_path / "w.safetensors")
     pretraining.pretrain(config(), toy.stream(), ["meta_train"], tmp_path / "w.safetensors")
     for suffix in ("safetensors", "safetensors.json"):
