@@ -134,6 +134,9 @@ def check_command(words):
     if words[0] == "make":
         assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.M)
         return
+    if words[0] == "ray":
+        assert words[1] in ("start", "stop"), command
+        return
     assert words[:2] == ["python", "-m"], command
     if words[2] == "pytest":
         assert all((ROOT / word).exists() for word in words[3:] if word.endswith(".py")), command
