@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from launch import config_flag
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, NevisStreamError, unknown
 
 SEPARATOR = "+"  # a word by itself between two commands
 
@@ -28,6 +28,26 @@ def jobs(words: Sequence[str]) -> list[list[str]]:
         if places.count(place) > 1:
             raise BadInput(f"--run_dir={directory}: two jobs would write this directory; give each command its own.")
     return found
+
+
+def check_configs(found: Sequence[Sequence[str]]) -> None:
+    """Builds the learner of every run that is to be sent, so that nobody waits in a queue to be told of a mistake.
+
+    Raises:
+      BadInput: a config that cannot be followed; the message names the value and the valid choices.
+    """
+    from experiments import run_config
+
+    checked = set()
+    for job in found:
+        words = _taken(job[1:], ["run_dir", "config.seed"])[1]
+        if job[0] != "launch.run" or tuple(words) in checked:
+            continue
+        checked.add(tuple(words))
+        try:
+            run_config.build(run_config.resolve(config_flag.parsed(words)))
+        except NevisStreamError as error:
+            raise BadInput(f"{shlex.join(job)}: {error}") from None
 
 
 def entry_points() -> list[str]:

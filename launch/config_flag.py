@@ -4,6 +4,7 @@ import os
 import runpy
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +80,38 @@ def load(file: str) -> Any:
     raise BadInput(f"{path}: it has no function get_config; experiments/configs/indep.py shows one.")
 
 
-def explain(error: Exception) -> str:
-    """Names the line of a config file that fails, and the valid keys when a `--config.KEY=VALUE` has no place in the config."""
+def parsed(words: Sequence[str]) -> Any:
+    """Returns the config that a command's words give; other flags are not looked at.
+
+    Raises:
+      BadInput: a file that fails, an unknown key, or a value of another type.
+    """
+    from ml_collections import config_flags
+
+    from nevis_stream.errors import BadInput
+
+    values, argv = flags.FlagValues(), entry.config_first(["", *words])
+    config_flags.DEFINE_config_file("config", None, "", values, sys_argv=argv)
+    try:
+        left = values(argv, known_only=True)
+    except Exception as error:  # a config file may raise anything
+        raise BadInput(explain(error, words)) from None
+    for word in left:
+        if word.startswith(("-config.", "--config.")):
+            raise BadInput(explain(ValueError(f"{word}: no such key"), words))
+    return values["config"].value
+
+
+def explain(error: Exception, given: Sequence[str] | None = None) -> str:
+    """Names the line of a config file that fails, and the valid keys when a `--config.KEY=VALUE` has no place in the config.
+
+    `given`: the words of the command; None: those of this one.
+    """
     from experiments import run_config
     from nevis_stream.errors import NevisStreamError, unknown
 
-    words = [word.lstrip("-").partition("=") for word in sys.argv[1:] if word.startswith("-")]
+    given = sys.argv[1:] if given is None else given
+    words = [word.lstrip("-").partition("=") for word in given if word.startswith("-")]
     files = [value for name, _, value in words if name == "config"]
     if not files or not Path(files[-1].partition(":")[0]).is_file():
         return str(error)
@@ -93,8 +120,8 @@ def explain(error: Exception) -> str:
     except NevisStreamError as bad:
         return str(bad)
     valid = dict(run_config.flat(config))
-    given = {name.removeprefix("config."): value for name, _, value in words if name.startswith("config.")}
-    for key, value in given.items():
+    overridden = {name.removeprefix("config."): value for name, _, value in words if name.startswith("config.")}
+    for key, value in overridden.items():
         if key not in valid:
             return unknown("config key", key, valid)
         if f"--config.{key}={value}" in str(error):

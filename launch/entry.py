@@ -33,7 +33,7 @@ def start(main: Callable[[Sequence[str]], None], explain: Callable[[Exception], 
         except Exception as error:  # a config file may raise anything
             fail(f"{explain(error)}\nSee: python -m {_module()} --help")
 
-    sys.argv = _config_first(sys.argv)
+    sys.argv = config_first(sys.argv)
     _guarded(lambda: app.run(lambda argv: main(argv[1:]), flags_parser=parse))
 
 
@@ -48,7 +48,7 @@ def _help(argv: Sequence[str]) -> list[str]:
         sys.exit(0)
 
 
-def _config_first(argv: Sequence[str]) -> list[str]:
+def config_first(argv: Sequence[str]) -> list[str]:
     """Moves --config before the --config.KEY=VALUE that its file defines: they may be given in any order."""
     words = list(argv[1:])
     for place, word in enumerate(words):

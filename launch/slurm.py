@@ -52,6 +52,7 @@ def main(argv):
     if _NODES.value != 1:
         entry.fail(f"--nodes={_NODES.value}: a run is one process on one node; send more runs instead, with --seeds or +.")
     sending.require_submitit()
+    commands.check_configs(found)
     jobs = [Job(words, str(Path.cwd())) for words in found]
     wishes = sending.Wishes(
         partition=_PARTITION.value,

@@ -49,6 +49,11 @@ def wait_for(what, seconds=120):
         ([*SLURM, "--", "launch.run", NCM, "--run_dir=README.md"], "--run_dir=README.md: README.md is a file; a directory is"),
         (["--hours=1", "--", "launch.run", NCM, "--run_dir=x"], "--partition missing"),
         ([*SLURM, "--nodes=2", "--", "launch.run", NCM, "--run_dir=x"], "--nodes=2: a run is one process on one node"),
+        ([*SLURM, "--", "launch.run", NCM, "--config.budget=tny", "--run_dir=x"], "unknown budget 'tny'. Did you mean 'tiny'?"),
+        ([*SLURM, "--", "launch.run", FT, "--config.ensemble=9", "--run_dir=x"], "config.ensemble is 9; it must lie between"),
+        ([*SLURM, "--", "launch.run", FT, "--config.train.stps=9", "--run_dir=x"], "unknown config key 'train.stps'. Did you"),
+        ([*SLURM, "--", "launch.run", "--config.train.steps=x", FT, "--run_dir=x"], "the value must be of type int, not 'x'"),
+        ([*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+", "launch.run", FT, "--config.keep=x", "--run_dir=y"], "keep 'x'"),
         (["--executor=slrum", "--", "launch.run", NCM, "--run_dir=x"], "unknown executor 'slrum'. Did you mean 'slurm'?"),
         ([*SLURM, "--sbatch==x", "--dry_run", "--", "launch.run", NCM, "--run_dir=x"], "it must be NAME=VALUE"),
         ([*SLURM, "launch.run", NCM, "--run_dir=x"], "the command to be sent goes behind a word --"),
@@ -109,13 +114,13 @@ def test_the_local_executor_runs_and_tells_of_failures(tmp_path, small_stream):
     words = ["--executor=local", "--hours=1", "--array_parallelism=2", f"--folder={tmp_path / 'logs'}", "--"]
     quick = ["launch.run", NCM, f"--config.stream={small_stream}"]
     words += [*quick, f"--run_dir={tmp_path / 'r'}", "--seeds=2", "+"]
-    words += [*quick, "--config.budget=tny", f"--run_dir={tmp_path / 'x'}"]
+    words += ["launch.run", NCM, "--config.stream=pcio", f"--run_dir={tmp_path / 'x'}"]
     done = launch(*words)
     assert done.returncode == 1, done.stderr
     assert done.stdout.count("done: ") == 2
     assert [Ledger(tmp_path / "r" / f"seed-{seed}").header["seed"] for seed in (0, 1)] == [0, 1]
     assert all(Ledger(tmp_path / "r" / f"seed-{seed}").complete for seed in (0, 1))
-    assert "status 2, a mistake in the command; error: unknown budget 'tny'. Did you mean 'tiny'?" in done.stdout
+    assert "status 2, a mistake in the command; error: unknown stream 'pcio'. Did you mean 'pico'?" in done.stdout
     assert "1 of 3 jobs failed" in done.stderr
     debug = launch("--executor=debug", f"--folder={tmp_path / 'logs'}", "--", *quick, f"--run_dir={tmp_path / 'd'}")
     assert debug.returncode == 0 and Ledger(tmp_path / "d").complete, debug.stderr
