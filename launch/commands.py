@@ -1,11 +1,12 @@
 """Commands that are sent away as jobs: taken apart, checked, one for each seed."""
 
 import shlex
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 from launch import config_flag
-from nevis_stream.errors import BadInput, NevisStreamError, unknown
+from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, unknown
 
 SEPARATOR = "+"  # a word by itself between two commands
 
@@ -31,21 +32,30 @@ def jobs(words: Sequence[str]) -> list[list[str]]:
 
 
 def check_configs(found: Sequence[Sequence[str]]) -> None:
-    """Builds the learner of every run that is to be sent, so that nobody waits in a queue to be told of a mistake.
+    """Builds the learner of every launch.run and looks for its stream's name, so that no queue ends in a mistake of these.
 
     Raises:
       BadInput: a config that cannot be followed; the message names the value and the valid choices.
     """
     from experiments import run_config
+    from nevis_stream.stream_rows import stream_rows
 
     checked = set()
     for job in found:
-        words = _taken(job[1:], ["run_dir", "config.seed"])[1]
-        if job[0] != "launch.run" or tuple(words) in checked:
+        words = job[1:]
+        but_seed = tuple(_taken(words, ["run_dir", "config.seed"])[1])
+        if job[0] != "launch.run" or but_seed in checked:
             continue
-        checked.add(tuple(words))
+        checked.add(but_seed)
         try:
-            run_config.build(run_config.resolve(config_flag.parsed(words)))
+            config = config_flag.parsed(words)
+            weights = config.get("pretrained", {}).get("path")
+            if weights and not Path(weights).exists():  # another job may make them, or only the nodes may see them
+                warnings.warn(f"{weights}: not there yet, so this is not checked: {shlex.join(job)}", RunWarning, stacklevel=2)
+                continue
+            run_config.build(config := run_config.resolve(config))
+            if not config.stream.endswith(".csv"):
+                stream_rows(config.stream)
         except NevisStreamError as error:
             raise BadInput(f"{shlex.join(job)}: {error}") from None
 

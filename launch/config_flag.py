@@ -35,10 +35,10 @@ def given_file() -> str:
     file = flag.config_filename if flag.present else None
     if not file:
         entry.fail(f"--config is missing; one of: {', '.join(configs())}.")
-    if not Path(file).is_file():
+    if not Path(file.partition(":")[0]).is_file():
         entry.fail(f"--config={file}: no such file; one of: {', '.join(configs())}, or a file of your own.")
-    if flag.value is None:
-        entry.fail(f"--config={file}: its get_config returns nothing; experiments/configs/indep.py shows one.")
+    if told := _no_config(flag):
+        entry.fail(told)
     return file
 
 
@@ -80,26 +80,54 @@ def load(file: str) -> Any:
     raise BadInput(f"{path}: it has no function get_config; experiments/configs/indep.py shows one.")
 
 
-def parsed(words: Sequence[str]) -> Any:
-    """Returns the config that a command's words give; other flags are not looked at.
+def define(what: str, values: flags.FlagValues = flags.FLAGS, argv: Sequence[str] | None = None) -> flags.FlagHolder:
+    """Defines --config; reads a --flagfile among the words already, so a missing one ends the command here.
 
-    Raises:
-      BadInput: a file that fails, an unknown key, or a value of another type.
+    Args:
+      what: help of the flag.
+      values: where it is defined.
+      argv: the words that `--config.KEY=VALUE` are found in; None: those of this command.
     """
     from ml_collections import config_flags
 
     from nevis_stream.errors import BadInput
 
-    values, argv = flags.FlagValues(), entry.config_first(["", *words])
-    config_flags.DEFINE_config_file("config", None, "", values, sys_argv=argv)
     try:
-        left = values(argv, known_only=True)
+        return config_flags.DEFINE_config_file("config", None, what, values, sys_argv=argv)
+    except flags.Error as error:
+        told = str(error).removeprefix("ERROR:: ")
+        if argv is None:
+            entry.fail(told)
+        raise BadInput(told) from None
+
+
+def parsed(words: Sequence[str]) -> Any:
+    """Returns the config that a command's words give; other flags are not looked at.
+
+    Raises:
+      BadInput: a file that fails or gives no config, an unknown key, or a value of another type.
+    """
+    from nevis_stream.errors import BadInput
+
+    values, argv = flags.FlagValues(), entry.config_first(["", *words])
+    define("", values, argv)
+    try:
+        values(argv, known_only=True)
     except Exception as error:  # a config file may raise anything
         raise BadInput(explain(error, words)) from None
-    for word in left:
-        if word.startswith(("-config.", "--config.")):
-            raise BadInput(explain(ValueError(f"{word}: no such key"), words))
+    if told := _no_config(values["config"]):
+        raise BadInput(told)
     return values["config"].value
+
+
+def _no_config(flag: Any) -> str | None:
+    """What to say of a --config whose file gives something else than a config."""
+    from ml_collections import ConfigDict
+
+    if isinstance(flag.value, ConfigDict):
+        return None
+    made = "nothing" if flag.value is None else f"a {type(flag.value).__name__}"
+    return f"--config={flag.config_filename}: its get_config returns {made}; experiments/configs/indep.py shows one."
 
 
 def explain(error: Exception, given: Sequence[str] | None = None) -> str:

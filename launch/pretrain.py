@@ -17,11 +17,10 @@ import os
 from pathlib import Path
 
 from absl import flags
-from ml_collections import config_flags
 
-from launch import entry
+from launch import config_flag, entry
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "Config file: network, search, steps, stream.")
+_CONFIG = config_flag.define("Config file: network, search, steps, stream.")
 _TASKS = flags.DEFINE_list("tasks", None, "Ids of tasks of the stream, or meta_train.")
 _OUT = flags.DEFINE_string("out", None, "File of weights to write, weights.safetensors say.")
 _STAND_IN = flags.DEFINE_string("stand_in_for", "", "What these weights take the place of; it shows wherever they are used.")
@@ -36,8 +35,7 @@ def main(argv):
     """Pre-trains or imports."""
     if argv:
         entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
-    if not flags.FLAGS["config"].present:
-        entry.fail("--config is missing: experiments/configs/indep.py say.")
+    config_flag.given_file()
     if not _OUT.value:
         entry.fail("--out is missing: the file of weights to write.")
     if bool(_TASKS.value) == bool(_FILE.value):

@@ -16,11 +16,10 @@ import sys
 from pathlib import Path
 
 from absl import flags
-from ml_collections import config_flags
 
 from launch import config_flag, entry
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "Config file of a learner, below experiments/configs/.")
+_CONFIG = config_flag.define("Config file of a learner, below experiments/configs/.")
 _RUN_DIR = flags.DEFINE_string("run_dir", None, "Directory of the run; made if missing, gone on with if it is there.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print tasks, trials, steps and estimated FLOPs; run nothing.")
 _SEEDS = flags.DEFINE_integer("seeds", 1, "Runs so many seeds, from config.seed on, in RUN_DIR/seed-N.", lower_bound=1)

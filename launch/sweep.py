@@ -16,11 +16,10 @@ import sys
 from pathlib import Path
 
 from absl import flags
-from ml_collections import config_flags
 
 from launch import config_flag, entry
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "Config file, below experiments/configs/ or experiments/studies/.")
+_CONFIG = config_flag.define("Config file, below experiments/configs/ or experiments/studies/.")
 _TRIALS = flags.DEFINE_string("trials", None, "Values of search.trials, with commas between them: 2,4,8.")
 _STEPS = flags.DEFINE_string("steps", None, "Values of train.steps, with commas between them: 120,240.")
 _SET = flags.DEFINE_multi_string("set", [], "NAME=V1,V2: values of any other key of the config; may be given several times.")
@@ -80,6 +79,8 @@ def _axes() -> list[tuple[str, str]]:
 
 
 def _overrides() -> dict:
+    from ml_collections import config_flags
+
     return config_flags.get_override_values(flags.FLAGS["config"])
 
 

@@ -113,6 +113,8 @@ def flags_of(module):
         called = getattr(getattr(node, "func", None), "attr", "")
         if called.startswith("DEFINE_") or called == "add_argument":
             yield node.args[0].value.lstrip("-")
+        elif called == "define":  # launch.config_flag
+            yield "config"
 
 
 @pytest.mark.parametrize("command", commands())

@@ -21,6 +21,7 @@ from nevis_stream.errors import BadInput, DataWarning, NevisStreamError, RunWarn
 from nevis_stream.executor import Result, Trial
 
 _HANDED_ON = ("NEVIS_STREAM_", "JAX_", "XLA_")  # variables of the environment that change what a worker finds or computes
+_had_room: set[tuple[float, float]] = set()  # of CPUs and GPUs: what a trial asked for, and a machine had
 _function: tuple[str, Any] = ("", None)  # of a worker: the function of its last map, and the name under which Ray has it
 
 
@@ -104,7 +105,10 @@ class RayTasks:
         return result
 
     def _connect(self) -> None:
-        """Connects to the cluster, or starts one here; then checks that a trial has room on one of its machines."""
+        """Connects to the cluster, or starts one here; then checks that a trial has room on one of its machines.
+
+        Where that room is gone, it is waited for: machines come and go.
+        """
         try:
             import ray
         except ImportError:
@@ -124,13 +128,14 @@ class RayTasks:
                     raise self._no_cluster(error) from error
         wanted = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial}
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        if not any(all(machine.get(name, 0) >= count for name, count in wanted.items()) for machine in machines):
-            there = "; ".join(f"{machine.get('CPU', 0):g} CPU, {machine.get('GPU', 0):g} GPU" for machine in machines)
-            raise BadInput(
-                f"a trial asks for {wanted['CPU']:g} CPU and {wanted['GPU']:g} GPU, which no machine has (there: {there}). "
-                "Lower --cpus_per_trial or --gpus_per_trial."
-            )
-
+        if any(all(machine.get(name, 0) >= count for name, count in wanted.items()) for machine in machines):
+            _had_room.add(tuple(wanted.values()))
+            return
+        there = "; ".join(f"{machine.get('CPU', 0):g} CPU, {machine.get('GPU', 0):g} GPU" for machine in machines)
+        told = f"a trial asks for {wanted['CPU']:g} CPU and {wanted['GPU']:g} GPU, which no machine has (there: {there})."
+        if tuple(wanted.values()) not in _had_room:
+            raise BadInput(f"{told} Lower --cpus_per_trial or --gpus_per_trial.")
+        warnings.warn(f"Ray: {told} One had, so it is waited for.", RunWarning, stacklevel=2)
 
     def _reach(self) -> None:
         """Checks that somebody answers where the cluster should be: Ray would try for many minutes."""

@@ -95,7 +95,8 @@ def baseline(config: Any, start: str, auxiliary: str = "none") -> Baseline:
         )
     frozen, pruning = config.train.frozen, config.search.pruning == "halving"
     if pruning and search.trials < 2:
-        raise BadInput(f"config.search.pruning: with {search.trials} trial a task there is none to prune.")
+        more = "values to the grid" if config.search.method == "grid" else "search.trials"
+        raise BadInput(f"config.search.pruning: with {search.trials} trial a task there is none to prune; give more {more}.")
     if frozen and (data != CURRENT or pruning or config.search.space == "large" or begin.needs_independent):
         raise BadInput(
             "config.train.frozen: heads on a frozen backbone are trained on the current task alone, all trials at once; it "

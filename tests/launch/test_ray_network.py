@@ -1,9 +1,10 @@
-"""Ray on machines of a network: network namespaces, each with an address, a /tmp and no run directory of its own.
+"""Ray on machines of a network: network namespaces, each with an address of its own, that see no run directory.
 
 One machine is lost in the middle of a trial, and another one comes. Needs root and iproute2.
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,10 +19,6 @@ from tests import forked
 RUN = ["launch.run", "--config=experiments/configs/ft_prev.py", "--config.stream=pico", "--config.train.steps=200"]
 HEAD = "10.213.0.1"
 ROOT = Path(__file__).parents[2]
-JOIN = (
-    "mount --make-rprivate / && mount -t tmpfs none /tmp && cd /tmp && "
-    f"exec {sys.executable} -m ray.scripts.scripts start --address={HEAD}:6379 --node-ip-address={{}} --num-cpus=2 --block"
-)
 
 
 def may_make_namespaces():
@@ -41,10 +38,17 @@ class Network:
 
     def __init__(self, folder):
         self.folder, self.tag, self._started, self._names = folder, f"nv{os.getpid() % 100_000}", [], []
-        self.head = self._namespace("head")
-        ip("link", "add", "switch", "type", "bridge", inside=self.head)
-        ip("addr", "add", f"{HEAD}/24", "dev", "switch", inside=self.head)
-        ip("link", "set", "switch", "up", inside=self.head)
+        self.temporary = f"/tmp/{self.tag}"  # short: Ray has sockets there
+        try:
+            self.head = self._namespace("head")
+            ip("link", "add", "switch", "type", "bridge", inside=self.head)
+            ip("addr", "add", f"{HEAD}/24", "dev", "switch", inside=self.head)
+            ip("link", "set", "switch", "up", inside=self.head)
+            begin = ["--head", f"--node-ip-address={HEAD}", "--port=6379", "--num-cpus=0", "--include-dashboard=false"]
+            self._ray(self.head, *begin, f"--temp-dir={self.temporary}")
+        except BaseException:
+            self.shutdown()
+            raise
 
     def _namespace(self, name):
         self._names.append(f"{self.tag}-{name}")
@@ -52,8 +56,15 @@ class Network:
         ip("link", "set", "lo", "up", inside=self._names[-1])
         return self._names[-1]
 
+    def _ray(self, namespace, *words, hidden=()):
+        """Starts a node of Ray that does not see what is in some folders, and waits until it stands."""
+        hide = " && ".join(["mount --make-rprivate /", *(f"mount -t tmpfs none {folder}" for folder in hidden)])
+        command = shlex.join([sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *words])
+        _, log = self.start(namespace, "unshare", "-m", "sh", "-c", f"{hide} && exec {command}")
+        wait_for(lambda: "ray stop" in log.read_text())
+
     def attach(self, number):
-        """Adds a machine to the network; returns its namespace and address."""
+        """Adds a machine to the network, as a node of Ray."""
         name, there, here, address = self._namespace(str(number)), f"{self.tag}a{number}", f"{self.tag}b{number}", HEAD[:-1]
         ip("link", "add", there, "type", "veth", "peer", "name", here)
         ip("link", "set", there, "netns", self.head)
@@ -62,7 +73,13 @@ class Network:
         ip("link", "set", there, "up", inside=self.head)
         ip("addr", "add", f"{address}{number}/24", "dev", here, inside=name)
         ip("link", "set", here, "up", inside=name)
-        return name, f"{address}{number}"
+        node = [f"--address={HEAD}:6379", f"--node-ip-address={address}{number}", "--num-cpus=2"]
+        self._ray(name, *node, hidden=[self.temporary, self.folder])
+
+    def trials(self, number):
+        """Processes of a machine that run a trial now."""
+        pids = subprocess.run(["ip", "netns", "pids", f"{self.tag}-{number}"], capture_output=True, text=True).stdout.split()
+        return [pid for pid in pids if "_run_trial" in Path(f"/proc/{pid}/cmdline").read_text()]
 
     def lose(self, number):
         """Ends all that runs on a machine, and takes its line away."""
@@ -87,7 +104,7 @@ class Network:
             ip("netns", "del", name)
         for process in self._started:
             process.wait(20)
-        shutil.rmtree(f"/tmp/{self.tag}", ignore_errors=True)
+        shutil.rmtree(self.temporary, ignore_errors=True)
 
 
 @pytest.fixture
@@ -110,21 +127,13 @@ def wait_for(what, seconds=120):
 
 @pytest.mark.slow
 def test_machines_without_a_shared_drive_come_and_go(network, tmp_path):
-    ray = [sys.executable, "-m", "ray.scripts.scripts", "start"]
-    begin = ["--head", f"--node-ip-address={HEAD}", "--port=6379", "--num-cpus=0", "--include-dashboard=false", "--block"]
-    _, log = network.start(network.head, *ray, *begin, f"--temp-dir=/tmp/{network.tag}")  # short: it holds sockets
-    wait_for(lambda: "ray stop" in log.read_text())
-    name, address = network.attach(2)
-    _, log = network.start(name, "unshare", "-m", "sh", "-c", JOIN.format(address))
-    wait_for(lambda: "ray stop" in log.read_text())
+    network.attach(2)
     run_dir = tmp_path / "run"
     words = [sys.executable, "-m", *RUN, "--executor=ray", f"--ray_address={HEAD}:6379", f"--run_dir={run_dir}"]
     driver, told = network.start(network.head, *words)
-    wait_for(lambda: list(run_dir.glob("checkpoints/0004-*")))
-    time.sleep(2)  # the next task's trials are under way
+    wait_for(lambda: list(run_dir.glob("checkpoints/0004-*")) and network.trials(2))
     network.lose(2)
-    name, address = network.attach(3)
-    network.start(name, "unshare", "-m", "sh", "-c", JOIN.format(address))
+    network.attach(3)
     assert driver.wait(300) == 0, told.read_text()
     plain = forked.run(*RUN, f"--run_dir={tmp_path / 'plain'}")
     assert plain.returncode == 0, plain.stderr

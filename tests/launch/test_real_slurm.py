@@ -207,10 +207,10 @@ def test_cancelled_is_cancelled_and_a_mistake_is_not_sent_again(cluster, tmp_pat
     cancelled = cluster.send(run_dir)
     wait_for(lambda: list(run_dir.glob("checkpoints/0002-*")))
     cluster.says("scancel", cancelled)
-    mistaken = cluster.send(tmp_path / "mistaken", "--config.stream=pcio")
+    mistaken = cluster.send(tmp_path / "mistaken", "--config.stream=none.csv")
     assert (cluster.end(cancelled), cluster.end(mistaken)) == ("CANCELLED", "FAILED")
     assert "stopped by SIGTERM" in cluster.log(cancelled)
-    assert "unknown stream 'pcio'. Did you mean 'pico'?" in cluster.log(mistaken)
+    assert "none.csv: no such file" in cluster.log(mistaken)
     time.sleep(15)  # a requeued job begins after its credentials' 10 s
     for number in (cancelled, mistaken):
         assert (cluster.job(number)["JobState"] in ("CANCELLED", "FAILED"), cluster.job(number)["Restarts"]) == (True, "0")

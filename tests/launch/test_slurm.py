@@ -11,7 +11,7 @@ import pytest
 
 from launch import commands, sending
 from launch.job import Job
-from nevis_stream.errors import BadInput, NevisStreamError
+from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
 from nevis_stream.ledger import Ledger
 from tests import forked
 
@@ -54,6 +54,9 @@ def wait_for(what, seconds=120):
         ([*SLURM, "--", "launch.run", FT, "--config.train.stps=9", "--run_dir=x"], "unknown config key 'train.stps'. Did you"),
         ([*SLURM, "--", "launch.run", "--config.train.steps=x", FT, "--run_dir=x"], "the value must be of type int, not 'x'"),
         ([*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+", "launch.run", FT, "--config.keep=x", "--run_dir=y"], "keep 'x'"),
+        ([*SLURM, "--", "launch.run", NCM, "--config.stream=pcio", "--run_dir=x"], "stream 'pcio'. Did you mean 'pico'"),
+        ([*SLURM, "--", "launch.run", FT, "--config.seed=x", "--run_dir=x"], "--config.seed=x: the value must be of type int"),
+        ([*SLURM, "--", "launch.run", FT, "--flagfile=none", "--run_dir=x"], "error: launch.run"),
         (["--executor=slrum", "--", "launch.run", NCM, "--run_dir=x"], "unknown executor 'slrum'. Did you mean 'slurm'?"),
         ([*SLURM, "--sbatch==x", "--dry_run", "--", "launch.run", NCM, "--run_dir=x"], "it must be NAME=VALUE"),
         ([*SLURM, "launch.run", NCM, "--run_dir=x"], "the command to be sent goes behind a word --"),
@@ -71,6 +74,35 @@ def test_without_submitit_it_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(NevisStreamError, match="pip install submitit"):
         sending.require_submitit()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--config.train.steps=9", "--config.train.validate_every", "3", FT, "--executor", "threads", "--notensorboard"],
+        ["--config", "experiments/studies/order.py", "--config.search.learning_rate=(0.1, 0.2)", "--config.seed=4"],
+        ["--config=own.py:7", "--config.stream=not_yet.csv", "--noconfig.augmentation.flip"],
+    ],
+)
+def test_what_a_run_takes_is_sent(words, tmp_path):
+    own = "from experiments import run_config\n\ndef get_config(_):\n    return run_config.default('indep')\n"
+    (tmp_path / "own.py").write_text(own)
+    words = [word.replace("=own.py", f"={tmp_path / 'own.py'}") for word in words]
+    commands.check_configs([["launch.run", *words, "--run_dir=x"], ["launch.report", "x", "--out=y"]])
+
+
+def test_weights_that_are_not_there_yet_are_no_mistake():
+    words = ["-config=experiments/configs/pt_ft.py", "--config.pretrained.path=not/yet.safetensors", "--run_dir=x"]
+    with pytest.warns(RunWarning, match="not/yet.safetensors: not there yet, so this is not checked: launch.run"):
+        commands.check_configs([["launch.run", *words]])
+
+
+@pytest.mark.parametrize(("made", "told"), [("None", "returns nothing"), ("[1]", "returns a list")])
+def test_a_file_without_a_config_is_named(made, told, tmp_path):
+    (tmp_path / "own.py").write_text(f"def get_config():\n    return {made}\n")
+    for module, words in (("launch.slurm", [*SLURM, "--dry_run", "--", "launch.run"]), ("launch.run", [])):
+        done = forked.run(module, *words, f"--config={tmp_path}/own.py", "--run_dir=x")
+        assert done.returncode == 2 and told in done.stderr and "Traceback" not in done.stderr
 
 
 def test_each_seed_is_a_job():
@@ -114,13 +146,13 @@ def test_the_local_executor_runs_and_tells_of_failures(tmp_path, small_stream):
     words = ["--executor=local", "--hours=1", "--array_parallelism=2", f"--folder={tmp_path / 'logs'}", "--"]
     quick = ["launch.run", NCM, f"--config.stream={small_stream}"]
     words += [*quick, f"--run_dir={tmp_path / 'r'}", "--seeds=2", "+"]
-    words += ["launch.run", NCM, "--config.stream=pcio", f"--run_dir={tmp_path / 'x'}"]
+    words += ["launch.run", NCM, "--config.stream=none.csv", f"--run_dir={tmp_path / 'x'}"]
     done = launch(*words)
     assert done.returncode == 1, done.stderr
     assert done.stdout.count("done: ") == 2
     assert [Ledger(tmp_path / "r" / f"seed-{seed}").header["seed"] for seed in (0, 1)] == [0, 1]
     assert all(Ledger(tmp_path / "r" / f"seed-{seed}").complete for seed in (0, 1))
-    assert "status 2, a mistake in the command; error: unknown stream 'pcio'. Did you mean 'pico'?" in done.stdout
+    assert "status 2, a mistake in the command; error: none.csv: no such file" in done.stdout
     assert "1 of 3 jobs failed" in done.stderr
     debug = launch("--executor=debug", f"--folder={tmp_path / 'logs'}", "--", *quick, f"--run_dir={tmp_path / 'd'}")
     assert debug.returncode == 0 and Ledger(tmp_path / "d").complete, debug.stderr

@@ -76,11 +76,11 @@ def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp
     other = (tmp_path / "weights" / "pico_digits.safetensors").read_bytes()
     (tmp_path / "weights" / "pico_textures.safetensors").write_bytes(other)
     refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
-    assert refused.returncode == 2 and 'another run (pretrained.digest: there ' in refused.stderr, refused.stderr
+    assert refused.returncode == 2 and "another run (pretrained.digest: there " in refused.stderr, refused.stderr
     facts = tmp_path / "matrix.json"
     facts.write_text(facts.read_text().replace('"seed": 0', '"seed": 1'))
     refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
-    assert 'the matrix of another run of indep (seed: there 1, now 0)' in refused.stderr
+    assert "the matrix of another run of indep (seed: there 1, now 0)" in refused.stderr
 
 
 @pytest.mark.parametrize("inside", ["", "transfer/mine"])
