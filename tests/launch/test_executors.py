@@ -12,6 +12,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import psutil
@@ -330,6 +331,27 @@ def test_a_stop_while_ray_starts_is_a_stop_as_any_other(tmp_path, small_stream):
     _, told = process.communicate(timeout=60)
     assert process.returncode == 143, told
     assert "stopped by SIGTERM" in told
+
+
+def test_room_that_is_gone_is_waited_for(monkeypatch):
+    from launch.executors import ray_tasks
+
+    def machine(count):
+        return [{"Alive": True, "Resources": {"CPU": count}}]
+
+    monkeypatch.setattr(ray_tasks, "_had_room", set())
+    for machines, expected in ((machine(1), "refused"), (machine(4), ""), ([], "waits"), (machine(1), "waits"), (machine(4), "")):
+        found = SimpleNamespace(is_initialized=lambda: True, nodes=lambda machines=machines: machines)
+        monkeypatch.setitem(sys.modules, "ray", found)
+        connect = ray_tasks.RayTasks(cpus_per_trial=3)._connect
+        if expected == "refused":
+            with pytest.raises(BadInput, match="which no machine has .there: 1 CPU, 0 GPU.. Lower --cpus_per_trial"):
+                connect()
+        elif expected == "waits":
+            with pytest.warns(RunWarning, match="Ray: a trial asks for 3 CPU .* One had, so it is waited for"):
+                connect()
+        else:
+            connect()  # warnings are errors here
 
 
 @pytest.fixture
