@@ -21,6 +21,7 @@ from absl import flags
 from launch import config_flag, entry
 
 _CONFIG = config_flag.define("Config file: network, search, steps, stream.")
+flags.declare_key_flag("config")  # so that --help of this command shows it
 _TASKS = flags.DEFINE_list("tasks", None, "Ids of tasks of the stream, or meta_train.")
 _OUT = flags.DEFINE_string("out", None, "File of weights to write, weights.safetensors say.")
 _STAND_IN = flags.DEFINE_string("stand_in_for", "", "What these weights take the place of; it shows wherever they are used.")

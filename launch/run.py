@@ -20,6 +20,7 @@ from absl import flags
 from launch import config_flag, entry
 
 _CONFIG = config_flag.define("Config file of a learner, below experiments/configs/.")
+flags.declare_key_flag("config")  # so that --help of this command shows it
 _RUN_DIR = flags.DEFINE_string("run_dir", None, "Directory of the run; made if missing, gone on with if it is there.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print tasks, trials, steps and estimated FLOPs; run nothing.")
 _SEEDS = flags.DEFINE_integer("seeds", 1, "Runs so many seeds, from config.seed on, in RUN_DIR/seed-N.", lower_bound=1)

@@ -20,6 +20,7 @@ from absl import flags
 from launch import config_flag, entry
 
 _CONFIG = config_flag.define("Config file, below experiments/configs/ or experiments/studies/.")
+flags.declare_key_flag("config")  # so that --help of this command shows it
 _TRIALS = flags.DEFINE_string("trials", None, "Values of search.trials, with commas between them: 2,4,8.")
 _STEPS = flags.DEFINE_string("steps", None, "Values of train.steps, with commas between them: 120,240.")
 _SET = flags.DEFINE_multi_string("set", [], "NAME=V1,V2: values of any other key of the config; may be given several times.")

@@ -85,6 +85,7 @@ def test_help_teaches():
     for word in ("python -m launch.run --config", "Budgets: tiny, small, cheap, paper", "--config.train.steps", "pico"):
         assert word in done.stdout
     assert "Writes report.html" in launch("report", "--help").stdout
+    assert all("\n  --config: Config file" in launch(name, "--help").stdout for name in ("run", "pretrain", "sweep"))
 
 
 def test_help_may_be_read_in_part():
