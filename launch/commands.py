@@ -53,7 +53,8 @@ def check_configs(found: Sequence[Sequence[str]]) -> None:
             if weights and not Path(weights).exists():  # another job may make them, or only the nodes may see them
                 warnings.warn(f"{weights}: not there yet, so this is not checked: {shlex.join(job)}", RunWarning, stacklevel=2)
                 continue
-            run_config.build(config := run_config.resolve(config))
+            config = run_config.resolve(config)
+            run_config.build(config)
             if not config.stream.endswith(".csv"):
                 stream_rows(config.stream)
         except NevisStreamError as error:

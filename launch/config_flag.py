@@ -80,25 +80,14 @@ def load(file: str) -> Any:
     raise BadInput(f"{path}: it has no function get_config; experiments/configs/indep.py shows one.")
 
 
-def define(what: str, values: flags.FlagValues = flags.FLAGS, argv: Sequence[str] | None = None) -> flags.FlagHolder:
-    """Defines --config; reads a --flagfile among the words already, so a missing one ends the command here.
-
-    Args:
-      what: help of the flag.
-      values: where it is defined.
-      argv: the words that `--config.KEY=VALUE` are found in; None: those of this command.
-    """
+def define(what: str) -> flags.FlagHolder:
+    """Defines --config; that reads a --flagfile among the words already, so a missing one ends the command here."""
     from ml_collections import config_flags
 
-    from nevis_stream.errors import BadInput
-
     try:
-        return config_flags.DEFINE_config_file("config", None, what, values, sys_argv=argv)
+        return config_flags.DEFINE_config_file("config", None, what)
     except flags.Error as error:
-        told = str(error).removeprefix("ERROR:: ")
-        if argv is None:
-            entry.fail(told)
-        raise BadInput(told) from None
+        entry.fail(str(error).removeprefix("ERROR:: "))
 
 
 def parsed(words: Sequence[str]) -> Any:
@@ -107,14 +96,16 @@ def parsed(words: Sequence[str]) -> Any:
     Raises:
       BadInput: a file that fails or gives no config, an unknown key, or a value of another type.
     """
+    from ml_collections import config_flags
+
     from nevis_stream.errors import BadInput
 
     values, argv = flags.FlagValues(), entry.config_first(["", *words])
-    define("", values, argv)
     try:
+        config_flags.DEFINE_config_file("config", None, "", values, sys_argv=argv)
         values(argv, known_only=True)
     except Exception as error:  # a config file may raise anything
-        raise BadInput(explain(error, words)) from None
+        raise BadInput(explain(error, words).removeprefix("ERROR:: ")) from None
     if told := _no_config(values["config"]):
         raise BadInput(told)
     return values["config"].value
