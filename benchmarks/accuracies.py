@@ -1,4 +1,5 @@
-"""Test accuracies on six real data sets at a budget of minutes a task, with what they should at least be.
+"""Test accuracies on six real data sets at a budget of minutes a task, with what they should at
+least be.
 
   python -m launch.run --config=experiments/configs/ft_dynamic.py --config.stream=benchmarks/six_tasks.csv \\
       --config.budget=small --config.search.trials=2 --config.train.steps=4000 --config.train.validate_every=1000 \\
@@ -7,7 +8,7 @@
   python -m benchmarks.accuracies runs/six
 
 Prints a markdown table with CPU minutes and FLOPs of each task.
-"""
+"""  # noqa: E501
 
 import json
 import sys
@@ -17,7 +18,14 @@ from benchmarks.machine import describe
 from nevis_stream.ledger import Ledger
 from nevis_stream.meter import total
 
-WANTED = {"mnist": 99.0, "fashion_mnist": 88.0, "usps": 95.0, "semeion": 95.0, "coil20": 99.0, "silhouettes": 65.0}
+WANTED = {
+    "mnist": 99.0,
+    "fashion_mnist": 88.0,
+    "usps": 95.0,
+    "semeion": 95.0,
+    "coil20": 99.0,
+    "silhouettes": 65.0,
+}
 
 
 def main() -> None:
@@ -30,15 +38,23 @@ def main() -> None:
         seconds[row["task_id"]] = seconds.get(row["task_id"], 0) + row["cpu_seconds"]
     trained = {record["task_id"]: record for record in ledger.of_kind("train")}
     print(f"{describe()}; {ledger.header['learner']}, seed {ledger.header['seed']}, n = 1.\n")
-    columns = ("task", "test accuracy, %", "wanted", "test pictures", "started from", "CPU minutes", "FLOPs")
+    columns = (
+        "task",
+        "test accuracy, %",
+        "wanted",
+        "test pictures",
+        "started from",
+        "CPU minutes",
+        "FLOPs",
+    )
     print(f"| {' | '.join(columns)} |\n|---|---:|---:|---:|---|---:|---:|")
     for record in ledger.of_kind("predict"):
         task = record["task_id"]
         start = trained[task]["trials"][0]["info"]["initialised_from"]
         spent = total(trained[task]["flops"]) + total(record["flops"])
         print(
-            f"| {task} | {100 * (1 - record['error']):.2f} | {WANTED.get(task, '-')} | {record['n']} | {start} | "
-            f"{seconds[task] / 60:.1f} | {spent:.3g} |"
+            f"| {task} | {100 * (1 - record['error']):.2f} | {WANTED.get(task, '-')} |"
+            f" {record['n']} | {start} | {seconds[task] / 60:.1f} | {spent:.3g} |"
         )
 
 

@@ -4,7 +4,7 @@
 
 Caches of the known runs are made with `launch.evaluate import`; copies are made below --out, and deleted at the end. The chosen
 predictor of each of the run's tasks is added to a copy by each method.
-"""
+"""  # noqa: E501
 
 import argparse
 import shutil
@@ -39,7 +39,9 @@ class Recording(CheckpointOracle):
 
 def main() -> None:
     """Adds the models and prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--new", type=Path, required=True)
     parser.add_argument("--known", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -49,7 +51,9 @@ def main() -> None:
     run = KeptRun(options.new, options.stream)
     chosen = [predictor for predictor in run.predictors if predictor.chosen]
     print(f"{describe()}; budget {options.budget}, one new model a data set\n")
-    print("| data set | n | method | asked at a time | FLOPs of all n | in batches of 64 | now | CPU s (compiling included) |")
+    print(
+        "| data set | n | method | asked at a time | FLOPs of all n | in batches of 64 | now | CPU s (compiling included) |"  # noqa: E501
+    )
     print("|---|---:|---|---|---:|---:|---:|---:|", flush=True)
     for predictor in chosen:
         parts = run.samples(predictor.task, ["dev"])
@@ -61,11 +65,20 @@ def main() -> None:
             cache = EvaluationCache(copy)
             model, n = predictor.predictor_id, cache.shape[1]
             oracle = Recording({model: (predictor.checkpoint, predictor.trial)}, options.stream)
-            told = add_models(cache, [model], oracle, options.budget, method, provenances=[provenance(run, predictor)])[0]
+            told = add_models(
+                cache,
+                [model],
+                oracle,
+                options.budget,
+                method,
+                provenances=[provenance(run, predictor)],
+            )[0]
             before = full * sum(-(-size // FULL) for size in oracle.sizes)
-            sizes = f"{oracle.sizes[0]}" + (f", then {len(oracle.sizes) - 1} × {oracle.sizes[-1]}" if oracle.sizes[1:] else "")
+            sizes = f"{oracle.sizes[0]}" + (
+                f", then {len(oracle.sizes) - 1} × {oracle.sizes[-1]}" if oracle.sizes[1:] else ""
+            )
             print(
-                f"| {copy.name} | {n} | `{method}` | {sizes} | {told.flops_spent + told.flops_saved:.3g} | {before:.3g} | "
+                f"| {copy.name} | {n} | `{method}` | {sizes} | {told.flops_spent + told.flops_saved:.3g} | {before:.3g} | "  # noqa: E501
                 f"{told.flops_spent:.3g} | {oracle.seconds:.1f} |",
                 flush=True,
             )
@@ -85,7 +98,9 @@ def differing(run: KeptRun, predictor) -> None:
         here = slice(low, low + len(part.correct))
         wrong += int((part.correct != whole.correct[here]).sum())
         away = max(away, float(abs(part.probabilities - whole.probabilities[here]).max()))
-    print(f"{predictor.task.dataset_id}: {wrong} of {len(some)} outcomes differ in batches of 4; probabilities by {away:.0e}.")
+    print(
+        f"{predictor.task.dataset_id}: {wrong} of {len(some)} outcomes differ in batches of 4; probabilities by {away:.0e}."  # noqa: E501
+    )
 
 
 if __name__ == "__main__":

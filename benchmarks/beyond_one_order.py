@@ -1,6 +1,8 @@
-"""Prints bars 2 and 3 of dynamic evaluation: python -m benchmarks.beyond_one_order [--seeds=10] [--print_only]
+"""Prints bars 2 and 3 of dynamic evaluation: python -m benchmarks.beyond_one_order [--seeds=10]
+[--print_only]
 
-Results go to benchmarks/beyond_one_order.csv as they come; started again, it goes on. First seeds come before second ones.
+Results go to benchmarks/beyond_one_order.csv as they come; started again, it goes on. First seeds
+come before second ones.
 """
 
 import os
@@ -23,18 +25,27 @@ SPEARMAN = {16: 0.88, 64: 0.94, 256: 0.965}
 
 
 def matrices():
-    """Returns the matrices of the protocol, at least 28 models and 400 samples; small ones first."""
+    """Returns the matrices of the protocol, at least 28 models and 400 samples; small ones
+    first.
+    """
     shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
     found = map(study.load, sorted((shared / "matrices").glob("*.npz")))
-    return sorted((x for x in found if len(x.outcomes) >= 28 and x.outcomes.shape[1] >= 400), key=lambda x: x.outcomes.size)
+    return sorted(
+        (x for x in found if len(x.outcomes) >= 28 and x.outcomes.shape[1] >= 400),
+        key=lambda x: x.outcomes.size,
+    )
 
 
 def table(rows):
-    """Returns means over seeds by (method, budget, column) and matrix, of the seeds that all matrices have."""
+    """Returns means over seeds by (method, budget, column) and matrix, of the seeds that all
+    matrices have.
+    """
     cells = defaultdict(dict)
     for row in rows:
         cells[row["matrix"], row["seed"]][row["method"], row["budget"]] = row
-    whole = {cell: found for cell, found in cells.items() if len(found) == len(METHODS) * len(BUDGETS)}
+    whole = {
+        cell: found for cell, found in cells.items() if len(found) == len(METHODS) * len(BUDGETS)
+    }
     names = sorted({name for name, _ in cells})
     means = defaultdict(dict)
     for name in names:
@@ -43,7 +54,9 @@ def table(rows):
             for budget in BUDGETS:
                 for column in study.COLUMNS[4:]:
                     if seeds:
-                        means[method, budget, column][name] = np.mean([found[method, budget][column] for found in seeds])
+                        means[method, budget, column][name] = np.mean(
+                            [found[method, budget][column] for found in seeds]
+                        )
     return means, {name: sum(matrix == name for matrix, _ in whole) for name in names}
 
 
@@ -55,7 +68,9 @@ def report(rows):
     """Prints the tables and the bars."""
     means, seeds = table(rows)
     names = list(means["published", 16, "mae"])
-    print(f"{len(names)} matrices; seeds of each: {min(seeds.values())} to {max(seeds.values())}.\n")
+    print(
+        f"{len(names)} matrices; seeds of each: {min(seeds.values())} to {max(seeds.values())}.\n"
+    )
 
     def mean(method, budget, column, of=names):
         return np.mean([means[method, budget, column][name] for name in of])
@@ -63,23 +78,49 @@ def report(rows):
     print("| bar | n' | measured | demanded | |\n|---|---:|---:|---:|---|")
     for group, of in (("all", names), ("n ≥ 5,000", [name for name in names if name in LARGE])):
         for budget, aim in AIMS[group].items():
-            ratio = mean("recommended", budget, "mae", of) / mean("published", budget, "mae", of) - 1
-            each = np.mean([means["recommended", budget, "mae"][x] / means["published", budget, "mae"][x] - 1 for x in of])
-            for what, value in ((f"MAE against published, {group}: ratio of means", ratio), ("… mean of ratios", each)):
-                print(f"| {what} | {budget} | {value:+.1%} | {aim:+.0%} | {verdict(value <= aim)} |")
+            ratio = (
+                mean("recommended", budget, "mae", of) / mean("published", budget, "mae", of) - 1
+            )
+            each = np.mean(
+                [
+                    means["recommended", budget, "mae"][x] / means["published", budget, "mae"][x]
+                    - 1
+                    for x in of
+                ]
+            )
+            for what, value in (
+                (f"MAE against published, {group}: ratio of means", ratio),
+                ("… mean of ratios", each),
+            ):
+                print(
+                    f"| {what} | {budget} | {value:+.1%} | {aim:+.0%} | {verdict(value <= aim)} |"
+                )
     for budget in (64, 256):
         ours, floor = mean("recommended", budget, "mae"), mean("single_order_floor", budget, "mae")
-        print(f"| MAE below the single-order floor | {budget} | {ours:.4f} | {floor:.4f} | {verdict(ours < floor)} |")
+        print(
+            f"| MAE below the single-order floor | {budget} | {ours:.4f} | {floor:.4f} |"
+            f" {verdict(ours < floor)} |"
+        )
     for budget, aim in ((16, -0.3), (64, 0), (256, 0)):
-        change = mean("recommended", budget, "accuracy_error") / mean("stratified_mean", budget, "accuracy_error") - 1
-        print(f"| accuracy error against stratified mean | {budget} | {change:+.1%} | {aim:+.0%} | {verdict(change <= aim)} |")
+        change = (
+            mean("recommended", budget, "accuracy_error")
+            / mean("stratified_mean", budget, "accuracy_error")
+            - 1
+        )
+        print(
+            f"| accuracy error against stratified mean | {budget} | {change:+.1%} | {aim:+.0%} |"
+            f" {verdict(change <= aim)} |"
+        )
     for budget, aim in SPEARMAN.items():
         value = mean("recommended", budget, "spearman")
         print(f"| Spearman | {budget} | {value:.3f} | {aim} | {verdict(value >= aim)} |")
     for budget in BUDGETS:
         value = mean("recommended", budget, "coverage95")
         word = verdict(0.92 <= value <= 0.98) if budget == 64 else ""
-        print(f"| coverage of 95% intervals | {budget} | {value:.1%} | {'92–98%' if budget == 64 else ''} | {word} |")
+        print(
+            f"| coverage of 95% intervals | {budget} | {value:.1%} |"
+            f" {'92–98%' if budget == 64 else ''} | {word} |"
+        )
 
     print(
         "\n| matrix | seeds | MAE against published at 16 / 64 / 256 | against sort_and_search | "
@@ -88,21 +129,30 @@ def report(rows):
     for name in names:
 
         def against(column, other, name=name):
-            values = [means["recommended", b, column][name] / means[other, b, column][name] - 1 for b in BUDGETS]
+            values = [
+                means["recommended", b, column][name] / means[other, b, column][name] - 1
+                for b in BUDGETS
+            ]
             return " / ".join(f"{value:+.0%}" for value in values)
 
         def own(column, form, name=name):
             return " / ".join(format(means["recommended", b, column][name], form) for b in BUDGETS)
 
         print(
-            f"| {name} | {seeds[name]} | {against('mae', 'published')} | {against('mae', 'sort_and_search')} | "
-            f"{against('accuracy_error', 'stratified_mean')} | {own('spearman', '.3f')} | {own('coverage95', '.0%')} |"
+            f"| {name} | {seeds[name]} | {against('mae', 'published')} |"
+            f" {against('mae', 'sort_and_search')} | {against('accuracy_error', 'stratified_mean')}"
+            f" | {own('spearman', '.3f')} | {own('coverage95', '.0%')} |"
         )
-    print("\n| method | MAE | accuracy error | Spearman | Kendall | coverage | seconds |\n|---|---|---|---|---|---|---|")
+    print(
+        "\n| method | MAE | accuracy error | Spearman | Kendall | coverage | seconds"
+        " |\n|---|---|---|---|---|---|---|"
+    )
     for method in METHODS:
         shown = [
             " / ".join(format(mean(method, budget, column), form) for budget in BUDGETS)
-            for column, form in zip(study.COLUMNS[4:], (".4f", ".4f", ".3f", ".3f", ".3f", ".1f"), strict=True)
+            for column, form in zip(
+                study.COLUMNS[4:], (".4f", ".4f", ".3f", ".3f", ".3f", ".1f"), strict=True
+            )
         ]
         print(f"| {method} | {' | '.join(shown)} |")
 
@@ -113,7 +163,10 @@ def main(_):
         for matrix in matrices():
             for row in study.run([matrix], study.Protocol(METHODS, BUDGETS, seeds=seeds), FILE):
                 if row["method"] == "recommended":
-                    print({k: row[k] for k in ("matrix", "budget", "seed", "mae", "seconds")}, flush=True)
+                    print(
+                        {k: row[k] for k in ("matrix", "budget", "seed", "mae", "seconds")},
+                        flush=True,
+                    )
     report(study.read(FILE))
 
 

@@ -1,17 +1,24 @@
-"""How often 95% intervals of the difference between two methods cover the truth, as markdown tables.
+"""How often 95% intervals of the difference between two methods cover the truth, as markdown
+tables.
 
     python -m benchmarks.bootstrap_coverage --simulations=1000
     python -m benchmarks.bootstrap_coverage --tables=main,tried
 
-Each simulation draws a stream of tasks and the runs of two methods. The error of method A on task t in the run with seed s is
-base_t + effect_t + noise_ts + shift_s, of method B the same without effect, with noise and shift of its own.
+Each simulation draws a stream of tasks and the runs of two methods. The error of method A on task t
+in the run with seed s is base_t + effect_t + noise_ts + shift_s, of method B the same without
+effect, with noise and shift of its own.
 
-  effect  what A gains or loses on a task, with mean 0 over all tasks there are. "published": drawn from FT-d - Indep on the
-          104 tasks of NEVIS'22, Appendix N (skewed: a few tasks gain much); "skewed" (log-normal), "heavy" (Student's t with 3
-          degrees of freedom) and "normal", each with standard deviation 5 points; "none": the two methods are equal.
-  noise   of a run on one task: standard deviation 1.6 points, more on some tasks (log-normal, sigma 0.6).
-  shift   of a whole run, shared by its tasks: standard deviation 0, 0.3 or 1 point. 1.6 points of noise over 27 tasks alone
-          give a mean error with standard deviation 0.3 points, as published for Indep over 3 seeds; a shift comes on top.
+  effect  what A gains or loses on a task, with mean 0 over all tasks there are. "published": drawn
+  from FT-d - Indep on the
+          104 tasks of NEVIS'22, Appendix N (skewed: a few tasks gain much); "skewed" (log-normal),
+          "heavy" (Student's t with 3 degrees of freedom) and "normal", each with standard deviation
+          5 points; "none": the two methods are equal.
+  noise   of a run on one task: standard deviation 1.6 points, more on some tasks (log-normal, sigma
+    0.6).
+  shift   of a whole run, shared by its tasks: standard deviation 0, 0.3 or 1 point. 1.6 points of
+  noise over 27 tasks alone
+          give a mean error with standard deviation 0.3 points, as published for Indep over 3 seeds;
+          a shift comes on top.
 """
 
 import argparse
@@ -85,21 +92,31 @@ SOME = [
     Setting("published", 4, 3),
     Setting("normal", 4, 3),
 ]
-SEEDS_ALONE = [Setting("published", 27, seeds, shift) for seeds in (2, 3, 5, 10) for shift in (0.003, 0.01)]
+SEEDS_ALONE = [
+    Setting("published", 27, seeds, shift) for seeds in (2, 3, 5, 10) for shift in (0.003, 0.01)
+]
 
 
 def published_effects() -> np.ndarray:
-    found = np.array([of_task["ft_dynamic"] - of_task["indep"] for of_task in published.errors().values()])
+    found = np.array(
+        [of_task["ft_dynamic"] - of_task["indep"] for of_task in published.errors().values()]
+    )
     return found - found.mean()
 
 
-def standard_lognormal(shape: tuple[int, ...], rng: np.random.Generator, sigma: float = 0.8) -> np.ndarray:
+def standard_lognormal(
+    shape: tuple[int, ...], rng: np.random.Generator, sigma: float = 0.8
+) -> np.ndarray:
     square = np.exp(sigma**2)
     return (rng.lognormal(0, sigma, shape) - np.sqrt(square)) / np.sqrt((square - 1) * square)
 
 
-def draw(setting: Setting, effects: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
-    """Returns errors of A and B, float[tasks, seeds], and the mean effect of the tasks that were drawn."""
+def draw(
+    setting: Setting, effects: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Returns errors of A and B, float[tasks, seeds], and the mean effect of the tasks that were
+    drawn.
+    """
     shape = (setting.tasks, 1)
     effect = {
         "published": lambda: rng.choice(effects, shape),
@@ -111,7 +128,10 @@ def draw(setting: Setting, effects: np.ndarray, rng: np.random.Generator) -> tup
     scale = setting.noise * rng.lognormal(-0.18, 0.6, shape)
     runs = (setting.tasks, setting.seeds)
     base = rng.beta(1, 2, shape)
-    a, b = (base + scale * rng.normal(size=runs) + setting.shift * rng.normal(size=setting.seeds) for _ in range(2))
+    a, b = (
+        base + scale * rng.normal(size=runs) + setting.shift * rng.normal(size=setting.seeds)
+        for _ in range(2)
+    )
     return a + effect, b, float(effect.mean())
 
 
@@ -121,14 +141,21 @@ Method = Callable[[np.ndarray, np.ndarray, int], np.ndarray | tuple[float, float
 def simulated(setting: Setting, args):
     """Yields each simulation's errors of A and B, the drawn tasks' mean effect, and a key."""
     effects = published_effects()
-    place = [zlib.crc32(setting.effect.encode()), setting.tasks, setting.seeds, round(1000 * setting.shift)]
+    place = [
+        zlib.crc32(setting.effect.encode()),
+        setting.tasks,
+        setting.seeds,
+        round(1000 * setting.shift),
+    ]
     rng = np.random.default_rng([args.key, *place])
     for simulation in range(args.simulations):
         yield *draw(setting, effects, rng), simulation % KEYS
 
 
 def coverage(setting: Setting, methods: dict[str, Method], args, fixed: bool) -> list[str]:
-    """Returns the share of simulations whose interval holds the truth: 0, or the drawn tasks' mean effect where `fixed`."""
+    """Returns the share of simulations whose interval holds the truth: 0, or the drawn tasks' mean
+    effect where `fixed`.
+    """
     covered: Counter[str] = Counter()
     widths: Counter[str] = Counter()
     for a, b, mean, key in simulated(setting, args):
@@ -140,11 +167,20 @@ def coverage(setting: Setting, methods: dict[str, Method], args, fixed: bool) ->
     return [f"{100 * covered[name] / n:.1f} ({100 * widths[name] / n:.1f})" for name in methods]
 
 
-def table(title: str, settings: list[Setting], methods: dict[str, Method], args, fixed: bool = False) -> None:
-    print(f"\n{title}\n\n| effect, tasks × seeds, shift in points |" + "".join(f" {name} |" for name in methods))
+def table(
+    title: str, settings: list[Setting], methods: dict[str, Method], args, fixed: bool = False
+) -> None:
+    print(
+        f"\n{title}\n\n| effect, tasks × seeds, shift in points |"
+        + "".join(f" {name} |" for name in methods)
+    )
     print("|---|" + "---:|" * len(methods))
     for setting in settings:
-        print(f"| {setting.title} |" + "".join(f" {cell} |" for cell in coverage(setting, methods, args, fixed)), flush=True)
+        print(
+            f"| {setting.title} |"
+            + "".join(f" {cell} |" for cell in coverage(setting, methods, args, fixed)),
+            flush=True,
+        )
 
 
 def missed(args) -> None:
@@ -158,9 +194,18 @@ def missed(args) -> None:
     effects = published_effects()
     large = 100 * (effects < -0.15).mean()
     none = 100 * (1 - large / 100) ** 10
-    print(f"\n{TEN.title}: {large:.1f}% of the published effects are gains of over 15 points beyond the mean one; ten tasks")
-    print(f"hold none of them in {none:.0f}% of samples. Median over the samples that the interval misses, and over all:")
-    for name, column in (("standard deviation of the differences, points", 1), ("their skewness", 2)):
+    print(
+        f"\n{TEN.title}: {large:.1f}% of the published effects are gains of over 15 points beyond"
+        " the mean one; ten tasks"
+    )
+    print(
+        f"hold none of them in {none:.0f}% of samples. Median over the samples that the interval"
+        " misses, and over all:"
+    )
+    for name, column in (
+        ("standard deviation of the differences, points", 1),
+        ("their skewness", 2),
+    ):
         values = [np.median(found[rows, column]) for rows in (found[:, 0] > 0, slice(None))]
         print(f"{name} {values[0]:.1f}, {values[1]:.1f}", flush=True)
 
@@ -171,17 +216,29 @@ TABLES = {
     "few": lambda args: table("Few tasks.", FEW, OVER_TASKS, args),
     "tried": lambda args: table("Tried, and not taken.", SOME, TRIED, args),
     "missed": missed,
-    "seeds": lambda args: table("These very tasks, seeds alone.", SEEDS_ALONE, OVER_SEEDS, args, fixed=True),
+    "seeds": lambda args: table(
+        "These very tasks, seeds alone.", SEEDS_ALONE, OVER_SEEDS, args, fixed=True
+    ),
 }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--simulations", type=int, default=1000)
-    parser.add_argument("--key", type=int, default=0, help="of all random draws; decision 0026 was made with others than 0")
+    parser.add_argument(
+        "--key",
+        type=int,
+        default=0,
+        help="of all random draws; decision 0026 was made with others than 0",
+    )
     parser.add_argument("--tables", default=",".join(TABLES), help=f"some of {', '.join(TABLES)}")
     args = parser.parse_args()
-    print(f"{describe()}; {args.simulations} simulations a row; in brackets the mean width in points, ends cut at ±100.")
+    print(
+        f"{describe()}; {args.simulations} simulations a row; in brackets the mean width in points,"
+        " ends cut at ±100."
+    )
     for name in args.tables.split(","):
         TABLES[name](args)
     print(f"\n{time.process_time() / 60:.1f} CPU minutes.")

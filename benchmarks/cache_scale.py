@@ -2,8 +2,9 @@
 
   python -m benchmarks.cache_scale --out=runs/cache_scale [--models=1000,10000] [--only=scale|kills]
 
-Caches are made below --out, 1.3 GB for 10,000 models × 1,000,000 samples, and deleted at the end. Anonymous memory is that of
-a process that does nothing else, its modules included; "before" is what these and the opened cache take.
+Caches are made below --out, 1.3 GB for 10,000 models × 1,000,000 samples, and deleted at the end.
+Anonymous memory is that of a process that does nothing else, its modules included; "before" is what
+these and the opened cache take.
 """
 
 import argparse
@@ -20,13 +21,16 @@ import numpy as np
 
 SAMPLES = 1_000_000
 PAPER = 31_250 * 1.7e6  # cells
-REFERENCE_PEAK = 365e9  # FLOPs a second of a float32 matrix product on two cores, to which the bars refer
+# FLOPs a second of a float32 matrix product on two cores, to which the bars refer
+REFERENCE_PEAK = 365e9
 REPEATS = 5
 
 
 def main() -> None:
     """Runs what is asked for and prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--models", default="1000,10000")
     parser.add_argument("--only", choices=("scale", "kills"))
@@ -48,15 +52,21 @@ def scale(directory: Path, models: int) -> None:
 
     spent, ids = filled(directory, models)
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.cache_scale", f"--out={directory}", f"--measure={directory}"],
+        [sys.executable, "-m", "benchmarks.cache_scale", f"--out={directory}", f"--measure={directory}"],  # noqa: E501
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     found = json.loads(done.stdout.splitlines()[-1])
     peak = 2 * matrix_product_peak()
     share = peak / REFERENCE_PEAK
     print(f"{describe()}\n")
-    print(f"{models:,} models × {SAMPLES:,} samples, {found['bytes'] / 1e6:.0f} MB of cells. CPU seconds, best of")
-    print(f"{REPEATS}; matrix product {peak / 1e9:.0f} GFLOP/s of two cores, scaled seconds are those times {share:.2f}.\n")
+    print(
+        f"{models:,} models × {SAMPLES:,} samples, {found['bytes'] / 1e6:.0f} MB of cells. CPU"
+        " seconds, best of"
+    )
+    print(
+        f"{REPEATS}; matrix product {peak / 1e9:.0f} GFLOP/s of two cores, scaled seconds are those"
+        f" times {share:.2f}.\n"
+    )
     print("| work | CPU s | scaled | anonymous MB at most (before) |\n|---|---:|---:|---:|")
     for name, (seconds, most, before) in found["lines"].items():
         print(f"| {name} | {seconds:.4f} | {seconds * share:.4f} | {most:.0f} ({before:.0f}) |")
@@ -64,21 +74,36 @@ def scale(directory: Path, models: int) -> None:
     order = found["lines"]["column sums and order"][0] - sums
     total = (sums * PAPER / (models * SAMPLES) + order * 1.7) * share
     rate = models * SAMPLES / spent / 1e6
-    print(f"\nFilled at {rate:.0f} million cells a CPU second ({spent:.1f} s, n = 1), ids of samples in {ids:.1f} s.")
-    print(f"Extrapolated to 31,250 × 1.7 million, {PAPER / 8e9:.1f} GB: {total:.1f} s scaled to sort.\n", flush=True)
+    print(
+        f"\nFilled at {rate:.0f} million cells a CPU second ({spent:.1f} s, n = 1), ids of samples"
+        f" in {ids:.1f} s."
+    )
+    print(
+        f"Extrapolated to 31,250 × 1.7 million, {PAPER / 8e9:.1f} GB: {total:.1f} s scaled to"
+        " sort.\n",
+        flush=True,
+    )
     shutil.rmtree(directory)
 
 
 def filled(directory: Path, models: int) -> tuple[float, float]:
-    """Makes a cache whose samples differ in difficulty; returns CPU seconds of appending rows, and of adding samples."""
+    """Makes a cache whose samples differ in difficulty; returns CPU seconds of appending rows, and
+    of adding samples.
+    """
     from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 
     shutil.rmtree(directory, ignore_errors=True)
-    cache, random = EvaluationCache(directory, create=True, about={"synthetic": True}), np.random.default_rng(0)
+    cache, random = (
+        EvaluationCache(directory, create=True, about={"synthetic": True}),
+        np.random.default_rng(0),
+    )
     begun = time.process_time()
     cache.append("m0", [f"synthetic/test/{k}" for k in range(SAMPLES)], np.ones(SAMPLES, np.uint8))
     ids, spent = time.process_time() - begun, 0.0
-    easy, columns = np.clip(random.normal(128, 60, SAMPLES), 1, 255).astype(np.uint8), np.arange(SAMPLES)
+    easy, columns = (
+        np.clip(random.normal(128, 60, SAMPLES), 1, 255).astype(np.uint8),
+        np.arange(SAMPLES),
+    )
     for low in range(1, models, 50):
         names = [f"m{i}" for i in range(low, min(low + 50, models))]
         rows = random.integers(0, 256, (len(names), SAMPLES), np.uint8) < easy
@@ -89,7 +114,9 @@ def filled(directory: Path, models: int) -> tuple[float, float]:
 
 
 def measure(directory: Path) -> dict:
-    """Returns CPU seconds and anonymous MB of each work on a cache, in a process that has done nothing else."""
+    """Returns CPU seconds and anonymous MB of each work on a cache, in a process that has done
+    nothing else.
+    """
     from nevis_stream.dynamic_evaluation import search
     from nevis_stream.dynamic_evaluation.cache import EvaluationCache
     from nevis_stream.dynamic_evaluation.full_search import full_thresholds
@@ -109,7 +136,10 @@ def measure(directory: Path) -> dict:
             best = min(best, time.process_time() - begun)
         lines[name] = best, most, before
 
-    line("read the warm pages (sum of words)", lambda: np.memmap(cache.cells.path, np.uint64, "r", shape=(words,)).sum())
+    line(
+        "read the warm pages (sum of words)",
+        lambda: np.memmap(cache.cells.path, np.uint64, "r", shape=(words,)).sum(),
+    )
     line("column sums, every row read", cache.column_sums)
     line("column sums and order", lambda: sort(cache).order)
     rank = sort(cache)
@@ -136,7 +166,8 @@ def measure(directory: Path) -> dict:
         search.predict(rank, plan, outcomes[None].astype(np.uint8))
 
     line("plan, append and predict a model, n' = 2,048", evaluate)
-    from nevis_stream.dynamic_evaluation.adding import Observed, add_models  # JAX, which the lines above do without
+    # JAX, which the lines above do without
+    from nevis_stream.dynamic_evaluation.adding import Observed, add_models
 
     class Dice:
         def answer(self, model, samples):
@@ -172,7 +203,9 @@ def anonymous() -> float:
 
 
 def at_most(work) -> float:
-    """Returns MB of anonymous memory at most while the work is done, seen every half millisecond."""
+    """Returns MB of anonymous memory at most while the work is done, seen every half
+    millisecond.
+    """
     most, done = [anonymous()], threading.Event()
 
     def look():
@@ -200,7 +233,10 @@ def kills(out: Path) -> None:
         seconds = time.monotonic() - begun
         check(cache, said)
         rows, told = cache.shape[0], sum(map(len, said))
-        print(f"Ten writers, {wanted} killed with -9 one after the other and all ten at the end, {seconds:.0f} s: {told} rows")
+        print(
+            f"Ten writers, {wanted} killed with -9 one after the other and all ten at the end,"
+            f" {seconds:.0f} s: {told} rows"
+        )
         print(f"acknowledged, {rows} in the cache, each as it was written; `verify` finds nothing.")
 
 

@@ -1,6 +1,6 @@
 """Counts what XLA compiles in a run of the embedded stream, by program and by learner.
 
-  python -m benchmarks.compilations
+python -m benchmarks.compilations
 """
 
 import collections
@@ -17,7 +17,9 @@ LARGE = ("initialise", "step", "probabilities")
 
 
 def main() -> None:
-    """Runs both learners in one process at two steps a trial and prints how often each program was compiled."""
+    """Runs both learners in one process at two steps a trial and prints how often each program was
+    compiled.
+    """
     compiled: collections.Counter[str] = collections.Counter()
     seconds: collections.Counter[str] = collections.Counter()
 
@@ -29,14 +31,20 @@ def main() -> None:
 
     jax.monitoring.register_event_duration_secs_listener(listener)
     stream = load_stream("pico")
-    print(f"{describe()}; pico, {len(stream.tasks)} tasks, 2 trials a task, 2 learners one after the other.\n")
+    print(
+        f"{describe()}; pico, {len(stream.tasks)} tasks, 2 trials a task, 2 learners one after the"
+        " other.\n"
+    )
     print("| after | " + " | ".join((*LARGE, "small helpers of JAX")) + " |\n|---|" + "---:|" * 4)
     with tempfile.TemporaryDirectory() as directory:
         for learner in ("indep", "ft_prev"):
             config = run_config.default(learner)
             config.train.update(steps=2, validate_every=2)
             run(run_config.build(run_config.resolve(config)), stream, f"{directory}/{learner}")
-            cells = [f"{compiled[name]} ({seconds[name]:.1f} s)" for name in (*LARGE, "small helpers of JAX")]
+            cells = [
+                f"{compiled[name]} ({seconds[name]:.1f} s)"
+                for name in (*LARGE, "small helpers of JAX")
+            ]
             print(f"| {learner} | " + " | ".join(cells) + " |", flush=True)
 
 

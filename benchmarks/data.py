@@ -1,9 +1,11 @@
-"""Speed of data: preparing MNIST from its raw files, and reading a prepared task into shuffled batches.
+"""Speed of data: preparing MNIST from its raw files, and reading a prepared task into shuffled
+batches.
 
   python -m benchmarks.data
 
-Needs MNIST in the folder of shared data sets. Seconds are CPU seconds of this process on one core; every figure is the best of
-five, with the spread, and beside it what it would be on a machine whose matrix product reaches 365 GFLOP/s on two cores.
+Needs MNIST in the folder of shared data sets. Seconds are CPU seconds of this process on one core;
+every figure is the best of five, with the spread, and beside it what it would be on a machine whose
+matrix product reaches 365 GFLOP/s on two cores.
 """
 
 import gzip
@@ -25,9 +27,13 @@ BATCH = 256
 
 
 def raw_mnist(folder: Path) -> int:
-    """Writes the four idx files as they were published (compressed); returns the number of images."""
+    """Writes the four idx files as they were published (compressed); returns the number of
+    images.
+    """
     with np.load(sources.shared_directory() / "data" / "mnist.npz") as file:
-        arrays = [file[f"{kind}_{part}"] for part in ("train", "test") for kind in ("images", "labels")]
+        arrays = [
+            file[f"{kind}_{part}"] for part in ("train", "test") for kind in ("images", "labels")
+        ]
     for source, array in zip(fetch.plan("mnist").sources, arrays, strict=True):
         array = array.reshape(array.shape[:3]).astype(np.uint8)
         header = bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape)
@@ -46,7 +52,9 @@ def prepare_rates(folder: Path, images: int, form: str) -> list[float]:
 
 
 def read_rates() -> tuple[list[float], int]:
-    """Returns images a CPU second of each repeat: all 64×64 training pictures of MNIST in shuffled batches of 256."""
+    """Returns images a CPU second of each repeat: all 64×64 training pictures of MNIST in shuffled
+    batches of 256.
+    """
     images = prepared.load("mnist", "published").parts["train"].images
     assert isinstance(images, RawImages)
     stored = images.resized(64)
@@ -72,18 +80,31 @@ def main() -> None:
         images = raw_mnist(files)
         peak = machine.matrix_product_peak() / 1e9
         rows = [
-            ("prepare, hashes and PNG in array_record", images, prepare_rates(files, images, "array_record"), 8_000),
+            (
+                "prepare, hashes and PNG in array_record",
+                images,
+                prepare_rates(files, images, "array_record"),
+                8_000,
+            ),
             ("prepare, hashes and raw arrays", images, prepare_rates(files, images, "raw"), 20_000),
         ]
         rates, count = read_rates()
-        rows.append((f"read 64×64, shuffled, batches of {BATCH}, memory-mapped", count, rates, 300_000))
-    print(f"{machine.describe()}; one core; best of {REPEATS}; matrix product {peak:.0f} GFLOP/s on this core.\n")
+        rows.append(
+            (f"read 64×64, shuffled, batches of {BATCH}, memory-mapped", count, rates, 300_000)
+        )
+    print(
+        f"{machine.describe()}; one core; best of {REPEATS}; matrix product {peak:.0f} GFLOP/s on"
+        " this core.\n"
+    )
     print("| work | images | images a CPU second | spread | scaled to 182 GFLOP/s | bar |")
     print("|---|---:|---:|---|---:|---:|")
     for name, count, rates, bar in rows:
         best = max(rates)
         spread = f"{min(rates):,.0f}–{best:,.0f}"
-        print(f"| {name} | {count:,} | {best:,.0f} | {spread} | {best * BAR_GFLOPS / peak:,.0f} | {bar:,} |")
+        print(
+            f"| {name} | {count:,} | {best:,.0f} | {spread} | {best * BAR_GFLOPS / peak:,.0f} |"
+            f" {bar:,} |"
+        )
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
-"""From learners to a cache to new models at 5% of the samples: MAE, error of the accuracy, coverage, rank, FLOPs saved.
+"""From learners to a cache to new models at 5% of the samples: MAE, error of the accuracy,
+coverage, rank, FLOPs saved.
 
   for run in indep:{0,1,2} ft_prev:{0,1,4,5,6} ft_dynamic:3; do python -m launch.run \\
-      --config=experiments/configs/${run%:*}.py --config.seed=${run#*:} --config.stream=five.csv --config.keep=all \\
-      --config.search.trials=15 --run_dir=runs/five/${run/:/-}; done
+      --config=experiments/configs/${run%:*}.py --config.seed=${run#*:} --config.stream=five.csv
+      --config.keep=all \\ --config.search.trials=15 --run_dir=runs/five/${run/:/-}; done
   python -m benchmarks.end_to_end_evaluation --stream=five.csv --work=work \\
       --new=runs/five/ft_dynamic-3 runs/five/{indep,ft_prev}-?
   python -m benchmarks.end_to_end_evaluation --work=work --print_only
 
-Every step is a command that a user would give: known runs are imported; `add-model` asks each predictor of the new run 5% of
-the samples of its data set, by running its checkpoint; then all outcomes of the new run are merged in, which shows how good the
-estimates were; `metrics` and `launch.report` make the page. The new run has a seed of its own: it holds no copies.
-A step that is done is not done again, and the tables are printed from what lies in the folder.
+Every step is a command that a user would give: known runs are imported; `add-model` asks each
+predictor of the new run 5% of the samples of its data set, by running its checkpoint; then all
+outcomes of the new run are merged in, which shows how good the estimates were; `metrics` and
+`launch.report` make the page. The new run has a seed of its own: it holds no copies. A step that is
+done is not done again, and the tables are printed from what lies in the folder.
 """
 
 import argparse
@@ -32,16 +34,21 @@ from nevis_stream.storage import write_file
 
 METHODS = ("recommended", "stratified_mean", "sort_and_search")
 SHARE = "5%"
-METRICS = ("--known=0.75", "--seeds=2", "--budgets=16,64,256")  # 0.75: `recommended` needs five known runs
+# 0.75: `recommended` needs five known runs
+METRICS = ("--known=0.75", "--seeds=2", "--budgets=16,64,256")
 DONE = "done.json"  # steps that have ended, and what the machine was
 
 
 def main() -> None:
     """Does what is not done yet, and prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("known", type=Path, nargs="*")
     parser.add_argument("--new", type=Path)
-    parser.add_argument("--work", type=Path, required=True, help="folder of the caches and of the report")
+    parser.add_argument(
+        "--work", type=Path, required=True, help="folder of the caches and of the report"
+    )
     parser.add_argument("--stream", default=None)
     parser.add_argument("--print_only", action="store_true")
     options = parser.parse_args()
@@ -78,15 +85,29 @@ class Steps:
         for run in known:
             self._step(evaluate, "import", run, f"--cache={self._work / 'known'}", *self._stream)
         self._step(evaluate, "import", new, f"--cache={truth}", *self._stream)
-        for method in METHODS:  # a copy for each: an addition's observed cells would help the next one
+        # a copy for each: an addition's observed cells would help the next one
+        for method in METHODS:
             cache = self._work / method
-            asked = (f"--model={new}", f"--budget={SHARE}", f"--method={method}", f"--cache={cache}")
-            self._step(evaluate, "add-model", *asked, *self._stream, before=lambda cache=cache: self._afresh(cache))
+            asked = (
+                f"--model={new}",
+                f"--budget={SHARE}",
+                f"--method={method}",
+                f"--cache={cache}",
+            )
+            self._step(
+                evaluate,
+                "add-model",
+                *asked,
+                *self._stream,
+                before=lambda cache=cache: self._afresh(cache),
+            )
             self._step(evaluate, "merge", truth, f"--cache={cache}")
         caches = sorted((self._work / METHODS[0]).iterdir())
         for cache in caches:
             self._step(evaluate, "metrics", f"--cache={cache}", *METRICS)
-        self._step("launch.report", *known, new, *caches, f"--out={self._work / 'report'}", "--figures")
+        self._step(
+            "launch.report", *known, new, *caches, f"--out={self._work / 'report'}", "--figures"
+        )
 
     def _afresh(self, cache: Path) -> None:
         shutil.rmtree(cache, ignore_errors=True)
@@ -113,7 +134,11 @@ def audited(folder: Path) -> pd.DataFrame:
     for path in sorted(folder.iterdir()):
         cache = EvaluationCache(path)
         additions = read_additions(path)
-        runs = {facts["run"] for model, facts in cache.models().items() if model not in {a.name for a in additions}}
+        runs = {
+            facts["run"]
+            for model, facts in cache.models().items()
+            if model not in {a.name for a in additions}
+        }
         for addition in additions:
             truth = float((cache.matrix([addition.name]) == 1).mean())
             inside = None if addition.low is None else addition.low <= truth <= addition.high
@@ -123,28 +148,46 @@ def audited(folder: Path) -> pd.DataFrame:
 
 
 def print_tables(frame: pd.DataFrame) -> None:
-    """Prints a row a data set and method, and the single models of the data set with the most samples."""
-    print("\n| data set | n | asked | method | MAE | accuracy error | 95% covers | width | Spearman | FLOPs spent | saved |")
+    """Prints a row a data set and method, and the single models of the data set with the most
+    samples.
+    """
+    print(
+        "\n| data set | n | asked | method | MAE | accuracy error | 95% covers | width | Spearman |"
+        " FLOPs spent | saved |"
+    )
     print("|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|")
     for (dataset, method), of in frame.groupby(["dataset", "method"], sort=False):
         spearman, _ = rank_agreement(of.accuracy.to_numpy(), of.truth.to_numpy())
         no = of.low.isna().any()
-        covers, width = ("–", "–") if no else (f"{of.inside.sum()} of {len(of)}", f"{(of.high - of.low).mean():.3f}")
+        covers, width = (
+            ("–", "–")
+            if no
+            else (f"{of.inside.sum()} of {len(of)}", f"{(of.high - of.low).mean():.3f}")
+        )
         spent, saved = of.flops_spent.sum(), of.flops_saved.sum()
         print(
-            f"| {dataset} | {of.samples.iloc[0]} | {of.asked.iloc[0]} | `{method}` | {of.mae.mean():.4f} | "
-            f"{of.accuracy_error.mean():.4f} | {covers} | {width} | {spearman:.2f} | {spent:.3g} | "
-            f"{saved:.3g} ({saved / (spent + saved):.0%}) |"
+            f"| {dataset} | {of.samples.iloc[0]} | {of.asked.iloc[0]} | `{method}` |"
+            f" {of.mae.mean():.4f} | {of.accuracy_error.mean():.4f} | {covers} | {width} |"
+            f" {spearman:.2f} | {spent:.3g} | {saved:.3g} ({saved / (spent + saved):.0%}) |"
         )
     first = frame.iloc[0]
-    print(f"\nKnown: {first.models} models of {first.runs} runs on each data set; new: {len(frame.groupby('name'))} in all.")
-    largest = frame[(frame.method == METHODS[0]) & (frame.samples == frame.samples.max())].sort_values("truth")
-    print(f"\n| {largest.dataset.iloc[0]}: model | truth | `{METHODS[0]}` | 95% | error | MAE | rank of {first.models + 1} |")
+    print(
+        f"\nKnown: {first.models} models of {first.runs} runs on each data set; new:"
+        f" {len(frame.groupby('name'))} in all."
+    )
+    largest = frame[
+        (frame.method == METHODS[0]) & (frame.samples == frame.samples.max())
+    ].sort_values("truth")
+    print(
+        f"\n| {largest.dataset.iloc[0]}: model | truth | `{METHODS[0]}` | 95% | error | MAE | rank"
+        f" of {first.models + 1} |"
+    )
     print("|---|---:|---:|---|---:|---:|---:|")
     for row in largest.itertuples():
         print(
-            f"| {row.name} | {row.truth:.4f} | {row.accuracy:.4f} | {row.low:.4f} to {row.high:.4f} | "
-            f"{row.accuracy - row.truth:+.4f} | {row.mae:.4f} | {row.rank} ({row.rank_low} to {row.rank_high}) |"
+            f"| {row.name} | {row.truth:.4f} | {row.accuracy:.4f} | {row.low:.4f} to {row.high:.4f}"
+            f" | {row.accuracy - row.truth:+.4f} | {row.mae:.4f} | {row.rank} ({row.rank_low} to"
+            f" {row.rank_high}) |"
         )
 
 

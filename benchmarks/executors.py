@@ -1,9 +1,11 @@
-"""How much faster trials run side by side: four trials a task of the budget tiny on the embedded stream, by each executor.
+"""How much faster trials run side by side: four trials a task of the budget tiny on the embedded
+stream, by each executor.
 
   python -m benchmarks.executors [--repeats=2] [--executors=inline,threads,ray]
 
-Runs of the executors alternate in one process, programs are compiled and workers started before. A ratio is the seconds of all
-train events with `inline` over those with the executor, of the same repeat; beside it the lowest and highest ratio of a task.
+Runs of the executors alternate in one process, programs are compiled and workers started before. A
+ratio is the seconds of all train events with `inline` over those with the executor, of the same
+repeat; beside it the lowest and highest ratio of a task.
 """
 
 import argparse
@@ -37,7 +39,9 @@ def seconds(run_dir: str) -> list[float]:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--executors", default="inline,threads")
     arguments = parser.parse_args()
@@ -51,21 +55,32 @@ def main() -> None:
             run(learner(steps=2), stream, f"{directory}/warm-{name}", executor=built[name])
         for repeat in range(arguments.repeats):
             for name in names:
-                ledger = run(learner(), stream, f"{directory}/{name}-{repeat}", executor=built[name])
+                ledger = run(
+                    learner(), stream, f"{directory}/{name}-{repeat}", executor=built[name]
+                )
                 ledgers.add(ledger.path.read_bytes())
                 times[name].append(seconds(f"{directory}/{name}-{repeat}"))
     print(
-        f"{describe()}; pico, {len(stream.tasks)} tasks, {TRIALS} trials a task, budget tiny, n = {arguments.repeats}; "
-        f"ledgers {'equal byte for byte' if len(ledgers) == 1 else 'NOT equal'}.\n"
+        f"{describe()}; pico, {len(stream.tasks)} tasks, {TRIALS} trials a task, budget tiny, n ="
+        f" {arguments.repeats}; ledgers"
+        f" {'equal byte for byte' if len(ledgers) == 1 else 'NOT equal'}.\n"
     )
-    print("| executor | seconds of training | times faster than inline | of single tasks |\n|---|---|---|---|")
+    print(
+        "| executor | seconds of training | times faster than inline | of single tasks"
+        " |\n|---|---|---|---|"
+    )
     for name in names:
         totals = [sum(one) for one in times[name]]
         ratios = [sum(a) / sum(b) for a, b in zip(times["inline"], times[name], strict=True)]
-        tasks = [x / y for a, b in zip(times["inline"], times[name], strict=True) for x, y in zip(a, b, strict=True)]
+        tasks = [
+            x / y
+            for a, b in zip(times["inline"], times[name], strict=True)
+            for x, y in zip(a, b, strict=True)
+        ]
         print(
-            f"| {name} | {', '.join(f'{total:.1f}' for total in totals)} | {', '.join(f'{ratio:.2f}' for ratio in ratios)} "
-            f"| {min(tasks):.2f}–{max(tasks):.2f} |"
+            f"| {name} | {', '.join(f'{total:.1f}' for total in totals)} |"
+            f" {', '.join(f'{ratio:.2f}' for ratio in ratios)} |"
+            f" {min(tasks):.2f}–{max(tasks):.2f} |"
         )
 
 

@@ -1,7 +1,8 @@
-"""Coverage of the intervals of `recommended` where few models, or groups, are known: other models may be unlike all of them.
+"""Coverage of the intervals of `recommended` where few models, or groups, are known: other models
+may be unlike all of them.
 
-  python -m benchmarks.few_known ../shared/matrices/nlu_hellaswag.npz [MORE.npz] [--known=5] [--seeds=6]
-"""
+python -m benchmarks.few_known ../shared/matrices/nlu_hellaswag.npz [MORE.npz] [--known=5] [--seeds=6]
+"""  # noqa: E501
 
 import argparse
 from pathlib import Path
@@ -18,36 +19,56 @@ NEW = 60  # new models of a split, at most
 
 def main() -> None:
     """Prints a row for each matrix and way to choose the known models."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("matrices", type=Path, nargs="+")
     parser.add_argument("--known", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--budget", type=int, default=64)
     options = parser.parse_args()
     print(f"{describe()}; n' = {options.budget}\n")
-    print("| matrix | known | covered, mean | … of each split | mean width |\n|---|---|---:|---|---:|", flush=True)
+    print(
+        "| matrix | known | covered, mean | … of each split | mean width"
+        " |\n|---|---|---:|---|---:|",
+        flush=True,
+    )
     for path in options.matrices:
         with np.load(path) as file:
             outcomes, groups = file["correct"], file.get("group")
         for by_group in (False, True) if groups is not None else (False,):
-            found = [covered(outcomes, groups if by_group else None, seed, options) for seed in range(options.seeds)]
+            found = [
+                covered(outcomes, groups if by_group else None, seed, options)
+                for seed in range(options.seeds)
+            ]
             inside, width = np.array(found).T
             what = f"{options.known} {'groups' if by_group else 'models'}"
             splits = ", ".join(f"{value:.2f}" for value in inside)
-            print(f"| {path.stem} | {what} | {inside.mean():.3f} | {splits} | {width.mean():.3f} |", flush=True)
+            print(
+                f"| {path.stem} | {what} | {inside.mean():.3f} | {splits} | {width.mean():.3f} |",
+                flush=True,
+            )
 
 
-def covered(outcomes: np.ndarray, groups: np.ndarray | None, seed: int, options: argparse.Namespace) -> tuple[float, float]:
-    """Returns the share of new models whose accuracy lies in its interval, and the intervals' mean width."""
+def covered(
+    outcomes: np.ndarray, groups: np.ndarray | None, seed: int, options: argparse.Namespace
+) -> tuple[float, float]:
+    """Returns the share of new models whose accuracy lies in its interval, and the intervals' mean
+    width.
+    """
     random = np.random.default_rng([seed, options.known])
     unit = np.arange(len(outcomes)) if groups is None else groups
     known = np.isin(unit, random.choice(np.unique(unit), options.known, replace=False))
     new = random.permutation(np.flatnonzero(~known))[:NEW]
     fitting, key = jax.random.split(jax.random.key(seed))
-    evaluator = methods.get("recommended").fit(outcomes[known], None if groups is None else list(groups[known]), fitting)
+    evaluator = methods.get("recommended").fit(
+        outcomes[known], None if groups is None else list(groups[known]), fitting
+    )
     estimate = evaluator.evaluate(MatrixOracle(outcomes[new]), len(new), options.budget, key)
     truth = outcomes[new].mean(axis=1)
-    return float(((estimate.low <= truth) & (truth <= estimate.high)).mean()), float((estimate.high - estimate.low).mean())
+    return float(((estimate.low <= truth) & (truth <= estimate.high)).mean()), float(
+        (estimate.high - estimate.low).mean()
+    )
 
 
 if __name__ == "__main__":

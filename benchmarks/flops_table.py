@@ -164,7 +164,10 @@ def main() -> None:
             start = time.perf_counter()
             counted = flops.count(fn, *args)
             seconds = time.perf_counter() - start
-            print(f"| {name} | {analytic:,} | {counted:,} | {counted / analytic:.4f} | {seconds:.2f} |")
+            print(
+                f"| {name} | {analytic:,} | {counted:,} | {counted / analytic:.4f} |"
+                f" {seconds:.2f} |"
+            )
 
 
 if __name__ == "__main__":

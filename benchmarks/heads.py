@@ -2,7 +2,8 @@
 
   python -m benchmarks.heads [--repeats=5]
 
-Prints microseconds of wall-clock time a trial and step for 1 to 32 trials in one program, 512 features, batch 16.
+Prints microseconds of wall-clock time a trial and step for 1 to 32 trials in one program, 512
+features, batch 16.
 """
 
 import argparse
@@ -21,7 +22,9 @@ FEATURES, OUTPUTS, EXAMPLES, BATCH, STEPS = 512, 64, 4096, 16, 250
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
     random = np.random.RandomState(0)
@@ -30,21 +33,32 @@ def main() -> None:
     shape = TaskShape.of("single_label", 10)
     program = jax.jit(heads_program(STEPS, 0.9, 1e-4))
     print(f"{describe()}; best of {repeats}.\n")
-    print("| trials at once | µs a trial and step | spread | times faster than one after the other |\n|---:|---:|---:|---:|")
+    print(
+        "| trials at once | µs a trial and step | spread | times faster than one after the other"
+        " |\n|---:|---:|---:|---:|"
+    )
     alone = 0.0
     for trials in (1, 2, 4, 8, 16, 32):
-        heads = {"kernel": jnp.zeros((trials, FEATURES, OUTPUTS)), "bias": jnp.zeros((trials, OUTPUTS))}
+        heads = {
+            "kernel": jnp.zeros((trials, FEATURES, OUTPUTS)),
+            "bias": jnp.zeros((trials, OUTPUTS)),
+        }
         momenta = jax.tree.map(jnp.zeros_like, heads)
         picked = random.randint(EXAMPLES, size=(trials, STEPS, BATCH)).astype(np.int32)
         rates, smoothing = np.full((trials, STEPS), 0.1, np.float32), np.zeros(trials, np.float32)
         times = []
         for _ in range(repeats + 1):
             begun = time.perf_counter()
-            jax.block_until_ready(program(heads, momenta, features, target, picked, rates, smoothing, shape))
+            jax.block_until_ready(
+                program(heads, momenta, features, target, picked, rates, smoothing, shape)
+            )
             times.append((time.perf_counter() - begun) / STEPS / trials)
         best = min(times[1:])
         alone = alone or best
-        print(f"| {trials} | {best * 1e6:.1f} | {max(times[1:]) / best:.2f} | {alone / best:.1f} |", flush=True)
+        print(
+            f"| {trials} | {best * 1e6:.1f} | {max(times[1:]) / best:.2f} | {alone / best:.1f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

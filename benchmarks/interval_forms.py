@@ -1,4 +1,6 @@
-"""The forms of intervals that `benchmarks.bootstrap_coverage` compares: from errors of A and B and a key to two ends."""
+"""The forms of intervals that `benchmarks.bootstrap_coverage` compares: from errors of A and B and
+a key to two ends.
+"""
 
 import functools
 
@@ -37,11 +39,15 @@ def student(a, b, key):
 
 
 def student_two_way(a, b, key):
-    """t with the variance of tasks and runs crossed (tasks + runs - what both count), Satterthwaite's degrees of freedom."""
+    """t with the variance of tasks and runs crossed (tasks + runs - what both count),
+    Satterthwaite's degrees of freedom.
+    """
     mean, _, error = _parts(a, b)
     runs, twice, freedom = _runs(a, b)
     variance = max(error**2, runs, error**2 + runs - twice)
-    return mean + stdtrit(_joint_freedom(error**2, runs, len(a), freedom), TAILS) * np.sqrt(variance)
+    return mean + stdtrit(_joint_freedom(error**2, runs, len(a), freedom), TAILS) * np.sqrt(
+        variance
+    )
 
 
 def symmetric(a, b, key):
@@ -52,7 +58,9 @@ def symmetric(a, b, key):
 
 
 def runs_drawn(a, b, key):
-    """Studentised by the error over tasks, tasks and runs drawn, deviations of runs widened: `over_tasks` of decision 0017."""
+    """Studentised by the error over tasks, tasks and runs drawn, deviations of runs widened:
+    `over_tasks` of decision 0017.
+    """
     mean, _, error = _parts(a, b)
     return mean - np.quantile(_pivots(a, b, key), TAILS[::-1], method="inverted_cdf") * error
 
@@ -97,7 +105,9 @@ def edgeworth(a, b, key):
     """Student's t with its ends moved for skewness (Johnson 1978, and the quadratic term)."""
     mean, deviations, error = _parts(a, b)
     t = stdtrit(len(a) - 1, TAILS)
-    return mean + t * error + stats.skew(deviations) * error * (1 + 2 * t**2) / (6 * np.sqrt(len(a)))
+    return (
+        mean + t * error + stats.skew(deviations) * error * (1 + 2 * t**2) / (6 * np.sqrt(len(a)))
+    )
 
 
 def hall(a, b, key):
@@ -106,7 +116,9 @@ def hall(a, b, key):
     tasks, skew = len(a), stats.skew(deviations, bias=False)
     t = stdtrit(tasks - 1, TAILS) / np.sqrt(tasks)
     inverse = 3 / skew * (np.cbrt(1 + skew * (t - skew / 6 / tasks)) - 1)
-    return _with_runs(a, b, inverse[1] * error * np.sqrt(tasks), -inverse[0] * error * np.sqrt(tasks))
+    return _with_runs(
+        a, b, inverse[1] * error * np.sqrt(tasks), -inverse[0] * error * np.sqrt(tasks)
+    )
 
 
 def double(a, b, key, outer=200):
@@ -118,7 +130,9 @@ def double(a, b, key, outer=200):
     with np.errstate(divide="ignore", invalid="ignore"):
         pivots = np.nan_to_num(again_means[:, 0] / (again.std(axis=1, ddof=1) / np.sqrt(tasks)))
     within = (_pivots_of((again - again_means).T, _drawn(tasks, key)[:400]) <= pivots).mean(axis=0)
-    tails = np.quantile(_pivots_of(deviations[:, None], _drawn(tasks, key))[:, 0], np.quantile(within, TAILS[::-1]))
+    tails = np.quantile(
+        _pivots_of(deviations[:, None], _drawn(tasks, key))[:, 0], np.quantile(within, TAILS[::-1])
+    )
     return _with_runs(a, b, tails[0] * error, -tails[1] * error)
 
 
@@ -126,7 +140,9 @@ def seeds_percentile(a, b, key):
     """Percentile over drawn runs alone: what three seeds cannot carry."""
     rng = np.random.default_rng(key)
     seeds = a.shape[1]
-    drawn = [m.mean(axis=0)[rng.integers(seeds, size=(REPLICATES, seeds))].mean(axis=1) for m in (a, b)]
+    drawn = [
+        m.mean(axis=0)[rng.integers(seeds, size=(REPLICATES, seeds))].mean(axis=1) for m in (a, b)
+    ]
     return np.quantile(drawn[0] - drawn[1], TAILS)
 
 
@@ -161,17 +177,27 @@ OVER_SEEDS = {"percentile of runs": seeds_percentile, "**Welch's t (`over_seeds`
 
 @functools.cache
 def _drawn(n, key):
-    return np.random.default_rng([key, n]).multinomial(n, np.full(n, 1 / n), size=REPLICATES).astype(float)
+    return (
+        np.random.default_rng([key, n])
+        .multinomial(n, np.full(n, 1 / n), size=REPLICATES)
+        .astype(float)
+    )
 
 
 def _parts(a, b):
     """Mean, deviations from it, and standard error of the tasks' differences."""
     differences = a.mean(axis=1) - b.mean(axis=1)
-    return differences.mean(), differences - differences.mean(), differences.std(ddof=1) / np.sqrt(len(a))
+    return (
+        differences.mean(),
+        differences - differences.mean(),
+        differences.std(ddof=1) / np.sqrt(len(a)),
+    )
 
 
 def _runs(a, b):
-    """The variance of the difference by the runs' means, the part that is noise of single tasks, and degrees of freedom."""
+    """The variance of the difference by the runs' means, the part that is noise of single tasks,
+    and degrees of freedom.
+    """
     tasks, seeds = a.shape
     if seeds == 1:
         return 0.0, 0.0, 1.0
@@ -205,26 +231,37 @@ def _pivots_of(deviations, drawn, averaged=False):
     tasks = len(deviations)
     means = drawn @ deviations / tasks
     squares = np.maximum(drawn @ deviations**2 - tasks * means**2, 0)
-    squares = squares + deviations.var(axis=0, ddof=1) if averaged else squares * tasks / (tasks - 1)
+    squares = (
+        squares + deviations.var(axis=0, ddof=1) if averaged else squares * tasks / (tasks - 1)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.nan_to_num(tasks * means / np.sqrt(squares))
 
 
 def _resampled(a, b, key, runs):
-    """The means of draws of tasks, and of runs where asked for, and the drawn tasks' differences."""
+    """The means of draws of tasks, and of runs where asked for, and the drawn tasks'
+    differences.
+    """
     parts = [m.mean(axis=1)[None] for m in (a, b)]
     if runs:
-        parts = [_drawn(m.shape[1], key + 100 * (i + 1)) / m.shape[1] @ m.T for i, m in enumerate((a, b))]
+        parts = [
+            _drawn(m.shape[1], key + 100 * (i + 1)) / m.shape[1] @ m.T for i, m in enumerate((a, b))
+        ]
     differences = parts[0] - parts[1]
     return (_drawn(len(a), key) * differences).sum(axis=1) / len(a), differences
 
 
 def _pivots(a, b, key):
-    """Studentised draws of tasks and runs, the runs' deviations widened by what few of them show too little."""
+    """Studentised draws of tasks and runs, the runs' deviations widened by what few of them show
+    too little.
+    """
     seeds = a.shape[1]
     if seeds > 1:
         means = [m.mean(axis=1, keepdims=True) for m in (a, b)]
-        a, b = (mean + (m - mean) * np.sqrt(seeds / (seeds - 1)) for m, mean in zip((a, b), means, strict=True))
+        a, b = (
+            mean + (m - mean) * np.sqrt(seeds / (seeds - 1))
+            for m, mean in zip((a, b), means, strict=True)
+        )
     means, differences = _resampled(a, b, key, True)
     squares = (_drawn(len(a), key) * (differences - means[:, None]) ** 2).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):

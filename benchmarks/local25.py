@@ -1,4 +1,5 @@
-"""Learners on the 30 real tasks of `local25`: errors, FLOPs by phase, and whether one learner beats another.
+"""Learners on the 30 real tasks of `local25`: errors, FLOPs by phase, and whether one learner beats
+another.
 
   python -m launch.data prepare --stream=local25
   for learner in indep ft_prev ft_dynamic; do python -m launch.run --config=experiments/configs/$learner.py \\
@@ -6,9 +7,9 @@
       --config.train.validate_every=120 --seeds=3 --run_dir=runs/local25/$learner; done
   python -m benchmarks.local25 runs/local25
 
-Prints a table of the complete runs below a folder (LEARNER/seed-N), and paired bootstrap intervals over tasks and seeds of the
-difference in error between each two learners that have the same seeds.
-"""
+Prints a table of the complete runs below a folder (LEARNER/seed-N), and paired bootstrap intervals
+over tasks and seeds of the difference in error between each two learners that have the same seeds.
+"""  # noqa: E501
 
 import sys
 from collections import Counter
@@ -51,9 +52,17 @@ def main() -> None:
         if ledger.complete:
             runs.setdefault(path.parts[-3], {})[path.parts[-2]] = ledger
     some = next(iter(next(iter(runs.values())).values()))
-    judged = {record["task_id"] for record in some.of_kind("train") if record["meta_split"] == "test"}
+    judged = {
+        record["task_id"] for record in some.of_kind("train") if record["meta_split"] == "test"
+    }
     print(describe() + "\n")
-    columns = ("learner", "seeds", "error, 5 meta-test tasks", "error, all 30 tasks", *(f"FLOPs {p}" for p in PHASES))
+    columns = (
+        "learner",
+        "seeds",
+        "error, 5 meta-test tasks",
+        "error, all 30 tasks",
+        *(f"FLOPs {p}" for p in PHASES),
+    )
     print(f"| {' | '.join(columns)} |")
     print("|---|---:|---:|---:|" + "---:|" * len(PHASES))
     for learner, ledgers in runs.items():
@@ -62,24 +71,35 @@ def main() -> None:
         whole = [np.mean(list(table.values())) for table in tables]
         spent = flops(next(iter(ledgers.values())))
         cells = [f"{np.mean(v):.4f} ({min(v):.4f}–{max(v):.4f})" for v in (meta, whole)]
-        print(f"| {learner} | {len(tables)} | {' | '.join(cells)} | {' | '.join(f'{spent[p]:.3g}' for p in PHASES)} |")
-    print("\n| difference in error over all tasks | mean | 95% interval, paired over tasks and seeds | tasks better / worse |")
+        print(
+            f"| {learner} | {len(tables)} | {' | '.join(cells)} |"
+            f" {' | '.join(f'{spent[p]:.3g}' for p in PHASES)} |"
+        )
+    print(
+        "\n| difference in error over all tasks | mean | 95% interval, paired over tasks and seeds"
+        " | tasks better / worse |"
+    )
     print("|---|---:|---|---:|")
     for one, other in combinations(runs, 2):
         seeds = sorted(set(runs[one]) & set(runs[other]))
         tables = [(errors(runs[one][seed]), errors(runs[other][seed])) for seed in seeds]
-        a, b = (np.asarray([[table[side][task] for table in tables] for task in tables[0][0]]) for side in (0, 1))
+        a, b = (
+            np.asarray([[table[side][task] for table in tables] for task in tables[0][0]])
+            for side in (0, 1)
+        )
         found, mean = over_tasks(a, b), (a - b).mean(axis=1)
         print(
-            f"| {one} − {other} ({len(seeds)} seed{'s' * (len(seeds) > 1)}) | {found.estimate:+.4f} | "
-            f"{found.low:+.4f} to {found.high:+.4f} | "
-            f"{int((mean < 0).sum())} / {int((mean > 0).sum())} |"
+            f"| {one} − {other} ({len(seeds)} seed{'s' * (len(seeds) > 1)}) | {found.estimate:+.4f}"
+            f" | {found.low:+.4f} to {found.high:+.4f} | {int((mean < 0).sum())} /"
+            f" {int((mean > 0).sum())} |"
         )
     per_task([ledger.run_dir for ledgers in runs.values() for ledger in ledgers.values()])
 
 
 def per_task(run_dirs: list[Path]) -> None:
-    """Prints every task's mean error of each learner beside the published ones, and in what its data differ from these."""
+    """Prints every task's mean error of each learner beside the published ones, and in what its
+    data differ from these.
+    """
     rows = beside(by_seed(read_runs(run_dirs)[0]))
     if not rows:
         return
@@ -87,7 +107,9 @@ def per_task(run_dirs: list[Path]) -> None:
     print(f"\n| task | {' | '.join(heads)} | other data |")
     print("|---|" + "---:|" * len(heads) + "---|")
     for row in rows:
-        cells = [f"{own.error.mean:.3f}" for own in row.own] + [f"{row.published[learner]:.3f}" for learner in LEARNERS]
+        cells = [f"{own.error.mean:.3f}" for own in row.own] + [
+            f"{row.published[learner]:.3f}" for learner in LEARNERS
+        ]
         print(f"| {row.task_id} | {' | '.join(cells)} | {row.other_data} |")
 
 

@@ -16,24 +16,30 @@ def describe() -> str:
     facts = describe_environment()
     packages = facts["packages"]
     return (
-        f"{datetime.date.today()}, {facts['processor']}, {facts['cores']} cores, Python {facts['python']}, "
-        f"jax {packages['jax']}, backend {jax.default_backend()}, load {os.getloadavg()[0]:.1f}"
+        f"{datetime.date.today()}, {facts['processor']}, {facts['cores']} cores, Python"
+        f" {facts['python']}, jax {packages['jax']}, backend {jax.default_backend()}, load"
+        f" {os.getloadavg()[0]:.1f}"
     )
 
 
 def clock() -> tuple[Callable[[], float], str]:
-    """Returns what work is timed by, and its unit: CPU seconds of the process on a CPU, seconds on anything faster."""
+    """Returns what work is timed by, and its unit: CPU seconds of the process on a CPU, seconds on
+    anything faster.
+    """
     on_cpu = jax.default_backend() == "cpu"
     return (time.process_time, "CPU-s") if on_cpu else (time.perf_counter, "s")
 
 
 def matrix_product_peak(side: int | None = None, repeats: int = 5, dtype: str = "float32") -> float:
-    """Returns FLOPs a CPU second (elsewhere a second, see `clock`) of a matrix product, best of `repeats`.
+    """Returns FLOPs a CPU second (elsewhere a second, see `clock`) of a matrix product, best of
+    `repeats`.
 
     Args:
-      side: of the matrices; None: 2048 on a CPU, 8192 elsewhere, where smaller ones do not fill the machine.
+      side: of the matrices; None: 2048 on a CPU, 8192 elsewhere, where smaller ones do not fill the
+        machine.
       repeats: rounds.
-      dtype: of the matrices; float32 as JAX multiplies it where nothing else is asked (on a GPU perhaps as TF32).
+      dtype: of the matrices; float32 as JAX multiplies it where nothing else is asked (on a GPU
+        perhaps as TF32).
     """
     now, unit = clock()
     side = side or (2048 if unit == "CPU-s" else 8192)

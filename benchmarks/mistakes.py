@@ -2,7 +2,8 @@
 
   python -m benchmarks.mistakes
 
-CPU seconds of one predict event's two files, for 50,000 random answers over 1,000 classes and 32x32 pictures in memory.
+CPU seconds of one predict event's two files, for 50,000 random answers over 1,000 classes and 32x32
+pictures in memory.
 """
 
 import tempfile
@@ -24,7 +25,9 @@ def main() -> None:
     probabilities = random.rand(N, CLASSES).astype(np.float32)
     probabilities /= probabilities.sum(1, keepdims=True)
     pictures = ArrayImages(random.randint(255, size=(N, 32, 32, 3)).astype(np.uint8))
-    samples = Samples(pictures, random.randint(CLASSES, size=N).astype(np.int32), [f"d/all/{i}" for i in range(N)])
+    samples = Samples(
+        pictures, random.randint(CLASSES, size=N).astype(np.int32), [f"d/all/{i}" for i in range(N)]
+    )
     for number in range(ROUNDS):
         with tempfile.TemporaryDirectory() as directory:
             begun = time.process_time()
@@ -33,7 +36,10 @@ def main() -> None:
             between = time.process_time()
             mistakes.write(Path(directory), {"task_id": "a"}, samples, SINGLE_LABEL, probabilities)
             ended = time.process_time()
-        print(f"round {number + 1}: outcomes {between - begun:.3f} CPU-s, mistakes {ended - between:.3f} CPU-s")
+        print(
+            f"round {number + 1}: outcomes {between - begun:.3f} CPU-s, mistakes"
+            f" {ended - between:.3f} CPU-s"
+        )
 
 
 if __name__ == "__main__":

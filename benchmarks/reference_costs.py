@@ -1,9 +1,10 @@
-"""Our costs beside those of the public reference implementation, in CPU seconds at 64×64 and batch 16.
+"""Our costs beside those of the public reference implementation, in CPU seconds at 64×64 and batch
+16.
 
   python -m benchmarks.reference_costs [--repeats=5]
 
-The reference's figures were measured on a machine like this with the same networks; ours are scaled by
-this run's matrix-product peak over 365 GFLOP/s of two cores. Prints a markdown table.
+The reference's figures were measured on a machine like this with the same networks; ours are scaled
+by this run's matrix-product peak over 365 GFLOP/s of two cores. Prints a markdown table.
 """
 
 import argparse
@@ -19,7 +20,14 @@ from learners.parts.augmentation import Augmentation, training_view
 from learners.parts.baseline import Baseline
 from learners.parts.fit import Recipe
 from learners.parts.initialisation import FromRandom
-from learners.parts.model import EVALUATION_BATCH, Network, TaskShape, begin, initialise_program, probabilities_program
+from learners.parts.model import (
+    EVALUATION_BATCH,
+    Network,
+    TaskShape,
+    begin,
+    initialise_program,
+    probabilities_program,
+)
 from learners.parts.relatedness import Neighbours
 from learners.parts.search import RandomSearch
 from nevis_stream import compilations
@@ -59,10 +67,16 @@ def step_seconds(network: Network, repeats: int) -> tuple[float, float, float]:
 
 
 def input_seconds(repeats: int) -> tuple[float, float]:
-    """Returns best CPU seconds an image for gathering and augmenting a batch of 16 at 64×64, and worst over best."""
-    images = ArrayImages(np.random.RandomState(0).randint(256, size=(2000, 64, 64, 3)).astype(np.uint8))
+    """Returns best CPU seconds an image for gathering and augmenting a batch of 16 at 64×64, and
+    worst over best.
+    """
+    images = ArrayImages(
+        np.random.RandomState(0).randint(256, size=(2000, 64, 64, 3)).astype(np.uint8)
+    )
     stored, sizes = images.banded(80), images.sizes
-    view = jax.jit(lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation()))
+    view = jax.jit(
+        lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation())
+    )
     key, random = jax.random.key(0), np.random.RandomState(0)
 
     def work(steps):
@@ -76,12 +90,20 @@ def input_seconds(repeats: int) -> tuple[float, float]:
 
 
 def neighbours_seconds(network: Network, repeats: int) -> tuple[float, float]:
-    """Returns best CPU seconds an image and candidate of scoring relatedness, and of one forward pass."""
-    random, variables = np.random.RandomState(0), jax.jit(initialise_program(network, 64))(np.arange(4, dtype=np.uint32))
+    """Returns best CPU seconds an image and candidate of scoring relatedness, and of one forward
+    pass.
+    """
+    random, variables = (
+        np.random.RandomState(0),
+        jax.jit(initialise_program(network, 64))(np.arange(4, dtype=np.uint32)),
+    )
     side, n = network.resolution, 4 * EVALUATION_BATCH
     images = ArrayImages(random.randint(256, size=(n, side, side, 3)).astype(np.uint8))
     labels = random.randint(10, size=n)
-    halves = [LabelledImages(images.take(rows), labels[rows]) for rows in np.split(np.arange(n), [3 * EVALUATION_BATCH])]
+    halves = [
+        LabelledImages(images.take(rows), labels[rows])
+        for rows in np.split(np.arange(n), [3 * EVALUATION_BATCH])
+    ]
     task = TaskView("a", 2000, "single_label", "shape", 10, *halves)
     forward, shape = counted(probabilities_program(network, 64)), TaskShape.of("single_label", 10)
     batch = images.center_cropped(side)[:EVALUATION_BATCH]
@@ -98,13 +120,21 @@ def neighbours_seconds(network: Network, repeats: int) -> tuple[float, float]:
 
 
 def programs_compiled() -> tuple[int, int]:
-    """Returns how many programs a run of ten tasks with 16 trials each compiled, and in its last nine tasks."""
+    """Returns how many programs a run of ten tasks with 16 trials each compiled, and in its last
+    nine tasks.
+    """
     from tests import toy
 
-    network = Network("resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 4)), resolution=8)
+    network = Network(
+        "resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 4)), resolution=8
+    )
     space = {"learning_rate": (0.02, 0.05), "label_smoothing": (0.0, 0.1)}
-    learner = Baseline(FromRandom(), RandomSearch(16, space), Recipe(network, steps=4, validate_every=2))
-    datasets = [toy.blobs(f"task_{number}", classes=2 + number, n=60, seed=number) for number in range(10)]
+    learner = Baseline(
+        FromRandom(), RandomSearch(16, space), Recipe(network, steps=4, validate_every=2)
+    )
+    datasets = [
+        toy.blobs(f"task_{number}", classes=2 + number, n=60, seed=number) for number in range(10)
+    ]
     stream = Stream.from_datasets("ten", datasets, list(range(2000, 2010)), meta_test=2)
     before, after_first = compilations.so_far()[0], []
 
@@ -123,38 +153,48 @@ def programs_compiled() -> tuple[int, int]:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
     peak, begun = matrix_product_peak(), time.time()
     scale = peak / REFERENCE_PEAK
     names = list(NETWORKS)
     print(
-        f"{describe()}; best of {repeats}; matrix product {peak / 1e9:.0f} GFLOP/CPU-s, {scale:.2f} of the reference's "
-        "machine; scaled: what it would be at that machine's peak.\n"
+        f"{describe()}; best of {repeats}; matrix product {peak / 1e9:.0f} GFLOP/CPU-s, {scale:.2f}"
+        " of the reference's machine; scaled: what it would be at that machine's peak.\n"
     )
-    print("| cost | reference | here | spread | scaled | times cheaper | of peak |\n|---|---:|---:|---:|---:|---:|---:|")
+    print(
+        "| cost | reference | here | spread | scaled | times cheaper | of peak"
+        " |\n|---|---:|---:|---:|---:|---:|---:|"
+    )
     for name, reference in ((names[1], 1.41), (names[2], 4.18)):
         seconds, spread, flops = step_seconds(NETWORKS[name], repeats)
         print(
-            f"| step of {name}, CPU-s | {reference} | {seconds:.3f} | {spread:.2f} | {seconds * scale:.3f} "
-            f"| {reference / (seconds * scale):.1f} | {flops / seconds / peak:.0%} |",
+            f"| step of {name}, CPU-s | {reference} | {seconds:.3f} | {spread:.2f} |"
+            f" {seconds * scale:.3f} | {reference / (seconds * scale):.1f} |"
+            f" {flops / seconds / peak:.0%} |",
             flush=True,
         )
     seconds, spread = input_seconds(repeats)
     scaled = seconds * scale * 1e6
-    row = f"| input, µs an image | 126–161 | {seconds * 1e6:.1f} | {spread:.2f} | {scaled:.1f} | {126 / scaled:.1f} | - |"
+    row = (
+        f"| input, µs an image | 126–161 | {seconds * 1e6:.1f} | {spread:.2f} | {scaled:.1f} |"
+        f" {126 / scaled:.1f} | - |"
+    )
     print(row, flush=True)
     score, forward = neighbours_seconds(NETWORKS[names[2]], repeats)
     print(
-        f"| relatedness by ResNet-34, ms an image and candidate | 42 | {score * 1e3:.2f} | - | {score * scale * 1e3:.2f} "
-        f"| {42 / (score * scale * 1e3):.1f} | {forward * 1e3:.2f} ms a forward pass: ratio {score / forward:.2f} |",
+        f"| relatedness by ResNet-34, ms an image and candidate | 42 | {score * 1e3:.2f} | - |"
+        f" {score * scale * 1e3:.2f} | {42 / (score * scale * 1e3):.1f} | {forward * 1e3:.2f} ms a"
+        f" forward pass: ratio {score / forward:.2f} |",
         flush=True,
     )
     programs, later = programs_compiled()
     print(
-        f"| programs compiled by 10 tasks × 16 trials | every trial, FLOP estimate and prediction (8.7–16.8 s each) "
-        f"| {programs}, of which {later} after the first task | - | - | - | - |"
+        "| programs compiled by 10 tasks × 16 trials | every trial, FLOP estimate and prediction"
+        f" (8.7–16.8 s each) | {programs}, of which {later} after the first task | - | - | - | - |"
     )
     print(f"\nIt took {time.time() - begun:.0f} s.")
 

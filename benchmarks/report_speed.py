@@ -3,9 +3,10 @@
   python -m benchmarks.report_speed
   python -m benchmarks.report_speed --profile
 
-20 synthetic runs (10 learners, 2 seeds) of 106 tasks with 16 trials each, 50 points a learning curve, a thumbnail and worst
-mistakes a task; six of the learners start tasks from earlier ones, so that each has a fine-tuning graph. Each round in a fresh
-process, figures not exported. Made runs are random numbers: only the shape is that of a real stream.
+20 synthetic runs (10 learners, 2 seeds) of 106 tasks with 16 trials each, 50 points a learning
+curve, a thumbnail and worst mistakes a task; six of the learners start tasks from earlier ones, so
+that each has a fine-tuning graph. Each round in a fresh process, figures not exported. Made runs
+are random numbers: only the shape is that of a real stream.
 """
 
 import argparse
@@ -29,7 +30,10 @@ def write_runs(root: Path) -> list[Path]:
     large = SyntheticRun(tasks=106, meta_test=27, trials=16, curve_points=50, mistakes=True)
     learners = ["indep", *(f"learner_{i}" for i in range(1, RUNS // SEEDS))]
     starts = ("random", "previous", "related")
-    methods = [large.but(learner=name, flops=10**15 + i, start=starts[i % 3]) for i, name in enumerate(learners)]
+    methods = [
+        large.but(learner=name, flops=10**15 + i, start=starts[i % 3])
+        for i, name in enumerate(learners)
+    ]
     runs = [method.but(seed=seed) for method in methods for seed in range(SEEDS)]
     return [run.write(root / f"run{i}") for i, run in enumerate(runs)]
 
@@ -50,15 +54,22 @@ def measure(root: Path, profile: bool) -> dict:
         "cpu": time.process_time(),
         "wall": time.perf_counter() - wall,
         "page": page.stat().st_size,
-        "tables": sum(file.stat().st_size for file in page.parent.rglob("*") if file.is_file()) - page.stat().st_size,
+        "tables": (
+            sum(file.stat().st_size for file in page.parent.rglob("*") if file.is_file())
+            - page.stat().st_size
+        ),
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--profile", action="store_true", help="one round, with the 45 costliest functions")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--profile", action="store_true", help="one round, with the 45 costliest functions"
+    )
     parser.add_argument("--of", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.of:
@@ -66,16 +77,27 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as directory:
         write_runs(Path(directory))
-        command = [sys.executable, "-m", "benchmarks.report_speed", f"--of={directory}", *["--profile"] * given.profile]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.report_speed",
+            f"--of={directory}",
+            *["--profile"] * given.profile,
+        ]
         rounds = [
-            json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+            json.loads(
+                subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            )
             for _ in range(1 if given.profile else ROUNDS)
         ]
     from benchmarks.machine import describe  # loads JAX, which a report does without
 
     print(describe())
     print("\n| | |\n|---|---:|")
-    print(f"| CPU seconds, imports included, best of n = {len(rounds)} | {min(one['cpu'] for one in rounds):.1f} |")
+    print(
+        f"| CPU seconds, imports included, best of n = {len(rounds)} |"
+        f" {min(one['cpu'] for one in rounds):.1f} |"
+    )
     print(f"| CPU seconds, worst of them | {max(one['cpu'] for one in rounds):.1f} |")
     print(f"| wall seconds, best | {min(one['wall'] for one in rounds):.1f} |")
     print(f"| report.html, MB | {rounds[0]['page'] / 1e6:.2f} |")

@@ -1,9 +1,11 @@
-"""What TensorBoard's scalars cost: runs with and without them by turns, in one process, and one point by itself.
+"""What TensorBoard's scalars cost: runs with and without them by turns, in one process, and one
+point by itself.
 
   python -m benchmarks.scalars [--repeats=5] [--points=2000]
 
-The runs are of Indep at the budget tiny on the embedded stream, programs compiled before; a ratio is the CPU seconds of a run
-with scalars over those of the run without of the same repeat. Orders alternate.
+The runs are of Indep at the budget tiny on the embedded stream, programs compiled before; a ratio
+is the CPU seconds of a run with scalars over those of the run without of the same repeat. Orders
+alternate.
 """
 
 import argparse
@@ -28,17 +30,23 @@ def cpu_seconds(directory: Path, stream, tensorboard: bool) -> tuple[float, byte
 
 
 def microseconds_a_point(directory: Path, points: int) -> tuple[float, float]:
-    """Returns CPU and wall-clock microseconds of one call with three values, as `fit` makes it at each look."""
+    """Returns CPU and wall-clock microseconds of one call with three values, as `fit` makes it at
+    each look.
+    """
     scalars, begun = Scalars(directory, "trial"), (time.process_time(), time.perf_counter())
     for step in range(points):
-        scalars.write(step, {"trial/train_loss": 1.0, "trial/dev_error": 0.5, "trial/learning_rate": 0.1})
+        scalars.write(
+            step, {"trial/train_loss": 1.0, "trial/dev_error": 0.5, "trial/learning_rate": 0.1}
+        )
     ended = time.process_time(), time.perf_counter()
     return tuple(1e6 * (now - then) / points for now, then in zip(ended, begun, strict=True))
 
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--points", type=int, default=2000)
     arguments = parser.parse_args()
@@ -55,14 +63,24 @@ def main() -> None:
         cpu, wall = microseconds_a_point(directory, arguments.points)
     ratios = sorted(a / b for a, b in zip(times[True], times[False], strict=True))
     print(
-        f"{describe()}; pico, {len(stream.tasks)} tasks, 4 trials a task, 5 looks a trial, budget tiny, "
-        f"n = {arguments.repeats}; ledgers {'equal byte for byte' if len(ledgers) == 1 else 'NOT equal'}.\n"
+        f"{describe()}; pico, {len(stream.tasks)} tasks, 4 trials a task, 5 looks a trial, budget"
+        f" tiny, n = {arguments.repeats}; ledgers"
+        f" {'equal byte for byte' if len(ledgers) == 1 else 'NOT equal'}.\n"
     )
     print("| | |\n|---|---|")
     for on, words in ((True, "with"), (False, "without")):
-        print(f"| CPU seconds of a run {words} scalars | {', '.join(f'{seconds:.1f}' for seconds in times[on])} |")
-    print(f"| ratio, median (all) | {statistics.median(ratios):.3f} ({', '.join(f'{ratio:.3f}' for ratio in ratios)}) |")
-    print(f"| one point of three values, n = {arguments.points} | {cpu:.0f} µs of CPU, {wall:.0f} µs |")
+        print(
+            f"| CPU seconds of a run {words} scalars |"
+            f" {', '.join(f'{seconds:.1f}' for seconds in times[on])} |"
+        )
+    print(
+        f"| ratio, median (all) | {statistics.median(ratios):.3f}"
+        f" ({', '.join(f'{ratio:.3f}' for ratio in ratios)}) |"
+    )
+    print(
+        f"| one point of three values, n = {arguments.points} | {cpu:.0f} µs of CPU, {wall:.0f}"
+        " µs |"
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Sort & Search against the published rule and the baselines on shared matrices, and at a thousand models × a million samples.
+"""Sort & Search against the published rule and the baselines on shared matrices, and at a thousand
+models × a million samples.
 
   python -m benchmarks.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--seed=0]
       [--only=study|scale|cells]
 
-The study writes a csv file a matrix below --out and goes on where it stopped; --matrices is matrices/ of NEVIS_STREAM_SHARED
-by default.
-"""
+The study writes a csv file a matrix below --out and goes on where it stopped; --matrices is
+matrices/ of NEVIS_STREAM_SHARED by default.
+"""  # noqa: E501
 
 import argparse
 import os
@@ -41,26 +42,35 @@ NAMES = (
     "oracle_accuracy_prefix",
 )
 ROWS_AT_ONCE = 20
-REFERENCE_PEAK = 365e9  # FLOPs a second of a float32 matrix product on two cores, to which the bars refer
+# FLOPs a second of a float32 matrix product on two cores, to which the bars refer
+REFERENCE_PEAK = 365e9
 
 
 def main() -> None:
     """Runs what is asked for and prints the tables."""
     shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--matrices", type=Path, default=shared / "matrices")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0, help="another seed, other splits")
     parser.add_argument("--methods", default=",".join(NAMES), help="names joined by commas")
-    parser.add_argument("--only", choices=("study", "scale", "cells"), help="cells: cells' errors alone, for many splits")
+    parser.add_argument(
+        "--only",
+        choices=("study", "scale", "cells"),
+        help="cells: cells' errors alone, for many splits",
+    )
     options = parser.parse_args()
     print(f"{describe()}\n")
     seeds = range(options.seed * options.splits, (options.seed + 1) * options.splits)
     if options.only == "cells":
         cells(sorted(options.matrices.glob("*.npz")), seeds)
     if options.only in (None, "study"):
-        study(sorted(options.matrices.glob("*.npz")), seeds, options.methods.split(","), options.out)
+        study(
+            sorted(options.matrices.glob("*.npz")), seeds, options.methods.split(","), options.out
+        )
     if options.only in (None, "scale"):
         scale(options.out)
 
@@ -89,7 +99,9 @@ def study(files: list[Path], splits: range, names: list[str], out: Path) -> None
 
 
 def cells(files: list[Path], splits: range) -> None:
-    """Prints bar 1 alone: errors of cells by the library's search and by the published rule, without intervals."""
+    """Prints bar 1 alone: errors of cells by the library's search and by the published rule,
+    without intervals.
+    """
     rows = []
     for file in track(files, "matrices", console=Console(file=sys.stderr)):
         matrix = np.load(file)["correct"]
@@ -103,8 +115,19 @@ def cells(files: list[Path], splits: range) -> None:
                 found["published"] = published.evaluate(matrix_oracle(new), len(new), budget, None)
                 for name, estimates in found.items():
                     wrong = metrics.mean_absolute_error(estimates.outcomes, new).mean()
-                    rows.append({"matrix": file.stem, "split": split, "budget": budget, "method": name, "mae": wrong})
-    print(f"{len(files)} matrices, splits {splits.start} to {splits.stop - 1}, {KNOWN_SHARE:.0%} of models known.\n")
+                    rows.append(
+                        {
+                            "matrix": file.stem,
+                            "split": split,
+                            "budget": budget,
+                            "method": name,
+                            "mae": wrong,
+                        }
+                    )
+    print(
+        f"{len(files)} matrices, splits {splits.start} to {splits.stop - 1}, {KNOWN_SHARE:.0%} of"
+        " models known.\n"
+    )
     table(pd.DataFrame(rows), "mae", "MAE of cells")
     compare(pd.DataFrame(rows))
 
@@ -129,7 +152,13 @@ def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
             evaluator = methods.get(name).fit(known, None, fit_key)
             for budget in budgets:
                 found = evaluator.evaluate(matrix_oracle(new), len(new), budget, key)
-                row = {"matrix": file.stem, "n": n, "split": split, "budget": budget, "method": name}
+                row = {
+                    "matrix": file.stem,
+                    "n": n,
+                    "split": split,
+                    "budget": budget,
+                    "method": name,
+                }
                 row["mae"] = metrics.mean_absolute_error(found.outcomes, new).mean()
                 row["accuracy_error"] = np.abs(found.accuracy - true).mean()
                 row["spearman"], row["kendall"] = metrics.rank_agreement(found.accuracy, true)
@@ -138,63 +167,107 @@ def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
                     row["width"] = (found.high - found.low).mean()
                 if name == "sort_and_search":
                     split_error = metrics.decompose(new, rank.order, found.outcomes)
-                    row["aleatoric"], row["epistemic"] = split_error.aleatoric.mean(), split_error.epistemic.mean()
+                    row["aleatoric"], row["epistemic"] = (
+                        split_error.aleatoric.mean(),
+                        split_error.epistemic.mean(),
+                    )
                 rows.append(row)
     return pd.DataFrame(rows)
 
 
 def table(rows: pd.DataFrame, value: str, title: str) -> None:
-    """Prints a value by method and budget: mean over splits, then over the matrices that have the budget."""
-    means = rows.groupby(["method", "budget", "matrix"])[value].mean().groupby(["method", "budget"]).mean().unstack()
-    print(f"| {title} | " + " | ".join(map(str, means.columns)) + " |\n|---|" + "---:|" * len(means.columns))
+    """Prints a value by method and budget: mean over splits, then over the matrices that have the
+    budget.
+    """
+    means = (
+        rows.groupby(["method", "budget", "matrix"])[value]
+        .mean()
+        .groupby(["method", "budget"])
+        .mean()
+        .unstack()
+    )
+    print(
+        f"| {title} | "
+        + " | ".join(map(str, means.columns))
+        + " |\n|---|"
+        + "---:|" * len(means.columns)
+    )
     for name in [name for name in NAMES if name in means.index]:
-        print(f"| `{name}` | " + " | ".join("" if np.isnan(one) else f"{one:.4f}" for one in means.loc[name]) + " |")
+        print(
+            f"| `{name}` | "
+            + " | ".join("" if np.isnan(one) else f"{one:.4f}" for one in means.loc[name])
+            + " |"
+        )
     print()
 
 
 def compare(rows: pd.DataFrame) -> None:
-    """Prints bar 1: Sort & Search against the published rule in each cell of matrix and budget, paired over splits."""
+    """Prints bar 1: Sort & Search against the published rule in each cell of matrix and budget,
+    paired over splits.
+    """
     wide = rows.pivot_table(index=["matrix", "budget", "split"], columns="method", values="mae")
     gain = (wide["sort_and_search"] - wide["published"]).groupby(["matrix", "budget"])
     mean, error = gain.mean(), gain.std(ddof=1) / np.sqrt(gain.size())
     worse = mean[mean > 0]
-    print(f"Sort & Search is below the published rule in {(mean < 0).sum()} of {len(mean)} cells of matrix and budget;")
+    print(
+        f"Sort & Search is below the published rule in {(mean < 0).sum()} of {len(mean)} cells of"
+        " matrix and budget;"
+    )
     print(f"above by more than two standard errors: {(mean > 2 * error).sum()};{each_ten(gain)}")
-    print(f"above at all: {', '.join(f'{name} {budget} ({one:+.4f})' for (name, budget), one in worse.items()) or 'none'}.")
+    print(
+        "above at all:"
+        f" {', '.join(f'{name} {budget} ({one:+.4f})' for (name, budget), one in worse.items()) or 'none'}."  # noqa: E501
+    )
     by_budget = mean.groupby("budget").mean()
-    print(f"mean difference at each budget: {', '.join(f'{budget}: {one:+.4f}' for budget, one in by_budget.items())}\n")
+    print(
+        "mean difference at each budget:"
+        f" {', '.join(f'{budget}: {one:+.4f}' for budget, one in by_budget.items())}\n"
+    )
 
 
 def each_ten(gain) -> str:
     """Tells how many cells are above by two standard errors in each ten of more splits."""
     values = np.stack([of.to_numpy() for _, of in gain])
     tens = [values[:, first : first + 10] for first in range(0, values.shape[1], 10)]
-    above = [int((ten.mean(axis=1) > 2 * ten.std(axis=1, ddof=1) / np.sqrt(10)).sum()) for ten in tens]
-    return f" in each ten of the splits alone: {', '.join(map(str, above))};" if len(tens) > 1 else ""
+    above = [
+        int((ten.mean(axis=1) > 2 * ten.std(axis=1, ddof=1) / np.sqrt(10)).sum()) for ten in tens
+    ]
+    return (
+        f" in each ten of the splits alone: {', '.join(map(str, above))};" if len(tens) > 1 else ""
+    )
 
 
 def parts(rows: pd.DataFrame) -> None:
     """Prints the parts of the error and the fit of its decay, of Sort & Search."""
     own = rows[rows.method == "sort_and_search"]
     means = own.groupby(["matrix", "budget"])[["mae", "aleatoric", "epistemic"]].mean()
-    print("| matrix | a | rate | plateau | aleatoric | epistemic at least and most budget |\n|---|---:|---:|---:|---:|---:|")
+    print(
+        "| matrix | a | rate | plateau | aleatoric | epistemic at least and most budget"
+        " |\n|---|---:|---:|---:|---:|---:|"
+    )
     for name, of in means.groupby("matrix"):
         budgets = of.index.get_level_values("budget").to_numpy()
         if len(budgets) > 3:
             decay, parts_of = metrics.fit_decay(budgets, of.mae.to_numpy()), of.epistemic.to_numpy()
-            print(f"| {name} | {decay.a:.3f} | {decay.rate:.4f} | {decay.plateau:.3f} | {of.aleatoric.mean():.3f} "
+            print(f"| {name} | {decay.a:.3f} | {decay.rate:.4f} | {decay.plateau:.3f} | {of.aleatoric.mean():.3f} "  # noqa: E501
                   f"| {parts_of[0]:.3f}, {parts_of[-1]:.3f} |")  # fmt: skip
     print()
 
 
 def correlations(files: list[Path]) -> None:
     """Prints how models' outcomes correlate (paper, Appendix D)."""
-    print("| matrix | pairs of models | mean correlation | positive | least |\n|---|---:|---:|---:|---:|")
+    print(
+        "| matrix | pairs of models | mean correlation | positive | least"
+        " |\n|---|---:|---:|---:|---:|"
+    )
     for file in files:
         found = metrics.model_correlations(np.load(file)["correct"])
         pairs = found[np.triu_indices(len(found), 1)]
         pairs = pairs[~np.isnan(pairs)]
-        print(f"| {file.stem} | {len(pairs)} | {pairs.mean():.3f} | {(pairs > 0).mean():.1%} | {pairs.min():.3f} |")
+        print(
+            f"| {file.stem} | {len(pairs)} | {pairs.mean():.3f} | {(pairs > 0).mean():.1%} |"
+            f" {pairs.min():.3f} |"
+        )
     print()
 
 
@@ -209,12 +282,17 @@ def seconds(work, repeats: int = 5) -> float:
 
 
 def scale(out: Path) -> None:
-    """Prints bar 4's part: full search of 1,000 × 1,000,000, one more model, and NumPy against JAX."""
+    """Prints bar 4's part: full search of 1,000 × 1,000,000, one more model, and NumPy
+    against JAX.
+    """
     models, n = 1000, 1_000_000
     cache = synthetic(out / f"{models}x{n}", models, n)
     peak = 2 * matrix_product_peak()
     share = peak / REFERENCE_PEAK
-    print(f"matrix product: {peak / 1e9:.0f} GFLOP/s of two cores; scaled seconds are those times {share:.2f}; best of 5.\n")
+    print(
+        f"matrix product: {peak / 1e9:.0f} GFLOP/s of two cores; scaled seconds are those times"
+        f" {share:.2f}; best of 5.\n"
+    )
     print("| work | CPU s | scaled | MB allocated at most |\n|---|---:|---:|---:|")
 
     def line(name, work):
@@ -244,7 +322,10 @@ def scale(out: Path) -> None:
     few = sort(small)
     small = small[:, few.order]
     line("12 budgets × 36 models × 44,965 samples, NumPy", lambda: numpy_curve(few, small, budgets))
-    line("the same, JAX on " + jax.default_backend(), lambda: jax.block_until_ready(kernels.error_curve(few, small, budgets)))
+    line(
+        "the same, JAX on " + jax.default_backend(),
+        lambda: jax.block_until_ready(kernels.error_curve(few, small, budgets)),
+    )
 
 
 def numpy_curve(rank, ordered: np.ndarray, budgets: list[int]) -> list[np.ndarray]:
@@ -263,14 +344,21 @@ def numpy_curve(rank, ordered: np.ndarray, budgets: list[int]) -> list[np.ndarra
 
 
 def synthetic(path: Path, models: int, n: int) -> EvaluationCache:
-    """Returns a cache of models of different ability on samples of different difficulty; made once."""
+    """Returns a cache of models of different ability on samples of different difficulty;
+    made once.
+    """
     cache = EvaluationCache(path, create=True)
     random = np.random.default_rng(0)
-    difficulty, ability = random.normal(size=n).astype(np.float32), random.normal(size=models).astype(np.float32)
+    difficulty, ability = (
+        random.normal(size=n).astype(np.float32),
+        random.normal(size=models).astype(np.float32),
+    )
     samples = np.array([f"sample/{column}" for column in range(n)])
     for first in range(cache.shape[0], models, ROWS_AT_ONCE):
         able = ability[first : first + ROWS_AT_ONCE, None]
-        right = np.random.default_rng(first).random((len(able), n), np.float32) < 1 / (1 + np.exp(2 * (difficulty - able)))
+        right = np.random.default_rng(first).random((len(able), n), np.float32) < 1 / (
+            1 + np.exp(2 * (difficulty - able))
+        )
         names = [f"model/{model}" for model in range(first, first + len(able))]
         cache.append_rows(names, np.arange(n) if first else samples, right.astype(np.uint8))
     return cache

@@ -1,6 +1,7 @@
-"""Where the time of a train step goes: XLA's own profile of some steps, summed by kind of operation.
+"""Where the time of a train step goes: XLA's own profile of some steps, summed by kind of
+operation.
 
-  python -m benchmarks.step_profile [--network=small|resnet18|resnet34] [--batch=16] [--steps=20]
+python -m benchmarks.step_profile [--network=small|resnet18|resnet34] [--batch=16] [--steps=20]
 """
 
 import argparse
@@ -23,8 +24,14 @@ _KINDS = (
     ("convolutions elsewhere", re.compile(r"conv")),
     ("matrix product (crops, head, small maps)", re.compile(r"dot|gemm|matmul")),
     ("max-pooling", re.compile(r"reduce-window|select-and-scatter")),
-    ("copies, padding, transposition", re.compile(r"copy|pad|transpose|concatenate|slice|bitcast|broadcast")),
-    ("element-wise and reductions (normalisation, ReLU, update)", re.compile(r"fusion|reduce|add|multiply|select|wrapped")),
+    (
+        "copies, padding, transposition",
+        re.compile(r"copy|pad|transpose|concatenate|slice|bitcast|broadcast"),
+    ),
+    (
+        "element-wise and reductions (normalisation, ReLU, update)",
+        re.compile(r"fusion|reduce|add|multiply|select|wrapped"),
+    ),
 )
 
 
@@ -48,7 +55,9 @@ def profile(network, batch: int, steps: int) -> tuple[Counter, Counter]:
         np.float32(0.1),
         TaskShape.of("single_label", 10),
     )
-    carry = step(begin(jax.jit(initialise_program(network, 64))(np.arange(4, dtype=np.uint32))), *rest)
+    carry = step(
+        begin(jax.jit(initialise_program(network, 64))(np.arange(4, dtype=np.uint32))), *rest
+    )
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
             for _ in range(steps):
@@ -69,7 +78,9 @@ def profile(network, batch: int, steps: int) -> tuple[Counter, Counter]:
 
 def main() -> None:
     """Prints the two tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--network", choices=["small", "resnet18", "resnet34"], default="small")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--steps", type=int, default=20)
@@ -78,10 +89,16 @@ def main() -> None:
     kinds, operations = profile(NETWORKS[name], arguments.batch, arguments.steps)
     total = sum(kinds.values())
     print(f"{describe()}; {name}, batch {arguments.batch}, {arguments.steps} steps.\n")
-    print(f"| kind of operation | share of {total / arguments.steps / 1e6:.2f} ms a step |\n|---|---:|")
+    print(
+        f"| kind of operation | share of {total / arguments.steps / 1e6:.2f} ms a step"
+        " |\n|---|---:|"
+    )
     for kind, spent in kinds.most_common():
         print(f"| {kind} | {spent / total:.0%} |")
-    print("\nLongest: " + ", ".join(f"{name} {spent / total:.0%}" for name, spent in operations.most_common(6)))
+    print(
+        "\nLongest: "
+        + ", ".join(f"{name} {spent / total:.0%}" for name, spent in operations.most_common(6))
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Throughput of the training core: train step and input path, at batch 16, 64 and 256, beside this machine's matrix product.
+"""Throughput of the training core: train step and input path, at batch 16, 64 and 256, beside this
+machine's matrix product.
 
   python -m benchmarks.train_step [--repeats=5] [--all] [--precision=bfloat16]
 
-Prints a markdown table. Times are the best of the repeats (in CPU seconds of the process; on a GPU in seconds), the spread is
-worst over best.
+Prints a markdown table. Times are the best of the repeats (in CPU seconds of the process; on a GPU
+in seconds), the spread is worst over best.
 """
 
 import argparse
@@ -27,7 +28,9 @@ NETWORKS = {
     "ResNet (1,1,1) width 16, strided stem, 32×32 (budgets tiny, small)": Network(
         "resnet", (("stage_sizes", (1, 1, 1)), ("stem", "strided"), ("width", 16)), 32
     ),
-    "ResNet-18, standard stem, 64×64 (budget cheap)": Network("resnet18", (("stem", "standard"),), 64),
+    "ResNet-18, standard stem, 64×64 (budget cheap)": Network(
+        "resnet18", (("stem", "standard"),), 64
+    ),
     "ResNet-34, small stem, 64×64 (budget paper)": Network("resnet34", (("stem", "small"),), 64),
 }
 
@@ -36,7 +39,9 @@ ROUND = 0.15  # seconds that the steps of a round would take at peak
 
 
 def measure(work, steps: int, repeats: int) -> tuple[float, float]:
-    """Returns best seconds a call over `repeats` rounds of `steps` calls, by the machine's clock, and worst over best."""
+    """Returns best seconds a call over `repeats` rounds of `steps` calls, by the machine's clock,
+    and worst over best.
+    """
     now, _ = clock()
     work(1)
     rounds = []
@@ -48,7 +53,9 @@ def measure(work, steps: int, repeats: int) -> tuple[float, float]:
 
 
 def step_arguments(recipe: Recipe, batch: int) -> tuple[Any, ...]:
-    """Returns what a training step of a task with ten classes takes besides its carry, with random pictures."""
+    """Returns what a training step of a task with ten classes takes besides its carry, with random
+    pictures.
+    """
     side, random = recipe.stored_size, np.random.RandomState(0)
     stored = random.randint(256, size=(batch, side, 3, side)).astype(np.uint8)
     sizes = np.full((batch, 2), side, np.int32)
@@ -74,20 +81,26 @@ def step_rows(name: str, network: Network, batches: list[int], repeats: int, pea
 
         seconds, spread = measure(work, max(1, round(ROUND * peak / flops)), repeats)
         print(
-            f"| {name} | {batch} | {flops:.4g} | {1 / seconds:.2f} | {batch / seconds:.1f} | {flops / seconds / 1e9:.1f} "
-            f"| {flops / seconds / peak:.0%} | {spread:.2f} |",
+            f"| {name} | {batch} | {flops:.4g} | {1 / seconds:.2f} | {batch / seconds:.1f} |"
+            f" {flops / seconds / 1e9:.1f} | {flops / seconds / peak:.0%} | {spread:.2f} |",
             flush=True,
         )
 
 
 def input_rows(repeats: int) -> None:
-    """Prints a row a batch size for gathering a batch on the host and for augmenting it on the device."""
-    images = ArrayImages(np.random.RandomState(0).randint(256, size=(2000, 64, 64, 3)).astype(np.uint8))
+    """Prints a row a batch size for gathering a batch on the host and for augmenting it on the
+    device.
+    """
+    images = ArrayImages(
+        np.random.RandomState(0).randint(256, size=(2000, 64, 64, 3)).astype(np.uint8)
+    )
     begun = time.process_time()
     stored = images.banded(80)
     once = (time.process_time() - begun) / len(images)
     sizes = images.sizes
-    view = jax.jit(lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation()))
+    view = jax.jit(
+        lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation())
+    )
     for batch in (16, 64, 256):
         draw, key = Batches(len(stored), batch, 0), jax.random.key(0)
 
@@ -103,25 +116,47 @@ def input_rows(repeats: int) -> None:
 
         for what, work in (("gather on the host", gather), ("crop and flip to 64×64", augment)):
             seconds, spread = measure(work, max(2, 6400 // batch), repeats)
-            print(f"| {what} | {batch} | {seconds / batch * 1e6:.1f} | {batch / seconds:.0f} | {spread:.2f} |", flush=True)
+            print(
+                f"| {what} | {batch} | {seconds / batch * 1e6:.1f} | {batch / seconds:.0f} |"
+                f" {spread:.2f} |",
+                flush=True,
+            )
     print(f"| store at 80×80, once a data set | - | {once * 1e6:.1f} | {1 / once:.0f} | n = 1 |")
 
 
 def main() -> None:
     """Prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--all", action="store_true", help="batch 256 of the two large networks too (20 minutes on a CPU)")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="batch 256 of the two large networks too (20 minutes on a CPU)",
+    )
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     arguments = parser.parse_args()
     repeats, precision, (_, unit) = arguments.repeats, arguments.precision, clock()
     peak = matrix_product_peak(dtype=precision)
-    print(f"{describe()}; best of {repeats}; {precision}, of which a matrix product has {peak / 1e9:.0f} GFLOP/{unit}.\n")
-    print(f"| train step | batch | FLOPs | steps/{unit} | images/{unit} | GFLOP/{unit} | of peak | spread |")
+    print(
+        f"{describe()}; best of {repeats}; {precision}, of which a matrix product has"
+        f" {peak / 1e9:.0f} GFLOP/{unit}.\n"
+    )
+    print(
+        f"| train step | batch | FLOPs | steps/{unit} | images/{unit} | GFLOP/{unit} | of peak |"
+        " spread |"
+    )
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for name, network in NETWORKS.items():
         network = dataclasses.replace(network, precision=precision)
-        step_rows(name, network, [16, 64, 256] if arguments.all or "32×32" in name else [16, 64], repeats, peak)
+        step_rows(
+            name,
+            network,
+            [16, 64, 256] if arguments.all or "32×32" in name else [16, 64],
+            repeats,
+            peak,
+        )
     print(f"\n| input path, 64×64 RGB | batch | µs an image | images/{unit} | spread |")
     print("|---|---:|---:|---:|---:|")
     input_rows(repeats)

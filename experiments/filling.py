@@ -1,4 +1,6 @@
-"""Filling evaluation caches from run directories: every predictor that a run keeps meets every sample of its data set."""
+"""Filling evaluation caches from run directories: every predictor that a run keeps meets every
+sample of its data set.
+"""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -36,9 +38,11 @@ def fill(
     probabilities: bool = False,
     told: Callable[[int, int, str], None] = lambda done, of, name: None,
 ) -> list[Filled]:
-    """Adds a run's predictors to caches, one a data set, `out/DATASET_ID`; those that are there already cost nothing.
+    """Adds a run's predictors to caches, one a data set, `out/DATASET_ID`; those that are there
+    already cost nothing.
 
-    Rows are predictor ids, columns sample ids (of multi-label tasks `SAMPLE#LABEL`, a column a label of a sample).
+    Rows are predictor ids, columns sample ids (of multi-label tasks `SAMPLE#LABEL`, a column a
+    label of a sample).
 
     Args:
       run: the run.
@@ -58,14 +62,19 @@ def fill(
             raise BadInput(unknown("split", split, SPLITS))
     wanted = [p for p in run.predictors if which == "all" or p.chosen]
     if not wanted:
-        raise BadInput(f"{run.path}: no predictor is kept; run it with --config.keep=chosen or --config.keep=all.")
+        raise BadInput(
+            f"{run.path}: no predictor is kept; run it with --config.keep=chosen or"
+            " --config.keep=all."
+        )
     added: dict[str, Filled] = {}
     for done, predictor in enumerate(wanted):
         task = predictor.task
         told(done, len(wanted), f"{task.task_id}, trial {predictor.trial}")
         path = out / task.dataset_id
         cache = open_cache(path, run, predictor)
-        flops = _fill_one(cache, run, predictor, splits, probabilities and task.kind == SINGLE_LABEL)
+        flops = _fill_one(
+            cache, run, predictor, splits, probabilities and task.kind == SINGLE_LABEL
+        )
         before = added.get(task.dataset_id, Filled(path, 0, 0))
         added[task.dataset_id] = Filled(path, before.models + (flops > 0), before.flops + flops)
     told(len(wanted), len(wanted), "done")
@@ -89,8 +98,8 @@ def open_cache(path: Path, run: KeptRun, predictor: KeptPredictor) -> Evaluation
     if cache.about != about:
         what = next(name for name, value in about.items() if cache.about.get(name) != value)
         raise BadInput(
-            f"{path}: this cache is of {what} {cache.about.get(what)!r}, but the run's data have {about[what]!r}. "
-            "Give another folder: --cache=OTHER."
+            f"{path}: this cache is of {what} {cache.about.get(what)!r}, but the run's data have"
+            f" {about[what]!r}. Give another folder: --cache=OTHER."
         )
     return cache
 
@@ -102,7 +111,11 @@ def _fingerprint(run: KeptRun, dataset_id: str) -> str:
 
 
 def _fill_one(
-    cache: EvaluationCache, run: KeptRun, predictor: KeptPredictor, splits: Sequence[str], probabilities: bool
+    cache: EvaluationCache,
+    run: KeptRun,
+    predictor: KeptPredictor,
+    splits: Sequence[str],
+    probabilities: bool,
 ) -> int:
     """Adds one predictor's answers on the splits of which it has none yet; returns their FLOPs."""
     task, model = predictor.task, predictor.predictor_id
@@ -111,7 +124,9 @@ def _fill_one(
     for split in splits:
         parts = run.samples(task, [split])
         ids = cell_ids(task, parts[0])
-        if ids and not (known and columns.issuperset(ids) and _answered(cache, model, ids, probabilities)):
+        if ids and not (
+            known and columns.issuperset(ids) and _answered(cache, model, ids, probabilities)
+        ):
             missing[split] = run.answer(predictor, parts)
     spent = sum(answers.flops for answers in missing.values())
     cells = sum(len(answers.ids) for answers in missing.values())

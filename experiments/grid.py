@@ -1,7 +1,8 @@
-"""The grid of a sweep: every combination of the values of some config keys, each with the name of its directory.
+"""The grid of a sweep: every combination of the values of some config keys, each with the name of
+its directory.
 
-Without `train.validate_every`, a grid over `train.steps` looks at the dev split four times in every trial, so that no point
-pays more for looking than another.
+Without `train.validate_every`, a grid over `train.steps` looks at the dev split four times in every
+trial, so that no point pays more for looking than another.
 """
 
 import ast
@@ -65,8 +66,8 @@ def cells(config: ml_collections.ConfigDict, axes: Sequence[tuple[str, str]]) ->
       axes: (dotted key, values as text with commas between them).
 
     Raises:
-      BadInput: no axis; an unknown, repeated or unsuitable key; a value of another type; combinations that cannot be resolved
-        or are the same run.
+      BadInput: no axis; an unknown, repeated or unsuitable key; a value of another type;
+        combinations that cannot be resolved or are the same run.
     """
     if not axes:
         raise BadInput("nothing to sweep: give --trials=2,4, --steps=120,240 or --set=NAME=V1,V2.")
@@ -75,11 +76,18 @@ def cells(config: ml_collections.ConfigDict, axes: Sequence[tuple[str, str]]) ->
         if keys.count(key) > 1:
             raise BadInput(f"{key} is swept twice; give all of its values at once.")
     columns = [_values(config, key, text) for key, text in axes]
-    found = [_cell(config, dict(zip(keys, values, strict=True))) for values in itertools.product(*columns)]
+    found = [
+        _cell(config, dict(zip(keys, values, strict=True)))
+        for values in itertools.product(*columns)
+    ]
     for first, second in itertools.combinations(found, 2):
         if first.name == second.name or first.config == second.config:
-            same = "would have the same directory" if first.name == second.name else "are the same run"
-            raise BadInput(f"{_told(first.values)} and {_told(second.values)} {same}; leave one out.")
+            same = (
+                "would have the same directory" if first.name == second.name else "are the same run"
+            )
+            raise BadInput(
+                f"{_told(first.values)} and {_told(second.values)} {same}; leave one out."
+            )
     return found
 
 
@@ -102,7 +110,11 @@ def typed(config: ml_collections.ConfigDict, key: str, text: str) -> Any:
     try:
         if kind is str and text:
             return text
-        value = {"true": True, "false": False}.get(text.lower()) if kind is bool else ast.literal_eval(text)
+        value = (
+            {"true": True, "false": False}.get(text.lower())
+            if kind is bool
+            else ast.literal_eval(text)
+        )
         if type(value) is kind or (kind, type(value)) == (float, int):
             return kind(value)
     except (ValueError, SyntaxError):

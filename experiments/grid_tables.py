@@ -32,7 +32,10 @@ def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int)
     for cell in cells:
         rows = plan(cell.config, load(cell.config.stream))
         if all("flops" in row for row in rows):
-            costs = [sum(row["flops"]["train"] for row in rows), sum(sum(row["flops"].values()) for row in rows)]
+            costs = [
+                sum(row["flops"]["train"] for row in rows),
+                sum(sum(row["flops"].values()) for row in rows),
+            ]
             sums = [total + seeds * cost for total, cost in zip(sums, costs, strict=True)]
             shown = [f"{cost:.4g}" for cost in costs]
         else:
@@ -42,16 +45,19 @@ def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int)
     console = _console()
     console.print(table)
     for learner in sorted(unknown):
-        console.print(f"{learner} gives no estimate of its FLOPs; its runs count them and are not in the sum.")
+        console.print(
+            f"{learner} gives no estimate of its FLOPs; its runs count them and are not in the sum."
+        )
     console.print(
-        f"{len(cells) * seeds} runs. Estimated FLOPs of all of them: {sums[0]:.4g} training (the paper's total), "
-        f"{sums[1]:.4g} in all. Nothing was run.",
+        f"{len(cells) * seeds} runs. Estimated FLOPs of all of them: {sums[0]:.4g} training (the"
+        f" paper's total), {sums[1]:.4g} in all. Nothing was run.",
         highlight=False,
     )
 
 
 def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path]]) -> None:
-    """Prints each point, over its seeds; * marks the Pareto front of error and FLOPs of training, one for each stream.
+    """Prints each point, over its seeds; * marks the Pareto front of error and FLOPs of training,
+    one for each stream.
 
     Args:
       cells: the combinations.
@@ -70,7 +76,9 @@ def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path
         spread = f"{point.error.std:.4f}" if point.error.n > 1 else ""
         costs = f"{point.paper_total.mean:.4g}", f"{point.full_total.mean:.4g}"
         mark = "*" if point.on_paper_front else ""
-        table.add_row(*_cells(cell, keys), str(point.error.n), f"{point.error.mean:.4f}", spread, *costs, mark)
+        table.add_row(
+            *_cells(cell, keys), str(point.error.n), f"{point.error.mean:.4f}", spread, *costs, mark
+        )
         reasons += point.reasons
     console = _console()
     console.print(table)

@@ -1,4 +1,6 @@
-"""An oracle that runs real checkpoints: it asks a model exactly the samples that are wanted, and charges what that costs."""
+"""An oracle that runs real checkpoints: it asks a model exactly the samples that are wanted, and
+charges what that costs.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +25,8 @@ class CheckpointOracle:
         self._runs: dict[Path, KeptRun] = {}
 
     def answer(self, model: str, samples: Sequence[str]) -> Observed:
-        """Runs the model on the samples, all splits in one go, padded to a power of two; see `adding.Oracle`.
+        """Runs the model on the samples, all splits in one go, padded to a power of two; see
+        `adding.Oracle`.
 
         Raises:
           BadInput: the model's checkpoint is not there, or its data set has no such sample.
@@ -32,16 +35,24 @@ class CheckpointOracle:
         answers = run.answer(predictor, run.find(predictor.task, samples), sparing=True)
         place = {cell: i for i, cell in enumerate(answers.ids)}
         wanted = np.asarray([place[sample] for sample in samples])
-        return Observed(answers.correct[wanted], answers.confidence[wanted], answers.flops, run.flops_each(predictor))
+        return Observed(
+            answers.correct[wanted],
+            answers.confidence[wanted],
+            answers.flops,
+            run.flops_each(predictor),
+        )
 
     def _load(self, model: str) -> tuple[KeptRun, KeptPredictor]:
         if model not in self._checkpoints:
-            raise BadInput(f"model {model!r} has no checkpoint: only models that came from a run directory can be asked.")
+            raise BadInput(
+                f"model {model!r} has no checkpoint: only models that came from a run directory can"
+                " be asked."
+            )
         path, trial = self._checkpoints[model]
         if not path.is_dir():
             raise BadInput(
-                f"model {model!r}: its checkpoint {path} is not there any more, so it cannot be asked. "
-                "Where its run was moved, say where it lies now: --run_dir=FOLDER."
+                f"model {model!r}: its checkpoint {path} is not there any more, so it cannot be"
+                " asked. Where its run was moved, say where it lies now: --run_dir=FOLDER."
             )
         run_dir = path.parent.parent
         if run_dir not in self._runs:
@@ -49,5 +60,8 @@ class CheckpointOracle:
         run = self._runs[run_dir]
         predictor = kept_model(run, path, trial)
         if predictor.predictor_id != model:
-            raise BadInput(f"{path}, trial {trial}: holds model {predictor.predictor_id!r}, not {model!r}: another run.")
+            raise BadInput(
+                f"{path}, trial {trial}: holds model {predictor.predictor_id!r}, not {model!r}:"
+                " another run."
+            )
         return run, predictor

@@ -1,4 +1,6 @@
-"""The plan of a run: tasks, trials, steps and estimated FLOPs, computed from shapes without training."""
+"""The plan of a run: tasks, trials, steps and estimated FLOPs, computed from shapes without
+training.
+"""
 
 import ml_collections
 from rich.console import Console
@@ -9,17 +11,30 @@ from nevis_stream.stream import Stream
 
 
 def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:
-    """Returns one row a task: year, task_id, sizes and, where the learner can estimate them, trials, steps and FLOPs."""
+    """Returns one row a task: year, task_id, sizes and, where the learner can estimate them,
+    trials, steps and FLOPs.
+    """
     learner = run_config.build(config)
     rows, earlier = [], 0
     for event in stream.events(config.protocol):
         if event.kind == "train":
             continue
         task, splits = event.task, stream.splits(event.task)
-        row = {"year": task.year, "task_id": task.task_id, "kind": task.kind, "classes": task.num_classes}
-        row |= {"n_train": len(splits["train"]), "n_dev": len(splits["dev"]), "n_predict": len(splits[event.split])}
+        row = {
+            "year": task.year,
+            "task_id": task.task_id,
+            "kind": task.kind,
+            "classes": task.num_classes,
+        }
+        row |= {
+            "n_train": len(splits["train"]),
+            "n_dev": len(splits["dev"]),
+            "n_predict": len(splits[event.split]),
+        }
         if hasattr(learner, "estimate"):
-            row |= learner.estimate(task.num_classes, row["n_train"], row["n_dev"], row["n_predict"], earlier)
+            row |= learner.estimate(
+                task.num_classes, row["n_train"], row["n_dev"], row["n_predict"], earlier
+            )
             earlier += 1
         rows.append(row)
     return rows
@@ -29,7 +44,9 @@ def print_plan(config: ml_collections.ConfigDict, stream: Stream, seeds: int = 1
     """Prints the plan as a table with totals."""
     rows = plan(config, stream)
     console = Console(width=None if Console().is_terminal else 140)
-    table = Table(title=f"{config.learner}, budget {config.budget}, stream {stream.name} ({stream.digest})")
+    table = Table(
+        title=f"{config.learner}, budget {config.budget}, stream {stream.name} ({stream.digest})"
+    )
     phases = ("select", "train", "validate", "predict")
     for name in ("year", "task", "classes", "train", "dev", "predict", "trials", "steps", "batch"):
         table.add_column(name, justify="left" if name == "task" else "right")
@@ -46,7 +63,9 @@ def print_plan(config: ml_collections.ConfigDict, stream: Stream, seeds: int = 1
         return
     totals = {phase: sum(row["flops"].get(phase, 0) for row in rows) for phase in phases}
     console.print(
-        f"{len(rows)} tasks, {sum(r['trials'] for r in rows)} trials, {sum(r['trials'] * r['steps'] for r in rows)} steps"
-        f"{f', each for {seeds} seeds' if seeds > 1 else ''}. Estimated FLOPs of one seed: "
-        f"{totals['train']:.4g} training (the paper's total), {sum(totals.values()):.4g} in all. Nothing was run."
+        f"{len(rows)} tasks, {sum(r['trials'] for r in rows)} trials,"
+        f" {sum(r['trials'] * r['steps'] for r in rows)}"
+        f" steps{f', each for {seeds} seeds' if seeds > 1 else ''}. Estimated FLOPs of one seed:"
+        f" {totals['train']:.4g} training (the paper's total), {sum(totals.values()):.4g} in all."
+        " Nothing was run."
     )

@@ -1,4 +1,6 @@
-"""The predictors that a run keeps, loaded from its checkpoints to answer any samples of their task's data set."""
+"""The predictors that a run keeps, loaded from its checkpoints to answer any samples of their
+task's data set.
+"""
 
 import functools
 from collections.abc import Sequence
@@ -80,15 +82,20 @@ class KeptRun:
         self.config = read_config(run_dir)
         self.ledger = Ledger(run_dir)
         if not self.ledger.of_kind("train"):
-            raise BadInput(f"{run_dir}: this run has not finished a task yet, so it has no predictor.")
+            raise BadInput(
+                f"{run_dir}: this run has not finished a task yet, so it has no predictor."
+            )
         try:
             self.stream: Stream = load_stream(stream or self.config.stream)
         except BadInput as error:
-            raise BadInput(f"{run_dir}: {error} Where the run's stream was a csv, name it: --stream=my_stream.csv.") from None
+            raise BadInput(
+                f"{run_dir}: {error} Where the run's stream was a csv, name it:"
+                " --stream=my_stream.csv."
+            ) from None
         if self.stream.digest != self.ledger.header["stream_digest"]:
             raise BadInput(
-                f"{run_dir}: stream {self.stream.name} is another than this run's, or its data have changed. "
-                "Where the run's stream was a csv, name it: --stream=my_stream.csv."
+                f"{run_dir}: stream {self.stream.name} is another than this run's, or its data have"
+                " changed. Where the run's stream was a csv, name it: --stream=my_stream.csv."
             )
         self._tasks = {task.task_id: task for task in self.stream.tasks}
 
@@ -108,11 +115,17 @@ class KeptRun:
                 if f"{TREE}{trial['trial']:03d}" in kept:
                     chosen = trial["trial"] == record["chosen"]
                     task = self._tasks[record["task_id"]]
-                    found.append(KeptPredictor(trial["predictor_id"], task, trial["trial"], trial["step"], chosen, path))
+                    found.append(
+                        KeptPredictor(
+                            trial["predictor_id"], task, trial["trial"], trial["step"], chosen, path
+                        )
+                    )
         return found
 
     def samples(self, task: Task, splits: Sequence[str]) -> list[Samples]:
-        """Returns the samples of some splits of a task, one split after the other; BadInput where there is no such split."""
+        """Returns the samples of some splits of a task, one split after the other; BadInput where
+        there is no such split.
+        """
         have = self.stream.splits(task)
         for split in splits:
             if split not in have:
@@ -128,7 +141,9 @@ class KeptRun:
         wanted = {cell.rpartition("#")[0] if task.kind == MULTI_LABEL else cell for cell in cells}
         found = []
         for samples in self.stream.splits(task).values():
-            indices = np.asarray([i for i, sample in enumerate(samples.ids) if sample in wanted], np.int64)
+            indices = np.asarray(
+                [i for i, sample in enumerate(samples.ids) if sample in wanted], np.int64
+            )
             if len(indices):
                 found.append(samples.take(indices))
         missing = wanted - {sample for samples in found for sample in samples.ids}
@@ -137,7 +152,9 @@ class KeptRun:
             raise BadInput(f"data set {task.dataset_id!r} of {self.path}: no sample {some}.")
         return found
 
-    def answer(self, predictor: KeptPredictor, parts: Sequence[Samples], sparing: bool = False) -> Answers:
+    def answer(
+        self, predictor: KeptPredictor, parts: Sequence[Samples], sparing: bool = False
+    ) -> Answers:
         """Asks a predictor; on the accelerator where there is one, with the same key as in the run.
 
         Args:
@@ -167,7 +184,9 @@ class KeptRun:
         )
 
     def flops_each(self, predictor: KeptPredictor) -> float | None:
-        """Returns the FLOPs of a cell where a whole split is predicted, as the run recorded them; None where it has not yet."""
+        """Returns the FLOPs of a cell where a whole split is predicted, as the run recorded them;
+        None where it has not yet.
+        """
         for record in self.ledger.of_kind("predict"):
             for of in (record, *record.get("others", ())):
                 if of["predictor_id"] == predictor.predictor_id:
@@ -176,14 +195,17 @@ class KeptRun:
 
 
 def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredictor:
-    """Returns one predictor of a run by the path of its checkpoint, RUN/checkpoints/EVENT-TASK, and trial (None: the chosen).
+    """Returns one predictor of a run by the path of its checkpoint, RUN/checkpoints/EVENT-TASK, and
+    trial (None: the chosen).
 
     Raises:
       BadInput: no such checkpoint or trial; the valid ones are named.
     """
     here = [p for p in run.predictors if p.checkpoint.name == checkpoint.name]
     if not here:
-        raise BadInput(unknown("checkpoint", checkpoint.name, {p.checkpoint.name for p in run.predictors}))
+        raise BadInput(
+            unknown("checkpoint", checkpoint.name, {p.checkpoint.name for p in run.predictors})
+        )
     wanted = [p for p in here if (p.chosen if trial is None else p.trial == trial)]
     if not wanted:
         raise BadInput(f"{checkpoint}: {unknown('trial', trial, [p.trial for p in here])}")
@@ -196,7 +218,9 @@ def cells_each(task: Task) -> int:
 
 
 def cell_ids(task: Task, samples: Samples) -> list[str]:
-    """Returns the ids of the cells of some samples: the samples' own, or one for each label of each."""
+    """Returns the ids of the cells of some samples: the samples' own, or one for each label of
+    each.
+    """
     if task.kind != MULTI_LABEL:
         return list(samples.ids)
     return [f"{sample}#{label}" for sample in samples.ids for label in range(task.num_classes)]

@@ -1,7 +1,8 @@
-"""Pre-training: one backbone trained on one or several tasks of a stream, or weights of another library, as a file of weights.
+"""Pre-training: one backbone trained on one or several tasks of a stream, or weights of another
+library, as a file of weights.
 
-What it costs, all trials and looks at the dev splits included, is written into the file, and every learner that starts from it
-is charged for it once (phase `pretrain` of its ledger's first record).
+What it costs, all trials and looks at the dev splits included, is written into the file, and every
+learner that starts from it is charged for it once (phase `pretrain` of its ledger's first record).
 """
 
 import functools
@@ -32,29 +33,40 @@ from nevis_stream.workspace import EventWorkspace
 
 META_TRAIN = "meta_train"
 _ANOTHER_FILE = "there is another file already. Choose another --out, or delete it."
-_ANOTHER_JOB = "this is of another job ({difference}). Choose another --out, or give what that one was given."
+_ANOTHER_JOB = (
+    "this is of another job ({difference}). Choose another --out, or give what that one was given."
+)
 _UNFINISHED = (
-    "this is of another job, which has not ended ({difference}). Choose another --out, give what that one was given to go on "
-    "with it, or delete the folder to give it up."
+    "this is of another job, which has not ended ({difference}). Choose another --out, give what"
+    " that one was given to go on with it, or delete the folder to give it up."
 )
 
 
 def views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
-    """Returns train and dev splits of tasks by their ids; "meta_train" stands for all of S_Tr, each data set once.
+    """Returns train and dev splits of tasks by their ids; "meta_train" stands for all of S_Tr, each
+    data set once.
 
     Raises:
       BadInput: a task that is unknown (valid ones are named) or named twice, or no task.
     """
     by_id = {task.task_id: task for task in stream.tasks}
     if list(tasks) == [META_TRAIN]:
-        first = {task.dataset_id: task for task in reversed(stream.tasks) if task.meta_split == "train"}
+        first = {
+            task.dataset_id: task for task in reversed(stream.tasks) if task.meta_split == "train"
+        }
         chosen = sorted(first.values(), key=lambda task: task.order)
         if not chosen:
-            raise BadInput(f"stream {stream.name} has no meta-train tasks; name tasks of it: {', '.join(by_id)}.")
+            raise BadInput(
+                f"stream {stream.name} has no meta-train tasks; name tasks of it:"
+                f" {', '.join(by_id)}."
+            )
     else:
         for task_id in tasks:
             if task_id == META_TRAIN:
-                raise BadInput(f"{META_TRAIN} stands alone, for all of S_Tr; here it is one of {', '.join(tasks)}.")
+                raise BadInput(
+                    f"{META_TRAIN} stands alone, for all of S_Tr; here it is one of"
+                    f" {', '.join(tasks)}."
+                )
             if task_id not in by_id:
                 raise BadInput(unknown("task", task_id, [META_TRAIN, *by_id]))
             if list(tasks).count(task_id) > 1:
@@ -64,7 +76,9 @@ def views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
     for task in chosen:
         parts = {name: stream.splits(task)[name] for name in ("train", "dev")}
         labelled = {name: LabelledImages(part.images, part.labels) for name, part in parts.items()}
-        found.append(TaskView(task.task_id, task.year, task.kind, task.domain, task.num_classes, **labelled))
+        found.append(
+            TaskView(task.task_id, task.year, task.kind, task.domain, task.num_classes, **labelled)
+        )
     return found
 
 
@@ -77,7 +91,8 @@ def pretrain(
     checkpoint_seconds: float = 30.0,
     progress: Progress | None = None,
 ) -> weights.Facts:
-    """Trains a backbone and writes it to `out`, once; started again after a kill it goes on from `out`.progress.
+    """Trains a backbone and writes it to `out`, once; started again after a kill it goes on from
+    `out`.progress.
 
     Args:
       config: resolved; its network, search, train, augmentation and seed are used.
@@ -89,7 +104,8 @@ def pretrain(
       progress: told what is going on.
 
     Raises:
-      BadInput: unknown tasks, a config that cannot be followed, another job's file, or no trial that did not diverge.
+      BadInput: unknown tasks, a config that cannot be followed, another job's file, or no trial
+        that did not diverge.
     """
     learner = _learner(config)
     _check_followed(config)
@@ -98,26 +114,47 @@ def pretrain(
     if list(tasks) == [META_TRAIN]:
         told = f"the {len(chosen)} data sets of the meta-train part of {stream.name}"
     values = run_config.to_json(config) | {"stream": stream.name}  # not the path of a csv
-    job = {"config": values, "stand_in": stand_in, "stream_digest": stream.digest, "tasks": list(tasks)}
+    job = {
+        "config": values,
+        "stand_in": stand_in,
+        "stream_digest": stream.digest,
+        "tasks": list(tasks),
+    }
     folder, record_file = out.with_name(f"{out.name}.progress"), out.with_name(f"{out.name}.json")
     begun, key = folder / "job.json", hashlib.sha256(text(job).encode()).hexdigest()[:12]
     if not begun.exists() and _finished(out, record_file, job):
         shutil.rmtree(folder, ignore_errors=True)  # a kill may have come while that was done
         return weights.read_facts(out)
-    with exclusive(folder / "lock", busy="is pre-training into this file. Wait for it or stop it, or choose another --out."):
+    with exclusive(
+        folder / "lock",
+        busy="is pre-training into this file. Wait for it or stop it, or choose another --out.",
+    ):
         write_once(begun, text(job), _UNFINISHED)
         workspace = EventWorkspace(folder / key, checkpoint_seconds)
-        ctx = Context(path=(f"seed {config.seed}", "pretrain"), phase="pretrain", workspace=workspace, progress=progress)
+        ctx = Context(
+            path=(f"seed {config.seed}", "pretrain"),
+            phase="pretrain",
+            workspace=workspace,
+            progress=progress,
+        )
         trial = functools.partial(fit_jointly, tasks=chosen, recipe=learner.recipe)
         results = learner.search.run(ctx.seed, functools.partial(ctx.map, trial))
         sound = [result for result in results if result["info"]["dev_error"] is not None]
         if not sound:
             shutil.rmtree(folder)  # so that another config may write there
-            raise BadInput(f"all {len(results)} trials diverged: lower config.search.learning_rate.")
+            raise BadInput(
+                f"all {len(results)} trials diverged: lower config.search.learning_rate."
+            )
         best = min(sound, key=lambda result: result["info"]["dev_error"])
-        facts = weights.Facts(weights.describe(learner.recipe.network), told, total(ctx.meter.counts()), stand_in)
+        facts = weights.Facts(
+            weights.describe(learner.recipe.network), told, total(ctx.meter.counts()), stand_in
+        )
         write_file(out, weights.encode(best["variables"], facts))
-        record = {"trials": [result["info"] for result in results], "flops": ctx.meter.counts(), "chosen": best["info"]}
+        record = {
+            "trials": [result["info"] for result in results],
+            "flops": ctx.meter.counts(),
+            "chosen": best["info"],
+        }
         record |= {"job": job, "digest": weights.digest(out)}
         write_file(record_file, json.dumps(record, indent=1, sort_keys=True).encode())
     shutil.rmtree(folder)
@@ -125,7 +162,13 @@ def pretrain(
 
 
 def import_weights(
-    config: ml_collections.ConfigDict, file: Path, layout: str, out: Path, trained_on: str, flops: int, stand_in: str = ""
+    config: ml_collections.ConfigDict,
+    file: Path,
+    layout: str,
+    out: Path,
+    trained_on: str,
+    flops: int,
+    stand_in: str = "",
 ) -> weights.Facts:
     """Writes weights of another library (safetensors or npz) as a file of weights.
 
@@ -139,7 +182,8 @@ def import_weights(
       stand_in: of what they take the place, if of anything.
 
     Raises:
-      BadInput: an unreadable file, an unknown layout, or an array that does not fit; the message names it.
+      BadInput: an unreadable file, an unknown layout, or an array that does not fit; the message
+        names it.
     """
     network = _learner(config).recipe.network
     arrays = _arrays(file)
@@ -173,9 +217,18 @@ def _finished(out: Path, record_file: Path, job: dict[str, Any]) -> bool:
 def _check_followed(config: ml_collections.ConfigDict) -> None:
     """Refuses what pre-training would leave out of account."""
     for given, told in (
-        (config.search.pruning != "none", "search.pruning: trials of pre-training are not pruned; leave it at none."),
-        (config.search.space != "small", "search.space: pre-training searches the small space alone."),
-        (config.train.frozen, "train.frozen: pre-training trains the backbone, so it cannot be frozen."),
+        (
+            config.search.pruning != "none",
+            "search.pruning: trials of pre-training are not pruned; leave it at none.",
+        ),
+        (
+            config.search.space != "small",
+            "search.space: pre-training searches the small space alone.",
+        ),
+        (
+            config.train.frozen,
+            "train.frozen: pre-training trains the backbone, so it cannot be frozen.",
+        ),
         (config.train.steps == 0, "train.steps is 0: nothing would be trained."),
     ):
         if given:
@@ -185,7 +238,10 @@ def _check_followed(config: ml_collections.ConfigDict) -> None:
 def _learner(config: ml_collections.ConfigDict) -> Baseline:
     learner = run_config.build(config)
     if not isinstance(learner, Baseline):
-        raise BadInput(f"learner {config.learner} has no network to pre-train; take --config=experiments/configs/indep.py.")
+        raise BadInput(
+            f"learner {config.learner} has no network to pre-train; take"
+            " --config=experiments/configs/indep.py."
+        )
     return learner
 
 
@@ -202,5 +258,10 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
     except NevisStreamError:
         raise
     except Exception as error:  # a damaged file may raise anything
-        raise BadInput(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error}).") from None
-    raise BadInput(f"{file}: weights are read from .safetensors or .npz files (torch: safetensors.torch.save_file).")
+        raise BadInput(
+            f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})."
+        ) from None
+    raise BadInput(
+        f"{file}: weights are read from .safetensors or .npz files (torch:"
+        " safetensors.torch.save_file)."
+    )

@@ -1,10 +1,12 @@
-"""Writes the published results of NEVIS'22 (Appendix N) as run directories, one a learner, for reports beside one's own runs.
+"""Writes the published results of NEVIS'22 (Appendix N) as run directories, one a learner, for
+reports beside one's own runs.
 
   python -m experiments.published --out=runs/published
   python -m launch.report runs/mine/* runs/published/* --out=report
 
-They hold 104 of the 106 tasks: IAPRTC-12 and Pascal 2012 have no published value. Costs are not published for each learner, so
-these runs are lines in the plane of error against FLOPs, on no front and in no table of costs.
+They hold 104 of the 106 tasks: IAPRTC-12 and Pascal 2012 have no published value. Costs are not
+published for each learner, so these runs are lines in the plane of error against FLOPs, on no front
+and in no table of costs.
 """
 
 import argparse
@@ -29,7 +31,8 @@ NO_VALUE = f"no value in {published.SOURCE}"
 
 
 def write(out: Path) -> list[Path]:
-    """Writes one run directory a published learner and returns their paths; what is already there must be the same.
+    """Writes one run directory a published learner and returns their paths; what is already there
+    must be the same.
 
     Args:
       out: folder of the run directories OUT/indep, OUT/ft_prev, OUT/ft_dynamic and OUT/mt.
@@ -41,7 +44,12 @@ def write(out: Path) -> list[Path]:
     digest = f"{hashlib.sha256(stream.encode()).hexdigest()[:16]}-published-partial"
     paths = []
     for learner in published.LEARNERS:
-        config: dict[str, Any] = {"learner": learner, "budget": published.BUDGET, "stream": "full", "stream_digest": digest}
+        config: dict[str, Any] = {
+            "learner": learner,
+            "budget": published.BUDGET,
+            "stream": "full",
+            "stream_digest": digest,
+        }
         config |= {"protocol": "meta_test", "seed": 0, "source": published.SOURCE}
         config_hash = hashlib.sha256(encode(config).encode()).hexdigest()[:16]
         ledger = "".join(encode(record) + "\n" for record in records(config, config_hash))
@@ -50,7 +58,9 @@ def write(out: Path) -> list[Path]:
         path = out / learner
         for name, text in texts.items():
             if (path / name).exists() and (path / name).read_bytes() != text.encode():
-                raise BadInput(f"{path / name}: this directory holds another run. Choose another --out.")
+                raise BadInput(
+                    f"{path / name}: this directory holds another run. Choose another --out."
+                )
         for name, text in texts.items():  # the ledger last: with it a directory becomes a run
             write_file(path / name, text.encode())
         paths.append(path)
@@ -76,18 +86,24 @@ def tasks() -> list[Task]:
 
 
 def stream_csv() -> str:
-    """Returns the rows of `tasks` with the columns of a run's stream.csv; sizes of splits and fingerprints are empty."""
+    """Returns the rows of `tasks` with the columns of a run's stream.csv; sizes of splits and
+    fingerprints are empty.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = [field.name for field in fields(Task)]
     unknown = [f"n_{split}" for split in SPLITS] + ["fingerprint"]
     writer.writerow(columns + unknown)
-    writer.writerows([*(getattr(task, name) for name in columns), *("" for _ in unknown)] for task in tasks())
+    writer.writerows(
+        [*(getattr(task, name) for name in columns), *("" for _ in unknown)] for task in tasks()
+    )
     return out.getvalue()
 
 
 def records(config: dict[str, Any], config_hash: str) -> Iterator[dict[str, Any]]:
-    """Yields the ledger of a learner's published results; what is not published is null (docs/run-directory.md)."""
+    """Yields the ledger of a learner's published results; what is not published is null
+    (docs/run-directory.md).
+    """
     stream = tasks()
     kept = ("learner", "budget", "stream", "stream_digest", "protocol", "seed", "source")
     yield {name: config[name] for name in kept} | {
@@ -98,7 +114,9 @@ def records(config: dict[str, Any], config_hash: str) -> Iterator[dict[str, Any]
         "events": 2 * len(stream),
         "flops": None,
         "flops_reason": FLOPS_REASON,
-        "left_out": {task_id: NO_VALUE for task_id in published.facts() if task_id not in published.errors()},
+        "left_out": {
+            task_id: NO_VALUE for task_id in published.facts() if task_id not in published.errors()
+        },
     }
     for place, task in enumerate(stream):
         facts = published.facts()[task.task_id]
@@ -106,7 +124,10 @@ def records(config: dict[str, Any], config_hash: str) -> Iterator[dict[str, Any]
         yield known | {
             "kind": "train",
             "event": 2 * place,
-            **{name: getattr(task, name) for name in ("dataset_id", "year", "domain", "meta_split", "num_classes")},
+            **{
+                name: getattr(task, name)
+                for name in ("dataset_id", "year", "domain", "meta_split", "num_classes")
+            },
             "task_kind": task.kind,
             "n_train": None,
             "n_dev": None,
@@ -133,9 +154,16 @@ def records(config: dict[str, Any], config_hash: str) -> Iterator[dict[str, Any]
 def main() -> None:
     """Writes the run directories and prints their paths."""
     parser = argparse.ArgumentParser(
-        prog="python -m experiments.published", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m experiments.published",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder of the four run directories, runs/published say")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder of the four run directories, runs/published say",
+    )
     try:
         for path in write(parser.parse_args().out):
             print(path)

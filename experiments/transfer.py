@@ -1,8 +1,9 @@
-"""The transfer matrix (NEVIS'22, Appendix J): each task trained from each earlier task's independent predictor.
+"""The transfer matrix (NEVIS'22, Appendix J): each task trained from each earlier task's
+independent predictor.
 
-Row i, column j > i: the usual search on task j with every trial started from the chosen predictor of the Indep run on i,
-against the Indep run on j. Each row is a run directory of its own over the tasks behind i, so a stopped matrix goes on where it
-was.
+Row i, column j > i: the usual search on task j with every trial started from the chosen predictor
+of the Indep run on i, against the Indep run on j. Each row is a run directory of its own over the
+tasks behind i, so a stopped matrix goes on where it was.
 """
 
 import dataclasses
@@ -28,7 +29,9 @@ from nevis_stream.stream import Stream, load_stream
 Run = Callable[[ml_collections.ConfigDict, Stream, Path], Ledger]
 """Runs a resolved config over a stream into a directory, or goes on with it."""
 
-_ANOTHER_MATRIX = "this directory holds the matrix of another run of indep ({difference}). Choose another --out."
+_ANOTHER_MATRIX = (
+    "this directory holds the matrix of another run of indep ({difference}). Choose another --out."
+)
 
 
 def read_config(run_dir: Path) -> ml_collections.ConfigDict:
@@ -41,8 +44,13 @@ def read_config(run_dir: Path) -> ml_collections.ConfigDict:
         values = json.loads((run_dir / "config.json").read_text())
         known = run_config.default(values["learner"]).to_dict()
     except (OSError, ValueError, KeyError):
-        raise BadInput(f"{run_dir}: not the directory of a run that launch.run made (no config.json of a learner).") from None
-    return ml_collections.ConfigDict({name: _tuples(values[name]) for name in known if name in values})
+        raise BadInput(
+            f"{run_dir}: not the directory of a run that launch.run made (no config.json of a"
+            " learner)."
+        ) from None
+    return ml_collections.ConfigDict(
+        {name: _tuples(values[name]) for name in known if name in values}
+    )
 
 
 def _tuples(value: Any) -> Any:
@@ -61,19 +69,34 @@ class TransferMatrix:
       stream: the run's stream by name or csv; None: by the name that the run has.
 
     Raises:
-      BadInput: the run is not a complete one of Indep, its data have changed, or a source is not a task of it.
+      BadInput: the run is not a complete one of Indep, its data have changed, or a source is not a
+        task of it.
     """
 
-    def __init__(self, indep: Path, out: Path, sources: Sequence[str] | None = None, stream: str | None = None):
+    def __init__(
+        self,
+        indep: Path,
+        out: Path,
+        sources: Sequence[str] | None = None,
+        stream: str | None = None,
+    ):
         self.config, self.out, self._indep = read_config(indep), out, indep
         self.ledger = Ledger(indep)
         if self.config.learner != "indep" or not self.ledger.complete:
             what = f"of {self.config.learner}" if self.config.learner != "indep" else "unfinished"
-            raise BadInput(f"{indep}: a transfer matrix starts from a complete run of indep; this one is {what}.")
+            raise BadInput(
+                f"{indep}: a transfer matrix starts from a complete run of indep; this one is"
+                f" {what}."
+            )
         self.stream = load_stream(stream or self.config.stream)
         if self.stream.digest != self.ledger.header["stream_digest"]:
-            raise BadInput(f"{indep}: stream {self.stream.name} is another than this run's, or its data have changed.")
-        self.errors = {record["task_id"]: record["error"] for record in self.ledger.of_kind("predict")}
+            raise BadInput(
+                f"{indep}: stream {self.stream.name} is another than this run's, or its data have"
+                " changed."
+            )
+        self.errors = {
+            record["task_id"]: record["error"] for record in self.ledger.of_kind("predict")
+        }
         self.trained = {record["task_id"]: record for record in self.ledger.of_kind("train")}
         tasks = list(self.trained)
         for source in sources or ():
@@ -87,7 +110,9 @@ class TransferMatrix:
         place = [task.task_id for task in behind].index(source)
         tasks = [dataclasses.replace(task, meta_split="test") for task in behind[place + 1 :]]
         loaded = {task.dataset_id: self.stream.dataset(task) for task in tasks}
-        return Stream(f"{self.stream.name}_from_{source}", tasks, loaded.__getitem__, chronological=False)
+        return Stream(
+            f"{self.stream.name}_from_{source}", tasks, loaded.__getitem__, chronological=False
+        )
 
     def row_config(self, source: str) -> ml_collections.ConfigDict:
         """Writes the source's predictor as a file of weights and returns the config of its row."""
@@ -98,35 +123,57 @@ class TransferMatrix:
             try:
                 tree = Checkpoint(event).load(f"predictor-{record['chosen']:03d}")
             except DamagedCheckpoint as error:
-                raise BadInput(f"{error} The Indep run must have its checkpoints (config.keep chosen or all).") from None
+                raise BadInput(
+                    f"{error} The Indep run must have its checkpoints (config.keep chosen or all)."
+                ) from None
             network = run_config.build(self.config).recipe.network
-            facts = weights.Facts(weights.describe(network), f"{source} alone", total(record["flops"]))
+            facts = weights.Facts(
+                weights.describe(network), f"{source} alone", total(record["flops"])
+            )
             write_file(path, weights.encode(tree["variables"], facts))
         config = ml_collections.ConfigDict(self.config.to_dict())
-        config.update(initialisation="pretrained", label=f"indep from {source}", protocol="meta_test", keep="chosen")
+        config.update(
+            initialisation="pretrained",
+            label=f"indep from {source}",
+            protocol="meta_test",
+            keep="chosen",
+        )
         config.pretrained = {"path": str(path)}
         return run_config.resolve(config)
 
     def run(self, run_one: Run) -> pd.DataFrame:
-        """Runs the rows that are missing and returns the matrix, which is written to matrix.csv after each row.
+        """Runs the rows that are missing and returns the matrix, which is written to matrix.csv
+        after each row.
 
         Columns: those of `nevis_stream.analysis.transfer_matrix.pair`.
         """
         for folder in (self.out.resolve(), *self.out.resolve().parents):
             if (folder / FILE_NAME).exists():
-                raise BadInput(f"{self.out}: this lies in the run directory {folder}; a matrix needs a directory of its own.")
+                raise BadInput(
+                    f"{self.out}: this lies in the run directory {folder}; a matrix needs a"
+                    " directory of its own."
+                )
         write_once(self.out / FACTS, text(self._facts()), _ANOTHER_MATRIX)
         rows: list[dict[str, Any]] = []
         for source in self.sources:
-            ledger = run_one(self.row_config(source), self.targets(source), self.out / f"from-{source}")
+            ledger = run_one(
+                self.row_config(source), self.targets(source), self.out / f"from-{source}"
+            )
             for record in ledger.of_kind("predict"):
-                rows.append(pair(source, record["task_id"], self.errors[record["task_id"]], record["error"]))
+                rows.append(
+                    pair(source, record["task_id"], self.errors[record["task_id"]], record["error"])
+                )
             frame = pd.DataFrame(rows)
             write_file(self.out / PAIRS, frame.to_csv(index=False, float_format="%.6f").encode())
         return frame
 
     def _facts(self) -> dict[str, Any]:
-        """What a report needs to know besides the pairs: of which run, and its tasks in stream order."""
+        """What a report needs to know besides the pairs: of which run, and its tasks in stream
+        order.
+        """
         names = ("learner", "budget", "stream", "stream_digest", "seed", "config_hash")
-        tasks = [{name: r[name] for name in ("order", "task_id", "domain", "meta_split")} for r in self.trained.values()]
+        tasks = [
+            {name: r[name] for name in ("order", "task_id", "domain", "meta_split")}
+            for r in self.trained.values()
+        ]
         return {name: self.ledger.header[name] for name in names} | {"tasks": tasks}

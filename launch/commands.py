@@ -18,21 +18,34 @@ def jobs(words: Sequence[str]) -> list[list[str]]:
       words: one or more commands, each a module and its flags, with `+` between them.
 
     Raises:
-      BadInput: no command, an unknown module, a missing config or run_dir, one run_dir twice, or a file in its place.
+      BadInput: no command, an unknown module, a missing config or run_dir, one run_dir twice, or a
+        file in its place.
     """
     commands = _split(words)
-    found = [job for command in commands for job in (_by_seed(command) if _module(command) == "launch.run" else [command])]
-    directories = [directory for job in found if (directory := _taken(job, ["run_dir"])[0].get("run_dir")) is not None]
+    found = [
+        job
+        for command in commands
+        for job in (_by_seed(command) if _module(command) == "launch.run" else [command])
+    ]
+    directories = [
+        directory
+        for job in found
+        if (directory := _taken(job, ["run_dir"])[0].get("run_dir")) is not None
+    ]
     places = [Path(directory).resolve() for directory in directories]
     for directory, place in zip(directories, places, strict=True):
         config_flag.check_run_dir(directory)
         if places.count(place) > 1:
-            raise BadInput(f"--run_dir={directory}: two jobs would write this directory; give each command its own.")
+            raise BadInput(
+                f"--run_dir={directory}: two jobs would write this directory; give each command its"
+                " own."
+            )
     return found
 
 
 def check_configs(found: Sequence[Sequence[str]]) -> None:
-    """Builds the learner of every launch.run and looks for its stream's name, so that no queue ends in a mistake of these.
+    """Builds the learner of every launch.run and looks for its stream's name, so that no queue ends
+    in a mistake of these.
 
     Raises:
       BadInput: a config that cannot be followed; the message names the value and the valid choices.
@@ -50,8 +63,13 @@ def check_configs(found: Sequence[Sequence[str]]) -> None:
         try:
             config = config_flag.parsed(words)
             weights = config.get("pretrained", {}).get("path")
-            if weights and not Path(weights).exists():  # another job may make them, or only the nodes may see them
-                warnings.warn(f"{weights}: not there yet, so this is not checked: {shlex.join(job)}", RunWarning, stacklevel=2)
+            # another job may make them, or only the nodes may see them
+            if weights and not Path(weights).exists():
+                warnings.warn(
+                    f"{weights}: not there yet, so this is not checked: {shlex.join(job)}",
+                    RunWarning,
+                    stacklevel=2,
+                )
                 continue
             config = run_config.resolve(config)
             run_config.build(config)
@@ -76,7 +94,9 @@ def _split(words: Sequence[str]) -> list[list[str]]:
             commands[-1].append(word)
     if not all(commands):
         where = "" if len(commands) == 1 else f" before or behind a {SEPARATOR!r}"
-        raise BadInput(f"no command{where}: write it behind --, launch.run --config=… --run_dir=… say.")
+        raise BadInput(
+            f"no command{where}: write it behind --, launch.run --config=… --run_dir=… say."
+        )
     return commands
 
 
@@ -94,9 +114,14 @@ def _by_seed(command: Sequence[str]) -> list[list[str]]:
         raise BadInput(f"{shown}: --config is missing; launch.run --help lists them.")
     config = values["config"].partition(":")[0]
     if not Path(config).is_file():
-        raise BadInput(f"--config={config}: no such file; launch.run --help lists those that there are.")
+        raise BadInput(
+            f"--config={config}: no such file; launch.run --help lists those that there are."
+        )
     if "run_dir" not in values:
-        raise BadInput(f"{shown}: --run_dir is missing: the directory in which the run is kept, runs/my-run say.")
+        raise BadInput(
+            f"{shown}: --run_dir is missing: the directory in which the run is kept, runs/my-run"
+            " say."
+        )
     count = _whole("seeds", values.get("seeds", "1"), 1)
     if count == 1:
         return [list(command)]
@@ -106,7 +131,10 @@ def _by_seed(command: Sequence[str]) -> list[list[str]]:
         first = config_flag.load(values["config"]).seed
     rest = [*rest, f"--config={values['config']}"]
     directory = Path(values["run_dir"])
-    return [[*rest, f"--config.seed={seed}", f"--run_dir={directory / f'seed-{seed}'}"] for seed in range(first, first + count)]
+    return [
+        [*rest, f"--config.seed={seed}", f"--run_dir={directory / f'seed-{seed}'}"]
+        for seed in range(first, first + count)
+    ]
 
 
 def _whole(flag: str, value: str, least: int) -> int:
@@ -116,7 +144,9 @@ def _whole(flag: str, value: str, least: int) -> int:
 
 
 def _taken(command: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The values of some flags, the last one given of each, and the words that are left without them."""
+    """The values of some flags, the last one given of each, and the words that are left without
+    them.
+    """
     values: dict[str, str] = {}
     rest: list[str] = []
     words = iter(command)

@@ -1,16 +1,18 @@
-"""Says whether one method is better than another, per task and overall, at which cost, and how far chance can explain it.
+"""Says whether one method is better than another, per task and overall, at which cost, and how far
+chance can explain it.
 
   python -m launch.compare runs/ft_prev runs/indep
   python -m launch.compare runs/ft_prev-* runs/indep-* --out=compare.csv
   python -m launch.compare --a='runs/ft_prev-*' --b='runs/indep-*'
 
-A is the method named first. Runs that differ only in their seed are one method; a folder of seeds (launch.run --seeds=3) may be
-named in place of its runs. Where a learner has several budgets, the two methods nearest in cost are compared and the others
-serve the FLOPs-to-reach ratio. Differences are A - B in points (hundredths of error): below zero, A is better.
+A is the method named first. Runs that differ only in their seed are one method; a folder of seeds
+(launch.run --seeds=3) may be named in place of its runs. Where a learner has several budgets, the
+two methods nearest in cost are compared and the others serve the FLOPs-to-reach ratio. Differences
+are A - B in points (hundredths of error): below zero, A is better.
 
-Two intervals, both 95%. Over seeds: on these very tasks, in other runs; takes two seeds of each. Over tasks: on other tasks
-like these, in other runs (paired bootstrap over tasks; with two seeds of each also the noise that whole runs share). How well
-they cover: benchmarks/RESULTS.md.
+Two intervals, both 95%. Over seeds: on these very tasks, in other runs; takes two seeds of each.
+Over tasks: on other tasks like these, in other runs (paired bootstrap over tasks; with two seeds of
+each also the noise that whole runs share). How well they cover: benchmarks/RESULTS.md.
 """
 
 import glob
@@ -22,11 +24,17 @@ from absl import flags
 
 from launch import entry
 
-_A = flags.DEFINE_list("a", [], "Run directories or patterns of A, in place of naming both sides by position.")
+_A = flags.DEFINE_list(
+    "a", [], "Run directories or patterns of A, in place of naming both sides by position."
+)
 _B = flags.DEFINE_list("b", [], "The same of B.")
 _OUT = flags.DEFINE_string("out", None, "A csv file for the table, with full precision.")
-_ALL_TASKS = flags.DEFINE_bool("all_tasks", False, "Compare all tasks of the stream, not only those that the protocol judges.")
-_ACROSS = flags.DEFINE_bool("across_streams", False, "Compare runs of different streams on the tasks that both hold.")
+_ALL_TASKS = flags.DEFINE_bool(
+    "all_tasks", False, "Compare all tasks of the stream, not only those that the protocol judges."
+)
+_ACROSS = flags.DEFINE_bool(
+    "across_streams", False, "Compare runs of different streams on the tasks that both hold."
+)
 
 
 def main(argv):
@@ -38,28 +46,41 @@ def main(argv):
 
     runs, left_out = read_runs(list(itertools.chain(*sides)))
     groups = _groups(runs, sides, left_out)
-    points = [{m.group.label: (m.error.mean, m.paper_total.mean) for m in method_points(side)} for side in groups]
+    points = [
+        {m.group.label: (m.error.mean, m.paper_total.mean) for m in method_points(side)}
+        for side in groups
+    ]
     a, b = _nearest(groups, points)
     found = compare(a, b, judged_only=not _ALL_TASKS.value, across_streams=_ACROSS.value)
     _print(found, [f"{item.path}: {item.reason}" for item in left_out], points)
     if _OUT.value:
         from nevis_stream.storage import write_file
 
-        write_file(Path(_OUT.value), table(found).to_csv(index=False, na_rep="NaN", lineterminator="\n").encode())
+        write_file(
+            Path(_OUT.value),
+            table(found).to_csv(index=False, na_rep="NaN", lineterminator="\n").encode(),
+        )
         print(f"table: {_OUT.value}")
 
 
 def _sides(argv) -> list[list[Path]]:
-    """The two sides' run directories; one list where more than two are named and seeds have to tell them apart."""
+    """The two sides' run directories; one list where more than two are named and seeds have to tell
+    them apart.
+    """
     if _A.value or _B.value:
         if argv or not (_A.value and _B.value):
-            entry.fail("name both sides, --a=… and --b=…, and nothing else; a pattern stands in quotes: --a='runs/a-*'.")
+            entry.fail(
+                "name both sides, --a=… and --b=…, and nothing else; a pattern stands in quotes:"
+                " --a='runs/a-*'."
+            )
         return [_expand(_A.value), _expand(_B.value)]
     if len(argv) == 2:
         return [_expand([name]) for name in argv]
     found = _expand(argv)
     if len(found) < 2:
-        entry.fail("name the run directories of two methods: python -m launch.compare runs/a runs/b")
+        entry.fail(
+            "name the run directories of two methods: python -m launch.compare runs/a runs/b"
+        )
     return [found]
 
 
@@ -67,7 +88,11 @@ def _expand(names: list[str]) -> list[Path]:
     found = []
     for name in names:
         for path in map(Path, sorted(glob.glob(name)) or [name]):
-            inside = [] if (path / "ledger.jsonl").exists() else sorted(p.parent for p in path.glob("*/ledger.jsonl"))
+            inside = (
+                []
+                if (path / "ledger.jsonl").exists()
+                else sorted(p.parent for p in path.glob("*/ledger.jsonl"))
+            )
             found += inside or [path]
     return found
 
@@ -84,16 +109,26 @@ def _groups(runs, sides, left_out):
         of = (lambda group: group.label) if len(groups) == 2 else (lambda group: group.learner)
         names = list(dict.fromkeys(map(of, groups)))
         if len(names) != 2:
-            listed = "".join(f"\n  {group.label}: {', '.join(run.name for run in group.runs)}" for group in groups)
+            listed = "".join(
+                f"\n  {group.label}: {', '.join(run.name for run in group.runs)}"
+                for group in groups
+            )
             entry.fail(
-                f"{len(names)} methods among these runs, not two:{listed or ' none'}{reasons}\n"
-                "Name two sides: --a='runs/a-*' --b='runs/b-*'. For every pair of many: python -m launch.report"
+                f"{len(names)} methods among these runs, not two:{listed or ' none'}{reasons}\nName"
+                " two sides: --a='runs/a-*' --b='runs/b-*'. For every pair of many: python -m"
+                " launch.report"
             )
         return [[group for group in groups if of(group) == name] for name in names]
-    split = [[group for group in groups if {run.path for run in group.runs} & set(side)] for side in sides]
+    split = [
+        [group for group in groups if {run.path for run in group.runs} & set(side)]
+        for side in sides
+    ]
     both = [group.label for group in split[0] if group in split[1]]
     if both:
-        entry.fail(f"both sides hold runs of one method, {both[0]}: they differ only in their seed. Name two methods.")
+        entry.fail(
+            f"both sides hold runs of one method, {both[0]}: they differ only in their seed. Name"
+            " two methods."
+        )
     for name, side in zip("AB", split, strict=True):
         if not side:
             entry.fail(f"no usable run for {name}:{reasons}")
@@ -101,7 +136,9 @@ def _groups(runs, sides, left_out):
 
 
 def _nearest(groups, points):
-    """The pair of methods with the least difference in cost; of equals the costliest, as it was named."""
+    """The pair of methods with the least difference in cost; of equals the costliest, as it was
+    named.
+    """
 
     def distance(pair) -> tuple[float, float]:
         costs = [float(side[group.label][1]) for side, group in zip(points, pair, strict=True)]
@@ -130,25 +167,46 @@ def _print(found, left_out, points) -> None:
     ratio = reach_ratio(a, b)
     if len(a) + len(b) > 2 or not found.paper.equal:
         console.print(_reach_statement(ratio, engineering))
-    others = [label for side in points for label in side if label not in (found.a.label, found.b.label)]
+    others = [
+        label for side in points for label in side if label not in (found.a.label, found.b.label)
+    ]
     if others:
-        console.print(f"The two nearest in cost are compared; for FLOPs-to-reach alone served: {', '.join(others)}.")
+        console.print(
+            "The two nearest in cost are compared; for FLOPs-to-reach alone served:"
+            f" {', '.join(others)}."
+        )
     console.print(f"A: {found.a.label}, {count(found.over_seeds.seeds[0], 'seed')}; ", end="")
     console.print(f"B: {found.b.label}, {count(found.over_seeds.seeds[1], 'seed')}.")
     console.print(f"  95% interval over seeds, these very tasks: {span(found.over_seeds)}")
-    console.print(f"  95% interval over tasks and seeds, other tasks like these: {span(found.over_tasks)}")
-    for remark in (*cautions(found), *found.remarks, *left_out, *notes((found.a.learner, found.b.learner))):
+    console.print(
+        f"  95% interval over tasks and seeds, other tasks like these: {span(found.over_tasks)}"
+    )
+    for remark in (
+        *cautions(found),
+        *found.remarks,
+        *left_out,
+        *notes((found.a.learner, found.b.learner)),
+    ):
         console.print(f"  note: {remark}")
     console.print(_table(found))
-    console.print("In points; − means that A is better. Intervals of single tasks are not corrected for their number.")
+    console.print(
+        "In points; − means that A is better. Intervals of single tasks are not corrected for their"
+        " number."
+    )
 
 
 def _reach_statement(ratio, engineering) -> str:
     if math.isnan(ratio.value):
         return "FLOPs to reach an error: not known: one side has no finished run or no known cost."
-    needs = "; ".join(f"{name} {reach.how} {engineering(reach.flops)}" for name, reach in (("A", ratio.a), ("B", ratio.b)))
+    needs = "; ".join(
+        f"{name} {reach.how} {engineering(reach.flops)}"
+        for name, reach in (("A", ratio.a), ("B", ratio.b))
+    )
     value = f"{ratio.bound or '='} {ratio.value:.3g}"
-    return f"FLOPs to reach E = {ratio.error:.4f}, the lowest that both reach: A / B {value} ({needs}; not extrapolated)."
+    return (
+        f"FLOPs to reach E = {ratio.error:.4f}, the lowest that both reach: A / B {value} ({needs};"
+        " not extrapolated)."
+    )
 
 
 def _table(found):

@@ -1,4 +1,6 @@
-"""What the entry points with a --config share: the config files there are, and messages that teach their keys."""
+"""What the entry points with a --config share: the config files there are, and messages that teach
+their keys.
+"""
 
 import os
 import runpy
@@ -26,7 +28,9 @@ def studies() -> list[str]:
 
 
 def _below(folder: str) -> list[str]:
-    return sorted(f"experiments/{folder}/{path.name}" for path in (_EXPERIMENTS / folder).glob("[!_]*.py"))
+    return sorted(
+        f"experiments/{folder}/{path.name}" for path in (_EXPERIMENTS / folder).glob("[!_]*.py")
+    )
 
 
 def given_file() -> str:
@@ -36,7 +40,9 @@ def given_file() -> str:
     if not file:
         entry.fail(f"--config is missing; one of: {', '.join(configs())}.")
     if not Path(file.partition(":")[0]).is_file():
-        entry.fail(f"--config={file}: no such file; one of: {', '.join(configs())}, or a file of your own.")
+        entry.fail(
+            f"--config={file}: no such file; one of: {', '.join(configs())}, or a file of your own."
+        )
     if told := _no_config(flag):
         entry.fail(told)
     return file
@@ -54,7 +60,9 @@ def check_run_dir(run_dir: str) -> None:
 
     for place in (Path(run_dir), *Path(run_dir).parents):
         if place.exists() and not place.is_dir():
-            raise BadInput(f"--run_dir={run_dir}: {place} is a file; a directory is expected, runs/my-run say.")
+            raise BadInput(
+                f"--run_dir={run_dir}: {place} is a file; a directory is expected, runs/my-run say."
+            )
 
 
 def load(file: str) -> Any:
@@ -71,17 +79,25 @@ def load(file: str) -> Any:
         if callable(made):
             return made(*([argument] if argument else []))
     except Exception as error:  # a user's file may raise anything
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == path
+        ]
         what = str(error)
         if isinstance(error, SyntaxError) and error.filename == path:
             lines, what = [error.lineno], error.msg
         where = f"{path}, line {lines[-1]}" if lines else path
         raise BadInput(f"{where}: {type(error).__name__}: {what}") from None
-    raise BadInput(f"{path}: it has no function get_config; experiments/configs/indep.py shows one.")
+    raise BadInput(
+        f"{path}: it has no function get_config; experiments/configs/indep.py shows one."
+    )
 
 
 def define(what: str) -> flags.FlagHolder:
-    """Defines --config; that reads a --flagfile among the words already, so a missing one ends the command here."""
+    """Defines --config; that reads a --flagfile among the words already, so a missing one ends the
+    command here.
+    """
     from ml_collections import config_flags
 
     try:
@@ -118,11 +134,15 @@ def _no_config(flag: Any) -> str | None:
     if isinstance(flag.value, ConfigDict):
         return None
     made = "nothing" if flag.value is None else f"a {type(flag.value).__name__}"
-    return f"--config={flag.config_filename}: its get_config returns {made}; experiments/configs/indep.py shows one."
+    return (
+        f"--config={flag.config_filename}: its get_config returns {made};"
+        " experiments/configs/indep.py shows one."
+    )
 
 
 def explain(error: Exception, given: Sequence[str] | None = None) -> str:
-    """Names the line of a config file that fails, and the valid keys when a `--config.KEY=VALUE` has no place in the config.
+    """Names the line of a config file that fails, and the valid keys when a `--config.KEY=VALUE`
+    has no place in the config.
 
     `given`: the words of the command; None: those of this one.
     """
@@ -139,7 +159,11 @@ def explain(error: Exception, given: Sequence[str] | None = None) -> str:
     except NevisStreamError as bad:
         return str(bad)
     valid = dict(run_config.flat(config))
-    overridden = {name.removeprefix("config."): value for name, _, value in words if name.startswith("config.")}
+    overridden = {
+        name.removeprefix("config."): value
+        for name, _, value in words
+        if name.startswith("config.")
+    }
     for key, value in overridden.items():
         if key not in valid:
             return unknown("config key", key, valid)

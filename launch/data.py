@@ -10,9 +10,10 @@
   python -m launch.data show mnist --out=sheets                counts, histograms and a contact sheet (PNG)
   python -m launch.data overlap --stream=local25               later test pictures that earlier tasks train on
 
-Prepared data lie under --data_dir, else NEVIS_STREAM_DATA, else the user's cache folder. `prepare` goes on where an
-interrupted one stopped, leaves alone what is ready, and ends with the one thing to do for each data set that is not.
-"""
+Prepared data lie under --data_dir, else NEVIS_STREAM_DATA, else the user's cache folder. `prepare`
+goes on where an interrupted one stopped, leaves alone what is ready, and ends with the one thing to
+do for each data set that is not.
+"""  # noqa: E501
 
 import os
 from pathlib import Path
@@ -23,24 +24,49 @@ from launch import entry
 
 COMMANDS = ("list", "prepare", "import", "verify", "show", "overlap")
 
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder.")
-_STREAM = flags.DEFINE_string("stream", None, "Name or csv of a stream (list, prepare, overlap; default of list: full).")
-_TASK = flags.DEFINE_list("task", [], "Data sets or tasks by id, with commas between them (prepare, import, verify).")
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder."
+)
+_STREAM = flags.DEFINE_string(
+    "stream", None, "Name or csv of a stream (list, prepare, overlap; default of list: full)."
+)
+_TASK = flags.DEFINE_list(
+    "task", [], "Data sets or tasks by id, with commas between them (prepare, import, verify)."
+)
 _FORMAT = flags.DEFINE_enum("format", "table", ["table", "csv"], "How `list` and `overlap` print.")
 _STORE = flags.DEFINE_enum(
-    "store", "array_record", ["array_record", "raw"], "How pictures are stored: for TFDS, or (of one size) as an array."
+    "store",
+    "array_record",
+    ["array_record", "raw"],
+    "How pictures are stored: for TFDS, or (of one size) as an array.",
 )
-_FROM = flags.DEFINE_multi_string("from", [], "A file or folder that you have (prepare); may be given several times.")
-_JOBS = flags.DEFINE_integer("jobs", None, "Data sets prepared at the same time; default: the number of cores.", lower_bound=1)
+_FROM = flags.DEFINE_multi_string(
+    "from", [], "A file or folder that you have (prepare); may be given several times."
+)
+_JOBS = flags.DEFINE_integer(
+    "jobs",
+    None,
+    "Data sets prepared at the same time; default: the number of cores.",
+    lower_bound=1,
+)
 _FORCE = flags.DEFINE_bool("force", False, "Prepare again what is ready.")
 _OFFLINE = flags.DEFINE_bool("offline", False, "Download nothing (prepare).")
-_UNVERIFIED = flags.DEFINE_bool("unverified", False, "Do not compare files with their published checksums (prepare).")
-_YEAR = flags.DEFINE_integer("year", None, "Year of a new task (import).")
-_DOMAIN = flags.DEFINE_string("domain", None, "Domain of a new task (import); only this domain (list).")
-_KIND = flags.DEFINE_enum(
-    "kind", None, ["single_label", "multi_label"], "Kind of an imported task; only this kind (list)."
+_UNVERIFIED = flags.DEFINE_bool(
+    "unverified", False, "Do not compare files with their published checksums (prepare)."
 )
-_STATE = flags.DEFINE_string("state", None, "Only data sets in this state: ready, downloadable, … (list).")
+_YEAR = flags.DEFINE_integer("year", None, "Year of a new task (import).")
+_DOMAIN = flags.DEFINE_string(
+    "domain", None, "Domain of a new task (import); only this domain (list)."
+)
+_KIND = flags.DEFINE_enum(
+    "kind",
+    None,
+    ["single_label", "multi_label"],
+    "Kind of an imported task; only this kind (list).",
+)
+_STATE = flags.DEFINE_string(
+    "state", None, "Only data sets in this state: ready, downloadable, … (list)."
+)
 _OUT = flags.DEFINE_string("out", ".", "Folder of the contact sheet (show).")
 
 
@@ -56,7 +82,9 @@ def main(argv):
         os.environ["NEVIS_STREAM_DATA"] = str(Path(_DATA_DIR.value).absolute())
     command, words = argv[0], argv[1:]
     if words and command not in ("import", "show"):
-        entry.fail(f"{command} takes flags only, not {words[0]!r}. See: python -m launch.data --help")
+        entry.fail(
+            f"{command} takes flags only, not {words[0]!r}. See: python -m launch.data --help"
+        )
     from launch.data_commands import inspecting, listing, preparing
 
     if command == "list":
@@ -80,8 +108,12 @@ def main(argv):
         preparing.prepare(_STREAM.value, _TASK.value, options, _JOBS.value)
     elif command == "import":
         if len(words) != 1 or len(_TASK.value) != 1:
-            entry.fail("import takes one file and one task: python -m launch.data import FILE --task=ID")
-        preparing.import_file(Path(words[0]), _TASK.value[0], _KIND.value, _YEAR.value, _DOMAIN.value, _STORE.value)
+            entry.fail(
+                "import takes one file and one task: python -m launch.data import FILE --task=ID"
+            )
+        preparing.import_file(
+            Path(words[0]), _TASK.value[0], _KIND.value, _YEAR.value, _DOMAIN.value, _STORE.value
+        )
     elif command == "verify":
         inspecting.verify(_TASK.value)
     elif command == "show":

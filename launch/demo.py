@@ -12,7 +12,9 @@ from absl import flags
 
 from launch import entry
 
-_RUNS = flags.DEFINE_string("runs", "runs/demo", "Directory in which the four run directories and the report are kept.")
+_RUNS = flags.DEFINE_string(
+    "runs", "runs/demo", "Directory in which the four run directories and the report are kept."
+)
 _STREAM = flags.DEFINE_string("stream", "pico", "Stream to run: a name, or a csv of rows.")
 
 LEARNERS = ("indep", "ft_prev")
@@ -40,7 +42,10 @@ def main(argv):
             run_config_once(run_config.resolve(config), stream, directories[-1])
     page = write_report(directories, Path(_RUNS.value) / "report")
     _print_points(directories)
-    print(f"\n{len(stream.tasks)} tasks, {len(directories)} runs, {time.monotonic() - begin:.0f} s. The report: {page}")
+    print(
+        f"\n{len(stream.tasks)} tasks, {len(directories)} runs, {time.monotonic() - begin:.0f} s."
+        f" The report: {page}"
+    )
 
 
 def _print_points(directories: list[Path]) -> None:
@@ -52,7 +57,12 @@ def _print_points(directories: list[Path]) -> None:
     from nevis_stream.ledger import Ledger
 
     table = Table(title="Points: average error on the meta-test tasks, FLOPs of the whole stream")
-    for name, justify in (("learner", "left"), ("budget", "left"), ("error", "right"), ("FLOPs (training)", "right")):
+    for name, justify in (
+        ("learner", "left"),
+        ("budget", "left"),
+        ("error", "right"),
+        ("FLOPs (training)", "right"),
+    ):
         table.add_column(name, justify=justify)
     table.add_column("FLOPs (everything)", justify="right")
     for directory in directories:

@@ -12,11 +12,13 @@ from absl import app, flags, logging
 from nevis_stream.errors import NevisStreamError
 
 USAGE_ERROR = 2
-_STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)  # SLURM's --signal, and what submitit asks it to send
+# SLURM's --signal, and what submitit asks it to send
+_STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def start(main: Callable[[Sequence[str]], None], explain: Callable[[Exception], str] = str) -> None:
-    """Parses flags and calls `main(positional arguments)`; a user's mistake prints its message and exits with 2.
+    """Parses flags and calls `main(positional arguments)`; a user's mistake prints its message and
+    exits with 2.
 
     Args:
       main: the entry point.
@@ -38,7 +40,9 @@ def start(main: Callable[[Sequence[str]], None], explain: Callable[[Exception], 
 
 
 def _asks_for_help(argv: Sequence[str]) -> bool:
-    return any(word.lstrip("-") in ("help", "helpfull", "helpshort") or word == "-?" for word in argv[1:])
+    return any(
+        word.lstrip("-") in ("help", "helpfull", "helpshort") or word == "-?" for word in argv[1:]
+    )
 
 
 def _help(argv: Sequence[str]) -> list[str]:
@@ -49,7 +53,9 @@ def _help(argv: Sequence[str]) -> list[str]:
 
 
 def config_first(argv: Sequence[str]) -> list[str]:
-    """Moves --config before the --config.KEY=VALUE that its file defines: they may be given in any order."""
+    """Moves --config before the --config.KEY=VALUE that its file defines: they may be given in any
+    order.
+    """
     words = list(argv[1:])
     for place, word in enumerate(words):
         name, equals, _ = word.lstrip("-").partition("=")
@@ -84,7 +90,9 @@ def fail(message: str) -> None:
 
 
 def stop_at_signals() -> None:
-    """Ends the process at once, with status 143, at the signals with which machines and clusters stop a run."""
+    """Ends the process at once, with status 143, at the signals with which machines and clusters
+    stop a run.
+    """
     for number in _STOPPING:
         signal.signal(number, _stop)
 
@@ -92,7 +100,10 @@ def stop_at_signals() -> None:
 def _stop(signum, frame) -> None:
     for number in _STOPPING:  # a second one, on the way out, would say it twice
         signal.signal(number, signal.SIG_IGN)
-    told = f"\nstopped by {signal.Signals(signum).name}: start the same command again to go on from here\n"
+    told = (
+        f"\nstopped by {signal.Signals(signum).name}: start the same command again to go on from"
+        " here\n"
+    )
     os.write(2, told.encode())  # a print may have been interrupted, and cannot be entered again
     os._exit(143)
 
@@ -107,10 +118,16 @@ def _module() -> str:
 
 
 def use_compilation_cache() -> None:
-    """Keeps compiled programs in NEVIS_STREAM_CACHE, else the user's cache folder, so that later processes skip compiling."""
+    """Keeps compiled programs in NEVIS_STREAM_CACHE, else the user's cache folder, so that later
+    processes skip compiling.
+    """
     import jax
 
     base = os.environ.get("NEVIS_STREAM_CACHE")
-    home = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nevis_stream"
+    home = (
+        Path(base)
+        if base
+        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nevis_stream"
+    )
     jax.config.update("jax_compilation_cache_dir", str(home / "xla"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

@@ -1,4 +1,5 @@
-"""Dynamic evaluation: caches of models × samples, and the evaluation of new models and samples at a fraction of the cost.
+"""Dynamic evaluation: caches of models × samples, and the evaluation of new models and samples at a
+fraction of the cost.
 
   python -m launch.evaluate import outcomes.npz --cache=caches/mine         a file: npz, csv or parquet, models × samples
   python -m launch.evaluate import runs/indep runs/ft_prev --cache=caches   runs: one cache a data set, caches/DATASET
@@ -15,9 +16,10 @@
   python -m launch.evaluate metrics --cache=caches/mine                     how well methods would do here; for the report
   python -m launch.evaluate study a.npz b.npz --budgets=16,64,256 --known=0.6 --seeds=10 --out=study
 
-A new model is run on `--budget` samples, its other outcomes are predicted; the cache keeps both, apart. What is asked of
-checkpoints is run on the accelerator, exactly those samples, and charged. `launch.report runs/* caches/*` shows it all.
-"""
+A new model is run on `--budget` samples, its other outcomes are predicted; the cache keeps both,
+apart. What is asked of checkpoints is run on the accelerator, exactly those samples, and charged.
+`launch.report runs/* caches/*` shows it all.
+"""  # noqa: E501
 
 import importlib
 import sys
@@ -27,29 +29,82 @@ from absl import flags
 
 from launch import entry
 
-COMMANDS = ("import", "stats", "verify", "repair", "merge", "export", "add-model", "add-samples", "metrics", "study")
-
-_CACHE = flags.DEFINE_string("cache", None, "Directory of the cache (import of runs: folder of one cache a data set).")
-_MODELS = flags.DEFINE_enum("models", "all", ["all", "chosen"], "Which predictors of a run are imported.")
-_SPLITS = flags.DEFINE_list("splits", [], "Splits of a run's data set (import: dev,dev_test,test; add-samples: those to add).")
-_PROBABILITIES = flags.DEFINE_bool("probabilities", False, "Keep the classes' probabilities too (import of runs).")
-_THRESHOLD = flags.DEFINE_float("threshold", 0.5, "A real-valued outcome above it counts as correct (import, study).")
-_STREAM = flags.DEFINE_string("stream", None, "A run's stream, where it was a csv; default: the name that the run has.")
-_MODEL = flags.DEFINE_string("model", None, "What to add: RUN/checkpoints/EVENT-TASK, a RUN (all its models), or a file.")
-_TRIAL = flags.DEFINE_integer("trial", None, "Which trial of the checkpoint; default: the chosen one (add-model).")
-_NAME = flags.DEFINE_string("name", None, "Which model of the file; default: all (add-model).")
-_SAMPLES = flags.DEFINE_string("samples", None, "A file of known models × new samples (add-samples).")
-_RUN_DIR = flags.DEFINE_list("run_dir", [], "Where the runs of a cache's models lie now, if they were moved (add-samples).")
-_BUDGET = flags.DEFINE_string("budget", None, "Samples asked of a new model, or models asked on a new sample: 64, or 5%.")
-_METHOD = flags.DEFINE_string("method", None, "How cells are chosen and predicted (listed above). Default: recommended.")
-_METHODS = flags.DEFINE_list("methods", [], "Methods to compare (metrics, study); default: the main ones.")
-_BUDGETS = flags.DEFINE_list("budgets", ["16", "64", "256"], "Samples asked of each new model (metrics, study).")
-_KNOWN = flags.DEFINE_float("known", 0.6, "Share of the models that are known (metrics, study).", 0.0, 1.0)
-_SEEDS = flags.DEFINE_integer("seeds", None, "Random splits of the models; default: 10 (study), 3 (metrics).", lower_bound=1)
-_SEED = flags.DEFINE_integer(
-    "seed", 0, "Seed of a method's choices (add-model, add-samples).", lower_bound=-(2**63), upper_bound=2**63 - 1
+COMMANDS = (
+    "import",
+    "stats",
+    "verify",
+    "repair",
+    "merge",
+    "export",
+    "add-model",
+    "add-samples",
+    "metrics",
+    "study",
 )
-_OUT = flags.DEFINE_string("out", None, "Folder of a study's tables and figures (default: study), or the new cache of repair.")
+
+_CACHE = flags.DEFINE_string(
+    "cache", None, "Directory of the cache (import of runs: folder of one cache a data set)."
+)
+_MODELS = flags.DEFINE_enum(
+    "models", "all", ["all", "chosen"], "Which predictors of a run are imported."
+)
+_SPLITS = flags.DEFINE_list(
+    "splits",
+    [],
+    "Splits of a run's data set (import: dev,dev_test,test; add-samples: those to add).",
+)
+_PROBABILITIES = flags.DEFINE_bool(
+    "probabilities", False, "Keep the classes' probabilities too (import of runs)."
+)
+_THRESHOLD = flags.DEFINE_float(
+    "threshold", 0.5, "A real-valued outcome above it counts as correct (import, study)."
+)
+_STREAM = flags.DEFINE_string(
+    "stream", None, "A run's stream, where it was a csv; default: the name that the run has."
+)
+_MODEL = flags.DEFINE_string(
+    "model", None, "What to add: RUN/checkpoints/EVENT-TASK, a RUN (all its models), or a file."
+)
+_TRIAL = flags.DEFINE_integer(
+    "trial", None, "Which trial of the checkpoint; default: the chosen one (add-model)."
+)
+_NAME = flags.DEFINE_string("name", None, "Which model of the file; default: all (add-model).")
+_SAMPLES = flags.DEFINE_string(
+    "samples", None, "A file of known models × new samples (add-samples)."
+)
+_RUN_DIR = flags.DEFINE_list(
+    "run_dir", [], "Where the runs of a cache's models lie now, if they were moved (add-samples)."
+)
+_BUDGET = flags.DEFINE_string(
+    "budget", None, "Samples asked of a new model, or models asked on a new sample: 64, or 5%."
+)
+_METHOD = flags.DEFINE_string(
+    "method", None, "How cells are chosen and predicted (listed above). Default: recommended."
+)
+_METHODS = flags.DEFINE_list(
+    "methods", [], "Methods to compare (metrics, study); default: the main ones."
+)
+_BUDGETS = flags.DEFINE_list(
+    "budgets", ["16", "64", "256"], "Samples asked of each new model (metrics, study)."
+)
+_KNOWN = flags.DEFINE_float(
+    "known", 0.6, "Share of the models that are known (metrics, study).", 0.0, 1.0
+)
+_SEEDS = flags.DEFINE_integer(
+    "seeds", None, "Random splits of the models; default: 10 (study), 3 (metrics).", lower_bound=1
+)
+_SEED = flags.DEFINE_integer(
+    "seed",
+    0,
+    "Seed of a method's choices (add-model, add-samples).",
+    lower_bound=-(2**63),
+    upper_bound=2**63 - 1,
+)
+_OUT = flags.DEFINE_string(
+    "out",
+    None,
+    "Folder of a study's tables and figures (default: study), or the new cache of repair.",
+)
 
 
 def main(argv):
@@ -64,21 +119,27 @@ def main(argv):
     if command != "study" and not _CACHE.value:
         entry.fail(f"{command} needs --cache=DIR, the directory of an evaluation cache.")
     if words and command not in ("import", "merge", "export", "study"):
-        entry.fail(f"{command} takes flags only, not {words[0]!r}. See: python -m launch.evaluate --help")
+        entry.fail(
+            f"{command} takes flags only, not {words[0]!r}. See: python -m launch.evaluate --help"
+        )
     if not words and command in ("import", "merge", "export", "study"):
-        entry.fail(f"{command} needs at least one file or directory. See: python -m launch.evaluate --help")
+        entry.fail(
+            f"{command} needs at least one file or directory. See: python -m launch.evaluate --help"
+        )
     try:
         _run(command, [Path(word) for word in words])
     except (IndexError, KeyError, TypeError, ValueError, ArithmeticError):
         from launch.evaluate_commands.looking import damage
 
-        if told := _CACHE.value and damage(Path(_CACHE.value)):  # what a damaged index says may be anything
+        # what a damaged index says may be anything
+        if told := _CACHE.value and damage(Path(_CACHE.value)):
             entry.fail(told)
         raise
 
 
 def _run(command: str, paths: list[Path]) -> None:
-    # each command imports its own module alone: `stats` needs no learner and no plots, and answers seconds sooner
+    # each command imports its own module alone: `stats` needs no learner and no plots, and answers
+    # seconds sooner
     if command in ("stats", "verify"):
         from launch.evaluate_commands import looking
 
@@ -95,9 +156,15 @@ def _fill(command: str, paths: list[Path], cache: Path) -> None:
     from launch.evaluate_commands import filling
 
     if command == "import":
-        if any(path.is_dir() for path in paths):  # a run, whose predictors answer for what it has not recorded
+        # a run, whose predictors answer for what it has not recorded
+        if any(path.is_dir() for path in paths):
             entry.use_compilation_cache()
-        how = {"which": _MODELS.value, "splits": _SPLITS.value, "probabilities": _PROBABILITIES.value, "stream": _STREAM.value}
+        how = {
+            "which": _MODELS.value,
+            "splits": _SPLITS.value,
+            "probabilities": _PROBABILITIES.value,
+            "stream": _STREAM.value,
+        }
         filling.import_all(paths, cache, _THRESHOLD.value, how)
     elif command == "repair":
         if not _OUT.value:
@@ -123,12 +190,23 @@ def _add(command: str, cache: Path) -> None:
 
     entry.use_compilation_cache()
     if _BUDGET.value is None:
-        entry.fail(f"{command} needs --budget=N: how many cells are asked (64, or 5%); the others are predicted.")
+        entry.fail(
+            f"{command} needs --budget=N: how many cells are asked (64, or 5%); the others are"
+            " predicted."
+        )
     budget(_BUDGET.value, 1)
-    how = {"budget": _BUDGET.value, "method": _METHOD.value or "recommended", "seed": _SEED.value, "stream": _STREAM.value}
+    how = {
+        "budget": _BUDGET.value,
+        "method": _METHOD.value or "recommended",
+        "seed": _SEED.value,
+        "stream": _STREAM.value,
+    }
     if command == "add-model":
         if not _MODEL.value:
-            entry.fail("add-model needs --model: RUN/checkpoints/EVENT-TASK, or a file of the model's outcomes.")
+            entry.fail(
+                "add-model needs --model: RUN/checkpoints/EVENT-TASK, or a file of the model's"
+                " outcomes."
+            )
         adding.add_model(cache, Path(_MODEL.value), _TRIAL.value, _NAME.value, how)
     else:
         if bool(_SAMPLES.value) == bool(_SPLITS.value):
@@ -141,7 +219,9 @@ def _what_to_study(seeds: int) -> dict:
         entry.fail("--budgets is empty: whole numbers from 1 up are expected, as 16,64,256.")
     for budget in _BUDGETS.value:
         if not budget.isdecimal() or int(budget) < 1:
-            entry.fail(f"--budgets={','.join(_BUDGETS.value)}: {budget!r} is no whole number from 1 up.")
+            entry.fail(
+                f"--budgets={','.join(_BUDGETS.value)}: {budget!r} is no whole number from 1 up."
+            )
     if not 0 < _KNOWN.value < 1:
         entry.fail(f"--known={_KNOWN.value}: the share of known models lies between 0 and 1.")
     return {
@@ -156,7 +236,10 @@ def _teach() -> str:
     """The part of --help that changes with the package: the methods."""
     from nevis_stream.dynamic_evaluation import methods
 
-    told = {name: importlib.import_module(f"{methods.__name__}.{name}").__doc__.splitlines()[0] for name in methods.registry()}
+    told = {
+        name: importlib.import_module(f"{methods.__name__}.{name}").__doc__.splitlines()[0]
+        for name in methods.registry()
+    }
     return "\nMethods:\n" + "\n".join(f"  {name}: {line}" for name, line in told.items()) + "\n"
 
 

@@ -1,9 +1,11 @@
-"""A command as a job of a cluster: a process of its own, stopped and sent again as submitit's signals ask.
+"""A command as a job of a cluster: a process of its own, stopped and sent again as submitit's
+signals ask.
 
-SLURM sends its signals to every process of a job. USR2 (or what SUBMITIT_PREEMPT_SIGNAL names) comes before the time limit
-and at preemption; submitit then calls `Job.checkpoint`, writes what it returns in place of the job, and requeues. TERM comes
-at preemption and at scancel. Only the first must be followed by a new start, and SLURM sees to it (USR2, or its own requeue),
-so after TERM a job stops its command and waits for what SLURM does.
+SLURM sends its signals to every process of a job. USR2 (or what SUBMITIT_PREEMPT_SIGNAL names)
+comes before the time limit and at preemption; submitit then calls `Job.checkpoint`, writes what it
+returns in place of the job, and requeues. TERM comes at preemption and at scancel. Only the first
+must be followed by a new start, and SLURM sees to it (USR2, or its own requeue), so after TERM a
+job stops its command and waits for what SLURM does.
 """
 
 import os
@@ -15,8 +17,10 @@ import time
 from collections.abc import Sequence
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-STOPPED = (*(128 + number for number in SIGNALS), *(-number for number in SIGNALS))  # a command that was asked to stop
-PATIENCE = 20.0  # seconds from TERM to KILL, well inside the 90 s that SLURM leaves; a run survives both
+# a command that was asked to stop
+STOPPED = (*(128 + number for number in SIGNALS), *(-number for number in SIGNALS))
+# seconds from TERM to KILL, well inside the 90 s that SLURM leaves; a run survives both
+PATIENCE = 20.0
 LATE = 10.0  # seconds in which the job's own signal may come later than its command's
 
 
@@ -50,7 +54,8 @@ class Job:
         before = signal.getsignal(signal.SIGTERM)
         try:
             self._start()
-            while self._child.poll() is None:  # a blocking wait() would hold the lock that the signals' handlers need
+            # a blocking wait() would hold the lock that the signals' handlers need
+            while self._child.poll() is None:
                 time.sleep(0.2)
             if self._child.returncode in STOPPED:
                 self._await_the_end()
@@ -61,7 +66,9 @@ class Job:
             raise CommandFailed(_told(self._child.returncode))
 
     def checkpoint(self):
-        """Stops the command; returns the same job, to be sent again, or None if the command had failed by itself."""
+        """Stops the command; returns the same job, to be sent again, or None if the command had
+        failed by itself.
+        """
         from submitit.helpers import DelayedSubmission
 
         status = self._stop()
@@ -102,9 +109,13 @@ class Job:
         self._child.terminate()
 
     def _await_the_end(self) -> None:
-        """The command was asked to stop: waits for the signal, or the end, that is meant for the job too."""
+        """The command was asked to stop: waits for the signal, or the end, that is meant for the
+        job too.
+        """
         until = time.monotonic() + LATE
-        while time.monotonic() < until or (self._terminated and os.environ.get("SUBMITIT_EXECUTOR") == "slurm"):
+        while time.monotonic() < until or (
+            self._terminated and os.environ.get("SUBMITIT_EXECUTOR") == "slurm"
+        ):
             time.sleep(0.2)
 
 

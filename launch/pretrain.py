@@ -7,10 +7,11 @@
       --config.network.stem=standard --config.network.padding=torch --import_file=resnet34.safetensors \\
       --layout=torchvision_resnet --flops=1.9e19 --trained_on=ImageNet --out=imagenet.safetensors
 
-The config gives network, search, steps and stream; --tasks names tasks of the stream, or meta_train for all of S_Tr at once.
-What it cost is written into the file and charged to whoever starts from it. Afterwards:
+The config gives network, search, steps and stream; --tasks names tasks of the stream, or meta_train
+for all of S_Tr at once. What it cost is written into the file and charged to whoever starts from
+it. Afterwards:
   python -m launch.run --config=experiments/configs/pt_isup.py --config.pretrained.path=weights.safetensors --run_dir=runs/pt
-"""
+"""  # noqa: E501
 
 import math
 import os
@@ -24,12 +25,22 @@ _CONFIG = config_flag.define("Config file: network, search, steps, stream.")
 flags.declare_key_flag("config")  # so that --help of this command shows it
 _TASKS = flags.DEFINE_list("tasks", None, "Ids of tasks of the stream, or meta_train.")
 _OUT = flags.DEFINE_string("out", None, "File of weights to write, weights.safetensors say.")
-_STAND_IN = flags.DEFINE_string("stand_in_for", "", "What these weights take the place of; it shows wherever they are used.")
-_FILE = flags.DEFINE_string("import_file", None, "A file of another library's weights (.safetensors or .npz).")
-_LAYOUT = flags.DEFINE_string("layout", None, "Names in that file: torchvision_resnet, timm_resnet or timm_nfnet.")
-_FLOPS = flags.DEFINE_float("flops", None, "What the imported weights cost to train.", lower_bound=0)
+_STAND_IN = flags.DEFINE_string(
+    "stand_in_for", "", "What these weights take the place of; it shows wherever they are used."
+)
+_FILE = flags.DEFINE_string(
+    "import_file", None, "A file of another library's weights (.safetensors or .npz)."
+)
+_LAYOUT = flags.DEFINE_string(
+    "layout", None, "Names in that file: torchvision_resnet, timm_resnet or timm_nfnet."
+)
+_FLOPS = flags.DEFINE_float(
+    "flops", None, "What the imported weights cost to train.", lower_bound=0
+)
 _TRAINED_ON = flags.DEFINE_string("trained_on", None, "What the imported weights were trained on.")
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder.")
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder."
+)
 
 
 def main(argv):
@@ -47,13 +58,27 @@ def main(argv):
         os.environ["NEVIS_STREAM_DATA"] = str(Path(_DATA_DIR.value).absolute())
     config, out = run_config.resolve(_CONFIG.value), Path(_OUT.value)
     if _FILE.value:
-        for name, value in (("layout", _LAYOUT.value), ("flops", _FLOPS.value), ("trained_on", _TRAINED_ON.value)):
+        for name, value in (
+            ("layout", _LAYOUT.value),
+            ("flops", _FLOPS.value),
+            ("trained_on", _TRAINED_ON.value),
+        ):
             if value is None or not str(value).strip():
-                entry.fail(f"--{name} is missing: imported weights carry what they are and what they cost.")
+                entry.fail(
+                    f"--{name} is missing: imported weights carry what they are and what they cost."
+                )
         if not math.isfinite(_FLOPS.value):
-            entry.fail(f"--flops={_FLOPS.value}: what the weights cost is a finite number, 0 or more.")
+            entry.fail(
+                f"--flops={_FLOPS.value}: what the weights cost is a finite number, 0 or more."
+            )
         facts = pretraining.import_weights(
-            config, Path(_FILE.value), _LAYOUT.value, out, _TRAINED_ON.value, int(_FLOPS.value), _STAND_IN.value
+            config,
+            Path(_FILE.value),
+            _LAYOUT.value,
+            out,
+            _TRAINED_ON.value,
+            int(_FLOPS.value),
+            _STAND_IN.value,
         )
     else:
         from launch.progress import TerminalProgress
@@ -63,8 +88,12 @@ def main(argv):
         entry.stop_at_signals()
         stream = load_stream(config.stream)
         with TerminalProgress(f"pre-train on {','.join(_TASKS.value)}") as progress:
-            facts = pretraining.pretrain(config, stream, _TASKS.value, out, _STAND_IN.value, progress=progress)
-    print(f"{out}: {facts.network['name']} pre-trained on {facts.trained_on}, {facts.flops:.4g} FLOPs")
+            facts = pretraining.pretrain(
+                config, stream, _TASKS.value, out, _STAND_IN.value, progress=progress
+            )
+    print(
+        f"{out}: {facts.network['name']} pre-trained on {facts.trained_on}, {facts.flops:.4g} FLOPs"
+    )
     command = "python -m launch.run --config=experiments/configs/pt_isup.py"
     print(f"next: {command} --config.pretrained.path={out} --run_dir=runs/pt")
 

@@ -1,4 +1,6 @@
-"""Progress of a run in a terminal: bars where there is a terminal, one line an event where there is none."""
+"""Progress of a run in a terminal: bars where there is a terminal, one line an event where there is
+none.
+"""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,8 +27,15 @@ def track(what: str, items: Sequence[T]) -> Iterator[T]:
       items: what is gone through.
     """
     console = Console(file=sys.stderr)
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
         yield from bars.track(items, description=f"{what:<14}")
 
 
@@ -65,7 +74,10 @@ class TerminalProgress:
     def event(self, index: int, events: int, description: str) -> None:
         """An event begins."""
         self._bars.update(
-            self._events, completed=max(index, 0), total=events, description=f"{self._title}: {description}"
+            self._events,
+            completed=max(index, 0),
+            total=events,
+            description=f"{self._title}: {description}",
         )
         self._bars.update(self._trials, visible=False)
         self._bars.update(self._steps, visible=False)

@@ -1,13 +1,15 @@
-"""Writes report.html and its tables (csv, LaTeX) from run directories; --figures adds each figure as PNG and PDF.
+"""Writes report.html and its tables (csv, LaTeX) from run directories; --figures adds each figure
+as PNG and PDF.
 
   python -m launch.report runs/a runs/b --out=report
   python -m launch.report runs/* --out=report --figures
   python -m launch.report runs/* caches/* --out=report            evaluation caches too (launch.evaluate metrics)
 
-The page is one file that opens without network. Incomplete runs have no point, damaged ones are left out, runs of another
-stream get a section of their own: the page says so of each. Directories of launch.transfer_matrix may stand among the runs.
-What an earlier report wrote into OUT and this one doesn't is removed (OUT/files.sha256 lists it); other files stay.
-"""
+The page is one file that opens without network. Incomplete runs have no point, damaged ones are
+left out, runs of another stream get a section of their own: the page says so of each. Directories
+of launch.transfer_matrix may stand among the runs. What an earlier report wrote into OUT and this
+one doesn't is removed (OUT/files.sha256 lists it); other files stay.
+"""  # noqa: E501
 
 from pathlib import Path
 
@@ -16,13 +18,17 @@ from absl import flags
 from launch import entry
 
 _OUT = flags.DEFINE_string("out", "report", "Directory for report.html and the tables.")
-_FIGURES = flags.DEFINE_bool("figures", False, "Write every figure as PNG and PDF too, under OUT/figures.")
+_FIGURES = flags.DEFINE_bool(
+    "figures", False, "Write every figure as PNG and PDF too, under OUT/figures."
+)
 
 
 def main(argv):
     """Writes the report and prints its path."""
     if not argv:
-        entry.fail("name at least one run directory: python -m launch.report runs/a runs/b --out=report")
+        entry.fail(
+            "name at least one run directory: python -m launch.report runs/a runs/b --out=report"
+        )
     from launch.progress import track
     from nevis_stream.report.build import write_report
 

@@ -1,4 +1,5 @@
-"""Runs one learner over one stream into a run directory; the same command goes on with an interrupted run.
+"""Runs one learner over one stream into a run directory; the same command goes on with an
+interrupted run.
 
   python -m launch.run --config=experiments/configs/ft_prev.py --run_dir=runs/a
   python -m launch.run --config=experiments/configs/ft_prev.py --config.budget=small --config.train.steps=400 --run_dir=runs/b
@@ -7,9 +8,9 @@
 
   python -m launch.run --config=experiments/configs/indep.py --run_dir=runs/d --executor=threads     # trials side by side
 
-Any value of a config can be overridden with --config.NAME=VALUE; a value that is given is never changed by the budget.
-Afterwards: python -m launch.report runs/a runs/b --out=report
-"""
+Any value of a config can be overridden with --config.NAME=VALUE; a value that is given is never
+changed by the budget. Afterwards: python -m launch.report runs/a runs/b --out=report
+"""  # noqa: E501
 
 import shlex
 import sys
@@ -21,21 +22,51 @@ from launch import config_flag, entry
 
 _CONFIG = config_flag.define("Config file of a learner, below experiments/configs/.")
 flags.declare_key_flag("config")  # so that --help of this command shows it
-_RUN_DIR = flags.DEFINE_string("run_dir", None, "Directory of the run; made if missing, gone on with if it is there.")
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print tasks, trials, steps and estimated FLOPs; run nothing.")
-_SEEDS = flags.DEFINE_integer("seeds", 1, "Runs so many seeds, from config.seed on, in RUN_DIR/seed-N.", lower_bound=1)
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder.")
-_CHECKPOINT = flags.DEFINE_float(
-    "checkpoint_seconds", 30.0, "Least time between two saved positions inside a trial.", lower_bound=0.0
+_RUN_DIR = flags.DEFINE_string(
+    "run_dir", None, "Directory of the run; made if missing, gone on with if it is there."
 )
-_EXECUTOR = flags.DEFINE_string("executor", "inline", "Who runs the trials: inline, threads or ray (docs/executors.md).")
-_WORKERS = flags.DEFINE_integer("workers", None, "Threads (threads); default: the number of cores.", lower_bound=1)
-_CPUS = flags.DEFINE_float("cpus_per_trial", None, "Cores that a trial reserves (ray); default: 1.", lower_bound=0.0)
-_GPUS = flags.DEFINE_float("gpus_per_trial", None, "GPUs that a trial reserves and sees (ray); default: 0.", lower_bound=0.0)
-_ADDRESS = flags.DEFINE_string("ray_address", None, "Address of a cluster of Ray; default: one is started on this machine.")
-_DEVICES = flags.DEFINE_integer("devices", 1, "Devices that share each training batch.", lower_bound=1)
-_CACHE = flags.DEFINE_string("cache", None, "Folder of evaluation caches, filled by the predictors that are kept.")
-_TENSORBOARD = flags.DEFINE_bool("tensorboard", True, "Writes curves for TensorBoard while it runs, in RUN_DIR/tensorboard.")
+_DRY_RUN = flags.DEFINE_bool(
+    "dry_run", False, "Print tasks, trials, steps and estimated FLOPs; run nothing."
+)
+_SEEDS = flags.DEFINE_integer(
+    "seeds", 1, "Runs so many seeds, from config.seed on, in RUN_DIR/seed-N.", lower_bound=1
+)
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder."
+)
+_CHECKPOINT = flags.DEFINE_float(
+    "checkpoint_seconds",
+    30.0,
+    "Least time between two saved positions inside a trial.",
+    lower_bound=0.0,
+)
+_EXECUTOR = flags.DEFINE_string(
+    "executor", "inline", "Who runs the trials: inline, threads or ray (docs/executors.md)."
+)
+_WORKERS = flags.DEFINE_integer(
+    "workers", None, "Threads (threads); default: the number of cores.", lower_bound=1
+)
+_CPUS = flags.DEFINE_float(
+    "cpus_per_trial", None, "Cores that a trial reserves (ray); default: 1.", lower_bound=0.0
+)
+_GPUS = flags.DEFINE_float(
+    "gpus_per_trial",
+    None,
+    "GPUs that a trial reserves and sees (ray); default: 0.",
+    lower_bound=0.0,
+)
+_ADDRESS = flags.DEFINE_string(
+    "ray_address", None, "Address of a cluster of Ray; default: one is started on this machine."
+)
+_DEVICES = flags.DEFINE_integer(
+    "devices", 1, "Devices that share each training batch.", lower_bound=1
+)
+_CACHE = flags.DEFINE_string(
+    "cache", None, "Folder of evaluation caches, filled by the predictors that are kept."
+)
+_TENSORBOARD = flags.DEFINE_bool(
+    "tensorboard", True, "Writes curves for TensorBoard while it runs, in RUN_DIR/tensorboard."
+)
 
 
 def main(argv):
@@ -69,13 +100,24 @@ def main(argv):
     for seed in range(first, first + _SEEDS.value):
         directory = Path(_RUN_DIR.value) / (f"seed-{seed}" if _SEEDS.value > 1 else "")
         config.seed = seed
-        run_config_once(config, stream, directory, _CHECKPOINT.value, executor, _DEVICES.value, _TENSORBOARD.value)
+        run_config_once(
+            config,
+            stream,
+            directory,
+            _CHECKPOINT.value,
+            executor,
+            _DEVICES.value,
+            _TENSORBOARD.value,
+        )
         print(f"done: {directory}")
         if _CACHE.value:
             from launch.evaluate_commands.filling import import_run
 
             import_run(directory, Path(_CACHE.value), {"stream": config.stream})
-    print(f"next: python -m launch.report {shlex.quote(_RUN_DIR.value)}{'/*' if _SEEDS.value > 1 else ''} --out=report")
+    print(
+        "next: python -m launch.report"
+        f" {shlex.quote(_RUN_DIR.value)}{'/*' if _SEEDS.value > 1 else ''} --out=report"
+    )
 
 
 def _executor():
@@ -83,18 +125,24 @@ def _executor():
     from launch import executors
     from nevis_stream.errors import BadInput
 
-    given = {flag.name: flag.value for flag in (_WORKERS, _CPUS, _GPUS, _ADDRESS) if flag.value is not None}
+    given = {
+        flag.name: flag.value
+        for flag in (_WORKERS, _CPUS, _GPUS, _ADDRESS)
+        if flag.value is not None
+    }
     executor = executors.build(_EXECUTOR.value, given)
     if _DEVICES.value > 1 and _EXECUTOR.value == "threads":
         raise BadInput(
-            "--devices and --executor=threads: programs on several devices wait for each other for ever when several threads "
-            "start them. Take --executor=inline, or ray."
+            "--devices and --executor=threads: programs on several devices wait for each other for"
+            " ever when several threads start them. Take --executor=inline, or ray."
         )
     return executor
 
 
 def _check_devices() -> None:
-    """A plan may be for another machine: that there are as many devices as asked for matters to a run alone."""
+    """A plan may be for another machine: that there are as many devices as asked for matters to a
+    run alone.
+    """
     from nevis_stream.errors import BadInput
 
     if _DEVICES.value > 1 and _EXECUTOR.value == "inline":
@@ -102,32 +150,41 @@ def _check_devices() -> None:
 
         if _DEVICES.value > len(jax.devices()):
             raise BadInput(
-                f"--devices={_DEVICES.value}: there are {len(jax.devices())} here ({jax.devices()[0].device_kind}). "
-                f"To try it on a CPU, set XLA_FLAGS=--xla_force_host_platform_device_count={_DEVICES.value}."
+                f"--devices={_DEVICES.value}: there are {len(jax.devices())} here"
+                f" ({jax.devices()[0].device_kind}). To try it on a CPU, set"
+                f" XLA_FLAGS=--xla_force_host_platform_device_count={_DEVICES.value}."
             )
 
 
 def _teach() -> str:
-    """The part of --help that changes with the package: configs, budgets, streams, and every key of a config."""
+    """The part of --help that changes with the package: configs, budgets, streams, and every key of
+    a config.
+    """
     from experiments import run_config
     from launch import executors
     from nevis_stream.catalogue import variants
     from nevis_stream.stream_rows import stream_names
 
-    keys = "\n".join(f"  --config.{key}={value}" for key, value in run_config.flat(run_config.default("NAME")))
+    keys = "\n".join(
+        f"  --config.{key}={value}" for key, value in run_config.flat(run_config.default("NAME"))
+    )
     return (
-        f"\nConfigs: {', '.join(config_flag.configs())}\n"
-        f"Studies, each with its commands: {', '.join(config_flag.studies())}\n"
-        f"Budgets: {', '.join(run_config.BUDGETS)} (cheap and paper are too long for a CPU: plan them with --dry_run)\n"
-        f"Streams: {', '.join(stream_names())}, {variants.SPLIT_HELP};\n"
-        "  with +partial behind it: only tasks whose data are here; or the path of a csv (docs/adding-a-task.md)\n"
-        f"Executors: {'; '.join(_described(name, executors.options(name)) for name in executors.names())}\n"
-        f"Keys and defaults (None: as the budget says):\n{keys}\n"
+        f"\nConfigs: {', '.join(config_flag.configs())}\nStudies, each with its commands:"
+        f" {', '.join(config_flag.studies())}\nBudgets: {', '.join(run_config.BUDGETS)} (cheap and"
+        " paper are too long for a CPU: plan them with --dry_run)\nStreams:"
+        f" {', '.join(stream_names())}, {variants.SPLIT_HELP};\n  with +partial behind it: only"
+        " tasks whose data are here; or the path of a csv (docs/adding-a-task.md)\nExecutors:"
+        f" {'; '.join(_described(name, executors.options(name)) for name in executors.names())}\nKeys"  # noqa: E501
+        f" and defaults (None: as the budget says):\n{keys}\n"
     )
 
 
 def _described(executor: str, options: list[str]) -> str:
-    return f"{executor} ({', '.join(f'--{name}' for name in options if name in flags.FLAGS)})" if options else executor
+    return (
+        f"{executor} ({', '.join(f'--{name}' for name in options if name in flags.FLAGS)})"
+        if options
+        else executor
+    )
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ def require_submitit() -> None:
         import submitit  # noqa: F401
     except ImportError:
         raise NevisStreamError(
-            "submitit is not installed, and jobs are sent with it: pip install submitit (it is part of the extra `cluster`)."
+            "submitit is not installed, and jobs are sent with it: pip install submitit (it is part"
+            " of the extra `cluster`)."
         ) from None
 
 
@@ -77,8 +78,8 @@ def send(jobs: Sequence[Job], folder: str, wishes: Wishes) -> list:
     missing = [program for program in ("sbatch", "srun") if shutil.which(program) is None]
     if missing:
         raise NevisStreamError(
-            f"{' and '.join(missing)} not found: start this on a machine of the cluster that can send jobs, "
-            "or take --executor=local (this machine) or --dry_run (print the script)."
+            f"{' and '.join(missing)} not found: start this on a machine of the cluster that can"
+            " send jobs, or take --executor=local (this machine) or --dry_run (print the script)."
         )
     executor = SlurmExecutor(folder, max_num_timeout=wishes.timeouts)
     executor.update_parameters(**_slurm_parameters(wishes))
@@ -108,7 +109,10 @@ def run_here(jobs: Sequence[Job], folder: str, wishes: Wishes, in_process: bool 
     else:
         executor = LocalExecutor(folder, max_num_timeout=wishes.timeouts)
         executor.update_parameters(
-            timeout_min=wishes.minutes, gpus_per_node=wishes.gpus, signal_delay_s=SIGNAL_DELAY, setup=list(wishes.setup)
+            timeout_min=wishes.minutes,
+            gpus_per_node=wishes.gpus,
+            signal_delay_s=SIGNAL_DELAY,
+            setup=list(wishes.setup),
         )
     waiting, running, failed = list(jobs), [], 0
     while waiting or running:
@@ -119,13 +123,21 @@ def run_here(jobs: Sequence[Job], folder: str, wishes: Wishes, in_process: bool 
             running.remove(pair)
             error = pair[1].exception()
             failed += error is not None
-            print(f"done: {pair[0]}" if error is None else f"failed: {pair[0]}\n  {_reason(pair[1], error)}", flush=True)
+            print(
+                (
+                    f"done: {pair[0]}"
+                    if error is None
+                    else f"failed: {pair[0]}\n  {_reason(pair[1], error)}"
+                ),
+                flush=True,
+            )
         time.sleep(0.2 if running else 0)
     return failed
 
 
 def _slurm_parameters(wishes: Wishes) -> dict:
-    further = {"requeue": True}  # after a preemption or a node's failure of which the job gets no word
+    # after a preemption or a node's failure of which the job gets no word
+    further = {"requeue": True}
     for option in wishes.sbatch:
         name, equals, value = option.lstrip("-").partition("=")
         if not name:
@@ -141,7 +153,8 @@ def _slurm_parameters(wishes: Wishes) -> dict:
         "cpus_per_task": wishes.cpus,
         "mem": f"{round(wishes.memory_gb * 1024)}M" if wishes.memory_gb else None,
         "setup": list(wishes.setup) or None,
-        "srun_args": [f"--cpus-per-task={wishes.cpus}"] if wishes.cpus else None,  # srun has not inherited it since 22.05
+        # srun has not inherited it since 22.05
+        "srun_args": [f"--cpus-per-task={wishes.cpus}"] if wishes.cpus else None,
         "signal_delay_s": SIGNAL_DELAY,
         "wckey": None,
         "additional_parameters": further,
@@ -151,7 +164,9 @@ def _slurm_parameters(wishes: Wishes) -> dict:
 
 def _log(job) -> str:
     path = Path(job.paths.stderr)
-    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
+    return shlex.quote(
+        str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    )
 
 
 def _reason(job, error: Exception) -> str:

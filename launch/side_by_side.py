@@ -1,4 +1,6 @@
-"""Trials that run at the same time, told to one `Progress` as if they were one: trials done, and steps of all that run."""
+"""Trials that run at the same time, told to one `Progress` as if they were one: trials done, and
+steps of all that run.
+"""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -1,14 +1,15 @@
-"""Runs every combination of some values, each in a directory of its own: the points of a Pareto front.
+"""Runs every combination of some values, each in a directory of its own: the points of a Pareto
+front.
 
   python -m launch.sweep --config=experiments/configs/ft_prev.py --config.budget=small --trials=2,4,8 --steps=120,240 \
       --seeds=3 --run_dir=runs/sweep
   python -m launch.sweep --config=experiments/configs/indep.py --set=network.width=8,16 --run_dir=runs/width --dry_run
   python -m launch.sweep --config=experiments/configs/indep.py --set=learner=indep,ft_prev --run_dir=runs/two --commands
 
-A run is kept in RUN_DIR/trials-2-steps-120/seed-0. The same command goes on with an interrupted sweep; runs that are complete
-are not done again. With --steps a trial looks at the dev split four times, unless --config.train.validate_every is given.
-More in docs/sweeps-and-studies.md.
-"""
+A run is kept in RUN_DIR/trials-2-steps-120/seed-0. The same command goes on with an interrupted
+sweep; runs that are complete are not done again. With --steps a trial looks at the dev split four
+times, unless --config.train.validate_every is given. More in docs/sweeps-and-studies.md.
+"""  # noqa: E501
 
 import functools
 import shlex
@@ -21,16 +22,35 @@ from launch import config_flag, entry
 
 _CONFIG = config_flag.define("Config file, below experiments/configs/ or experiments/studies/.")
 flags.declare_key_flag("config")  # so that --help of this command shows it
-_TRIALS = flags.DEFINE_string("trials", None, "Values of search.trials, with commas between them: 2,4,8.")
-_STEPS = flags.DEFINE_string("steps", None, "Values of train.steps, with commas between them: 120,240.")
-_SET = flags.DEFINE_multi_string("set", [], "NAME=V1,V2: values of any other key of the config; may be given several times.")
-_SEEDS = flags.DEFINE_integer("seeds", 1, "Runs each combination with so many seeds, from config.seed on.", lower_bound=1)
-_RUN_DIR = flags.DEFINE_string("run_dir", None, "Directory of the sweep; made if missing, gone on with if it is there.")
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print each run with its estimated FLOPs, and the sum; run nothing.")
-_COMMANDS = flags.DEFINE_bool("commands", False, "Print the launch.run commands, for launch.slurm; run nothing.")
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder.")
+_TRIALS = flags.DEFINE_string(
+    "trials", None, "Values of search.trials, with commas between them: 2,4,8."
+)
+_STEPS = flags.DEFINE_string(
+    "steps", None, "Values of train.steps, with commas between them: 120,240."
+)
+_SET = flags.DEFINE_multi_string(
+    "set", [], "NAME=V1,V2: values of any other key of the config; may be given several times."
+)
+_SEEDS = flags.DEFINE_integer(
+    "seeds", 1, "Runs each combination with so many seeds, from config.seed on.", lower_bound=1
+)
+_RUN_DIR = flags.DEFINE_string(
+    "run_dir", None, "Directory of the sweep; made if missing, gone on with if it is there."
+)
+_DRY_RUN = flags.DEFINE_bool(
+    "dry_run", False, "Print each run with its estimated FLOPs, and the sum; run nothing."
+)
+_COMMANDS = flags.DEFINE_bool(
+    "commands", False, "Print the launch.run commands, for launch.slurm; run nothing."
+)
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder."
+)
 _CHECKPOINT = flags.DEFINE_float(
-    "checkpoint_seconds", 30.0, "Least time between two saved positions inside a trial.", lower_bound=0.0
+    "checkpoint_seconds",
+    30.0,
+    "Least time between two saved positions inside a trial.",
+    lower_bound=0.0,
 )
 
 
@@ -44,7 +64,9 @@ def main(argv):
     config_flag.use_data_dir(_DATA_DIR.value)
     cells = grid.cells(_CONFIG.value, _axes())
     if not (_RUN_DIR.value or _DRY_RUN.value):
-        entry.fail("--run_dir is missing: the directory in which the sweep is kept, runs/my-sweep say.")
+        entry.fail(
+            "--run_dir is missing: the directory in which the sweep is kept, runs/my-sweep say."
+        )
     if _RUN_DIR.value:
         config_flag.check_run_dir(_RUN_DIR.value)
     first = _CONFIG.value.seed
@@ -57,13 +79,16 @@ def main(argv):
 
     for name in dict.fromkeys(cell.config.stream for cell in cells):
         load_stream(name)  # what is missing is told before anything is run
-    load = functools.lru_cache(maxsize=1)(load_stream)  # of several streams one at a time fits into memory
+    # of several streams one at a time fits into memory
+    load = functools.lru_cache(maxsize=1)(load_stream)
     if _DRY_RUN.value:
         grid_tables.print_plan(cells, load, _SEEDS.value)
         return
     _run_all(runs, load)
     seeds = range(first, first + _SEEDS.value)
-    grid_tables.print_results(cells, {cell.name: [_directory(cell, seed) for seed in seeds] for cell in cells})
+    grid_tables.print_results(
+        cells, {cell.name: [_directory(cell, seed) for seed in seeds] for cell in cells}
+    )
     print(f"next: python -m launch.report {shlex.quote(_RUN_DIR.value)}/*/* --out=report")
 
 
@@ -71,7 +96,11 @@ def _axes() -> list[tuple[str, str]]:
     """The swept keys with their values; those that are given as fixed too are refused."""
     from experiments import grid
 
-    axes = [(key, flag.value) for key, flag in ((grid.TRIALS, _TRIALS), (grid.STEPS, _STEPS)) if flag.value is not None]
+    axes = [
+        (key, flag.value)
+        for key, flag in ((grid.TRIALS, _TRIALS), (grid.STEPS, _STEPS))
+        if flag.value is not None
+    ]
     axes += [grid.axis(text) for text in _SET.value]
     for key, _ in axes:
         if key in _overrides():
@@ -120,8 +149,9 @@ def _command(cell, seed: int) -> list[str]:
 
 def _teach() -> str:
     return (
-        f"\nConfigs: {', '.join(config_flag.configs())}\nStudies, each with its commands: {', '.join(config_flag.studies())}\n"
-        "Keys, budgets and streams: python -m launch.run --help\n"
+        f"\nConfigs: {', '.join(config_flag.configs())}\nStudies, each with its commands:"
+        f" {', '.join(config_flag.studies())}\nKeys, budgets and streams: python -m launch.run"
+        " --help\n"
     )
 
 

@@ -1,4 +1,5 @@
-"""Trains every task from every earlier task's independent predictor: the transfer matrix of NEVIS'22, Appendix J.
+"""Trains every task from every earlier task's independent predictor: the transfer matrix of
+NEVIS'22, Appendix J.
 
   python -m launch.run --config=experiments/configs/indep.py --run_dir=runs/indep
   python -m launch.transfer_matrix --indep=runs/indep --out=runs/transfer
@@ -6,10 +7,11 @@
   python -m launch.transfer_matrix --indep=runs/indep --dry_run
   python -m launch.report runs/indep runs/transfer --out=report
 
-Writes OUT/matrix.csv and OUT/matrix.json, which launch.report draws; each row is a run directory OUT/from-TASK. The same
-command goes on with a stopped one. Where the run's stream was a csv, name it: --stream=my_stream.csv.
-For the paper's 106 tasks these are 5,565 learner runs of 16 trials beside the 106 of Indep.
-"""
+Writes OUT/matrix.csv and OUT/matrix.json, which launch.report draws; each row is a run directory
+OUT/from-TASK. The same command goes on with a stopped one. Where the run's stream was a csv, name
+it: --stream=my_stream.csv. For the paper's 106 tasks these are 5,565 learner runs of 16 trials
+beside the 106 of Indep.
+"""  # noqa: E501
 
 from pathlib import Path
 
@@ -19,9 +21,15 @@ from launch import entry
 
 _INDEP = flags.DEFINE_string("indep", None, "Directory of a complete run of indep.")
 _OUT = flags.DEFINE_string("out", None, "Directory of the matrix.")
-_SOURCES = flags.DEFINE_list("sources", None, "Ids of the tasks to start from; default: all but the last.")
-_STREAM = flags.DEFINE_string("stream", None, "The run's stream; default: the name that the run has. For a csv, its path.")
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print rows, trainings and the FLOPs they will cost; run nothing.")
+_SOURCES = flags.DEFINE_list(
+    "sources", None, "Ids of the tasks to start from; default: all but the last."
+)
+_STREAM = flags.DEFINE_string(
+    "stream", None, "The run's stream; default: the name that the run has. For a csv, its path."
+)
+_DRY_RUN = flags.DEFINE_bool(
+    "dry_run", False, "Print rows, trainings and the FLOPs they will cost; run nothing."
+)
 
 
 def main(argv):
@@ -35,15 +43,18 @@ def main(argv):
     from experiments.transfer import TransferMatrix
     from nevis_stream.analysis.points import phase_flops
 
-    matrix = TransferMatrix(Path(_INDEP.value), Path(_OUT.value or "."), _SOURCES.value, _STREAM.value)
+    matrix = TransferMatrix(
+        Path(_INDEP.value), Path(_OUT.value or "."), _SOURCES.value, _STREAM.value
+    )
     tasks = list(matrix.trained)
     runs = sum(len(tasks) - 1 - tasks.index(source) for source in matrix.sources)
     if _DRY_RUN.value:
         trials, flops = matrix.config.search.trials, phase_flops(matrix.ledger)
         each = sum(flops.values()) / len(tasks)
         print(
-            f"{len(matrix.sources)} rows, {runs} learner runs of {trials} trials: {runs * trials} trainings, about "
-            f"{runs * each:.3g} FLOPs at what Indep's tasks cost on average. Nothing was run."
+            f"{len(matrix.sources)} rows, {runs} learner runs of {trials} trials: {runs * trials}"
+            f" trainings, about {runs * each:.3g} FLOPs at what Indep's tasks cost on average."
+            " Nothing was run."
         )
         return
     from launch.one_run import run_config_once
@@ -52,8 +63,14 @@ def main(argv):
     entry.stop_at_signals()
     print(f"{len(matrix.sources)} rows, {runs} learner runs")
     frame = matrix.run(run_config_once)
-    print(f"mean gain {100 * frame['gain'].mean():+.2f} points over {len(frame)} pairs: {matrix.out / 'matrix.csv'}")
-    print(f"heat map and best sources: python -m launch.report {_INDEP.value} {matrix.out} --out=report")
+    print(
+        f"mean gain {100 * frame['gain'].mean():+.2f} points over {len(frame)} pairs:"
+        f" {matrix.out / 'matrix.csv'}"
+    )
+    print(
+        f"heat map and best sources: python -m launch.report {_INDEP.value} {matrix.out}"
+        " --out=report"
+    )
 
 
 if __name__ == "__main__":

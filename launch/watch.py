@@ -1,13 +1,15 @@
-"""Shows runs while other processes make them: tasks, trials, errors, FLOPs, time left; ends when all are complete.
+"""Shows runs while other processes make them: tasks, trials, errors, FLOPs, time left; ends when
+all are complete.
 
   python -m launch.watch runs/a             one run in detail
   python -m launch.watch runs/*             several, one line each
   python -m launch.watch runs/a --once      as it stands now, for logs; so too where the output is no terminal
   python -m launch.watch runs/a --wait      a run that starts later
 
-It only reads files: it locks nothing and writes nothing, and may be started and stopped at any time, on any machine that sees
-the run directory. Ctrl-C ends it, not the run. An error with a star belongs to a judged task.
-"""
+It only reads files: it locks nothing and writes nothing, and may be started and stopped at any
+time, on any machine that sees the run directory. Ctrl-C ends it, not the run. An error with a star
+belongs to a judged task.
+"""  # noqa: E501
 
 import signal
 import time
@@ -19,7 +21,9 @@ from launch import entry
 
 _ONCE = flags.DEFINE_bool("once", False, "Print how the runs stand now and end.")
 _WAIT = flags.DEFINE_bool("wait", False, "Wait for run directories that are not there yet.")
-_EVERY = flags.DEFINE_float("every", 1.0, "Seconds between two looks at the files.", lower_bound=0.1)
+_EVERY = flags.DEFINE_float(
+    "every", 1.0, "Seconds between two looks at the files.", lower_bound=0.1
+)
 
 
 def main(argv):
@@ -58,7 +62,9 @@ def _reason(path: Path) -> str:
     if not path.exists():
         return f"{path}: no such directory. If the run starts later: --wait"
     inside = list(path.glob("*/config.json")) if path.is_dir() else []
-    return f"{path}: not a run directory" + (f"; it holds run directories, give {path}/*" if inside else "")
+    return f"{path}: not a run directory" + (
+        f"; it holds run directories, give {path}/*" if inside else ""
+    )
 
 
 def _print_once(paths: list[Path], console) -> None:

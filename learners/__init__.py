@@ -9,7 +9,9 @@ from nevis_stream.learner import Learner
 
 def names() -> tuple[str, ...]:
     """Returns the names of all learners."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg))
+    return tuple(
+        sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
+    )
 
 
 def build(name: str, config) -> Learner:

@@ -1,4 +1,6 @@
-"""BHPO: every task on its own, its hyper-parameters chosen by Bayesian search (NEVIS'22, Appendix H)."""
+"""BHPO: every task on its own, its hyper-parameters chosen by Bayesian search (NEVIS'22, Appendix
+H).
+"""
 
 from learners.parts.baseline import Baseline
 from learners.parts.build import baseline

@@ -1,4 +1,6 @@
-"""FT-d: every task starts from the most related earlier predictor, as fine-tuned so far (NEVIS'22, section 5)."""
+"""FT-d: every task starts from the most related earlier predictor, as fine-tuned so far (NEVIS'22,
+section 5).
+"""
 
 from learners.parts.baseline import Baseline
 from learners.parts.build import baseline

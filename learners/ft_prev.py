@@ -1,4 +1,6 @@
-"""FT-prev: every task starts from the predictor of the task before it, with a new head (NEVIS'22, section 5)."""
+"""FT-prev: every task starts from the predictor of the task before it, with a new head (NEVIS'22,
+section 5).
+"""
 
 from learners.parts.baseline import Baseline
 from learners.parts.build import baseline

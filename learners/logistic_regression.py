@@ -1,4 +1,6 @@
-"""Logistic regression on pixels with scikit-learn: a learner that doesn't use JAX and charges its own cost."""
+"""Logistic regression on pixels with scikit-learn: a learner that doesn't use JAX and charges its
+own cost.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +16,8 @@ from nevis_stream.task import SINGLE_LABEL, TaskView
 
 @dataclass(frozen=True)
 class LogisticRegression:
-    """One linear model a task (one a label, where there are many), for several strengths of regularisation.
+    """One linear model a task (one a label, where there are many), for several strengths of
+    regularisation.
 
     Attributes:
       strengths: values of scikit-learn's C, one a trial.
@@ -30,7 +33,9 @@ class LogisticRegression:
         """Returns the empty state."""
         return {}
 
-    def train(self, task: TaskView, state: State, ctx: Context) -> tuple[State, Sequence[Predictor]]:
+    def train(
+        self, task: TaskView, state: State, ctx: Context
+    ) -> tuple[State, Sequence[Predictor]]:
         """Fits one model a strength and puts the one with the lowest dev error first."""
         pixels, dev = self._pixels(task.train.images), self._pixels(task.dev.images)
         targets = task.train.labels[:, None] if task.kind == SINGLE_LABEL else task.train.labels
@@ -49,21 +54,33 @@ class LogisticRegression:
             Predictor(
                 result["tree"],
                 trial=number,
-                info={"hyper": {"C": strength}, "dev_error": result["dev_error"], "initialised_from": "random"},
+                info={
+                    "hyper": {"C": strength},
+                    "dev_error": result["dev_error"],
+                    "initialised_from": "random",
+                },
             )
             for number, (strength, result) in enumerate(zip(self.strengths, results, strict=True))
         ]
-        return state, sorted(predictors, key=lambda p: (np.inf if p.info["dev_error"] is None else p.info["dev_error"]))
+        return state, sorted(
+            predictors, key=lambda p: np.inf if p.info["dev_error"] is None else p.info["dev_error"]
+        )
 
     def predict(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
         """Returns float32[n, classes] probabilities."""
         return self._answer(ctx, predictor, self._pixels(images))
 
     def _pixels(self, images: Images) -> np.ndarray:
-        return images.center_cropped(self.resolution).reshape(len(images), -1).astype(np.float32) / 127.5 - 1
+        return (
+            images.center_cropped(self.resolution).reshape(len(images), -1).astype(np.float32)
+            / 127.5
+            - 1
+        )
 
     def _fit(self, ctx: Context, pixels: np.ndarray, labels: np.ndarray, strength: float) -> Tree:
-        """Fits one model; where only one class occurs there is nothing to fit and it is always answered."""
+        """Fits one model; where only one class occurs there is nothing to fit and it is always
+        answered.
+        """
         import warnings
 
         from sklearn.exceptions import ConvergenceWarning
@@ -71,11 +88,16 @@ class LogisticRegression:
 
         present = np.unique(labels).astype(np.int32)
         if len(present) == 1:
-            return {"classes": present, "coefficients": np.zeros((1, pixels.shape[1])), "intercepts": np.ones(1)}
+            return {
+                "classes": present,
+                "coefficients": np.zeros((1, pixels.shape[1])),
+                "intercepts": np.ones(1),
+            }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = Model(C=strength, max_iter=self.iterations).fit(pixels, labels)
-        # An iteration of L-BFGS takes about one evaluation of loss and gradient: two products with the pixels.
+        # An iteration of L-BFGS takes about one evaluation of loss and gradient: two products with
+        # the pixels.
         ctx.charge(4 * int(model.n_iter_.max()) * pixels.size * len(model.coef_))
         return {"classes": present, "coefficients": model.coef_, "intercepts": model.intercept_}
 
@@ -92,7 +114,9 @@ class LogisticRegression:
 
 
 def _spread(scores: np.ndarray, present: np.ndarray, tree: Tree) -> np.ndarray:
-    """Puts scores of the classes that occurred in training in their columns: all classes, or the one label's."""
+    """Puts scores of the classes that occurred in training in their columns: all classes, or the
+    one label's.
+    """
     if tree["kind"] != SINGLE_LABEL:
         return np.where(present == 1, scores, 0).sum(1, keepdims=True)
     out = np.zeros((len(scores), tree["classes"]))

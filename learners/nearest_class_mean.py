@@ -1,6 +1,7 @@
 """Nearest class mean on pixels: the smallest useful learner, and an example of the interface.
 
-It keeps nothing between tasks, has no trials, and tells the meter what it computes with `ctx.charge`.
+It keeps nothing between tasks, has no trials, and tells the meter what it computes with
+`ctx.charge`.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,9 @@ class NearestClassMean:
         if task.kind == SINGLE_LABEL:
             members = np.eye(task.num_classes, dtype=np.float32)[members]
         sides = [members.T] if task.kind == SINGLE_LABEL else [members.T, 1 - members.T]
-        means = np.stack([m @ pixels / np.maximum(m.sum(1, keepdims=True), 1) for m in sides]).astype(np.float32)
+        means = np.stack(
+            [m @ pixels / np.maximum(m.sum(1, keepdims=True), 1) for m in sides]
+        ).astype(np.float32)
         ctx.charge(2 * means.shape[0] * means.shape[1] * pixels.size)
         return state, [Predictor({"means": means, "kind": task.kind})]
 
@@ -44,7 +47,9 @@ class NearestClassMean:
         return 1 / (1 + np.exp(20 * (distances[0] - distances[1])))
 
     def _pixels(self, images):
-        return images.center_cropped(self.resolution).reshape(len(images), -1).astype(np.float32) / 255
+        return (
+            images.center_cropped(self.resolution).reshape(len(images), -1).astype(np.float32) / 255
+        )
 
 
 def build(config) -> NearestClassMean:

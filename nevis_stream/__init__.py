@@ -1,9 +1,10 @@
-"""nevis_stream: learners meet vision tasks in the order in which research met them; error against cumulative FLOPs.
+"""nevis_stream: learners meet vision tasks in the order in which research met them; error against
+cumulative FLOPs.
 
-    from nevis_stream import Ledger, run
+from nevis_stream import Ledger, run
 
-    run(learner, "pico", "runs/mine")
-    Ledger("runs/mine").to_pandas()
+run(learner, "pico", "runs/mine")
+Ledger("runs/mine").to_pandas()
 """
 
 import importlib
@@ -21,7 +22,9 @@ __all__ = list(_HOMES)
 def __getattr__(name: str):
     """Imports what is asked for when it is asked for, so that importing the package stays quick."""
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers: {', '.join(_HOMES)}")
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}; it offers: {', '.join(_HOMES)}"
+        )
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 

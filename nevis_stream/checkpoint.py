@@ -1,7 +1,9 @@
-"""Checkpoints: trees of arrays and JSON scalars on disk, each file with a checksum. Nothing is pickled.
+"""Checkpoints: trees of arrays and JSON scalars on disk, each file with a checksum. Nothing is
+pickled.
 
-A checkpoint is a directory that appears in one rename: one safetensors file a tree, and `manifest.json` with the trees'
-structures, the files' sha256, a small record, and the manifest's own sha256.
+A checkpoint is a directory that appears in one rename: one safetensors file a tree, and
+`manifest.json` with the trees' structures, the files' sha256, a small record, and the manifest's
+own sha256.
 """
 
 import hashlib
@@ -20,13 +22,16 @@ from nevis_stream.storage import write_directory
 
 SCHEMA = 1
 Tree = Any
-"""A dict with string keys, a list, a numpy or JAX array, or a str, int, float, bool or None; nested at will."""
+"""A dict with string keys, a list, a numpy or JAX array, or a str, int, float, bool or None; nested
+at will.
+"""
 
 _ARRAY = "__array__"
 
 
 def to_host(tree: Tree) -> Tree:
-    """Returns `tree` with every array as numpy and every tuple as a list: the form in which it is saved and loaded.
+    """Returns `tree` with every array as numpy and every tuple as a list: the form in which it is
+    saved and loaded.
 
     Raises:
       BadInput: a leaf that is neither an array nor a JSON scalar; the message gives its place.
@@ -38,7 +43,9 @@ def to_host(tree: Tree) -> Tree:
         if isinstance(node, Mapping):
             wrong = [key for key in node if not isinstance(key, str) or key == _ARRAY]
             if wrong:
-                raise BadInput(f"state{place}: key {wrong[0]!r}; keys must be strings other than {_ARRAY!r}.")
+                raise BadInput(
+                    f"state{place}: key {wrong[0]!r}; keys must be strings other than {_ARRAY!r}."
+                )
             return {key: convert(value, f"{place}[{key!r}]") for key, value in node.items()}
         if isinstance(node, (list, tuple)):
             return [convert(value, f"{place}[{i}]") for i, value in enumerate(node)]
@@ -47,8 +54,8 @@ def to_host(tree: Tree) -> Tree:
             if array.dtype.kind not in "OUS":
                 return array
         raise BadInput(
-            f"state{place}: {type(node).__name__} cannot be saved; valid: dict, list, arrays of numbers, str, int, "
-            "float, bool, None."
+            f"state{place}: {type(node).__name__} cannot be saved; valid: dict, list, arrays of"
+            " numbers, str, int, float, bool, None."
         )
 
     return convert(tree, "")
@@ -60,7 +67,8 @@ def _split(tree: Tree) -> tuple[Tree, dict[str, np.ndarray]]:
 
     def visit(node, place):
         if isinstance(node, np.ndarray):
-            if node.dtype.kind == "V":  # bfloat16 and its kin, which safetensors' numpy side cannot read back
+            # bfloat16 and its kin, which safetensors' numpy side cannot read back
+            if node.dtype.kind == "V":
                 arrays[place] = np.asarray(node, order="C").view(f"u{node.dtype.itemsize}")
                 return {_ARRAY: place, "dtype": node.dtype.name}
             arrays[place] = np.asarray(node, order="C")
@@ -78,7 +86,11 @@ def _join(structure: Tree, arrays: Mapping[str, np.ndarray]) -> Tree:
     if isinstance(structure, dict):
         if _ARRAY in structure:
             array = arrays[structure[_ARRAY]]
-            return array.view(getattr(ml_dtypes, structure["dtype"])) if "dtype" in structure else array
+            return (
+                array.view(getattr(ml_dtypes, structure["dtype"]))
+                if "dtype" in structure
+                else array
+            )
         return {key: _join(value, arrays) for key, value in structure.items()}
     if isinstance(structure, list):
         return [_join(value, arrays) for value in structure]
@@ -108,7 +120,8 @@ def write(path: Path, trees: Mapping[str, Tree], record: Mapping[str, Any]) -> N
 
 
 class Checkpoint:
-    """A checkpoint on disk; the manifest is verified when it is opened, each tree when it is loaded.
+    """A checkpoint on disk; the manifest is verified when it is opened, each tree when it is
+    loaded.
 
     Args:
       path: the checkpoint's directory.

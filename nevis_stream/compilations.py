@@ -5,7 +5,9 @@ _seconds = 0.0
 
 
 def so_far() -> tuple[int, float]:
-    """Returns the number of compilations and the seconds that they took, since `listen` was called (0 before)."""
+    """Returns the number of compilations and the seconds that they took, since `listen` was called
+    (0 before).
+    """
     return _count, _seconds
 
 

@@ -1,7 +1,7 @@
 """Jitted functions that know what each call costs.
 
-What is counted is the canonical program: code that has a faster form of the same computation asks `faster_form()` which of the
-two is wanted while it is traced.
+What is counted is the canonical program: code that has a faster form of the same computation asks
+`faster_form()` which of the two is wanted while it is traced.
 """
 
 import contextvars
@@ -20,7 +20,9 @@ _MEASURED_JAX = (0, 10)
 
 
 class _Tracing:
-    """What is known of the tracing that goes on: whether the canonical form is wanted, and whether another was used."""
+    """What is known of the tracing that goes on: whether the canonical form is wanted, and whether
+    another was used.
+    """
 
     def __init__(self, canonical: bool):
         self.canonical, self.differs = canonical, False
@@ -30,7 +32,9 @@ _tracing: contextvars.ContextVar[_Tracing | None] = contextvars.ContextVar("trac
 
 
 def faster_form() -> bool:
-    """Whether code that is being traced shall use its faster form instead of the canonical one, which is what is counted."""
+    """Whether code that is being traced shall use its faster form instead of the canonical one,
+    which is what is counted.
+    """
     tracing = _tracing.get()
     if tracing is None:
         return True
@@ -39,11 +43,12 @@ def faster_form() -> bool:
 
 
 def plain_convolutions() -> dict[str, str]:
-    """Returns options of XLA for programs with gradients of convolutions on large maps: on a CPU, none by its YNN library.
+    """Returns options of XLA for programs with gradients of convolutions on large maps: on a CPU,
+    none by its YNN library.
 
-    There the gradients of kernels run at 15 to 70% of peak, and are less exact; without it at 60 to 100%. On small maps YNN is
-    as quick or quicker (docs/decisions/0030). The option's name is experimental, so other versions of JAX than the measured
-    one go without.
+    There the gradients of kernels run at 15 to 70% of peak, and are less exact; without it at 60 to
+    100%. On small maps YNN is as quick or quicker (docs/decisions/0030). The option's name is
+    experimental, so other versions of JAX than the measured one go without.
     """
     if jax.default_backend() != "cpu" or jax.__version_info__[:2] != _MEASURED_JAX:
         return {}
@@ -52,26 +57,33 @@ def plain_convolutions() -> dict[str, str]:
 
 
 class CountedFunction:
-    """A jitted function with the FLOPs of one call, counted once for each new signature (shapes and dtypes).
+    """A jitted function with the FLOPs of one call, counted once for each new signature (shapes and
+    dtypes).
 
     Args:
-      function: a function that `jax.jit` accepts; its attribute `compiler_options`, if it has one, goes to XLA.
+      function: a function that `jax.jit` accepts; its attribute `compiler_options`, if it has one,
+        goes to XLA.
       options: passed on to `jax.jit`.
     """
 
     def __init__(self, function: Callable, **options: Any):
-        self._function, self._options = function, {"compiler_options": getattr(function, "compiler_options", {})} | options
+        self._function, self._options = (
+            function,
+            {"compiler_options": getattr(function, "compiler_options", {})} | options,
+        )
         self._jitted = jax.jit(function, **self._options)
         self._values_matter = any(name.startswith("static") for name in options)
         self._flops: dict[Any, int] = {}
         self._compiled: set[Any] = set()
-        self._lock = threading.Lock()  # trials may run side by side: each program is counted and compiled once
+        # trials may run side by side: each program is counted and compiled once
+        self._lock = threading.Lock()
 
     def flops(self, *args: Any) -> int:
         """Returns the FLOPs of one call; `jax.ShapeDtypeStruct` may stand for arrays.
 
         Raises:
-          CostUnknown: the program's cost cannot be counted, or it is called while another program is traced.
+          CostUnknown: the program's cost cannot be counted, or it is called while another program
+            is traced.
         """
         return self._counted(self._signature(args), args)
 
@@ -115,7 +127,9 @@ class CountedFunction:
             _tracing.reset(token)
 
     def compile(self, *args: Any) -> None:
-        """Compiles for this signature now, without a call; `jax.ShapeDtypeStruct` may stand for arrays."""
+        """Compiles for this signature now, without a call; `jax.ShapeDtypeStruct` may stand for
+        arrays.
+        """
         self.flops(*args)
         self._jitted.lower(*args).compile()
 
@@ -128,8 +142,9 @@ class CountedFunction:
         for leaf in leaves:
             if isinstance(leaf, jax.core.Tracer):
                 raise CostUnknown(
-                    "a function from ctx.jit was called inside another compiled or differentiated function, where its calls "
-                    "cannot be counted. Use the plain function there, and ctx.jit for the outermost one."
+                    "a function from ctx.jit was called inside another compiled or differentiated"
+                    " function, where its calls cannot be counted. Use the plain function there,"
+                    " and ctx.jit for the outermost one."
                 )
             if hasattr(leaf, "shape"):
                 key.append((leaf.shape, leaf.dtype))
@@ -144,9 +159,11 @@ class CountedFunction:
 
 
 def made_once(factory: Callable) -> Callable:
-    """As `functools.cache`, and trials that run side by side and want the same program get the same one.
+    """As `functools.cache`, and trials that run side by side and want the same program get the same
+    one.
 
-    (`functools.cache` may call the function once in each of two threads: two programs, both compiled.)
+    (`functools.cache` may call the function once in each of two threads: two programs, both
+    compiled.)
     """
     cached, lock = functools.cache(factory), threading.RLock()
 
@@ -160,9 +177,10 @@ def made_once(factory: Callable) -> Callable:
 
 @made_once
 def counted(function: Callable, **options: Any) -> CountedFunction:
-    """Returns the one `CountedFunction` of this function in this process, so that it is compiled once per signature.
+    """Returns the one `CountedFunction` of this function in this process, so that it is compiled
+    once per signature.
 
-    Give it the same function object every time (a module-level function, or one from a cached factory); hyper-parameters
-    belong into the arguments, as scalars, not into a closure.
+    Give it the same function object every time (a module-level function, or one from a cached
+    factory); hyper-parameters belong into the arguments, as scalars, not into a closure.
     """
     return CountedFunction(function, **options)

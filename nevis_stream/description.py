@@ -12,16 +12,27 @@ from nevis_stream.learner import Learner
 
 
 def describe(learner: Learner) -> dict[str, Any]:
-    """Returns a JSON description of a learner that was given without a config; arrays stand as their sha256."""
+    """Returns a JSON description of a learner that was given without a config; arrays stand as
+    their sha256.
+    """
 
     def describe(value: Any) -> str:
         if hasattr(value, "__array__"):
             array = np.ascontiguousarray(value)
-            return f"{array.dtype}{list(array.shape)} sha256 {hashlib.sha256(array.tobytes()).hexdigest()}"
+            return (
+                f"{array.dtype}{list(array.shape)} sha256"
+                f" {hashlib.sha256(array.tobytes()).hexdigest()}"
+            )
         raise BadInput(
-            f"learner {type(learner).__name__}: an attribute of type {type(value).__name__} has no JSON description, so the "
-            "run could not be told from others. Give run(…, config={…}) with the values that matter."
+            f"learner {type(learner).__name__}: an attribute of type {type(value).__name__} has no"
+            " JSON description, so the run could not be told from others. Give run(…,"
+            " config={…}) with the values that matter."
         )
 
-    values = dataclasses.asdict(learner) if dataclasses.is_dataclass(learner) else dict(vars(learner))
-    return {"learner": type(learner).__name__, "options": json.loads(json.dumps(values, default=describe))}
+    values = (
+        dataclasses.asdict(learner) if dataclasses.is_dataclass(learner) else dict(vars(learner))
+    )
+    return {
+        "learner": type(learner).__name__,
+        "options": json.loads(json.dumps(values, default=describe)),
+    }

@@ -1,4 +1,6 @@
-"""What a process ran on: versions, devices and cores, so that a difference between runs can be explained."""
+"""What a process ran on: versions, devices and cores, so that a difference between runs can be
+explained.
+"""
 
 import importlib.metadata
 import os
@@ -10,11 +12,23 @@ from typing import Any
 from nevis_stream.ledger import encode
 from nevis_stream.storage import append_line
 
-_PACKAGES = ("nevis_stream", "jax", "jaxlib", "flax", "optax", "numpy", "scikit-learn", "scikit-image", "pillow")
+_PACKAGES = (
+    "nevis_stream",
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "numpy",
+    "scikit-learn",
+    "scikit-image",
+    "pillow",
+)
 
 
 def describe_environment() -> dict:
-    """Returns JSON facts: python, machine, cores, package versions and, where JAX is loaded, its devices."""
+    """Returns JSON facts: python, machine, cores, package versions and, where JAX is loaded, its
+    devices.
+    """
     facts = {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -42,7 +56,9 @@ def cores() -> int:
 
 
 def append_environment(path: Path, **how: Any) -> None:
-    """Adds one line to environment.jsonl: what `describe_environment` returns, and how the process works."""
+    """Adds one line to environment.jsonl: what `describe_environment` returns, and how the process
+    works.
+    """
     append_line(path, encode(describe_environment() | how))
 
 

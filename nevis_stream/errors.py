@@ -1,7 +1,7 @@
 """Errors that a user can mend.
 
-Entry points print the message of a `NevisStreamError` without a traceback, so every message says what happened, where,
-what to do, and which choices are valid.
+Entry points print the message of a `NevisStreamError` without a traceback, so every message says
+what happened, where, what to do, and which choices are valid.
 """
 
 import difflib

@@ -1,7 +1,8 @@
 """Who runs the trials of one `ctx.map`: one after the other here; side by side in launch/executors.
 
-An executor gets trials and returns their results in order. A trial carries all that it needs and can travel to another process;
-what it computes depends on nothing but itself, so that every executor gives the same events and the same FLOPs.
+An executor gets trials and returns their results in order. A trial carries all that it needs and
+can travel to another process; what it computes depends on nothing but itself, so that every
+executor gives the same events and the same FLOPs.
 """
 
 import functools
@@ -44,7 +45,9 @@ class Trial:
         return result
 
     def run(self, progress: Any = None) -> Result:
-        """Runs the trial, from its last saved position; a finished one is read back with its cost."""
+        """Runs the trial, from its last saved position; a finished one is read back with
+        its cost.
+        """
         done = self.finished()
         if done is None:
             ctx = self.begin(progress=progress)
@@ -52,14 +55,20 @@ class Trial:
         return done
 
     def without_function(self) -> "Trial":
-        """Returns the trial without its function, which may be large and the same for all trials: to send it only once."""
+        """Returns the trial without its function, which may be large and the same for all trials:
+        to send it only once.
+        """
         return replace(self, function=None)
 
     def to_send(self) -> "Trial":
-        """Returns the trial as another process may run it: without its function, and with what its workspace shares."""
+        """Returns the trial as another process may run it: without its function, and with what its
+        workspace shares.
+        """
         workspace = self.workspace.shared() if self.workspace else None
         return replace(
-            self.without_function(), begin=functools.partial(self.begin, workspace=workspace), workspace=workspace
+            self.without_function(),
+            begin=functools.partial(self.begin, workspace=workspace),
+            workspace=workspace,
         )
 
 

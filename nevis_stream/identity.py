@@ -1,4 +1,6 @@
-"""Files that say what a directory or a file holds, so that another command does not write into it."""
+"""Files that say what a directory or a file holds, so that another command does not write
+into it.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -21,7 +23,8 @@ def write_once(file: Path, content: str, refusal: str) -> None:
     Args:
       file: says what its directory holds.
       content: what it is to say.
-      refusal: what is wrong where it says something else, with a place for the "{difference}", and what may be done.
+      refusal: what is wrong where it says something else, with a place for the "{difference}", and
+        what may be done.
 
     Raises:
       BadInput: it says something else; the message names the first difference.
@@ -33,22 +36,31 @@ def write_once(file: Path, content: str, refusal: str) -> None:
 
 
 def refuse_other(file: Path, there: str, now: str, refusal: str) -> None:
-    """Raises `BadInput` where two texts differ, naming the first value in which they do; see `write_once`."""
+    """Raises `BadInput` where two texts differ, naming the first value in which they do; see
+    `write_once`.
+    """
     if there != now:
         raise BadInput(f"{file}: {refusal.format(difference=_difference(there, now))}")
 
 
 def _difference(old: str, new: str) -> str:
-    """Names the first value in which two JSON texts differ, or the first line where one of them is no JSON.
+    """Names the first value in which two JSON texts differ, or the first line where one of them is
+    no JSON.
 
-    Numbers that are equal but written otherwise, as 0 and 0.0, are named where nothing else differs.
+    Numbers that are equal but written otherwise, as 0 and 0.0, are named where nothing else
+    differs.
     """
     try:
         before, after = (dict(_leaves(json.loads(text))) for text in (old, new))
     except ValueError:
-        before, after = ({f"line {i}": line for i, line in enumerate(text.splitlines(), start=1)} for text in (old, new))
+        before, after = (
+            {f"line {i}": line for i, line in enumerate(text.splitlines(), start=1)}
+            for text in (old, new)
+        )
     pairs = [(key, before.get(key), after.get(key)) for key in after | before]
-    found = [pair for pair in pairs if pair[1] != pair[2]] or [pair for pair in pairs if str(pair[1]) != str(pair[2])]
+    found = [pair for pair in pairs if pair[1] != pair[2]] or [
+        pair for pair in pairs if str(pair[1]) != str(pair[2])
+    ]
     if not found:
         return "the same values in another order or form"
     key, there, now = found[0]

@@ -1,8 +1,10 @@
-"""The contract between the benchmark and a learner: three methods, and the context that they are given.
+"""The contract between the benchmark and a learner: three methods, and the context that they are
+given.
 
-A *learner* holds only its configuration. What it knows of the past is the *state* that it returns; what answers a task is a
-*predictor*. Both are trees of arrays and JSON scalars, saved by the runner. FLOPs are observed by the context: a function
-compiled with `ctx.jit` is charged at every call, anything else is charged with `ctx.charge`.
+A *learner* holds only its configuration. What it knows of the past is the *state* that it returns;
+what answers a task is a *predictor*. Both are trees of arrays and JSON scalars, saved by the
+runner. FLOPs are observed by the context: a function compiled with `ctx.jit` is charged at every
+call, anything else is charged with `ctx.charge`.
 """
 
 import contextlib
@@ -45,26 +47,35 @@ class Predictor:
 class Learner(Protocol):
     """A method for learning a stream of tasks.
 
-    A learner's attributes are its configuration and never change: everything learned goes through `State` and `Predictor`,
-    so that a killed run goes on exactly where it was.
+    A learner's attributes are its configuration and never change: everything learned goes through
+    `State` and `Predictor`, so that a killed run goes on exactly where it was.
     """
 
     def init(self, ctx: "Context") -> State:
-        """Returns the state before the first task; pre-training belongs here and is charged to `pretrain`."""
+        """Returns the state before the first task; pre-training belongs here and is charged to
+        `pretrain`.
+        """
         ...
 
-    def train(self, task: TaskView, state: State, ctx: "Context") -> tuple[State, Sequence[Predictor]]:
-        """Learns a task from its train and dev splits; returns the new state and the predictors, the chosen one first."""
+    def train(
+        self, task: TaskView, state: State, ctx: "Context"
+    ) -> tuple[State, Sequence[Predictor]]:
+        """Learns a task from its train and dev splits; returns the new state and the predictors,
+        the chosen one first.
+        """
         ...
 
     def predict(self, predictor: Tree, images: Images, ctx: "Context") -> np.ndarray:
-        """Returns float32[n, classes]: class probabilities (single label) or a probability for each label."""
+        """Returns float32[n, classes]: class probabilities (single label) or a probability for each
+        label.
+        """
         ...
 
 
 class Progress(Protocol):
-    """Receives what is going on; every method may do nothing. `trial` tells how many trials of an event are done, `step` how
-    many steps of the trial that runs (of all that run, where several do)."""
+    """Receives what is going on; every method may do nothing. `trial` tells how many trials of an
+    event are done, `step` how many steps of the trial that runs (of all that run, where several
+    do)."""
 
     def event(self, index: int, events: int, description: str) -> None: ...
     def trial(self, trial: int, trials: int) -> None: ...
@@ -89,7 +100,9 @@ class Silent:
 
 
 class Workspace(Protocol):
-    """Where an unfinished event keeps its finished trials and positions inside trials; see nevis_stream.workspace."""
+    """Where an unfinished event keeps its finished trials and positions inside trials; see
+    nevis_stream.workspace.
+    """
 
     def finished(self, trial: int) -> tuple[Tree, dict] | None: ...
     def finish(self, trial: int, result: Tree, counts: dict) -> None: ...
@@ -103,7 +116,9 @@ def key_of(seed: int):
     """Returns the JAX key of a context with this seed."""
     import jax
 
-    return jax.random.wrap_key_data(np.asarray([seed >> 32, seed & 0xFFFFFFFF], np.uint32), impl="threefry2x32")
+    return jax.random.wrap_key_data(
+        np.asarray([seed >> 32, seed & 0xFFFFFFFF], np.uint32), impl="threefry2x32"
+    )
 
 
 class Context:
@@ -113,7 +128,8 @@ class Context:
       trial: the current trial inside `map`, else None.
       seed: an integer in [0, 2**63) that belongs to this run, this task and this trial.
       meter: the FLOPs charged so far in this event (in this trial, inside `map`).
-      sparing: whether few samples are asked at a time, of many times: then a batch is not filled up further than it pays.
+      sparing: whether few samples are asked at a time, of many times: then a batch is not filled up
+        further than it pays.
     """
 
     def __init__(
@@ -152,13 +168,15 @@ class Context:
         return key_of(self.seed)
 
     def jit(self, function: Callable, **options: Any) -> Callable:
-        """Returns `function` compiled by `jax.jit(function, **options)`; every call charges its FLOPs to the meter.
+        """Returns `function` compiled by `jax.jit(function, **options)`; every call charges its
+        FLOPs to the meter.
 
-        A function object is compiled once in a process for each signature, whichever context asks. Take it from module
-        level or from a cached factory, and pass hyper-parameters as arguments.
+        A function object is compiled once in a process for each signature, whichever context asks.
+        Take it from module level or from a cached factory, and pass hyper-parameters as arguments.
 
         Raises (when called):
-          CostUnknown: the program's FLOPs cannot be counted, or it is called while another program is traced.
+          CostUnknown: the program's FLOPs cannot be counted, or it is called while another program
+            is traced.
         """
         from nevis_stream.counted import counted
 
@@ -171,19 +189,26 @@ class Context:
 
         return call
 
-    def compile(self, programs: Sequence[tuple[Callable, Sequence[Any], Mapping[str, Any]]]) -> None:
-        """Compiles programs side by side before they are needed; nothing is run and nothing is charged.
+    def compile(
+        self, programs: Sequence[tuple[Callable, Sequence[Any], Mapping[str, Any]]]
+    ) -> None:
+        """Compiles programs side by side before they are needed; nothing is run and nothing is
+        charged.
 
         Args:
-          programs: for each a function, its arguments (`jax.ShapeDtypeStruct` may stand for arrays) and its options of
-            `jit`. A later `ctx.jit(function, **options)` with such arguments finds it compiled.
+          programs: for each a function, its arguments (`jax.ShapeDtypeStruct` may stand for arrays)
+            and its options of `jit`. A later `ctx.jit(function, **options)` with such arguments
+            finds it compiled.
         """
         from concurrent.futures import ThreadPoolExecutor
 
         from nevis_stream.counted import counted
 
         with ThreadPoolExecutor() as pool:
-            jobs = [pool.submit(counted(function, **options).compile, *args) for function, args, options in programs]
+            jobs = [
+                pool.submit(counted(function, **options).compile, *args)
+                for function, args, options in programs
+            ]
             for job in jobs:
                 job.result()
 
@@ -203,10 +228,12 @@ class Context:
     def map(self, function: Callable[["Context", Any], Tree], items: Sequence[Any]) -> list[Tree]:
         """Runs `function(ctx, item)` as one trial for each item and returns the results in order.
 
-        Each trial has a context with its own trial number, seed and meter; its result is a tree of arrays and JSON scalars.
-        A trial that was finished before a kill is read back, with its cost, instead of being run again. A second map of the
-        same task (a sequential search) numbers its trials on from the first one's. Trials may run side by side, or on another
-        machine: what they need of the past is asked for before, and handed over with the function or the items.
+        Each trial has a context with its own trial number, seed and meter; its result is a tree of
+        arrays and JSON scalars. A trial that was finished before a kill is read back, with its
+        cost, instead of being run again. A second map of the same task (a sequential search)
+        numbers its trials on from the first one's. Trials may run side by side, or on another
+        machine: what they need of the past is asked for before, and handed over with the function
+          or the items.
 
         Raises:
           LearnerFault: called inside a trial.
@@ -215,10 +242,13 @@ class Context:
         return self._charged(self._executor.run(trials, self._progress) if trials else [])
 
     def map_together(
-        self, function: Callable[[Sequence["Context"], Sequence[Any]], Sequence[Tree]], items: Sequence[Any]
+        self,
+        function: Callable[[Sequence["Context"], Sequence[Any]], Sequence[Tree]],
+        items: Sequence[Any],
     ) -> list[Tree]:
-        """As `map`, for trials that are computed at once: `function(contexts, items)` returns all results, and charges each
-        context what its trial costs. Unless all were finished before a kill, all are run again.
+        """As `map`, for trials that are computed at once: `function(contexts, items)` returns all
+        results, and charges each context what its trial costs. Unless all were finished before a
+        kill, all are run again.
 
         Raises:
           LearnerFault: called inside a trial.
@@ -236,7 +266,10 @@ class Context:
 
     def _new_trials(self, function: Callable, items: Sequence[Any]) -> list[Trial]:
         if self.trial is not None:
-            raise LearnerFault(f"ctx.map was called inside trial {self.trial}; trials cannot have trials of their own.")
+            raise LearnerFault(
+                f"ctx.map was called inside trial {self.trial}; trials cannot have trials of their"
+                " own."
+            )
         first, self._trials = self._trials, self._trials + len(items)
         options = {"phase": self._phase, "workspace": self._workspace, "devices": self._devices}
 
@@ -246,7 +279,8 @@ class Context:
             return functools.partial(Context, path=path, trial=number, scalars=scalars, **options)
 
         return [
-            Trial(function, item, number, begin(number), self._workspace) for number, item in enumerate(items, start=first)
+            Trial(function, item, number, begin(number), self._workspace)
+            for number, item in enumerate(items, start=first)
         ]
 
     def _charged(self, done: Sequence[tuple[Tree, dict]]) -> list[Tree]:
@@ -255,10 +289,12 @@ class Context:
         return [result for result, _ in done]
 
     def spread(self, batch: Tree) -> Tree:
-        """Returns a tree of arrays [b, …] laid out over the devices of this run, a share of the b examples on each.
+        """Returns a tree of arrays [b, …] laid out over the devices of this run, a share of the b
+        examples on each.
 
-        With one device, or a b that cannot be shared equally, the tree comes back as it is. Programs called with such a batch
-        compute the same over all of it (gradients, batch statistics); other arguments are copied to every device.
+        With one device, or a b that cannot be shared equally, the tree comes back as it is.
+        Programs called with such a batch compute the same over all of it (gradients, batch
+        statistics); other arguments are copied to every device.
         """
         if self._devices == 1:
             return batch
@@ -282,19 +318,28 @@ class Context:
         import jax
 
         if self._devices > len(jax.devices()):
-            raise BadInput(f"{self._devices} devices shall share each batch, but there are {len(jax.devices())} here.")
+            raise BadInput(
+                f"{self._devices} devices shall share each batch, but there are"
+                f" {len(jax.devices())} here."
+            )
         mesh = jax.sharding.Mesh(np.asarray(jax.devices()[: self._devices]), ("batch",))
-        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*([axis] if axis else [])))
+        return jax.sharding.NamedSharding(
+            mesh, jax.sharding.PartitionSpec(*([axis] if axis else []))
+        )
 
     def checkpoint(self, step: int, tree: Callable[[], Tree]) -> None:
-        """Offers a position inside the current trial for saving; `tree()` is called only when a save is due."""
+        """Offers a position inside the current trial for saving; `tree()` is called only when a
+        save is due.
+        """
         if self._workspace and self._workspace.due(self.trial):
             self._workspace.save(self.trial, step, tree(), self.meter.counts())
 
     def restore(self) -> tuple[int, Tree] | None:
-        """Returns the step and tree last saved by `checkpoint` in this trial before a kill, or None.
+        """Returns the step and tree last saved by `checkpoint` in this trial before a kill, or
+        None.
 
-        The meter is set back to what had been charged then. Call it first, before anything is charged.
+        The meter is set back to what had been charged then. Call it first, before anything is
+        charged.
         """
         saved = self._workspace.restore(self.trial) if self._workspace else None
         if saved is None:
@@ -305,17 +350,21 @@ class Context:
         return step, tree
 
     def log(self, step: int, **values: float | None) -> None:
-        """Shows numbers of the current trial after a step while it runs (TensorBoard, launch.watch); None is left out.
+        """Shows numbers of the current trial after a step while it runs (TensorBoard,
+        launch.watch); None is left out.
 
-        They are no part of the result. After `restore`, log the points before the position again: those of an attempt that was
-        killed are dropped, so that none stands twice. `train_loss`, `dev_error` and `learning_rate` are the usual names.
+        They are no part of the result. After `restore`, log the points before the position again:
+        those of an attempt that was killed are dropped, so that none stands twice. `train_loss`,
+        `dev_error` and `learning_rate` are the usual names.
         """
         if self._scalars:
             self._scalars.write(step, {f"{TRIAL}/{name}": value for name, value in values.items()})
 
     @property
     def past_tasks(self) -> tuple[str, ...]:
-        """Ids of the tasks met so far, in order, the current one not included; in a trial none is known."""
+        """Ids of the tasks met so far, in order, the current one not included; in a trial none is
+        known.
+        """
         return tuple(self._past)
 
     def predictor(self, task_id: str) -> Tree:
@@ -325,17 +374,24 @@ class Context:
           LeakError: the task has not been met.
         """
         if task_id not in self._past:
-            raise LeakError(f"no predictor of this task is known now: {unknown('past task', task_id, self._past)}")
+            raise LeakError(
+                "no predictor of this task is known now:"
+                f" {unknown('past task', task_id, self._past)}"
+            )
         return self._past[task_id]()
 
     def task(self, task_id: str) -> TaskView:
-        """Returns an earlier task as it was met: its train and dev splits may be used again (NEVIS'22, section 3).
+        """Returns an earlier task as it was met: its train and dev splits may be used again
+        (NEVIS'22, section 3).
 
         Raises:
           LeakError: the task has not been met.
         """
         if task_id not in self._past_views:
-            raise LeakError(f"no data of this task are known now: {unknown('past task', task_id, self._past_views)}")
+            raise LeakError(
+                "no data of this task are known now:"
+                f" {unknown('past task', task_id, self._past_views)}"
+            )
         return self._past_views[task_id]()
 
     def progress(self, step: int, steps: int) -> None:

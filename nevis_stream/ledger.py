@@ -1,4 +1,6 @@
-"""The ledger: the append-only record of what a run trained and predicted, at what cost. See docs/run-directory.md."""
+"""The ledger: the append-only record of what a run trained and predicted, at what cost. See
+docs/run-directory.md.
+"""
 
 import json
 import math
@@ -27,7 +29,8 @@ class Ledger:
       run_dir: a run directory; a missing ledger reads as empty.
 
     Raises:
-      BadInput: a line other than a cut last one is not a record, or the schema is newer than this version.
+      BadInput: a line other than a cut last one is not a record, or the schema is newer than this
+        version.
     """
 
     def __init__(self, run_dir: str | Path):
@@ -46,13 +49,17 @@ class Ledger:
                 if record["kind"] not in KINDS:
                     raise ValueError(f"kind {record['kind']!r}; valid: {', '.join(KINDS)}")
             except (ValueError, KeyError, TypeError, RecursionError) as error:
-                raise BadInput(f"{self.path}, line {number}: not a ledger record ({error}).") from None
+                raise BadInput(
+                    f"{self.path}, line {number}: not a ledger record ({error})."
+                ) from None
             records.append(record)
         if records and records[0]["kind"] != "run":
             raise BadInput(f"{self.path}: the first record is {records[0]['kind']!r}, not 'run'.")
         schema = records[0].get("schema") if records else SCHEMA
         if not isinstance(schema, int) or schema < 1:
-            raise BadInput(f"{self.path}: schema of the run record is {schema!r}, not 1 to {SCHEMA}.")
+            raise BadInput(
+                f"{self.path}: schema of the run record is {schema!r}, not 1 to {SCHEMA}."
+            )
         if schema > SCHEMA:
             raise BadInput(
                 f"{self.path}: written with schema {schema}; this version reads up to {SCHEMA}. "
@@ -74,7 +81,9 @@ class Ledger:
           BadInput: the ledger is empty.
         """
         if not self.records:
-            raise BadInput(f"{self.path}: no record yet; the run has not begun or this is not a run directory.")
+            raise BadInput(
+                f"{self.path}: no record yet; the run has not begun or this is not a run directory."
+            )
         return self.records[0]
 
     @property
@@ -94,11 +103,13 @@ class Ledger:
         return None
 
     def to_pandas(self):
-        """Returns a pandas DataFrame with one row a `predict` record, joined with its task's `train` record.
+        """Returns a pandas DataFrame with one row a `predict` record, joined with its task's
+        `train` record.
 
-        Columns: order, task_id, year, domain, task_kind, meta_split, num_classes, split, n, metric, value, error,
-        trial, dev_error, steps, trials, train_flops (all trials), total_flops (all phases of both events); FLOPs are NaN
-        where costs are not known.
+        Columns: order, task_id, year, domain, task_kind, meta_split, num_classes, split, n, metric,
+          value, error,
+        trial, dev_error, steps, trials, train_flops (all trials), total_flops (all phases of both
+        events); FLOPs are NaN where costs are not known.
         """
         import pandas as pd
 
@@ -106,17 +117,27 @@ class Ledger:
         rows = []
         for predicted in self.of_kind("predict"):
             train = trained[predicted["task_id"]]
-            chosen = next((t for t in train["trials"] if t["trial"] == train["chosen"]), {"info": {}})
+            chosen = next(
+                (t for t in train["trials"] if t["trial"] == train["chosen"]), {"info": {}}
+            )
             known = train["flops"] is not None
             rows.append(
-                {key: train[key] for key in ("order", "task_id", "year", "domain", "task_kind", "meta_split")}
+                {
+                    key: train[key]
+                    for key in ("order", "task_id", "year", "domain", "task_kind", "meta_split")
+                }
                 | {"num_classes": train["num_classes"]}
-                | {key: predicted[key] for key in ("split", "n", "metric", "value", "error", "trial")}
+                | {
+                    key: predicted[key]
+                    for key in ("split", "n", "metric", "value", "error", "trial")
+                }
                 | {key: chosen["info"].get(key) for key in ("dev_error", "steps")}
                 | {
                     "trials": len(train["trials"]),
                     "train_flops": total(train["flops"], "train") if known else math.nan,
-                    "total_flops": total(train["flops"]) + total(predicted["flops"]) if known else math.nan,
+                    "total_flops": total(train["flops"]) + total(predicted["flops"])
+                    if known
+                    else math.nan,
                 }
             )
         return pd.DataFrame(rows)

@@ -1,4 +1,6 @@
-"""The worst mistakes of a predictor on one split: pictures, and what was answered instead, for people who look at a run."""
+"""The worst mistakes of a predictor on one split: pictures, and what was answered instead, for
+people who look at a run.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,8 +15,11 @@ from nevis_stream.storage import write_file
 from nevis_stream.thumbnails import COUNT, strip
 
 
-def worst(labels: np.ndarray, kind: str, probabilities: np.ndarray) -> tuple[list[tuple[int, dict[str, Any]]], int]:
-    """Returns up to 12 wrongly answered samples, the most confidently wrong first, and how many are wrong in all.
+def worst(
+    labels: np.ndarray, kind: str, probabilities: np.ndarray
+) -> tuple[list[tuple[int, dict[str, Any]]], int]:
+    """Returns up to 12 wrongly answered samples, the most confidently wrong first, and how many are
+    wrong in all.
 
     Args:
       labels: int32[n] class ids, or uint8[n, labels] with 0 or 1.
@@ -22,12 +27,16 @@ def worst(labels: np.ndarray, kind: str, probabilities: np.ndarray) -> tuple[lis
       probabilities: float32[n, classes].
 
     Returns:
-      (index of the sample, facts) pairs: `true` and `predicted` (class ids; multi label: 0 or 1 of the sample's worst `label`),
-      `confidence` (the probability given to the true value) and `predicted_confidence` (to the predicted one). Of samples
-      with several wrong labels the label with the lowest confidence counts; of equal ones the first.
+      (index of the sample, facts) pairs: `true` and `predicted` (class ids; multi label: 0 or 1 of
+      the sample's worst `label`), `confidence` (the probability given to the true value) and
+      `predicted_confidence` (to the predicted one). Of samples with several wrong labels the label
+      with the lowest confidence counts; of equal ones the first.
     """
     metric = metrics.for_kind(kind)
-    correct, confidence = metric.per_sample(labels, probabilities), metric.confidence(labels, probabilities)
+    correct, confidence = (
+        metric.per_sample(labels, probabilities),
+        metric.confidence(labels, probabilities),
+    )
     if kind == SINGLE_LABEL:
         lowest = np.where(correct == 0, confidence, np.inf)
     else:
@@ -40,12 +49,23 @@ def worst(labels: np.ndarray, kind: str, probabilities: np.ndarray) -> tuple[lis
     for i in picked.tolist():
         if kind == SINGLE_LABEL:
             predicted = int(probabilities[i].argmax())
-            facts = {"true": int(labels[i]), "predicted": predicted, "predicted_confidence": probabilities[i, predicted]}
+            facts = {
+                "true": int(labels[i]),
+                "predicted": predicted,
+                "predicted_confidence": probabilities[i, predicted],
+            }
         else:
             true = int(labels[i, label[i]])
-            facts = {"label": int(label[i]), "true": true, "predicted": 1 - true, "predicted_confidence": 1 - lowest[i]}
+            facts = {
+                "label": int(label[i]),
+                "true": true,
+                "predicted": 1 - true,
+                "predicted_confidence": 1 - lowest[i],
+            }
         facts |= {"confidence": lowest[i]}
-        rounded = {name: round(float(facts[name]), 6) for name in ("confidence", "predicted_confidence")}
+        rounded = {
+            name: round(float(facts[name]), 6) for name in ("confidence", "predicted_confidence")
+        }
         found.append((i, facts | rounded))
     return found, len(wrong)
 
@@ -69,7 +89,9 @@ def write(
       class_names: of the classes, where they have names.
     """
     found, wrong = worst(samples.labels, kind, probabilities)
-    told = [{"sample_id": str(samples.ids[i])} | _named(mistake, class_names) for i, mistake in found]
+    told = [
+        {"sample_id": str(samples.ids[i])} | _named(mistake, class_names) for i, mistake in found
+    ]
     record = dict(facts) | {"kind": kind, "n": len(samples), "wrong": wrong, "mistakes": told}
     name = f"{facts['task_id']}-mistakes"
     if found:

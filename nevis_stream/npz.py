@@ -13,7 +13,8 @@ def read_npz(path: Path, names: Collection[str] | None = None) -> dict[str, np.n
     """Returns the arrays of a file, those of `names` that it has, or all.
 
     Raises:
-      BadInput: the file is not there, may not be read, is no archive of arrays, is cut short, or holds Python objects.
+      BadInput: the file is not there, may not be read, is no archive of arrays, is cut short, or
+        holds Python objects.
     """
     try:
         with open(path, "rb") as file:  # which says why it cannot

@@ -16,8 +16,8 @@ def complaint(probabilities: Any, n: int, kind: str, classes: int) -> str | None
     """Returns what is wrong with a learner's answer, or None.
 
     Args:
-      probabilities: what `predict` returned; right is float[n, classes], finite, in [0, 1], rows of a single-label task
-        adding up to 1 within 1e-3.
+      probabilities: what `predict` returned; right is float[n, classes], finite, in [0, 1], rows of
+        a single-label task adding up to 1 within 1e-3.
       n: number of samples asked.
       kind: "single_label" or "multi_label".
       classes: number of classes or labels.
@@ -27,20 +27,36 @@ def complaint(probabilities: Any, n: int, kind: str, classes: int) -> str | None
     except (TypeError, ValueError) as error:
         return f"returned {type(probabilities).__name__}, not an array ({error})"
     if array.shape != (n, classes):
-        return f"returned shape {array.shape}; {n} samples of {classes} classes need ({n}, {classes})"
+        return (
+            f"returned shape {array.shape}; {n} samples of {classes} classes need ({n}, {classes})"
+        )
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if len(bad):
-        return f"returned a probability that is not finite for sample {bad[0]} ({len(bad)} such samples)"
+        return (
+            f"returned a probability that is not finite for sample {bad[0]} ({len(bad)} such"
+            " samples)"
+        )
     if array.min() < 0 or array.max() > 1 + 1e-5:
-        return f"returned values from {array.min():g} to {array.max():g}; probabilities lie in [0, 1]"
-    off = np.flatnonzero(abs(array.sum(axis=1, dtype=np.float64) - 1) > 1e-3) if kind == SINGLE_LABEL else []
+        return (
+            f"returned values from {array.min():g} to {array.max():g}; probabilities lie in [0, 1]"
+        )
+    off = (
+        np.flatnonzero(abs(array.sum(axis=1, dtype=np.float64) - 1) > 1e-3)
+        if kind == SINGLE_LABEL
+        else []
+    )
     if len(off):
-        return f"returned probabilities of sample {off[0]} that add up to {array[off[0]].sum():g}, not 1"
+        return (
+            f"returned probabilities of sample {off[0]} that add up to {array[off[0]].sum():g},"
+            " not 1"
+        )
     return None
 
 
 def write(path: Path, samples: Samples, kind: str, probabilities: np.ndarray) -> dict[str, Any]:
-    """Writes the outcomes of float32[n, classes] `probabilities`; returns metric, value, error (and reason) for the ledger."""
+    """Writes the outcomes of float32[n, classes] `probabilities`; returns metric, value, error (and
+    reason) for the ledger.
+    """
     metric = metrics.for_kind(kind)
     with io.BytesIO() as buffer:
         np.savez_compressed(
@@ -53,5 +69,10 @@ def write(path: Path, samples: Samples, kind: str, probabilities: np.ndarray) ->
         write_file(path, buffer.getvalue())
     value = float(metric.aggregate(samples.labels, probabilities))
     if math.isnan(value):
-        return {"metric": metric.name, "value": None, "error": None, "reason": f"{metric.name} is undefined here"}
+        return {
+            "metric": metric.name,
+            "value": None,
+            "error": None,
+            "reason": f"{metric.name} is undefined here",
+        }
     return {"metric": metric.name, "value": value, "error": float(metric.to_error(value))}

@@ -1,7 +1,9 @@
-"""The runner: takes a learner through a stream, event by event, into a run directory; start it again to go on.
+"""The runner: takes a learner through a stream, event by event, into a run directory; start it
+again to go on.
 
-The runner owns labels, sample ids and time. A train event ends with a checkpoint that holds the ledger's record, then the
-record is appended; so a kill at any instant leaves either the event done or its finished trials ready to be used.
+The runner owns labels, sample ids and time. A train event ends with a checkpoint that holds the
+ledger's record, then the record is appended; so a kill at any instant leaves either the event done
+or its finished trials ready to be used.
 """
 
 import dataclasses
@@ -36,7 +38,8 @@ from nevis_stream.workspace import EventWorkspace
 
 KEEP = ("chosen", "all")
 _ANOTHER_RUN = (
-    "this directory holds another run ({difference}). Choose another run_dir, or give the config it was begun with."
+    "this directory holds another run ({difference}). Choose another run_dir, or give the config it"
+    " was begun with."
 )
 
 
@@ -50,7 +53,10 @@ def check_keep(keep: str) -> int | None:
         return None
     count = re.fullmatch(r"last_([1-9]\d*)", keep)
     if not count:
-        raise BadInput(f"{unknown('keep', keep, KEEP)} Or last_K: the chosen predictors of the last K tasks, last_5 say.")
+        raise BadInput(
+            f"{unknown('keep', keep, KEEP)} Or last_K: the chosen predictors of the last K tasks,"
+            " last_5 say."
+        )
     return int(count[1])
 
 
@@ -77,11 +83,11 @@ def run(
       run_dir: directory of the run; made if missing.
       protocol: "meta_test" (test errors, judged on S_Ts) or "meta_train" (dev_test errors on S_Tr).
       seed: root of every random number.
-      config: JSON values that, with stream, protocol, seed and keep, fully describe the run; its "learner" names the
-        learner. None describes the learner's attributes.
-      keep: which predictors are kept: "chosen", each task's chosen one; "all", those of all trials, which then answer the
-        predicted split too; "last_K", the chosen ones of the last K tasks: checkpoints of older tasks are deleted, and a
-        learner knows only those K tasks as its past.
+      config: JSON values that, with stream, protocol, seed and keep, fully describe the run; its
+        "learner" names the learner. None describes the learner's attributes.
+      keep: which predictors are kept: "chosen", each task's chosen one; "all", those of all trials,
+        which then answer the predicted split too; "last_K", the chosen ones of the last K tasks:
+        checkpoints of older tasks are deleted, and a learner knows only those K tasks as its past.
       checkpoint_seconds: least time between saved positions inside a trial.
       progress: told what is going on.
       executor: runs the trials; None: one after the other in this process.
@@ -92,7 +98,8 @@ def run(
       The complete ledger.
 
     Raises:
-      NevisStreamError: of a kind that says what to do: bad input, a locked directory, a full disk, a faulty learner.
+      NevisStreamError: of a kind that says what to do: bad input, a locked directory, a full disk,
+        a faulty learner.
     """
     check_keep(keep)
     stream = load_stream(stream) if isinstance(stream, str) else stream
@@ -106,7 +113,9 @@ def run(
         "keep": keep,
     }
     with exclusive(path / "lock"):
-        how = _How(checkpoint_seconds, progress or Silent(), executor or Inline(), devices, tensorboard)
+        how = _How(
+            checkpoint_seconds, progress or Silent(), executor or Inline(), devices, tensorboard
+        )
         return _Run(learner, stream, events, path, resolved, how).go()
 
 
@@ -141,7 +150,8 @@ class _Run:
         for directory in (path, path / "checkpoints", path / "outcomes", path / "thumbnails"):
             directory.mkdir(parents=True, exist_ok=True)
             remove_leftovers(directory)
-        identity = json.loads(encode(config)) | {"config_hash": self.config_hash}  # last, so that a difference names a value
+        # last, so that a difference names a value
+        identity = json.loads(encode(config)) | {"config_hash": self.config_hash}
         write_once(path / "config.json", json.dumps(identity, indent=1), _ANOTHER_RUN)
         write_once(path / "stream.csv", stream.csv, _ANOTHER_RUN)
         self.ledger = Ledger(path)
@@ -171,16 +181,21 @@ class _Run:
             self.scalars.show(self.ledger.records)
             self._workspace(event).remove()
             self._forget(event)
-            timing.append(self.path / "timing.jsonl", event.index, event.kind, event.task.task_id, begun)
+            timing.append(
+                self.path / "timing.jsonl", event.index, event.kind, event.task.task_id, begun
+            )
             if event.kind == "predict":
                 self.progress.result(f"{event.task.year} {event.task.task_id}: {_summary(record)}")
         self.ledger.append({"kind": "end", "events": len(self.events)})
         return self.ledger
 
-    # -- init -----------------------------------------------------------------------------------------------------------
+    # -- init
+    # -----------------------------------------------------------------------------------------------------------  # noqa: E501
 
     def _initialise(self) -> dict[str, Any]:
-        """Calls `init` and saves its state, unless that was done before a kill; returns the `run` record."""
+        """Calls `init` and saves its state, unless that was done before a kill; returns the `run`
+        record.
+        """
         path = self.path / "checkpoints" / "init"
         try:
             return Checkpoint(path).record
@@ -206,33 +221,47 @@ class _Run:
         checkpoint.write(path, {"state": state}, record)
         return record
 
-    # -- train ----------------------------------------------------------------------------------------------------------
+    # -- train
+    # ----------------------------------------------------------------------------------------------------------  # noqa: E501
 
     def _recorded(self, event: Event) -> dict[str, Any]:
-        """Returns a train event's record, from its checkpoint where a kill came between checkpoint and ledger."""
+        """Returns a train event's record, from its checkpoint where a kill came between checkpoint
+        and ledger.
+        """
         try:
             return Checkpoint(self._checkpoint(event)).record
         except DamagedCheckpoint as error:
             if self._checkpoint(event).exists():
-                warnings.warn(f"{error} The state before it is used and the event is done again.", RunWarning, stacklevel=2)
+                warnings.warn(
+                    f"{error} The state before it is used and the event is done again.",
+                    RunWarning,
+                    stacklevel=2,
+                )
         return self._train(event)
 
     def _train(self, event: Event) -> dict[str, Any]:
-        """Trains on the event's task from the state before it, saves the checkpoint and returns the record."""
+        """Trains on the event's task from the state before it, saves the checkpoint and returns the
+        record.
+        """
         task = event.task
         splits, view = self.stream.splits(task), self._view(event)
         write_thumbnails(self.path / "thumbnails" / f"{task.task_id}.png", splits["train"].images)
         ctx = self._context(task.task_id, phase="train", event=event)
         state, predictors = self.learner.train(view, self._state_before(event), ctx)
         if not predictors or not all(isinstance(predictor, Predictor) for predictor in predictors):
-            raise self._fault(task.task_id, "train must return (state, predictors), the chosen Predictor first")
+            raise self._fault(
+                task.task_id, "train must return (state, predictors), the chosen Predictor first"
+            )
         if len({predictor.trial for predictor in predictors}) != len(predictors):
             raise self._fault(task.task_id, "two predictors name the same trial")
         chosen = predictors[0].trial
         record = {
             "kind": "train",
             "event": event.index,
-            **{name: getattr(task, name) for name in ("order", "task_id", "dataset_id", "year", "domain", "meta_split")},
+            **{
+                name: getattr(task, name)
+                for name in ("order", "task_id", "dataset_id", "year", "domain", "meta_split")
+            },
             "task_kind": task.kind,
             "num_classes": task.num_classes,
             "n_train": len(splits["train"]),
@@ -243,7 +272,9 @@ class _Run:
             "trials": [
                 {
                     "trial": predictor.trial,
-                    "predictor_id": self._predictor_id(task.task_id, predictor.trial, predictor.step),
+                    "predictor_id": self._predictor_id(
+                        task.task_id, predictor.trial, predictor.step
+                    ),
                     "step": predictor.step,
                     "info": dict(predictor.info),
                 }
@@ -255,7 +286,9 @@ class _Run:
         except (TypeError, ValueError) as error:
             raise self._fault(task.task_id, f"a predictor's info is not JSON ({error})") from None
         kept = predictors if self.config["keep"] == "all" else predictors[:1]
-        trees = {"state": state} | {_tree_name(predictor.trial): predictor.tree for predictor in kept}
+        trees = {"state": state} | {
+            _tree_name(predictor.trial): predictor.tree for predictor in kept
+        }
         checkpoint.write(self._checkpoint(event), trees, record)
         return record
 
@@ -273,12 +306,15 @@ class _Run:
         return state
 
     def _load(self, event: Event, name: str) -> Tree:
-        """Loads a tree of a done train event; a damaged checkpoint is made again from the state before it."""
+        """Loads a tree of a done train event; a damaged checkpoint is made again from the state
+        before it.
+        """
         try:
             return Checkpoint(self._checkpoint(event)).load(name)
         except DamagedCheckpoint as error:
             warnings.warn(
-                f"{error} The state before it is used: task {event.task.task_id!r} is trained again.",
+                f"{error} The state before it is used: task {event.task.task_id!r} is trained"
+                " again.",
                 RunWarning,
                 stacklevel=2,
             )
@@ -286,21 +322,27 @@ class _Run:
         self._workspace(event).remove()
         if encode(record) != encode(self.ledger.event(event.index) or record):
             warnings.warn(
-                f"task {event.task.task_id!r}: training again gave another record than the ledger has; the ledger stays "
-                "as it is. Is this another kind of machine, or another version of a library?",
+                f"task {event.task.task_id!r}: training again gave another record than the ledger"
+                " has; the ledger stays as it is. Is this another kind of machine, or another"
+                " version of a library?",
                 RunWarning,
                 stacklevel=2,
             )
         return Checkpoint(self._checkpoint(event)).load(name)
 
-    # -- predict --------------------------------------------------------------------------------------------------------
+    # -- predict
+    # --------------------------------------------------------------------------------------------------------  # noqa: E501
 
     def _predict(self, event: Event) -> dict[str, Any]:
         """Answers one split with every kept predictor; returns the record."""
         task, samples = event.task, self.stream.splits(event.task)[event.split]
         trained = self.ledger.event(event.index - 1)
         ids = {trial["trial"]: trial["predictor_id"] for trial in trained["trials"]}
-        others = [trial for trial in ids if trial != trained["chosen"]] if self.config["keep"] == "all" else []
+        others = (
+            [trial for trial in ids if trial != trained["chosen"]]
+            if self.config["keep"] == "all"
+            else []
+        )
         answers = []
         for trial in [trained["chosen"], *others]:
             ctx = self._context(task.task_id, phase="predict", trial=trial)
@@ -315,8 +357,15 @@ class _Run:
             if trial == trained["chosen"]:
                 facts = {"task_id": task.task_id, "split": event.split, "predictor_id": ids[trial]}
                 names = self.stream.dataset(task).class_names
-                mistakes.write(self.path / "thumbnails", facts, samples, task.kind, probabilities, names)
-            answer = {"trial": trial, "predictor_id": ids[trial], "outcomes": file, "flops": ctx.meter.counts()}
+                mistakes.write(
+                    self.path / "thumbnails", facts, samples, task.kind, probabilities, names
+                )
+            answer = {
+                "trial": trial,
+                "predictor_id": ids[trial],
+                "outcomes": file,
+                "flops": ctx.meter.counts(),
+            }
             answers.append(answer | scores)
         return {
             "kind": "predict",
@@ -328,13 +377,22 @@ class _Run:
             "others": answers[1:],
         } | answers[0]
 
-    # -- small parts ----------------------------------------------------------------------------------------------------
+    # -- small parts
+    # ----------------------------------------------------------------------------------------------------  # noqa: E501
 
-    def _context(self, scope: str, phase: str, trial: int | None = None, event: Event | None = None) -> Context:
-        earlier = [] if event is None else [e for e in self.events[: event.index] if e.kind == "train"]
+    def _context(
+        self, scope: str, phase: str, trial: int | None = None, event: Event | None = None
+    ) -> Context:
+        earlier = (
+            [] if event is None else [e for e in self.events[: event.index] if e.kind == "train"]
+        )
         earlier = earlier[-self.last :] if self.last else earlier
         return Context(
-            path=(f"seed {self.config['seed']}", scope, *(() if phase != "predict" else ("predict", f"trial {trial}"))),
+            path=(
+                f"seed {self.config['seed']}",
+                scope,
+                *(() if phase != "predict" else ("predict", f"trial {trial}")),
+            ),
             phase=phase,
             trial=trial,
             past={e.task.task_id: self._loader(e) for e in earlier},
@@ -343,7 +401,11 @@ class _Run:
             progress=self.progress,
             executor=self.how.executor,
             devices=self.how.devices,
-            scalars=None if phase == "predict" else self.scalars.of(self._checkpoint(event).name if event else scope),
+            scalars=(
+                None
+                if phase == "predict"
+                else self.scalars.of(self._checkpoint(event).name if event else scope)
+            ),
         )
 
     def _forget(self, event: Event) -> None:
@@ -366,7 +428,10 @@ class _Run:
             task.kind,
             task.domain,
             task.num_classes,
-            **{name: LabelledImages(splits[name].images, splits[name].labels) for name in ("train", "dev")},
+            **{
+                name: LabelledImages(splits[name].images, splits[name].labels)
+                for name in ("train", "dev")
+            },
         )
 
     def _workspace(self, event: Event) -> EventWorkspace:
@@ -377,7 +442,9 @@ class _Run:
         return self.path / "checkpoints" / f"{event.index:04d}-{event.task.task_id}"
 
     def _predictor_id(self, task_id: str, trial: int, step: int) -> str:
-        return hashlib.sha256(f"{self.config_hash}/{task_id}/{trial}/{step}".encode()).hexdigest()[:16]
+        return hashlib.sha256(f"{self.config_hash}/{task_id}/{trial}/{step}".encode()).hexdigest()[
+            :16
+        ]
 
     def _fault(self, task_id: str, what: str) -> LearnerFault:
         return LearnerFault(f"learner {self._name}, task {task_id!r}: {what}.")

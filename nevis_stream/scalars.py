@@ -1,8 +1,10 @@
-"""Numbers for TensorBoard while a run runs: one directory a trial, one for the stream, each with one events file.
+"""Numbers for TensorBoard while a run runs: one directory a trial, one for the stream, each with
+one events file.
 
-A file is written anew by whoever takes up its trial, from the first point on, so that no point stands in it twice. Points are
-appended at once, in one write, by the process that has them: no thread and no queue that a full disk could block. Nothing else
-depends on these files: what cannot be written is told once and left out.
+A file is written anew by whoever takes up its trial, from the first point on, so that no point
+stands in it twice. Points are appended at once, in one write, by the process that has them: no
+thread and no queue that a full disk could block. Nothing else depends on these files: what cannot
+be written is told once and left out.
 """
 
 import functools
@@ -20,14 +22,16 @@ from nevis_stream.errors import RunWarning
 from nevis_stream.meter import total
 
 FOLDER = "tensorboard"
-TRIAL, STREAM = "trial", "stream"  # TensorBoard shows charts of tags with the same word before the slash together
+# TensorBoard shows charts of tags with the same word before the slash together
+TRIAL, STREAM = "trial", "stream"
 
 
 class Scalars:
     """Writes the points of one trial, or of a whole stream, as TensorBoard reads them.
 
     Args:
-      root: the run's `tensorboard/`; where it is not there (a machine that does not see the run) nothing is written.
+      root: the run's `tensorboard/`; where it is not there (a machine that does not see the run)
+        nothing is written.
       name: of the directory below it, which TensorBoard calls a run.
     """
 
@@ -44,11 +48,14 @@ class Scalars:
         """Appends the values at a step, by tag; those that are None are left out."""
         if self._ended or _events() is None:
             return
-        record = _events().scalars(step, {tag: value for tag, value in values.items() if value is not None})
+        record = _events().scalars(
+            step, {tag: value for tag, value in values.items() if value is not None}
+        )
         try:
             if self._file is None:
                 self._file = self._begin()
-            with open(self._file, "r+b", buffering=0) as file:  # not made again: another process may have taken the trial up
+            # not made again: another process may have taken the trial up
+            with open(self._file, "r+b", buffering=0) as file:
                 file.seek(0, os.SEEK_END)
                 _write(file, record)
         except FileNotFoundError:
@@ -65,7 +72,10 @@ class Scalars:
         directory.mkdir(parents=True, exist_ok=True)
         for old in directory.glob("events.*"):
             old.unlink(missing_ok=True)
-        path = directory / f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
+        path = (
+            directory
+            / f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
+        )
         with open(path, "xb", buffering=0) as file:
             _write(file, _events().beginning())
         return path
@@ -105,8 +115,10 @@ class RunScalars:
 def points(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, dict[str, float | None]]]:
     """Yields (order of the task, values by tag) for each event of a ledger, from its records.
 
-    After training: the chosen trial's dev error. After predicting: the task's error, the means of the errors so far (over all
-    tasks, and over the meta-test part) and the FLOPs so far (training of all trials, and everything).
+    After training: the chosen trial's dev error. After predicting: the task's error, the means of
+      the errors so far (over all
+    tasks, and over the meta-test part) and the FLOPs so far (training of all trials, and
+    everything).
     """
     errors: dict[str, list[float]] = {"mean_error": [], "mean_error_meta_test": []}
     split, training, everything = None, 0, 0
@@ -123,13 +135,19 @@ def points(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, dict[str
             if record["error"] is not None:
                 errors["mean_error"].append(record["error"])
                 errors["mean_error_meta_test"] += [record["error"]] if split == "test" else []
-            means = {f"{STREAM}/{name}": sum(so_far) / len(so_far) for name, so_far in errors.items() if so_far}
+            means = {
+                f"{STREAM}/{name}": sum(so_far) / len(so_far)
+                for name, so_far in errors.items()
+                if so_far
+            }
             flops = {f"{STREAM}/flops_train": training, f"{STREAM}/flops_total": everything}
             yield record["order"], {f"{STREAM}/error": record["error"]} | means | flops
 
 
 def read(directory: Path) -> dict[str, list[tuple[int, float]]]:
-    """Returns (step, value) pairs by tag, in the order of their writing, up to where the files are whole."""
+    """Returns (step, value) pairs by tag, in the order of their writing, up to where the files are
+    whole.
+    """
     found: dict[str, list[tuple[int, float]]] = {}
     for file in sorted(directory.glob("events.*")) if _events() else ():
         try:
@@ -156,18 +174,30 @@ class _Events:
         data = self._event(wall_time=time.time(), **fields).SerializeToString()
         length = struct.pack("<Q", len(data))
         return b"".join(
-            (length, struct.pack("<I", self._checksum(length)), data, struct.pack("<I", self._checksum(data)))
+            (
+                length,
+                struct.pack("<I", self._checksum(length)),
+                data,
+                struct.pack("<I", self._checksum(data)),
+            )
         )
 
     def beginning(self) -> bytes:
-        """The head of a file: the format, and that a TensorBoard at work forgets what it has read of an older file."""
+        """The head of a file: the format, and that a TensorBoard at work forgets what it has read
+        of an older file.
+        """
         started = self._session(status=self._session.START)
-        return self._framed(file_version="brain.Event:2") + self._framed(step=0, session_log=started)
+        return self._framed(file_version="brain.Event:2") + self._framed(
+            step=0, session_log=started
+        )
 
     def scalars(self, step: int, values: Mapping[str, float]) -> bytes:
         """One record with several values."""
         summary = self._summary(
-            value=[self._summary.Value(tag=tag, simple_value=float(value)) for tag, value in values.items()]
+            value=[
+                self._summary.Value(tag=tag, simple_value=float(value))
+                for tag, value in values.items()
+            ]
         )
         return self._framed(step=step, summary=summary)
 
@@ -178,7 +208,9 @@ class _Events:
             length = struct.unpack_from("<Q", data, at)[0]
             body = data[at + 12 : at + 12 + length]
             end = at + 16 + length
-            if end > len(data) or struct.unpack_from("<I", data, end - 4)[0] != self._checksum(body):
+            if end > len(data) or struct.unpack_from("<I", data, end - 4)[0] != self._checksum(
+                body
+            ):
                 return
             event = self._event.FromString(body)
             for value in event.summary.value:
@@ -190,10 +222,12 @@ class _Events:
 def _events() -> _Events | None:
     try:
         return _Events()
-    except Exception as error:  # a protobuf that does not fit raises what it likes; a run must not end by that
+    except (
+        Exception
+    ) as error:  # a protobuf that does not fit raises what it likes; a run must not end by that
         warnings.warn(
-            f"TensorBoard's scalars are not written: tensorboardX cannot be imported ({error}). pip install tensorboardX "
-            "brings it; the run goes on.",
+            f"TensorBoard's scalars are not written: tensorboardX cannot be imported ({error}). pip"
+            " install tensorboardX brings it; the run goes on.",
             RunWarning,
             stacklevel=4,
         )
@@ -202,7 +236,8 @@ def _events() -> _Events | None:
 
 def _warn(root: Path, error: OSError) -> None:
     warnings.warn(
-        f"{root}: TensorBoard's scalars cannot be written ({os.strerror(error.errno or 0)}); the run goes on.",
+        f"{root}: TensorBoard's scalars cannot be written ({os.strerror(error.errno or 0)}); the"
+        " run goes on.",
         RunWarning,
         stacklevel=3,
     )

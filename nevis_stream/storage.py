@@ -1,4 +1,6 @@
-"""Writing files so that a kill at any instant leaves either the old content or the new, and a full disk stops clearly."""
+"""Writing files so that a kill at any instant leaves either the old content or the new, and a full
+disk stops clearly.
+"""
 
 import contextlib
 import errno
@@ -26,8 +28,8 @@ def clear_when_full(path: Path) -> Iterator[None]:
         if error.errno not in _FULL:
             raise
         raise StorageFull(
-            f"{path}: the write was refused ({os.strerror(error.errno)}). Nothing already written is lost: "
-            "free some space and start the same command again, it goes on from here."
+            f"{path}: the write was refused ({os.strerror(error.errno)}). Nothing already written"
+            " is lost: free some space and start the same command again, it goes on from here."
         ) from error
 
 
@@ -41,7 +43,9 @@ def sync_directory(path: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """A name beside `path` that no other process or thread takes, and that `remove_leftovers` finds."""
+    """A name beside `path` that no other process or thread takes, and that `remove_leftovers`
+    finds.
+    """
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
@@ -69,7 +73,9 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_directory(path: Path, files: dict[str, bytes]) -> None:
-    """Writes a directory with these files in one step, replacing what stood there, even if another process does so too."""
+    """Writes a directory with these files in one step, replacing what stood there, even if another
+    process does so too.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
     with clear_when_full(path):
@@ -97,14 +103,16 @@ def _put(temporary: Path, path: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Appends one line and syncs it; what a crash left behind the last newline is cut first. Several processes may append.
+    """Appends one line and syncs it; what a crash left behind the last newline is cut first.
+    Several processes may append.
 
     Raises:
       StorageFull: the line could not be written; the file is as before.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with clear_when_full(path), open(path, "ab+", buffering=0) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # what another process is writing is no leftover of a crash
+        # what another process is writing is no leftover of a crash
+        fcntl.flock(file, fcntl.LOCK_EX)
         end = _end_of_last_line(file)
         file.truncate(end)
         left = memoryview(line.encode() + b"\n")
@@ -132,7 +140,9 @@ def _end_of_last_line(file) -> int:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Deletes temporary files and directories that a killed process left directly inside `directory`."""
+    """Deletes temporary files and directories that a killed process left directly inside
+    `directory`.
+    """
     for path in directory.glob(TEMPORARY_PREFIX + "*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -142,7 +152,8 @@ def remove_leftovers(directory: Path) -> None:
 
 @contextlib.contextmanager
 def exclusive(
-    path: Path, busy: str = "is working in this run directory. Wait for it or stop it, or choose another --run_dir."
+    path: Path,
+    busy: str = "is working in this run directory. Wait for it or stop it, or choose another --run_dir.",  # noqa: E501
 ) -> Iterator[None]:
     """Holds the lock file `path` while the block runs; the system drops it when the process dies.
 
@@ -160,9 +171,7 @@ def exclusive(
         except BlockingIOError:
             file.seek(0)
             holder = file.read().strip() or "unknown"
-            raise RunLocked(
-                f"{path.parent}: another process (pid {holder}) {busy}"
-            ) from None
+            raise RunLocked(f"{path.parent}: another process (pid {holder}) {busy}") from None
         file.truncate(0)
         file.write(f"{os.getpid()} on {socket.gethostname()}\n")
         file.flush()

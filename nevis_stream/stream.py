@@ -45,7 +45,8 @@ class Stream:
       tasks: rows by ascending `order`, years not descending.
       load: returns a task's data set; called once for each dataset_id.
       chronological: whether years must not descend; False for a stream whose order was drawn.
-      partial: whether tasks of the named stream are left out because their data are not on this machine.
+      partial: whether tasks of the named stream are left out because their data are not on this
+        machine.
 
     Raises:
       BadInput: no task, a repeated task_id, or orders or years that go back.
@@ -70,11 +71,17 @@ class Stream:
         seen: set[str] = set()
         for before, task in zip((None, *self.tasks), self.tasks, strict=False):
             if task.task_id in seen:
-                raise BadInput(f"stream {name!r}: task_id {task.task_id!r} stands twice; a repeat needs its own.")
-            if before and (task.order <= before.order or (chronological and task.year < before.year)):
                 raise BadInput(
-                    f"stream {name!r}: task {task.task_id!r} (order {task.order}, year {task.year}) stands behind "
-                    f"{before.task_id!r} (order {before.order}, year {before.year}); orders rise, years never fall."
+                    f"stream {name!r}: task_id {task.task_id!r} stands twice; a repeat needs its"
+                    " own."
+                )
+            if before and (
+                task.order <= before.order or (chronological and task.year < before.year)
+            ):
+                raise BadInput(
+                    f"stream {name!r}: task {task.task_id!r} (order {task.order}, year {task.year})"
+                    f" stands behind {before.task_id!r} (order {before.order}, year {before.year});"
+                    " orders rise, years never fall."
                 )
             seen.add(task.task_id)
 
@@ -82,7 +89,9 @@ class Stream:
     def from_datasets(
         cls, name: str, datasets: Sequence[DataSet], years: Sequence[int], meta_test: int = 0
     ) -> "Stream":
-        """Makes a stream of data sets in memory, one task each; the last `meta_test` of them are the meta-test part."""
+        """Makes a stream of data sets in memory, one task each; the last `meta_test` of them are
+        the meta-test part.
+        """
         by_id = {dataset.dataset_id: dataset for dataset in datasets}
         tasks = []
         for position, (dataset, year) in enumerate(zip(datasets, years, strict=True)):
@@ -106,15 +115,17 @@ class Stream:
         return self._load(task.dataset_id)
 
     def splits(self, task: Task) -> Mapping[str, Samples]:
-        """Returns the task's train, dev, dev_test and test samples, with labels and ids: for the runner's eyes."""
+        """Returns the task's train, dev, dev_test and test samples, with labels and ids: for the
+        runner's eyes.
+        """
         return self._divide(task.dataset_id)
 
     def events(self, protocol: str) -> tuple[Event, ...]:
         """Returns the events of Algorithm 1 (NEVIS'22, section 3).
 
         Args:
-          protocol: "meta_test": every task is trained on and its test split predicted; "meta_train": only tasks of
-            S_Tr, and their dev_test split is predicted.
+          protocol: "meta_test": every task is trained on and its test split predicted;
+            "meta_train": only tasks of S_Tr, and their dev_test split is predicted.
 
         Raises:
           BadInput: unknown protocol, or no task to judge under it.
@@ -125,7 +136,8 @@ class Stream:
         tasks = [t for t in self.tasks if protocol == "meta_test" or t.meta_split == "train"]
         if not any(task.meta_split == judged for task in tasks):
             raise BadInput(
-                f"stream {self.name!r} has no task with meta_split {judged!r}, so protocol {protocol!r} judges nothing."
+                f"stream {self.name!r} has no task with meta_split {judged!r}, so protocol"
+                f" {protocol!r} judges nothing."
             )
         split = "test" if protocol == "meta_test" else "dev_test"
         events: list[Event] = []
@@ -136,10 +148,14 @@ class Stream:
 
     @functools.cached_property
     def csv(self) -> str:
-        """The tasks as csv text, with the sizes of their splits and the fingerprint of their data."""
+        """The tasks as csv text, with the sizes of their splits and the fingerprint of
+        their data.
+        """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([f.name for f in fields(Task)] + [f"n_{split}" for split in SPLITS] + ["fingerprint"])
+        writer.writerow(
+            [f.name for f in fields(Task)] + [f"n_{split}" for split in SPLITS] + ["fingerprint"]
+        )
         for task in self.tasks:
             sizes = [len(self.splits(task)[split]) for split in SPLITS]
             writer.writerow([*astuple(task), *sizes, self._fingerprint(task.dataset_id)])
@@ -153,8 +169,8 @@ class Stream:
     def digest(self) -> str:
         """16 hex digits that change with any row, pixel, label or split of the stream.
 
-        Behind them stand `-local` where a data set of the catalogue was imported from a file of the user's, and `-partial`
-        where tasks are left out.
+        Behind them stand `-local` where a data set of the catalogue was imported from a file of the
+        user's, and `-partial` where tasks are left out.
         """
         local = any(self._load(task.dataset_id).local for task in self.tasks)
         marks = ("-local" if local else "") + ("-partial" if self._partial else "")
@@ -165,13 +181,15 @@ def load_stream(name_or_csv: str) -> Stream:
     """Returns a stream by its lower-case name, or from a csv file of rows.
 
     Args:
-      name_or_csv: "pico", "local25", "full", "random_40@3", "split_cifar100", … (`stream_names`), or the path of a csv with
-        the columns order, year, task_id, dataset_id, meta_split and, where the data set is not in the catalogue, path
-        (relative to the csv), with kind, domain and num_classes optional. With `+partial` behind it, tasks whose data are not
-        on this machine are left out, and the stream's digest says so.
+      name_or_csv: "pico", "local25", "full", "random_40@3", "split_cifar100", … (`stream_names`),
+        or the path of a csv with the columns order, year, task_id, dataset_id, meta_split and,
+        where the data set is not in the catalogue, path (relative to the csv), with kind, domain
+        and num_classes optional. With `+partial` behind it, tasks whose data are not on this
+        machine are left out, and the stream's digest says so.
 
     Raises:
-      BadInput: as `stream_rows`; or data sets that are not on this machine, with the way to get them.
+      BadInput: as `stream_rows`; or data sets that are not on this machine, with the way to get
+        them.
     """
     origin, rows = stream_rows(name_or_csv)
     first: dict[str, tuple[int, str]] = {}
@@ -179,8 +197,9 @@ def load_stream(name_or_csv: str) -> Stream:
         line_before, source_before = first.setdefault(row["dataset_id"], (line, row["source"]))
         if row["source"] != source_before:
             raise BadInput(
-                f"{origin}, line {line}: data set {row['dataset_id']!r} is {row['source']} here but {source_before} in line "
-                f"{line_before}; a repeat has the same source, another file another dataset_id."
+                f"{origin}, line {line}: data set {row['dataset_id']!r} is {row['source']} here but"
+                f" {source_before} in line {line_before}; a repeat has the same source, another"
+                " file another dataset_id."
             )
     missing = {
         row["dataset_id"]: state
@@ -192,7 +211,10 @@ def load_stream(name_or_csv: str) -> Stream:
     if partial:
         kept = [row for row in rows if row["dataset_id"] not in missing]
         if not kept:
-            raise BadInput(f"stream {name_or_csv!r}: not one of its {len(rows)} tasks has its data on this machine.")
+            raise BadInput(
+                f"stream {name_or_csv!r}: not one of its {len(rows)} tasks has its data on this"
+                " machine."
+            )
         partial, rows = len(kept) < len(rows), kept
     elif missing:
         raise BadInput(_missing(name_or_csv, missing))
@@ -226,11 +248,18 @@ def load_stream(name_or_csv: str) -> Stream:
 
 
 def _missing(name: str, missing: Mapping[str, sources.State]) -> str:
-    lines = [f"  {dataset_id} ({state.name}): {state.advice}" for dataset_id, state in list(missing.items())[:_SHOWN]]
+    lines = [
+        f"  {dataset_id} ({state.name}): {state.advice}"
+        for dataset_id, state in list(missing.items())[:_SHOWN]
+    ]
     if len(missing) > _SHOWN:
-        lines.append(f"  … and {len(missing) - _SHOWN} more: python -m launch.data list --stream={name}")
+        lines.append(
+            f"  … and {len(missing) - _SHOWN} more: python -m launch.data list --stream={name}"
+        )
     return (
-        f"stream {name!r}: {len(missing)} data sets are not on this machine:\n" + "\n".join(lines) + "\n"
+        f"stream {name!r}: {len(missing)} data sets are not on this machine:\n"
+        + "\n".join(lines)
+        + "\n"
         f"Prepare all that can be had with: python -m launch.data prepare --stream={name}\n"
         f"Or run the tasks that are there, marked as partial: {name}{PARTIAL}"
     )

@@ -12,7 +12,9 @@ from nevis_stream.errors import LeakError
 __all__ = ["MULTI_LABEL", "SINGLE_LABEL", "SPLITS", "LabelledImages", "Task", "TaskView"]
 
 SPLITS = ("train", "dev", "dev_test", "test")
-"""train: gradient steps; dev: choices inside the task; dev_test: developing the meta-learner; test: final numbers."""
+"""train: gradient steps; dev: choices inside the task; dev_test: developing the meta-learner; test:
+final numbers.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,9 @@ class LabelledImages:
 
 @dataclass(frozen=True)
 class TaskView:
-    """What a learner may know of the current task: its train and dev splits and these facts, nothing else."""
+    """What a learner may know of the current task: its train and dev splits and these facts,
+    nothing else.
+    """
 
     task_id: str
     year: int
@@ -67,6 +71,7 @@ class TaskView:
         known = ", ".join(self.__dataclass_fields__)
         if name in SPLITS:
             raise LeakError(
-                f"task {self.task_id!r}: the {name} split belongs to the runner; in training a learner has: {known}."
+                f"task {self.task_id!r}: the {name} split belongs to the runner; in training a"
+                f" learner has: {known}."
             )
         raise LeakError(f"a task has no {name!r}; a learner may know: {known}.")

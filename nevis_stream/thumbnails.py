@@ -16,7 +16,9 @@ _GAP = 2
 
 
 def write_thumbnails(path: Path, images: Images) -> None:
-    """Writes a PNG of up to 12 images, 48 pixels high each, spread evenly over `images`; an existing file stays."""
+    """Writes a PNG of up to 12 images, 48 pixels high each, spread evenly over `images`; an
+    existing file stays.
+    """
     if path.exists():
         return
     picked = np.unique(np.linspace(0, len(images) - 1, min(COUNT, len(images))).astype(int))
@@ -24,7 +26,9 @@ def write_thumbnails(path: Path, images: Images) -> None:
 
 
 def strip(images: Images, picked: Sequence[int]) -> bytes:
-    """Returns a PNG with the picked images side by side, each fitted into 48x48 pixels, with gaps of 2."""
+    """Returns a PNG with the picked images side by side, each fitted into 48x48 pixels, with gaps
+    of 2.
+    """
     row = Image.new("RGB", (len(picked) * (SIDE + _GAP) - _GAP, SIDE), "white")
     for position, index in enumerate(picked):
         picture = Image.fromarray(images[index])

@@ -1,4 +1,6 @@
-"""How long events take: wall clock, CPU time of the process and what XLA compiled, one line each in timing.jsonl."""
+"""How long events take: wall clock, CPU time of the process and what XLA compiled, one line each in
+timing.jsonl.
+"""
 
 import os
 import time

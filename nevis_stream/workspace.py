@@ -1,4 +1,6 @@
-"""What an unfinished train event keeps on disk: its finished trials, and positions inside the running one."""
+"""What an unfinished train event keeps on disk: its finished trials, and positions inside the
+running one.
+"""
 
 import re
 import secrets
@@ -16,7 +18,8 @@ _KEPT_POSITIONS = 2
 
 
 class EventWorkspace:
-    """Saved trials and positions of one event, in a directory that is removed when the event is recorded.
+    """Saved trials and positions of one event, in a directory that is removed when the event is
+    recorded.
 
     Args:
       path: the directory; made when something is saved.
@@ -44,7 +47,9 @@ class EventWorkspace:
             shutil.rmtree(path, ignore_errors=True)
 
     def due(self, trial: int | None) -> bool:
-        """Whether a position is worth saving now; time decides only what is saved, never what is computed."""
+        """Whether a position is worth saving now; time decides only what is saved, never what is
+        computed.
+        """
         return time.monotonic() - self._last.get(trial, self._begun) >= self._seconds
 
     def save(self, trial: int | None, step: int, tree: Tree, counts: dict) -> None:
@@ -80,7 +85,9 @@ class EventWorkspace:
             saved = Checkpoint(path)
             return saved.load("result"), saved.record["flops"]
         except DamagedCheckpoint as error:
-            warnings.warn(f"{error} {consequence[0].upper()}{consequence[1:]}.", RunWarning, stacklevel=2)
+            warnings.warn(
+                f"{error} {consequence[0].upper()}{consequence[1:]}.", RunWarning, stacklevel=2
+            )
             return None
 
     def _positions(self, trial: int | None) -> list[tuple[int, Path]]:
@@ -94,10 +101,12 @@ class EventWorkspace:
 
 
 class SharedPositions(EventWorkspace):
-    """Positions of trials that run in other processes, for those that see the run directory; elsewhere none are kept.
+    """Positions of trials that run in other processes, for those that see the run directory;
+    elsewhere none are kept.
 
-    Results are kept by the process that has the run. When that process has left the event, or was killed and the run started
-    again, the mark is gone: a process that was taken for lost and still works then saves nothing more.
+    Results are kept by the process that has the run. When that process has left the event, or was
+    killed and the run started again, the mark is gone: a process that was taken for lost and still
+    works then saves nothing more.
 
     Args:
       mark: a file in the event's directory; who sees it works on the same file system.

@@ -12,8 +12,9 @@ import pytest
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
-# The files that take the most CPU seconds, the longest first: what is begun last should soon be done. xdist begins the
-# files of most tests first, and those are quick (so the Makefile has --no-loadscope-reorder).
+# The files that take the most CPU seconds, the longest first: what is begun last should soon be
+# done. xdist begins the files of most tests first, and those are quick (so the Makefile has
+# --no-loadscope-reorder).
 LONGEST = (
     "tests/test_kill.py",
     "tests/datasets/test_local25.py",
@@ -50,7 +51,9 @@ def own_data_root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def memory_folder(tmp_path_factory):
-    """A folder in memory where there is one: what is written survives kill -9 without a disk, and a sync takes no time."""
+    """A folder in memory where there is one: what is written survives kill -9 without a disk, and a
+    sync takes no time.
+    """
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < 2**30:
         yield tmp_path_factory.mktemp("memory")

@@ -1,7 +1,9 @@
-"""Commands as a user starts them, in processes forked from one that has imported the libraries: real ones, seconds earlier.
+"""Commands as a user starts them, in processes forked from one that has imported the libraries:
+real ones, seconds earlier.
 
-Arguments, files, signals and statuses are those of a process of its own; all of the project's modules are imported anew. Only
-that an entry point imports every library that it needs is not seen here: each has a test that starts it `alone`.
+Arguments, files, signals and statuses are those of a process of its own; all of the project's
+modules are imported anew. Only that an entry point imports every library that it needs is not seen
+here: each has a test that starts it `alone`.
 """
 
 import atexit
@@ -19,8 +21,25 @@ from pathlib import Path
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(
-    ["absl.app", "flax.linen", "jax.numpy", "matplotlib.figure", "ml_collections.config_flags", "numpy", "optax", "pytest"]
-    + ["pandas", "PIL.Image", "rich.console", "rich.progress", "rich.table", "safetensors.numpy", "scipy.optimize"]
+    [
+        "absl.app",
+        "flax.linen",
+        "jax.numpy",
+        "matplotlib.figure",
+        "ml_collections.config_flags",
+        "numpy",
+        "optax",
+        "pytest",
+    ]
+    + [
+        "pandas",
+        "PIL.Image",
+        "rich.console",
+        "rich.progress",
+        "rich.table",
+        "safetensors.numpy",
+        "scipy.optimize",
+    ]
     + ["scipy.stats", "sklearn.metrics", "tensorboardX.proto"]
 )
 _started = weakref.WeakSet()
@@ -28,7 +47,9 @@ _started = weakref.WeakSet()
 
 @atexit.register
 def _leave_none_behind():
-    """Of a test that failed: multiprocessing, whose own function comes behind this one, would wait for its end."""
+    """Of a test that failed: multiprocessing, whose own function comes behind this one, would wait
+    for its end.
+    """
     for command in list(_started):
         command.send_signal(signal.SIGKILL)
 
@@ -45,7 +66,12 @@ class Started:
     def __init__(self, module, *words, env=None, cwd=None):
         self._folder = tempfile.mkdtemp(prefix="forked-")
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        what = [module, *map(str, words)], dict(env or os.environ), str(cwd or os.getcwd()), self._folder
+        what = (
+            [module, *map(str, words)],
+            dict(env or os.environ),
+            str(cwd or os.getcwd()),
+            self._folder,
+        )
         self._process = _forks.Process(target=_become, args=what)
         self._process.start()
         self.pid = self._process.pid
@@ -91,19 +117,24 @@ class Started:
 def run(module, *words, timeout=300, **options):
     """Runs a command to its end and returns its status and output, as subprocess.run does."""
     started = Started(module, *words, **options)
-    return subprocess.CompletedProcess([module, *words], started.wait(timeout), started.stdout, started.stderr)
+    return subprocess.CompletedProcess(
+        [module, *words], started.wait(timeout), started.stdout, started.stderr
+    )
 
 
 def alone(module, *words, timeout=300, **options):
     """The same in a process of its own, which imports everything."""
     command = [sys.executable, "-m", module, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, check=False, **options
+    )
 
 
 def _become(words, environment, directory, folder):
     for number, file in enumerate([os.devnull, f"{folder}/stdout", f"{folder}/stderr"]):
         os.dup2(os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND), number)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born deaf to it
+    # a shell's background jobs are born deaf to it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)

@@ -1,10 +1,11 @@
-"""Runs a learner on the toy stream in a process that can kill itself at the n-th operation on files.
+"""Runs a learner on the toy stream in a process that can kill itself at the n-th operation on
+files.
 
 python -m tests.kill_target RUN_DIR LEARNER [N [EXECUTOR [OPTIONS]]]
 
-EXECUTOR is a name of launch.executors, OPTIONS are its own, as JSON. With an N that is not 0, the process counts writes,
-syncs, renames and removals, and sends itself SIGKILL at the N-th: a write is half done then, the others are not begun. It
-prints how many there were if it lives.
+EXECUTOR is a name of launch.executors, OPTIONS are its own, as JSON. With an N that is not 0, the
+process counts writes, syncs, renames and removals, and sends itself SIGKILL at the N-th: a write is
+half done then, the others are not begun. It prints how many there were if it lives.
 """
 
 import builtins
@@ -78,9 +79,11 @@ class _Half:
 
 
 def learner(name: str, weights_file: Path):
-    """The toy learner, the same slowed down, or one of the paper's with a small MLP: real JAX training that takes a moment.
+    """The toy learner, the same slowed down, or one of the paper's with a small MLP: real JAX
+    training that takes a moment.
 
-    Behind its name may stand "+ensemble", "+halving" or "+frozen". Those that start from weights find some in `weights_file`.
+    Behind its name may stand "+ensemble", "+halving" or "+frozen". Those that start from weights
+    find some in `weights_file`.
     """
     if name in ("toy", "slow"):
         return toy.ToyLearner(seconds=0.25 * (name == "slow"))
@@ -116,7 +119,9 @@ def _write_weights(file: Path) -> None:
 
     network = Network("mlp", (("hidden", (16,)),), 8)
     drawn = initialise_program(network, 64)(np.arange(4, dtype=np.uint32))
-    write_file(file, weights.encode(drawn, weights.Facts(weights.describe(network), "nothing", 1000)))
+    write_file(
+        file, weights.encode(drawn, weights.Facts(weights.describe(network), "nothing", 1000))
+    )
 
 
 def main() -> None:
@@ -124,8 +129,12 @@ def main() -> None:
     from launch import executors
     from nevis_stream.runner import run
 
-    run_dir, name, fatal, executor, options = (*sys.argv[1:], *("0", "inline", "{}")[len(sys.argv) - 3 :])
-    weights = Path(run_dir).resolve().parents[1] / "weights.safetensors"  # a path for all runs of a test: configs record it
+    run_dir, name, fatal, executor, options = (
+        *sys.argv[1:],
+        *("0", "inline", "{}")[len(sys.argv) - 3 :],
+    )
+    # a path for all runs of a test: configs record it
+    weights = Path(run_dir).resolve().parents[1] / "weights.safetensors"
     target, how = learner(name, weights), executors.build(executor, json.loads(options))
     stream = toy.stream()
     arm(int(fatal))

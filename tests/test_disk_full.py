@@ -1,4 +1,6 @@
-"""A disk that fills up in the middle of a run: a clear stop, nothing lost, the same command goes on."""
+"""A disk that fills up in the middle of a run: a clear stop, nothing lost, the same command goes
+on.
+"""
 
 import subprocess
 import sys
@@ -33,15 +35,22 @@ def attempt(run_dir, limit=0):
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    return run(toy.ToyLearner(), toy.stream(), tmp_path_factory.mktemp("whole"), keep="all").path.read_bytes()
+    return run(
+        toy.ToyLearner(), toy.stream(), tmp_path_factory.mktemp("whole"), keep="all"
+    ).path.read_bytes()
 
 
 @pytest.mark.parametrize("limit", [200, 1200, 2000, 3000])
 def test_no_file_may_grow_further(tmp_path, expected, limit):
-    """The system refuses writes beyond a size, as a quota does, at four different moments of the run."""
+    """The system refuses writes beyond a size, as a quota does, at four different moments of the
+    run.
+    """
     stopped = attempt(tmp_path, limit)
     assert stopped.returncode == 1 and stopped.stderr.startswith("STOPPED"), stopped.stderr
-    assert "the write was refused" in stopped.stderr and "start the same command again" in stopped.stderr
+    assert (
+        "the write was refused" in stopped.stderr
+        and "start the same command again" in stopped.stderr
+    )
     before = Ledger(tmp_path).path.read_bytes() if Ledger(tmp_path).path.exists() else b""
     assert expected.startswith(before)
     again = attempt(tmp_path)
@@ -54,7 +63,10 @@ def test_a_small_file_system_fills_up(tmp_path, expected):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(disk)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(disk)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if mounted.returncode:
         pytest.skip(f"mounting is not permitted here: {mounted.stderr.strip()}")

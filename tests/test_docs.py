@@ -1,4 +1,6 @@
-"""Documents that hold: links lead somewhere, code runs, commands exist, public names are documented."""
+"""Documents that hold: links lead somewhere, code runs, commands exist, public names are
+documented.
+"""
 
 import ast
 import importlib.util
@@ -17,11 +19,19 @@ from experiments import grid, run_config
 from nevis_stream.stream_rows import stream_rows
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "RESULTS.md"]
-SOURCES = [
-    path for name in ("nevis_stream", "learners", "experiments", "launch") for path in sorted((ROOT / name).rglob("*.py"))
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "benchmarks" / "RESULTS.md",
 ]
-BLOCK = re.compile(r"^(?:<!-- (?P<mark>.*?) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$", re.S | re.M)
+SOURCES = [
+    path
+    for name in ("nevis_stream", "learners", "experiments", "launch")
+    for path in sorted((ROOT / name).rglob("*.py"))
+]
+BLOCK = re.compile(
+    r"^(?:<!-- (?P<mark>.*?) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$", re.S | re.M
+)
 SHELL = ("bash", "sh")
 
 
@@ -34,11 +44,15 @@ def name(path):
 
 
 def anchors(page):
-    """The names that a page's headings get: lower case, words joined by hyphens, marks dropped, repeats numbered."""
+    """The names that a page's headings get: lower case, words joined by hyphens, marks dropped,
+    repeats numbered.
+    """
     found = []
     for heading in re.findall(r"^#+ +(.*)$", BLOCK.sub("", page.read_text()), re.M):
         anchor = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
-        repeats = sum(re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", other) is not None for other in found)
+        repeats = sum(
+            re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", other) is not None for other in found
+        )
         found.append(f"{anchor}-{repeats}" if repeats else anchor)
     return found
 
@@ -57,24 +71,34 @@ def test_links_lead_to_files_and_headings(page):
 def test_pages_name_no_host_and_no_place_of_one_machine(page):
     text = page.read_text()
     assert "://" not in text, "pages stand for themselves"
-    assert not re.search(r"(?<![\w.…])/(?:work|root|home|tmp|usr|opt|mnt|var|srv|Users)/|\b[A-Z]:\\", text)
+    assert not re.search(
+        r"(?<![\w.…])/(?:work|root|home|tmp|usr|opt|mnt|var|srv|Users)/|\b[A-Z]:\\", text
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_blocks_say_what_they_are(page):
-    """Python is always run, where what it needs is there; only a shell block may be marked as not run."""
+    """Python is always run, where what it needs is there; only a shell block may be marked as not
+    run.
+    """
     for block in BLOCK.finditer(page.read_text()):
         assert block["language"] in ("python", *SHELL, "text"), block[0]
         if block["mark"]:
-            assert re.fullmatch(r"needs: \w+" if block["language"] == "python" else "not run", block["mark"]), block["mark"]
+            assert re.fullmatch(
+                r"needs: \w+" if block["language"] == "python" else "not run", block["mark"]
+            ), block["mark"]
             assert block["language"] == "python" or block["language"] in SHELL, block["mark"]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
 def test_python_blocks_run(page, tmp_path):
     """A page's blocks, in order, in one process; what the page says that they print is printed."""
-    needs = {block: (block["mark"] or "").removeprefix("needs: ") for block in blocks(page, "python")}
-    there = [block for block, module in needs.items() if not module or importlib.util.find_spec(module)]
+    needs = {
+        block: (block["mark"] or "").removeprefix("needs: ") for block in blocks(page, "python")
+    }
+    there = [
+        block for block, module in needs.items() if not module or importlib.util.find_spec(module)
+    ]
     if not there:
         pytest.skip(f"{name(page)} needs {', '.join(set(needs.values()))}, which is not installed")
     done = subprocess.run(
@@ -89,14 +113,20 @@ def test_python_blocks_run(page, tmp_path):
     assert done.returncode == 0, done.stderr
     if len(there) == len(needs):
         for block in blocks(page, "text"):
-            assert block["code"] in done.stdout, f"not printed:\n{block['code']}\nbut:\n{done.stdout}"
+            assert block["code"] in done.stdout, (
+                f"not printed:\n{block['code']}\nbut:\n{done.stdout}"
+            )
 
 
 def commands():
     """Every command of a shell block, of a page's running text, and of a module's docstring."""
     for page in PAGES:
         text = page.read_text()
-        found = [line for block in blocks(page, *SHELL) for line in block["code"].replace("\\\n", " ").splitlines()]
+        found = [
+            line
+            for block in blocks(page, *SHELL)
+            for line in block["code"].replace("\\\n", " ").splitlines()
+        ]
         found += re.findall(r"`(python -m [^`]+)`", BLOCK.sub("", text))
         for line in found:
             if command := line.partition(" #")[0].strip():
@@ -119,13 +149,20 @@ def flags_of(module):
 
 @pytest.mark.parametrize("command", commands())
 def test_commands_exist(command):
-    """make targets, modules and their flags, configs, their keys and the values of these, budgets, streams."""
+    """make targets, modules and their flags, configs, their keys and the values of these, budgets,
+    streams.
+    """
     for part in command.split(" | xargs "):
         words = shlex.split(part, comments=True)
         while "=" in words[0]:
             words = words[1:]
-        words, sent = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
-        for other in " ".join(sent).split(" + "):  # launch.slurm sends commands, which must exist too
+        words, sent = (
+            (words[: words.index("--")], words[words.index("--") + 1 :])
+            if "--" in words
+            else (words, [])
+        )
+        # launch.slurm sends commands, which must exist too
+        for other in " ".join(sent).split(" + "):
             if other not in ("", "COMMAND"):
                 check_command(["python", "-m", *other.split()])
         check_command(words)
@@ -151,7 +188,9 @@ def check_command(words):
         if not flag.startswith("-"):
             continue
         flag = flag.lstrip("-")
-        assert flag.removeprefix("config.") in keys if flag.startswith("config.") else flag in flags, word
+        assert (
+            flag.removeprefix("config.") in keys if flag.startswith("config.") else flag in flags
+        ), word
         if flag == "config":
             assert (ROOT / value).is_file(), word
         if flag == "config.budget":
@@ -169,14 +208,20 @@ def check_stream(name):
 def check_values(given):
     """The config's values, swept ones too, have their types and can be resolved."""
     config = runpy.run_path(ROOT / dict(given)["config"])["get_config"]()
-    values = {flag.removeprefix("config."): value for flag, value in given if flag.startswith("config.")}
-    config.update_from_flattened_dict({key: grid.typed(config, key, value) for key, value in values.items()})
+    values = {
+        flag.removeprefix("config."): value for flag, value in given if flag.startswith("config.")
+    }
+    config.update_from_flattened_dict(
+        {key: grid.typed(config, key, value) for key, value in values.items()}
+    )
     if "pretrained.path" in values:
         return  # a file of the user's own
     swept = {"trials": grid.TRIALS, "steps": grid.STEPS}
     axes = [(swept[flag], value) for flag, value in given if flag in swept]
     axes += [grid.axis(value) for flag, value in given if flag == "set"]
-    for made in [cell.config for cell in grid.cells(config, axes)] if axes else [run_config.resolve(config)]:
+    for made in (
+        [cell.config for cell in grid.cells(config, axes)] if axes else [run_config.resolve(config)]
+    ):
         run_config.build(made)
         check_stream(made.stream)
 
@@ -192,7 +237,8 @@ def test_every_dependency_has_its_reason():
             assert re.search(rf"\b{package}\b", page), package
 
 
-# Methods that their class's docstring tells of: the interface's, in its shortest example, and protocols of one-word methods.
+# Methods that their class's docstring tells of: the interface's, in its shortest example, and
+# protocols of one-word methods.
 TOLD_BY_THE_CLASS = {
     "learners/nearest_class_mean.py": ("NearestClassMean",),
     "nevis_stream/learner.py": ("Progress", "Silent", "Workspace"),
@@ -200,27 +246,41 @@ TOLD_BY_THE_CLASS = {
 
 
 def undocumented(path):
-    """Public functions, classes and methods without a docstring; a base class of the same module may have it."""
+    """Public functions, classes and methods without a docstring; a base class of the same module
+    may have it.
+    """
     tree = ast.parse(path.read_text())
     if path.read_text().strip() and not ast.get_docstring(tree):
         yield "the module"
     classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
     def documented(owner, method):
-        known = {node.name: node for node in owner.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        known = {
+            node.name: node
+            for node in owner.body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
         bases = [classes[base.id] for base in owner.bases if getattr(base, "id", None) in classes]
-        return (method in known and ast.get_docstring(known[method])) or any(documented(base, method) for base in bases)
+        return (method in known and ast.get_docstring(known[method])) or any(
+            documented(base, method) for base in bases
+        )
 
     def visit(owner):
         for node in owner.body:
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.name.startswith("_"):
+            if not isinstance(
+                node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+            ) or node.name.startswith("_"):
                 continue
             if isinstance(node, ast.ClassDef):
                 if not ast.get_docstring(node):
                     yield node.name
                 if node.name not in TOLD_BY_THE_CLASS.get(name(path), ()):
                     yield from visit(node)
-            elif not (documented(owner, node.name) if isinstance(owner, ast.ClassDef) else ast.get_docstring(node)):
+            elif not (
+                documented(owner, node.name)
+                if isinstance(owner, ast.ClassDef)
+                else ast.get_docstring(node)
+            ):
                 yield f"{getattr(owner, 'name', '')}.{node.name}".lstrip(".")
 
     yield from visit(tree)

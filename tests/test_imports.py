@@ -34,11 +34,24 @@ MAY_IMPORT = {
     "experiments": ("experiments", "learners", "nevis_stream"),
     "learners": (
         "learners",
-        *of_nevis_stream("task", "learner", "meter", "metrics", "errors", "checkpoint", "counted", "datasets.images"),
+        *of_nevis_stream(
+            "task",
+            "learner",
+            "meter",
+            "metrics",
+            "errors",
+            "checkpoint",
+            "counted",
+            "datasets.images",
+        ),
     ),
     "nevis_stream": ("nevis_stream",),
-    "nevis_stream.analysis": of_nevis_stream("analysis", "ledger", "metrics", "meter", "errors", "catalogue"),
-    "nevis_stream.report": of_nevis_stream("report", "analysis", "ledger", "meter", "storage", "errors"),
+    "nevis_stream.analysis": of_nevis_stream(
+        "analysis", "ledger", "metrics", "meter", "errors", "catalogue"
+    ),
+    "nevis_stream.report": of_nevis_stream(
+        "report", "analysis", "ledger", "meter", "storage", "errors"
+    ),
     "nevis_stream.catalogue": of_nevis_stream("catalogue", "errors"),
     "nevis_stream.datasets": of_nevis_stream("datasets", "catalogue", "storage", "npz", "errors"),
     "nevis_stream.metrics": of_nevis_stream("metrics", "errors", "datasets.dataset"),
@@ -79,10 +92,14 @@ def imports(module, at_import_only=False):
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_imports_go_one_way(module):
     rule = max((part for part in MAY_IMPORT if inside(module, part)), key=len)
-    wrong = {name for name in imports(module) if not any(inside(name, part) for part in MAY_IMPORT[rule])}
+    wrong = {
+        name for name in imports(module) if not any(inside(name, part) for part in MAY_IMPORT[rule])
+    }
     for part, forbidden in MAY_NOT_IMPORT.items():
         if inside(module, part):
-            wrong |= {name for name in imports(module) if any(inside(name, other) for other in forbidden)}
+            wrong |= {
+                name for name in imports(module) if any(inside(name, other) for other in forbidden)
+            }
     assert not wrong, f"{module} may import of the project: {', '.join(MAY_IMPORT[rule])}"
 
 
@@ -105,7 +122,9 @@ def test_no_module_imports_itself_through_others():
 def test_no_module_is_named_for_nothing():
     names = {*MODULES, *modules(BESIDE)}
     assert len(names) > len(MODULES)
-    assert not [name for name in names if {"utils", "common", "misc", "helpers"} & set(name.split("."))]
+    assert not [
+        name for name in names if {"utils", "common", "misc", "helpers"} & set(name.split("."))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -119,9 +138,25 @@ def test_no_module_is_named_for_nothing():
     ],
 )
 def test_importing_is_light_and_quick(module):
-    heavy = ("jax", "flax", "matplotlib", "pandas", "sklearn", "skimage", "scipy", "tensorflow", "tensorflow_datasets", "torch")
-    program = f"import sys, time, {module}; print(time.process_time(), [n for n in {heavy!r} if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    heavy = (
+        "jax",
+        "flax",
+        "matplotlib",
+        "pandas",
+        "sklearn",
+        "skimage",
+        "scipy",
+        "tensorflow",
+        "tensorflow_datasets",
+        "torch",
+    )
+    program = (
+        f"import sys, time, {module}; print(time.process_time(), [n for n in {heavy!r} if n in"
+        " sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     seconds, loaded = done.stdout.split(maxsplit=1)
     assert loaded.strip() == "[]"
     assert float(seconds) < 1  # of CPU, whatever else runs; 0.2 is usual

@@ -1,4 +1,6 @@
-"""kill -9 anywhere: the same command goes on and the ledger ends byte for byte as if nothing had happened."""
+"""kill -9 anywhere: the same command goes on and the ledger ends byte for byte as if nothing had
+happened.
+"""
 
 import functools
 import json
@@ -31,7 +33,9 @@ def complete(run_dir, learner, executor="inline"):
 
 
 def results(run_dir):
-    """Everything that must not depend on kills: ledger, outcomes, thumbnails, the rows that were run."""
+    """Everything that must not depend on kills: ledger, outcomes, thumbnails, the rows that were
+    run.
+    """
     files = [run_dir / "ledger.jsonl", run_dir / "config.json", run_dir / "stream.csv"]
     files += sorted((run_dir / "outcomes").iterdir()) + sorted((run_dir / "thumbnails").iterdir())
     return {str(file.relative_to(run_dir)): file.read_bytes() for file in files}
@@ -55,7 +59,9 @@ def toy_reference(memory_folder):
 
 @pytest.fixture(scope="module")
 def reference(memory_folder):
-    """Gives a learner's results, and the seconds that its run takes, by its name; programs are compiled once for all runs."""
+    """Gives a learner's results, and the seconds that its run takes, by its name; programs are
+    compiled once for all runs.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NEVIS_STREAM_CACHE", str(memory_folder / "cache"))
         yield functools.cache(functools.partial(_reference, memory_folder / "references"))
@@ -72,7 +78,9 @@ def _reference(folder, learner):
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_killed_at_every_kind_of_file_operation(folder, toy_reference, executor):
-    """One run is killed again and again, every few file operations; then many runs are killed once, anywhere."""
+    """One run is killed again and again, every few file operations; then many runs are killed once,
+    anywhere.
+    """
     expected, operations = toy_reference
     assert operations > 300  # the whole machinery is under test, not a corner of it
     chance, once = random.Random(0), 30 if executor == "inline" else 10
@@ -103,7 +111,16 @@ def test_killed_at_random_times_while_training(folder, reference, executor):
     kill_at_random(folder, reference, "ft_prev", executor, 12 if executor == "inline" else 5)
 
 
-VARIANTS = ("indep+halving", "indep+frozen", "ft_dynamic", "ft_static", "mt+ensemble", "bhpo", "pt_isup+halving", "pt_ft")
+VARIANTS = (
+    "indep+halving",
+    "indep+frozen",
+    "ft_dynamic",
+    "ft_static",
+    "mt+ensemble",
+    "bhpo",
+    "pt_isup+halving",
+    "pt_ft",
+)
 
 
 @pytest.mark.slow

@@ -1,4 +1,6 @@
-"""A learner that reaches for the future, for test labels or for another split gets an error; nothing of them is in reach."""
+"""A learner that reaches for the future, for test labels or for another split gets an error;
+nothing of them is in reach.
+"""
 
 import gc
 import types
@@ -33,7 +35,10 @@ def probing(in_train=lambda task, ctx: None, in_predict=lambda images, ctx: None
     [
         (lambda task, ctx: task.test, "task 'alpha': the test split belongs to the runner"),
         (lambda task, ctx: task.dev_test, "task 'alpha': the dev_test split belongs to the runner"),
-        (lambda task, ctx: task.dataset_id, "a task has no 'dataset_id'; a learner may know: task_id, year"),
+        (
+            lambda task, ctx: task.dataset_id,
+            "a task has no 'dataset_id'; a learner may know: task_id, year",
+        ),
         (lambda task, ctx: task.train.ids, "'ids'"),
         (lambda task, ctx: ctx.predictor("beta"), "unknown past task 'beta'"),
         (lambda task, ctx: ctx.predictor("alpha"), "unknown past task 'alpha'"),
@@ -49,7 +54,11 @@ def test_training_reaches_only_train_and_dev(tmp_path, probe, message):
 def test_test_labels_cannot_be_read_while_predicting(tmp_path):
     for name in ("labels", "ids"):
         with pytest.raises(AttributeError, match=name):
-            run(probing(in_predict=lambda images, ctx, name=name: getattr(images, name)), toy.stream(), tmp_path / name)
+            run(
+                probing(in_predict=lambda images, ctx, name=name: getattr(images, name)),
+                toy.stream(),
+                tmp_path / name,
+            )
 
 
 def test_predicting_reaches_no_earlier_predictor(tmp_path):
@@ -60,11 +69,15 @@ def test_predicting_reaches_no_earlier_predictor(tmp_path):
 
 
 def reachable(*roots):
-    """Everything that attributes, items and containers lead to from `roots`; code is not followed into its module."""
+    """Everything that attributes, items and containers lead to from `roots`; code is not followed
+    into its module.
+    """
     seen, todo = {}, list(roots)
     while todo:
         thing = todo.pop()
-        if id(thing) in seen or isinstance(thing, type | types.ModuleType | types.FunctionType | types.MethodType):
+        if id(thing) in seen or isinstance(
+            thing, type | types.ModuleType | types.FunctionType | types.MethodType
+        ):
             continue
         seen[id(thing)] = thing
         todo += gc.get_referents(thing)
@@ -72,12 +85,13 @@ def reachable(*roots):
 
 
 def test_nothing_of_other_splits_or_later_tasks_is_in_reach(tmp_path):
-    """Also when the learner goes through private attributes (but not into functions' closures: Python hides nothing)."""
+    """Also when the learner goes through private attributes (but not into functions' closures:
+    Python hides nothing).
+    """
     stream = toy.stream()
     hidden = {
-        task.task_id: {
-            split: stream.splits(task)[split].labels for split in ("dev_test", "test")
-        } for task in stream.tasks
+        task.task_id: {split: stream.splits(task)[split].labels for split in ("dev_test", "test")}
+        for task in stream.tasks
     }
     looked = []
 
@@ -86,7 +100,10 @@ def test_nothing_of_other_splits_or_later_tasks_is_in_reach(tmp_path):
         for of_task in hidden.values():
             for labels in of_task.values():
                 assert not any(np.shares_memory(array, labels) for array in arrays)
-                assert not any(array.shape == labels.shape and np.array_equal(array, labels) for array in arrays)
+                assert not any(
+                    array.shape == labels.shape and np.array_equal(array, labels)
+                    for array in arrays
+                )
 
     def in_train(task, ctx):
         things = reachable(task, ctx)

@@ -77,7 +77,10 @@ def test_phases_nest_and_are_checked():
             ctx.charge(2)
         ctx.charge(4)
     assert ctx.meter.counts() == {"select": {"-": 5}, "validate": {"-": 2}}
-    with pytest.raises(ValueError, match="unknown phase 'rest'; valid: pretrain"), ctx.phase("rest"):
+    with (
+        pytest.raises(ValueError, match="unknown phase 'rest'; valid: pretrain"),
+        ctx.phase("rest"),
+    ):
         ctx.charge(1)
     for wrong in (-1, 0.5):
         with pytest.raises(ValueError, match="whole number"):
@@ -101,7 +104,8 @@ def test_a_learner_that_cannot_be_described_needs_a_config(tmp_path):
     for seed, name in ((0, "b"), (1, "c")):
         learner = toy.ToyLearner()
         object.__setattr__(learner, "steps", np.random.RandomState(seed).uniform(size=5000))
-        with pytest.raises(TypeError):  # an array is no number of steps; the description is what is looked at
+        # an array is no number of steps; the description is what is looked at
+        with pytest.raises(TypeError):
             run(learner, toy.stream(), tmp_path / name)
     described = [(tmp_path / name / "config.json").read_text() for name in ("b", "c")]
     assert described[0] != described[1]
@@ -109,5 +113,5 @@ def test_a_learner_that_cannot_be_described_needs_a_config(tmp_path):
 
 def test_another_directorys_config_is_told_by_a_value(tmp_path):
     run(toy.ToyLearner(), toy.stream(), tmp_path)
-    with pytest.raises(BadInput, match='steps: there 4, now 5'):
+    with pytest.raises(BadInput, match="steps: there 4, now 5"):
         run(toy.ToyLearner(steps=5), toy.stream(), tmp_path)

@@ -1,4 +1,6 @@
-"""The worst mistakes: picked right, written beside the thumbnails, the same after a kill (tests/test_kill.py compares them)."""
+"""The worst mistakes: picked right, written beside the thumbnails, the same after a kill
+(tests/test_kill.py compares them).
+"""
 
 import json
 from dataclasses import replace
@@ -16,11 +18,18 @@ from tests import toy
 
 
 def test_the_most_confidently_wrong_come_first():
-    probabilities = np.asarray([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.05, 0.95], [0.1, 0.9]], np.float32)
+    probabilities = np.asarray(
+        [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.05, 0.95], [0.1, 0.9]], np.float32
+    )
     found, wrong = mistakes.worst(np.asarray([1, 1, 1, 0, 1]), "single_label", probabilities)
     assert wrong == 3
     assert [i for i, _ in found] == [3, 0, 2]
-    assert found[0][1] == {"true": 0, "predicted": 1, "confidence": 0.05, "predicted_confidence": 0.95}
+    assert found[0][1] == {
+        "true": 0,
+        "predicted": 1,
+        "confidence": 0.05,
+        "predicted_confidence": 0.95,
+    }
 
 
 def test_a_multi_label_sample_is_told_by_its_worst_label():
@@ -28,8 +37,13 @@ def test_a_multi_label_sample_is_told_by_its_worst_label():
     probabilities = np.asarray([[0.4, 0.8, 0.9], [0.1, 0.2, 0.9], [0.3, 0.9, 0.1]], np.float32)
     found, wrong = mistakes.worst(labels, "multi_label", probabilities)
     assert wrong == 2
-    assert [(i, m["label"], m["true"], m["predicted"]) for i, m in found] == [(2, 2, 1, 0), (0, 1, 0, 1)]
-    assert found[1][1]["confidence"] == pytest.approx(0.2) and found[1][1]["predicted_confidence"] == pytest.approx(0.8)
+    assert [(i, m["label"], m["true"], m["predicted"]) for i, m in found] == [
+        (2, 2, 1, 0),
+        (0, 1, 0, 1),
+    ]
+    assert found[1][1]["confidence"] == pytest.approx(0.2) and found[1][1][
+        "predicted_confidence"
+    ] == pytest.approx(0.8)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 60), st.integers(2, 5))
@@ -49,18 +63,24 @@ def test_a_run_leaves_its_mistakes(tmp_path):
     stream = Stream.from_datasets("named", [named, toy.striped("gamma")], [1992, 2005], meta_test=1)
     ledger = run(toy.ToyLearner(), stream, tmp_path)
     for record in ledger.of_kind("predict"):
-        told = json.loads((tmp_path / "thumbnails" / f"{record['task_id']}-mistakes.json").read_text())
+        told = json.loads(
+            (tmp_path / "thumbnails" / f"{record['task_id']}-mistakes.json").read_text()
+        )
         with np.load(tmp_path / record["outcomes"]) as outcomes:
             correct, ids = outcomes["correct"], outcomes["sample_id"].tolist()
             rows = correct.reshape(len(ids), -1).min(axis=1)
             assert (told["n"], told["wrong"]) == (len(ids), int((rows == 0).sum()))
-            assert told["predictor_id"] == record["predictor_id"] and told["split"] == record["split"]
+            assert (
+                told["predictor_id"] == record["predictor_id"] and told["split"] == record["split"]
+            )
             assert 0 < len(told["mistakes"]) == min(12, told["wrong"])
             for mistake in told["mistakes"]:
                 place = ids.index(mistake["sample_id"])
                 where = (place, mistake["label"]) if "label" in mistake else place
                 assert correct[where] == 0
-                assert outcomes["confidence"][where] == pytest.approx(mistake["confidence"], abs=1e-6)
+                assert outcomes["confidence"][where] == pytest.approx(
+                    mistake["confidence"], abs=1e-6
+                )
         picture = Image.open(tmp_path / "thumbnails" / f"{record['task_id']}-mistakes.png")
         assert picture.size == (50 * len(told["mistakes"]) - 2, 48)
     first = json.loads((tmp_path / "thumbnails" / "alpha-mistakes.json").read_text())["mistakes"][0]

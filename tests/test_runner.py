@@ -25,7 +25,12 @@ def reference(tmp_path_factory):
 def test_the_ledger_tells_everything(reference):
     assert reference.complete
     header = reference.header
-    assert (header["learner"], header["stream"], header["tasks"], header["events"]) == ("ToyLearner", "toy", 4, 8)
+    assert (header["learner"], header["stream"], header["tasks"], header["events"]) == (
+        "ToyLearner",
+        "toy",
+        4,
+        8,
+    )
     assert header["flops"] == {"pretrain": {"-": 7}}
     train = reference.of_kind("train")
     assert [t["task_id"] for t in train] == ["alpha", "beta", "gamma", "alpha_2"]
@@ -33,7 +38,10 @@ def test_the_ledger_tells_everything(reference):
     assert train[2]["chosen"] == 2
     assert [t["trial"] for t in train[2]["trials"]] == [0, 1, 2]
     predict = reference.of_kind("predict")
-    assert [p["metric"] for p in predict] == ["error_rate"] * 2 + ["mean_average_precision", "error_rate"]
+    assert [p["metric"] for p in predict] == ["error_rate"] * 2 + [
+        "mean_average_precision",
+        "error_rate",
+    ]
     assert all(p["flops"] == {"predict": {"2": p["n"]}} and len(p["others"]) == 2 for p in predict)
     ids = {trial["predictor_id"] for t in train for trial in t["trials"]}
     assert len(ids) == 12
@@ -65,7 +73,9 @@ def test_two_runs_are_identical(reference, tmp_path):
 def test_another_seed_is_another_run(reference, tmp_path):
     other = run(LEARNER, toy.stream(), tmp_path, keep="all", seed=1)
     assert other.header["config_hash"] != reference.header["config_hash"]
-    assert [p["value"] for p in other.of_kind("predict")] != [p["value"] for p in reference.of_kind("predict")] or (
+    assert [p["value"] for p in other.of_kind("predict")] != [
+        p["value"] for p in reference.of_kind("predict")
+    ] or (
         np.load(other.run_dir / other.of_kind("predict")[0]["outcomes"])["confidence"]
         != np.load(reference.run_dir / reference.of_kind("predict")[0]["outcomes"])["confidence"]
     ).any()
@@ -87,7 +97,10 @@ def test_keep_chosen_answers_with_the_chosen_only(tmp_path):
 
 def test_meta_train_protocol_judges_dev_test_of_s_tr(tmp_path):
     ledger = run(LEARNER, toy.stream(), tmp_path, protocol="meta_train")
-    assert [(p["task_id"], p["split"]) for p in ledger.of_kind("predict")] == [("alpha", "dev_test"), ("beta", "dev_test")]
+    assert [(p["task_id"], p["split"]) for p in ledger.of_kind("predict")] == [
+        ("alpha", "dev_test"),
+        ("beta", "dev_test"),
+    ]
 
 
 def test_a_complete_run_is_left_alone(reference):
@@ -102,7 +115,11 @@ def test_a_complete_run_is_left_alone(reference):
         ({"seed": 5}, "seed: there 0, now 5"),
         ({"learner": replace(LEARNER, steps=5)}, f"options.steps: there {LEARNER.steps}, now 5"),
         (
-            {"stream": toy.Stream.from_datasets("toy", [toy.blobs("alpha", seed=9), toy.blobs("beta")], [1992, 1998], 1)},
+            {
+                "stream": toy.Stream.from_datasets(
+                    "toy", [toy.blobs("alpha", seed=9), toy.blobs("beta")], [1992, 1998], 1
+                )
+            },
             'stream_digest: there "[0-9a-f]+", now "[0-9a-f]+"',
         ),
     ],
@@ -110,7 +127,9 @@ def test_a_complete_run_is_left_alone(reference):
 def test_another_config_in_the_same_directory_is_refused(tmp_path, change, differs):
     arguments = {"learner": LEARNER, "stream": toy.stream(), "seed": 0}
     run(**arguments, run_dir=tmp_path)
-    with pytest.raises(BadInput, match=rf"holds another run \({differs}\)\. Choose another run_dir"):
+    with pytest.raises(
+        BadInput, match=rf"holds another run \({differs}\)\. Choose another run_dir"
+    ):
         run(**(arguments | change), run_dir=tmp_path)
 
 
@@ -148,11 +167,19 @@ def interrupted(run_dir, at):
 
 
 @pytest.mark.parametrize("event", ["0000-alpha", "0002-beta", "0004-gamma"])
-@pytest.mark.parametrize("file", ["manifest.json", "state.safetensors", "predictor-002.safetensors"])
+@pytest.mark.parametrize(
+    "file", ["manifest.json", "state.safetensors", "predictor-002.safetensors"]
+)
 @pytest.mark.parametrize("damage", ["truncated", "altered"])
-def test_a_damaged_checkpoint_is_named_and_made_again_from_the_one_before(tmp_path, event, file, damage):
-    """Whether the newest checkpoint (the state) or an older one (a predictor that the learner asks for) is hurt."""
-    expected = run(LEARNER, toy.stream(), tmp_path / "whole", keep="all", config={"learner": "ToyLearner"})
+def test_a_damaged_checkpoint_is_named_and_made_again_from_the_one_before(
+    tmp_path, event, file, damage
+):
+    """Whether the newest checkpoint (the state) or an older one (a predictor that the learner asks
+    for) is hurt.
+    """
+    expected = run(
+        LEARNER, toy.stream(), tmp_path / "whole", keep="all", config={"learner": "ToyLearner"}
+    )
     interrupted(tmp_path / "hurt", at=3)
     target = tmp_path / "hurt" / "checkpoints" / event / file
     data = bytearray(target.read_bytes())
@@ -163,7 +190,10 @@ def test_a_damaged_checkpoint_is_named_and_made_again_from_the_one_before(tmp_pa
         target.write_bytes(data)
     arguments = {"keep": "all", "config": {"learner": "ToyLearner"}}
     if event == "0004-gamma" or file != "state.safetensors":  # an old state is never read again
-        with pytest.warns(RunWarning, match=rf"{event}/{file}: its content does not match|{event}/{file}: missing or unread"):
+        with pytest.warns(
+            RunWarning,
+            match=rf"{event}/{file}: its content does not match|{event}/{file}: missing or unread",
+        ):
             mended = run(LEARNER, toy.stream(), tmp_path / "hurt", **arguments)
     else:
         mended = run(LEARNER, toy.stream(), tmp_path / "hurt", **arguments)
@@ -171,12 +201,16 @@ def test_a_damaged_checkpoint_is_named_and_made_again_from_the_one_before(tmp_pa
 
 
 def test_a_chain_of_damaged_checkpoints_is_made_again_from_the_start(tmp_path):
-    expected = run(LEARNER, toy.stream(), tmp_path / "whole", keep="all", config={"learner": "ToyLearner"})
+    expected = run(
+        LEARNER, toy.stream(), tmp_path / "whole", keep="all", config={"learner": "ToyLearner"}
+    )
     interrupted(tmp_path / "hurt", at=3)
     for file in (tmp_path / "hurt" / "checkpoints").rglob("state.safetensors"):
         file.write_bytes(b"")
     with pytest.warns(RunWarning) as warned:
-        mended = run(LEARNER, toy.stream(), tmp_path / "hurt", keep="all", config={"learner": "ToyLearner"})
+        mended = run(
+            LEARNER, toy.stream(), tmp_path / "hurt", keep="all", config={"learner": "ToyLearner"}
+        )
     assert len(warned) == 4  # three tasks and init
     assert mended.path.read_bytes() == expected.path.read_bytes()
 
@@ -198,7 +232,10 @@ def with_nan(p):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda p: p[:-1], r"predict returned shape \(11, 3\); 12 samples of 3 classes need \(12, 3\)"),
+        (
+            lambda p: p[:-1],
+            r"predict returned shape \(11, 3\); 12 samples of 3 classes need \(12, 3\)",
+        ),
         (lambda p: np.concatenate([p, p]), r"shape \(24, 3\)"),
         (with_nan, r"not finite for sample 3 \(1 such samples\)"),
         (lambda p: p * 2, "add up to 2, not 1|probabilities lie in"),
@@ -230,8 +267,14 @@ def test_a_wrong_return_of_train_is_named(tmp_path, returned, message):
 
     with pytest.raises(LearnerFault, match=f"learner Wrong, task 'alpha': .*{message}"):
         run(Wrong(), toy.stream(), tmp_path / "described")
-    with pytest.raises(LearnerFault, match=f"learner my own, task 'alpha': .*{message}"):  # as the config has it
-        run(Wrong(), toy.stream(), tmp_path / "named", config={"learner": "wrong", "label": "my own"})
+    # as the config has it
+    with pytest.raises(LearnerFault, match=f"learner my own, task 'alpha': .*{message}"):
+        run(
+            Wrong(),
+            toy.stream(),
+            tmp_path / "named",
+            config={"learner": "wrong", "label": "my own"},
+        )
 
 
 def test_a_state_that_cannot_be_saved_is_named(tmp_path):

@@ -1,4 +1,6 @@
-"""TensorBoard's files, read back: what the ledger says, no point twice, and nothing that a run could fall over."""
+"""TensorBoard's files, read back: what the ledger says, no point twice, and nothing that a run
+could fall over.
+"""
 
 import importlib.util
 import random
@@ -37,7 +39,10 @@ def test_the_stream_is_that_of_the_ledger(whole):
     shown = everything(whole.run_dir)["stream"]
     predicted = whole.of_kind("predict")
     errors = np.asarray([record["error"] for record in predicted])
-    so_far = [[total(r["flops"], phase) for r in whole.records if "flops" in r] for phase in ("train", None)]
+    so_far = [
+        [total(r["flops"], phase) for r in whole.records if "flops" in r]
+        for phase in ("train", None)
+    ]
     expected = {
         "stream/dev_error": [0.5] * 4,
         "stream/error": errors,
@@ -53,7 +58,10 @@ def test_the_stream_is_that_of_the_ledger(whole):
         assert [value for _, value in shown[tag]] == pytest.approx(values, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n == "ray" else []) for n in executors.names()])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n == "ray" else []) for n in executors.names()],
+)
 def test_curves_are_those_of_the_ledger_whoever_runs_the_trials(tmp_path, name):
     if name == "ray" and importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install ray")
@@ -65,15 +73,26 @@ def test_curves_are_those_of_the_ledger_whoever_runs_the_trials(tmp_path, name):
         for trial in record["trials"]:
             points = shown[f"{record['event']:04d}-{record['task_id']}/trial-{trial['trial']:03d}"]
             steps, losses, errors = zip(*trial["info"]["curve"], strict=True)
-            assert points["trial/dev_error"] == [(s, pytest.approx(e)) for s, e in zip(steps, errors, strict=True)]
-            assert points["trial/train_loss"] == [(s, pytest.approx(v)) for s, v in zip(steps[1:], losses[1:], strict=True)]
+            assert points["trial/dev_error"] == [
+                (s, pytest.approx(e)) for s, e in zip(steps, errors, strict=True)
+            ]
+            assert points["trial/train_loss"] == [
+                (s, pytest.approx(v)) for s, v in zip(steps[1:], losses[1:], strict=True)
+            ]
             assert [step for step, _ in points["trial/learning_rate"]] == list(steps[1:])
-            assert all(0 < rate <= trial["info"]["hyper"]["learning_rate"] for _, rate in points["trial/learning_rate"])
+            assert all(
+                0 < rate <= trial["info"]["hyper"]["learning_rate"]
+                for _, rate in points["trial/learning_rate"]
+            )
 
 
 @pytest.mark.parametrize("executor", ["inline", "threads"])
-def test_killed_and_gone_on_with_no_point_is_missing_or_stands_twice(memory_folder, whole, executor):
-    """kill -9 in the middle of file operations, half-written points among them, again and again in one run."""
+def test_killed_and_gone_on_with_no_point_is_missing_or_stands_twice(
+    memory_folder, whole, executor
+):
+    """kill -9 in the middle of file operations, half-written points among them, again and again in
+    one run.
+    """
     chance, kills, run_dir = random.Random(4), 0, memory_folder / executor
     while True:
         words = [run_dir, "toy", chance.randint(60, 150), executor, "{}"]
@@ -118,7 +137,9 @@ def test_a_cut_file_is_read_up_to_the_cut(tmp_path):
 def test_without_tensorboardx_one_line_is_told_and_the_run_goes_on(tmp_path, monkeypatch, whole):
     scalars._events.cache_clear()
     monkeypatch.setitem(sys.modules, "tensorboardX.proto", None)
-    with pytest.warns(RunWarning, match="tensorboardX cannot be imported .* pip install tensorboardX") as told:
+    with pytest.warns(
+        RunWarning, match="tensorboardX cannot be imported .* pip install tensorboardX"
+    ) as told:
         ledger = run(toy.ToyLearner(), toy.stream(), tmp_path, seed=3, keep="all")
     scalars._events.cache_clear()
     assert len(told) == 1 and ledger.path.read_bytes() == whole.path.read_bytes()
@@ -127,7 +148,10 @@ def test_without_tensorboardx_one_line_is_told_and_the_run_goes_on(tmp_path, mon
 
 def test_switched_off_nothing_is_written(tmp_path, whole):
     ledger = run(toy.ToyLearner(), toy.stream(), tmp_path, seed=3, keep="all", tensorboard=False)
-    assert ledger.path.read_bytes() == whole.path.read_bytes() and not (tmp_path / "tensorboard").exists()
+    assert (
+        ledger.path.read_bytes() == whole.path.read_bytes()
+        and not (tmp_path / "tensorboard").exists()
+    )
 
 
 def test_a_disk_without_room_for_them_ends_no_run(tmp_path, whole):
@@ -139,7 +163,9 @@ def test_a_disk_without_room_for_them_ends_no_run(tmp_path, whole):
     if mounted.returncode:
         pytest.skip(f"mounting is not permitted here: {mounted.stderr.strip()}")
     try:
-        with pytest.warns(RunWarning, match="cannot be written .No space left on device.; the run goes on"):
+        with pytest.warns(
+            RunWarning, match="cannot be written .No space left on device.; the run goes on"
+        ):
             ledger = run(toy.ToyLearner(), toy.stream(), tmp_path, seed=3, keep="all")
         assert ledger.path.read_bytes() == whole.path.read_bytes()
     finally:

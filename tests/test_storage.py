@@ -29,11 +29,18 @@ def test_append_cuts_what_a_crash_left(tmp_path):
 
 def test_several_processes_append_and_no_line_is_lost(tmp_path):
     program = "from pathlib import Path; import sys; from nevis_stream.storage import append_line\n"
-    program += "for k in range(60): append_line(Path(sys.argv[1]), f'{sys.argv[2]} {k} ' + 'x' * 2000)"
-    writers = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "log"), str(i)]) for i in range(4)]
+    program += (
+        "for k in range(60): append_line(Path(sys.argv[1]), f'{sys.argv[2]} {k} ' + 'x' * 2000)"
+    )
+    writers = [
+        subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "log"), str(i)])
+        for i in range(4)
+    ]
     assert [writer.wait() for writer in writers] == [0] * 4
     lines = (tmp_path / "log").read_text().splitlines()
-    assert sorted(line[:-2001] for line in lines) == sorted(f"{i} {k}" for i in range(4) for k in range(60))
+    assert sorted(line[:-2001] for line in lines) == sorted(
+        f"{i} {k}" for i in range(4) for k in range(60)
+    )
 
 
 def test_a_file_that_cannot_be_written_is_named_as_it_was_wanted(tmp_path):
@@ -72,7 +79,8 @@ def test_leftovers_are_removed(tmp_path):
 
 
 def test_a_refused_write_leaves_the_old_content(tmp_path):
-    """In a process that the system does not let write beyond 4096 bytes: what a full disk does to a write.
+    """In a process that the system does not let write beyond 4096 bytes: what a full disk does to a
+    write.
 
     (Not in this process: what pytest prints may go to a file as well.)
     """
@@ -96,7 +104,12 @@ def test_a_refused_write_leaves_the_old_content(tmp_path):
         with pytest.raises(StorageFull):
             write_directory(path / "dir", {{"x": b"n" * 5000}})
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "file").read_bytes() == b"old"
     assert (tmp_path / "log").read_bytes() == b"old\n"
@@ -119,7 +132,10 @@ def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path):
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert holder.stdout.readline() == "held\n"
-    with pytest.raises(RunLocked, match=rf"pid {holder.pid} on [^)]+\)"), exclusive(tmp_path / "lock"):
+    with (
+        pytest.raises(RunLocked, match=rf"pid {holder.pid} on [^)]+\)"),
+        exclusive(tmp_path / "lock"),
+    ):
         pass
     holder.kill()
     holder.communicate()

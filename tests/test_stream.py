@@ -54,15 +54,36 @@ def altered(change):
         pixels, labels = pixels[:-1], labels[:-1]
     parts = {"all": (ArrayImages(pixels), labels)}
     if change == "split":
-        parts = {"train": (ArrayImages(pixels[:50]), labels[:50]), "test": (ArrayImages(pixels[50:]), labels[50:])}
-    stream = Stream.from_datasets("s", [make_dataset(name, "single_label", parts, classes)], [2000], meta_test=1)
-    rows = {"year": {"year": 2001}, "order": {"order": 2}, "task_id": {"task_id": "other"}, "meta": {"meta_split": "train"}}
+        parts = {
+            "train": (ArrayImages(pixels[:50]), labels[:50]),
+            "test": (ArrayImages(pixels[50:]), labels[50:]),
+        }
+    stream = Stream.from_datasets(
+        "s", [make_dataset(name, "single_label", parts, classes)], [2000], meta_test=1
+    )
+    rows = {
+        "year": {"year": 2001},
+        "order": {"order": 2},
+        "task_id": {"task_id": "other"},
+        "meta": {"meta_split": "train"},
+    }
     tasks = [replace(stream.tasks[0], **rows.get(change, {}))]
     return Stream("s", tasks, stream._load)
 
 
 def test_the_digest_changes_with_everything_that_matters():
-    changes = ["nothing", "pixel", "label", "classes", "sample", "split", "year", "order", "task_id", "meta"]
+    changes = [
+        "nothing",
+        "pixel",
+        "label",
+        "classes",
+        "sample",
+        "split",
+        "year",
+        "order",
+        "task_id",
+        "meta",
+    ]
     digests = [altered(change).digest for change in changes]
     assert len(set(digests)) == len(digests)
     assert altered("nothing").digest == digests[0]
@@ -70,7 +91,9 @@ def test_the_digest_changes_with_everything_that_matters():
 
 def test_the_digest_is_the_same_in_another_process():
     program = "from nevis_stream.stream import load_stream; print(load_stream('pico').digest)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == load_stream("pico").digest
 
 
@@ -83,14 +106,29 @@ def test_the_digest_is_the_same_in_another_process():
         ([HEAD, "1,,a,pico_digits,test"], r"line 2: year is '', not a whole number"),
         ([HEAD, "1,1998,a/b,pico_digits,test"], r"line 2: task_id is 'a/b'; use letters"),
         ([HEAD, "1,1998,,pico_digits,test"], r"line 2: task_id is ''"),
-        ([HEAD, "1,1998,a,pico_digit,test"], r"line 2: unknown dataset_id 'pico_digit'. Did you mean 'pico_digits'"),
-        ([HEAD, "1,1998,a,pico_digits,tset"], r"line 2: unknown meta_split 'tset'. Did you mean 'test'"),
+        (
+            [HEAD, "1,1998,a,pico_digit,test"],
+            r"line 2: unknown dataset_id 'pico_digit'. Did you mean 'pico_digits'",
+        ),
+        (
+            [HEAD, "1,1998,a,pico_digits,tset"],
+            r"line 2: unknown meta_split 'tset'. Did you mean 'test'",
+        ),
         ([HEAD, ROW, "2,1999,pico_digits,pico_digits,test"], "task_id 'pico_digits' stands twice"),
         ([HEAD, ROW, "2,1997,b,pico_digits,test"], r"'b' \(order 2, year 1997\) stands behind"),
         ([HEAD, ROW, "1,1999,b,pico_digits,test"], "orders rise, years never fall"),
-        ([HEAD + ",path", "1,1998,a,a,test,none.npz"], r"none.npz: no such file or directory \(data set 'a'\)"),
-        ([HEAD + ",path,kind", "1,1998,a,a,test,x.npz,single"], "unknown kind 'single'. Did you mean 'single_label'"),
-        ([HEAD + ",path,num_classes", "1,1998,a,a,test,x.npz,few"], "num_classes is 'few', not a whole number"),
+        (
+            [HEAD + ",path", "1,1998,a,a,test,none.npz"],
+            r"none.npz: no such file or directory \(data set 'a'\)",
+        ),
+        (
+            [HEAD + ",path,kind", "1,1998,a,a,test,x.npz,single"],
+            "unknown kind 'single'. Did you mean 'single_label'",
+        ),
+        (
+            [HEAD + ",path,num_classes", "1,1998,a,a,test,x.npz,few"],
+            "num_classes is 'few', not a whole number",
+        ),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(tmp_path, lines, message):
@@ -105,7 +143,9 @@ def test_rows_of_one_data_set_may_not_contradict_each_other(tmp_path):
 
 
 def test_unknown_names_and_files():
-    with pytest.raises(BadInput, match="unknown stream 'pica'. Did you mean 'pico'.*or the path of a .csv"):
+    with pytest.raises(
+        BadInput, match="unknown stream 'pica'. Did you mean 'pico'.*or the path of a .csv"
+    ):
         load_stream("pica")
     with pytest.raises(BadInput, match="no such file; a stream is a name"):
         load_stream("none.csv")
@@ -121,7 +161,12 @@ def test_missing_shared_data_say_how_to_get_them(monkeypatch, tmp_path):
     monkeypatch.setenv("NEVIS_STREAM_SHARED", str(tmp_path / "nowhere"))
     assert len(load_stream("pico").digest) == 16
     stream = load_stream("pico_plus")  # the rows alone need no data
-    with pytest.raises(BadInput, match=r"data set '\w+': .*nowhere.* is not there. Put the file there, .* NEVIS_STREAM_SHARED"):
+    with pytest.raises(
+        BadInput,
+        match=(
+            r"data set '\w+': .*nowhere.* is not there. Put the file there, .* NEVIS_STREAM_SHARED"
+        ),
+    ):
         _ = stream.digest
 
 
@@ -136,4 +181,6 @@ def test_carried_streams_are_chronological_and_repeat_after_ten_years():
     tasks = load_stream("pico").tasks
     assert len(tasks) >= 7 and len({t.domain for t in tasks}) >= 4
     assert len({t.dataset_id for t in tasks}) == len(tasks) - 1
-    assert "multi_label" in {t.kind for t in tasks} and {"train", "test"} == {t.meta_split for t in tasks}
+    assert "multi_label" in {t.kind for t in tasks} and {"train", "test"} == {
+        t.meta_split for t in tasks
+    }

@@ -27,7 +27,9 @@ def blobs(dataset_id: str, classes: int = 3, n: int = 60, side: int = 8, seed: i
 
 
 def striped(dataset_id: str, labels: int = 3, n: int = 60, seed: int = 0) -> DataSet:
-    """Multi-label pictures of varying size, kept as PNG files: label i lights up horizontal stripe i."""
+    """Multi-label pictures of varying size, kept as PNG files: label i lights up horizontal stripe
+    i.
+    """
     random = np.random.RandomState(seed)
     targets = random.randint(2, size=(n, labels))
     files = []
@@ -43,7 +45,9 @@ def striped(dataset_id: str, labels: int = 3, n: int = 60, seed: int = 0) -> Dat
 
 
 def stream() -> Stream:
-    """Four tasks: two single-label, one multi-label, one repeat; the last two are the meta-test part."""
+    """Four tasks: two single-label, one multi-label, one repeat; the last two are the meta-test
+    part.
+    """
     first, second, third = (
         blobs("alpha", seed=1),
         blobs("beta", classes=4, seed=2),
@@ -56,7 +60,9 @@ def stream() -> Stream:
 
 @dataclass(frozen=True)
 class ToyLearner:
-    """Class frequencies, perturbed a little by trial and by the past: numpy only, several trials and saved positions."""
+    """Class frequencies, perturbed a little by trial and by the past: numpy only, several trials
+    and saved positions.
+    """
 
     trials: int = 3
     steps: int = 4

@@ -1,7 +1,7 @@
 """FT-d: every task from the most related earlier predictor.
 
 python -m launch.run --config=experiments/configs/ft_dynamic.py --config.budget=tiny --run_dir=runs/ft_dynamic-tiny
-"""
+"""  # noqa: E501
 
 from experiments import run_config
 

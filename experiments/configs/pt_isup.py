@@ -3,7 +3,7 @@
 python -m launch.run --config=experiments/configs/pt_isup.py --config.pretrained.path=weights.safetensors --run_dir=runs/pt_isup
 
 The weights come from python -m launch.pretrain (docs/pretraining.md).
-"""
+"""  # noqa: E501
 
 from experiments import run_config
 

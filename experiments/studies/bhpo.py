@@ -1,7 +1,7 @@
 """Is a model of the search space worth its trials?
 
-Question: does Bayesian search beat random search at equal trials and steps, for Indep, and does a larger search space help?
-Few and many steps a trial; at the paper's scale also few and many trials.
+Question: does Bayesian search beat random search at equal trials and steps, for Indep, and does a
+larger search space help? Few and many steps a trial; at the paper's scale also few and many trials.
 
 On local25's 30 tasks at budget small, about 40 CPU minutes:
 
@@ -16,14 +16,16 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
       --config.train.validate_every=1000 --set=search.space=small,large --set=search.method=random,bayesian \
       --trials=20,40 --steps=5000,10000,20000,50000 --run_dir=runs/bhpo-paper --commands
 
-Cost by --dry_run: 1.1e14 FLOPs in all, 5.5e13 of them training, for 8 runs (four looks at the dev split weigh much in 60
-steps). The estimate takes the small space's batch and network for the large space too; its runs count what they drew.
+Cost by --dry_run: 1.1e14 FLOPs in all, 5.5e13 of them training, for 8 runs (four looks at the dev
+split weigh much in 60 steps). The estimate takes the small space's batch and network for the large
+space too; its runs count what they drew.
 
-The paper (NEVIS'22, Appendix H; no figures here): the small space has learning rate and label smoothing, the large one also
-schedule, batch size, architecture (VGG or ResNet-34), crop and flip. The large space helps most at few steps; Bayesian search
-beats random search mainly in the large space; the choice of batch sizes makes the large space much costlier. In the main text
-Bayesian search lowers the error, but not the Pareto front.
-"""
+The paper (NEVIS'22, Appendix H; no figures here): the small space has learning rate and label
+smoothing, the large one also schedule, batch size, architecture (VGG or ResNet-34), crop and flip.
+The large space helps most at few steps; Bayesian search beats random search mainly in the large
+space; the choice of batch sizes makes the large space much costlier. In the main text Bayesian
+search lowers the error, but not the Pareto front.
+"""  # noqa: E501
 
 from experiments import run_config
 

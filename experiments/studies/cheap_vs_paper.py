@@ -1,9 +1,10 @@
 """Does a cheap setting lead to the same conclusions as a dear one?
 
-Question: do learners stand in the same order at a budget that a single GPU can pay as at the paper's own?
+Question: do learners stand in the same order at a budget that a single GPU can pay as at the
+paper's own?
 
-The same question one size smaller, budgets tiny and small, on local25's 30 tasks, about 20 CPU minutes for one seed (three are
-needed to tell the learners apart):
+The same question one size smaller, budgets tiny and small, on local25's 30 tasks, about 20 CPU
+minutes for one seed (three are needed to tell the learners apart):
 
   python -m launch.sweep --config=experiments/studies/cheap_vs_paper.py --set=budget=tiny,small \
       --set=learner=indep,ft_prev,ft_dynamic --run_dir=runs/cheap_vs_paper
@@ -15,10 +16,11 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
 
 Cost by --dry_run: 5.4e13 FLOPs in all, 3.5e13 of them training, for 6 runs.
 
-The paper (NEVIS'22, Appendix C): with ResNets of a standard stem, label smoothing fixed at 0.15 and four learning rates
-(25,000 steps in its code) the whole stream takes 1e17 to 1e18 FLOPs, 28 hours on 4 devices or about 4 days on one GPU of 16
-GB, against 1e18 to 1e21 of the main text, with the same conclusions.
-"""
+The paper (NEVIS'22, Appendix C): with ResNets of a standard stem, label smoothing fixed at 0.15 and
+four learning rates (25,000 steps in its code) the whole stream takes 1e17 to 1e18 FLOPs, 28 hours
+on 4 devices or about 4 days on one GPU of 16 GB, against 1e18 to 1e21 of the main text, with the
+same conclusions.
+"""  # noqa: E501
 
 from experiments import run_config
 

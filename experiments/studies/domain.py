@@ -1,10 +1,11 @@
 """Do tasks of other domains help?
 
-Question: is FT-d, judged on the same meta-test tasks, better off with meta-train tasks of all domains than with objects and
-scenes alone? As many tasks drawn from all domains tell the domains' share from the number's.
+Question: is FT-d, judged on the same meta-test tasks, better off with meta-train tasks of all
+domains than with objects and scenes alone? As many tasks drawn from all domains tell the domains'
+share from the number's.
 
-On the tasks whose data are on this machine (30 where local25's are, 16 to 18 of them in each smaller stream), at budget small,
-about 15 CPU minutes:
+On the tasks whose data are on this machine (30 where local25's are, 16 to 18 of them in each
+smaller stream), at budget small, about 15 CPU minutes:
 
   python -m launch.sweep --config=experiments/studies/domain.py --run_dir=runs/domain \
       --set=stream=full+partial,major_domain_only+partial,random_43@0+partial,random_43@1+partial,random_43@2+partial
@@ -17,9 +18,10 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
 Cost by --dry_run: 4.3e13 FLOPs in all, 2.9e13 of them training, for 5 runs. The streams share their
 meta-test tasks, so their errors may be compared although the report keeps streams apart.
 
-The paper (NEVIS'22, Table 5, FT-d): all 79 meta-train tasks 0.276; the 43 of objects and scenes 0.285; 43 random ones 0.286
-(standard deviation 0.01, 5 draws): leaving out other domains hurts no more than leaving out as many tasks.
-"""
+The paper (NEVIS'22, Table 5, FT-d): all 79 meta-train tasks 0.276; the 43 of objects and scenes
+0.285; 43 random ones 0.286 (standard deviation 0.01, 5 draws): leaving out other domains hurts no
+more than leaving out as many tasks.
+"""  # noqa: E501
 
 from experiments import run_config
 

@@ -1,10 +1,12 @@
 """What should a task be trained with, and from where should it start?
 
-Question: does MT gain from auxiliary tasks of the past, and from which: the most related one, the three most related, all, or
-a random one? Does where it starts (as FT-d, as FT-prev, at random) matter more?
+Question: does MT gain from auxiliary tasks of the past, and from which: the most related one, the
+three most related, all, or a random one? Does where it starts (as FT-d, as FT-prev, at random)
+matter more?
 
-On SHORT's tasks whose data are on this machine (14 where local25's are), at budget small, about 120 CPU minutes, 50 of them
-for `all`, which trains on up to 13 others in every step; FT-d stands beside it:
+On SHORT's tasks whose data are on this machine (14 where local25's are), at budget small, about 120
+CPU minutes, 50 of them for `all`, which trains on up to 13 others in every step; FT-d stands beside
+it:
 
   python -m launch.sweep --config=experiments/studies/multitask.py --set=initialisation=related,previous,random \
       --run_dir=runs/multitask
@@ -13,7 +15,8 @@ for `all`, which trains on up to 13 others in every step; FT-d stands beside it:
   python -m launch.run --config=experiments/configs/ft_dynamic.py --config.stream=short+partial --config.budget=small \
       --run_dir=runs/multitask/ft_dynamic/seed-0
 
-At the paper's scale, all twelve; the printed commands go to launch.slurm (docs/sweeps-and-studies.md):
+At the paper's scale, all twelve; the printed commands go to launch.slurm
+(docs/sweeps-and-studies.md):
 
   python -m launch.sweep --config=experiments/studies/multitask.py --config.stream=short --config.budget=paper \
       --set=initialisation=related,previous,random --set=auxiliary.which=related,random,all \
@@ -21,13 +24,15 @@ At the paper's scale, all twelve; the printed commands go to launch.slurm (docs/
   python -m launch.sweep --config=experiments/studies/multitask.py --config.stream=short --config.budget=paper \
       --set=initialisation=related,previous,random --set=auxiliary.count=3 --run_dir=runs/multitask-paper --commands
 
-Cost by --dry_run: 2.4e14 FLOPs in all, 2.2e14 of them training, for the 7 runs: 8.1e12 and 5.1e12 for FT-d, about five times
-as much training with one auxiliary task, whose batch of 64 is four times the current task's, and twenty times with all.
+Cost by --dry_run: 2.4e14 FLOPs in all, 2.2e14 of them training, for the 7 runs: 8.1e12 and 5.1e12
+for FT-d, about five times as much training with one auxiliary task, whose batch of 64 is four times
+the current task's, and twenty times with all.
 
-The paper (NEVIS'22, Appendix G, on SHORT; no figures here): initialisation matters most; all earlier tasks or a subset give
-the same trade-off; FT-d with the most related task is what its main text reports as MT. There (Table N) MT has 0.2694 on the
-27 meta-test tasks and FT-d 0.2704; over the 104 rows 0.2332 and 0.2318.
-"""
+The paper (NEVIS'22, Appendix G, on SHORT; no figures here): initialisation matters most; all
+earlier tasks or a subset give the same trade-off; FT-d with the most related task is what its main
+text reports as MT. There (Table N) MT has 0.2694 on the 27 meta-test tasks and FT-d 0.2704; over
+the 104 rows 0.2332 and 0.2318.
+"""  # noqa: E501
 
 from experiments import run_config
 

@@ -1,8 +1,10 @@
 """Does the order of the tasks matter?
 
-Question: how far does the error of FT-prev depend on the order inside a year, and on the years' order at all?
+Question: how far does the error of FT-prev depend on the order inside a year, and on the years'
+order at all?
 
-On the tasks whose data are on this machine (30 where local25's are), at budget small, about 30 CPU minutes:
+On the tasks whose data are on this machine (30 where local25's are), at budget small, about 30 CPU
+minutes:
 
   python -m launch.sweep --config=experiments/studies/order.py --run_dir=runs/order \
       --set=stream=full+partial,shuffled_within_year@0+partial,shuffled_within_year@1+partial,shuffled_within_year@2+partial,\
@@ -14,14 +16,15 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
       --set=stream=full,shuffled_within_year@0,shuffled_within_year@1,shuffled_within_year@2,shuffled@0,shuffled@1,shuffled@2 \
       --commands
 
-Cost by --dry_run: 8.9e13 FLOPs in all, 6.5e13 of them training, for 7 runs. Every stream has a section of its own in the
-report, and its last part sets them side by side: compare the errors over the whole stream there, not those of the judged tasks,
-which stand anywhere in a shuffled stream.
+Cost by --dry_run: 8.9e13 FLOPs in all, 6.5e13 of them training, for 7 runs. Every stream has a
+section of its own in the report, and its last part sets them side by side: compare the errors over
+the whole stream there, not those of the judged tasks, which stand anywhere in a shuffled stream.
 
-The paper (NEVIS'22, section 5.11): FT-prev has 0.260 on average over orders shuffled within years and 0.253 over three full
-shuffles, so the order inside a year does not matter. 0.260 is the mean of FT-prev over all 104 rows of Table N, so these are
-averages over the whole stream, not over the meta-test tasks. The earlier ImageNet comes, the lower the error.
-"""
+The paper (NEVIS'22, section 5.11): FT-prev has 0.260 on average over orders shuffled within years
+and 0.253 over three full shuffles, so the order inside a year does not matter. 0.260 is the mean of
+FT-prev over all 104 rows of Table N, so these are averages over the whole stream, not over the
+meta-test tasks. The earlier ImageNet comes, the lower the error.
+"""  # noqa: E501
 
 from experiments import run_config
 

@@ -13,9 +13,9 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
 
 Cost by --dry_run: 8.0e13 FLOPs in all, 5.1e13 of them training, for 3 runs.
 
-The paper (NEVIS'22; no figures here): 32, 64 and 128 pixels with batches of at most 128; gains over learning each task alone
-grow with the resolution of a data set's images.
-"""
+The paper (NEVIS'22; no figures here): 32, 64 and 128 pixels with batches of at most 128; gains over
+learning each task alone grow with the resolution of a data set's images.
+"""  # noqa: E501
 
 from experiments import run_config
 

@@ -1,10 +1,11 @@
 """Do small data sets help?
 
-Question: is FT-d, judged on the same meta-test tasks, as good with the large meta-train data sets alone (about 10,000 samples
-or more)? As many tasks drawn from all sizes tell the sizes' share from the number's.
+Question: is FT-d, judged on the same meta-test tasks, as good with the large meta-train data sets
+alone (about 10,000 samples or more)? As many tasks drawn from all sizes tell the sizes' share from
+the number's.
 
-On the tasks whose data are on this machine (30 where local25's are, 20 of them in the stream of large ones, 16 to 18 in random
-ones), at budget small, about 15 CPU minutes:
+On the tasks whose data are on this machine (30 where local25's are, 20 of them in the stream of
+large ones, 16 to 18 in random ones), at budget small, about 15 CPU minutes:
 
   python -m launch.sweep --config=experiments/studies/size.py --run_dir=runs/size \
       --set=stream=full+partial,large_dataset_only+partial,random_40@0+partial,random_40@1+partial,random_40@2+partial
@@ -16,9 +17,10 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
 
 Cost by --dry_run: 4.8e13 FLOPs in all, 3.1e13 of them training, for 5 runs.
 
-The paper (NEVIS'22, Table 5, FT-d): all 79 meta-train tasks 0.276; the 40 large ones 0.270; 40 random ones 0.282 (standard
-deviation 0.01, 5 draws): large data sets alone are no worse than the whole stream.
-"""
+The paper (NEVIS'22, Table 5, FT-d): all 79 meta-train tasks 0.276; the 40 large ones 0.270; 40
+random ones 0.282 (standard deviation 0.01, 5 draws): large data sets alone are no worse than the
+whole stream.
+"""  # noqa: E501
 
 from experiments import run_config
 

@@ -1,6 +1,7 @@
 """Does choosing where to start from pay when all tasks are alike?
 
-Question: on the classes of one data set, ten a task, is FT-d better than FT-prev, as it is on a stream of different data sets?
+Question: on the classes of one data set, ten a task, is FT-d better than FT-prev, as it is on a
+stream of different data sets?
 
 On CIFAR-100 (10 tasks, the last two are judged) at budget small, about 15 CPU minutes:
 
@@ -18,8 +19,9 @@ At the paper's scale, on ImageNet (100 tasks, the last 20 are judged):
 
 Cost by --dry_run: 2.4e13 FLOPs in all, 2.3e13 of them training, for 9 runs.
 
-The paper (NEVIS'22, on Split-ImageNet; no figures here): FT-prev is best, and differences shrink with compute.
-"""
+The paper (NEVIS'22, on Split-ImageNet; no figures here): FT-prev is best, and differences shrink
+with compute.
+"""  # noqa: E501
 
 from experiments import run_config
 

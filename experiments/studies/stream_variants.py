@@ -1,21 +1,22 @@
 """Which part of the past matters: ImageNet, the early tasks, the late ones, or their number?
 
-Question: how much does FT-d, judged on the same meta-test tasks, lose without ImageNet, the first 30, the last 30 or 30 random
-meta-train tasks?
+Question: how much does FT-d, judged on the same meta-test tasks, lose without ImageNet, the first
+30, the last 30 or 30 random meta-train tasks?
 
-On the tasks whose data are on this machine (30 where local25's are, 19 of them in the streams without the first or last 30),
-at budget small, about 15 CPU minutes:
+On the tasks whose data are on this machine (30 where local25's are, 19 of them in the streams
+without the first or last 30), at budget small, about 15 CPU minutes:
 
   python -m launch.sweep --config=experiments/studies/stream_variants.py --run_dir=runs/variants \
       --set=stream=full+partial,remove_first_30+partial,remove_last_30+partial,remove_random_30@0+partial,\
 remove_random_30@1+partial
 
-ImageNet is not among local25's tasks, so with its data no_imagenet+partial is full+partial again and imagenet_only has no task
-at all. The other variants make sense: without the first 30 go the 11 tasks of 1998 to 2010, without the last 30 the last 11 of
-2015 to 2018, and with remove_random_30@0 and @1 go 11 others.
+ImageNet is not among local25's tasks, so with its data no_imagenet+partial is full+partial again
+and imagenet_only has no task at all. The other variants make sense: without the first 30 go the 11
+tasks of 1998 to 2010, without the last 30 the last 11 of 2015 to 2018, and with remove_random_30@0
+and @1 go 11 others.
 
-At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-studies.md). imagenet_only has no meta-test task
-and is run for itself, as the error of ImageNet alone:
+At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-studies.md).
+imagenet_only has no meta-test task and is run for itself, as the error of ImageNet alone:
 
   python -m launch.sweep --config=experiments/studies/stream_variants.py --config.budget=paper --run_dir=runs/variants-paper \
       --set=stream=full,no_imagenet,remove_first_30,remove_last_30,remove_random_30@0,remove_random_30@1,remove_random_30@2,\
@@ -37,7 +38,7 @@ The paper (NEVIS'22, Table 5, FT-d):
   | 43 random          | 43     | 0.286 | 0.01  |
 
 ImageNet alone is worth three points; the first 30 tasks are worth more than the last.
-"""
+"""  # noqa: E501
 
 from experiments import run_config
 

@@ -6,7 +6,8 @@ On local25's 30 tasks at budget small, about 25 CPU minutes:
 
   python -m launch.sweep --config=experiments/studies/width.py --set=network.width=4,8,16,32 --run_dir=runs/width
 
-At the paper's scale (ResNet-34; 64 is its own width); the printed commands go to launch.slurm (docs/sweeps-and-studies.md):
+At the paper's scale (ResNet-34; 64 is its own width); the printed commands go to launch.slurm
+(docs/sweeps-and-studies.md):
 
   python -m launch.sweep --config=experiments/studies/width.py --config.stream=full --config.budget=paper \
       --set=network.width=8,16,32,64 --run_dir=runs/width-paper --commands
@@ -14,7 +15,7 @@ At the paper's scale (ResNet-34; 64 is its own width); the printed commands go t
 Cost by --dry_run: 7.5e13 FLOPs in all, 4.8e13 of them training, for 4 runs.
 
 The paper (NEVIS'22; no figures here): fewer channels save much compute at little cost in error.
-"""
+"""  # noqa: E501
 
 from experiments import run_config
 

@@ -1,4 +1,6 @@
-"""`launch.data verify`, `show` and `overlap`: whether prepared data are sound, and what is in them."""
+"""`launch.data verify`, `show` and `overlap`: whether prepared data are sound, and what is
+in them.
+"""
 
 import csv
 import sys
@@ -19,7 +21,11 @@ def verify(tasks: Sequence[str]) -> None:
     ready = [(name, origin) for name, origin in prepared.all_ready() if not tasks or name in tasks]
     missing = set(tasks) - {name for name, _ in ready}
     if missing:
-        raise BadInput(unknown("prepared data set", sorted(missing)[0], [name for name, _ in prepared.all_ready()]))
+        raise BadInput(
+            unknown(
+                "prepared data set", sorted(missing)[0], [name for name, _ in prepared.all_ready()]
+            )
+        )
     if not ready:
         print(f"nothing is prepared under {prepared.data_root()}")
     wrong = 0
@@ -50,10 +56,16 @@ def show(task: str, out: Path) -> None:
     splits = divide(dataset)
     terminal = console()
     imported = " (imported: does not stand for the published task)" if dataset.local else ""
-    terminal.print(f"{task}: {dataset.kind}, {dataset.num_classes} classes{imported}", highlight=False)
+    terminal.print(
+        f"{task}: {dataset.kind}, {dataset.num_classes} classes{imported}", highlight=False
+    )
     counts = showing.class_counts(splits, dataset.kind, dataset.num_classes)
     origin = "local" if dataset.local else "published"
-    names = prepared.about(dataset_id, origin)["class_names"] if prepared.is_ready(dataset_id, origin) else []
+    names = (
+        prepared.about(dataset_id, origin)["class_names"]
+        if prepared.is_ready(dataset_id, origin)
+        else []
+    )
     table = Table("class", *splits, "share", title="samples by class")
     total = sum(counts.values())
     most = max(int(total.max()), 1)
@@ -70,7 +82,10 @@ def show(task: str, out: Path) -> None:
     terminal.print(sizes)
     path = out / f"{task}.png"
     showing.contact_sheet(splits, dataset.kind, dataset.num_classes, path)
-    print(f"contact sheet: {path} (a row for each of the first {showing.MOST_CLASSES} classes, train split)")
+    print(
+        f"contact sheet: {path} (a row for each of the first {showing.MOST_CLASSES} classes, train"
+        " split)"
+    )
 
 
 def overlap(stream: str, form: str) -> None:
@@ -84,27 +99,42 @@ def overlap(stream: str, form: str) -> None:
     def hashes_of(dataset_id: str, split: str):
         samples = loaded.splits(by_dataset[dataset_id])[split]
         for origin in prepared.ORIGINS:
-            if prepared.is_ready(dataset_id, origin) and prepared.about(dataset_id, origin)["fingerprint"] == loaded.dataset(
-                by_dataset[dataset_id]
-            ).known_fingerprint:
+            if (
+                prepared.is_ready(dataset_id, origin)
+                and prepared.about(dataset_id, origin)["fingerprint"]
+                == loaded.dataset(by_dataset[dataset_id]).known_fingerprint
+            ):
                 tensors = prepared.index(dataset_id, origin, split)
                 return tensors["sha256"].copy().view("S32").ravel(), tensors["dhash"]
         return finding.hashes(samples)
 
     with bar("overlap") as progress:
-        found = finding.find([(task.task_id, task.dataset_id) for task in loaded.tasks], hashes_of, progress)
+        found = finding.find(
+            [(task.task_id, task.dataset_id) for task in loaded.tasks], hashes_of, progress
+        )
     columns = ("task_id", "split", "earlier", "exact", "near", "samples")
     if form == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([getattr(row, column) for column in columns] for row in found)
         return
-    table = Table(*columns, title=f"{stream}: pictures of later splits that stand in an earlier task's train or dev split")
+    table = Table(
+        *columns,
+        title=(
+            f"{stream}: pictures of later splits that stand in an earlier task's train or dev split"
+        ),
+    )
     for row in found:
         table.add_row(*(str(getattr(row, column)) for column in columns))
     terminal = console()
     if found:
         terminal.print(table)
-        terminal.print("exact: the same pixels; near: another picture with the same perceptual hash, only a hint.")
+        terminal.print(
+            "exact: the same pixels; near: another picture with the same perceptual hash, only a"
+            " hint."
+        )
     else:
-        print(f"{stream}: no picture of a later dev_test or test split stands in an earlier task's train or dev split.")
+        print(
+            f"{stream}: no picture of a later dev_test or test split stands in an earlier task's"
+            " train or dev split."
+        )

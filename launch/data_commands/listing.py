@@ -1,4 +1,6 @@
-"""`launch.data list`: a stream as a table, with what the catalogue knows and the state of each data set here."""
+"""`launch.data list`: a stream as a table, with what the catalogue knows and the state of each data
+set here.
+"""
 
 import csv
 import sys
@@ -13,15 +15,19 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.stream_rows import stream_rows
 
 LISTED = (
-    "index", "order", "year", "canonical_id", "dataset_id", "name", "kind", "num_classes", "domain", "size", "meta_split",
+    "index", "order", "year", "canonical_id", "dataset_id", "name", "kind", "num_classes", "domain", "size", "meta_split",  # noqa: E501
     "source", "homepage", "licence", "state", "origin", "advice", "uses", "note",
 )  # fmt: skip
 SHOWN = (
-    "index", "year", "canonical_id", "kind", "num_classes", "domain", "size", "meta_split", "source", "licence", "state",
+    "index", "year", "canonical_id", "kind", "num_classes", "domain", "size", "meta_split", "source", "licence", "state",  # noqa: E501
     "origin",
 )  # fmt: skip
+
+
 def list_rows(stream: str) -> list[dict[str, str]]:
-    """Returns the rows that `list` prints: a task of a stream each, with what the catalogue knows and its state here."""
+    """Returns the rows that `list` prints: a task of a stream each, with what the catalogue knows
+    and its state here.
+    """
     tasks = {row["canonical_id"]: row for row in catalogue.table("nevis22_tasks")}
     states: dict[str, sources.State] = {}
     rows = []
@@ -33,7 +39,11 @@ def list_rows(stream: str) -> list[dict[str, str]]:
         known = catalogue.datasets().get(dataset_id, {})
         if row["source"].startswith("local:"):  # an import brings its own kind and classes
             ready = prepared.is_ready(dataset_id, "local")
-            mine = prepared.about(dataset_id, "local") if ready else catalogue.shared().get(dataset_id, {})
+            mine = (
+                prepared.about(dataset_id, "local")
+                if ready
+                else catalogue.shared().get(dataset_id, {})
+            )
             row |= {column: str(mine.get(column, "")) for column in ("kind", "num_classes")}
         rows.append(
             {
@@ -43,7 +53,11 @@ def list_rows(stream: str) -> list[dict[str, str]]:
                 "canonical_id": row["task_id"],
                 "dataset_id": dataset_id,
                 "name": task.get("name") or known.get("name", ""),
-                "kind": row["kind"] or about.get("kind") or catalogue.shared().get(dataset_id, {}).get("kind", ""),
+                "kind": (
+                    row["kind"]
+                    or about.get("kind")
+                    or catalogue.shared().get(dataset_id, {}).get("kind", "")
+                ),
                 "num_classes": row["num_classes"] or about.get("num_classes", ""),
                 "domain": row["domain"],
                 "size": task.get("size", ""),
@@ -63,7 +77,9 @@ def list_rows(stream: str) -> list[dict[str, str]]:
 
 def _place(dataset_id: str, about: dict[str, str]) -> str:
     """Who holds the files: the host of the first address, or Kaggle."""
-    urls = catalogue.layouts().get(dataset_id, {}).get("urls") or about.get("download_urls", "").split(" ; ")
+    urls = catalogue.layouts().get(dataset_id, {}).get("urls") or about.get(
+        "download_urls", ""
+    ).split(" ; ")
     first = urls[0]
     if first.startswith("kaggle:"):
         return "kaggle"
@@ -85,13 +101,24 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
         writer.writeheader()
         writer.writerows(rows)
         return
-    table = Table(title=f"{stream}: {len(rows)} tasks, {len({row['dataset_id'] for row in rows})} data sets")
+    table = Table(
+        title=f"{stream}: {len(rows)} tasks, {len({row['dataset_id'] for row in rows})} data sets"
+    )
     for column in SHOWN:
-        table.add_column(column, justify="right" if column in ("index", "year", "num_classes", "size") else "left")
+        table.add_column(
+            column,
+            justify="right" if column in ("index", "year", "num_classes", "size") else "left",
+        )
     for row in rows:
         table.add_row(*(row[column] for column in SHOWN))
     terminal = console()
     terminal.print(table)
     counts = Counter({row["dataset_id"]: row["state"] for row in rows}.values())
-    terminal.print("Data sets: " + ", ".join(f"{n} {state}" for state, n in sorted(counts.items())), highlight=False)
-    terminal.print(f"Under {prepared.data_root()}. Next: python -m launch.data prepare --stream={stream}", highlight=False)
+    terminal.print(
+        "Data sets: " + ", ".join(f"{n} {state}" for state, n in sorted(counts.items())),
+        highlight=False,
+    )
+    terminal.print(
+        f"Under {prepared.data_root()}. Next: python -m launch.data prepare --stream={stream}",
+        highlight=False,
+    )

@@ -1,4 +1,6 @@
-"""`launch.data prepare` and `import`: several data sets at a time, one that fails does not stop the others."""
+"""`launch.data prepare` and `import`: several data sets at a time, one that fails does not stop the
+others.
+"""
 
 import multiprocessing
 import os
@@ -13,7 +15,14 @@ from typing import Any
 
 from rich.progress import Progress
 
-from launch.data_commands.terminal import INCOMPLETE, bar, counts, dataset_of, print_duplicates, progress_bars
+from launch.data_commands.terminal import (
+    INCOMPLETE,
+    bar,
+    counts,
+    dataset_of,
+    print_duplicates,
+    progress_bars,
+)
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
@@ -21,7 +30,9 @@ from nevis_stream.stream_rows import stream_rows
 
 
 def _prepare_one(source: str, options: dict[str, Any], told: Any) -> str:
-    """Prepares one data set in a process of its own; returns "" or the message of a user's error."""
+    """Prepares one data set in a process of its own; returns "" or the message of a user's
+    error.
+    """
     from nevis_stream.datasets.preparation import prepare as preparation
 
     scheme, _, dataset_id = source.partition(":")
@@ -37,20 +48,28 @@ def _prepare_one(source: str, options: dict[str, Any], told: Any) -> str:
                 path = sources.shared_directory() / known["file"] if known else None
                 if path is None or not path.exists():
                     return sources.state(source).advice
-                preparation.import_file(path, dataset_id, kind=known["kind"], form=options["form"], progress=progress)
+                preparation.import_file(
+                    path, dataset_id, kind=known["kind"], form=options["form"], progress=progress
+                )
         else:
             preparation.prepare(dataset_id, progress=progress, **options)
     except NevisStreamError as error:
         return str(error)
     except OSError as error:
         return f"{error.filename or dataset_id}: {error.strerror or error}"
-    except Exception as error:  # one data set must not stop the others, and the message must name it
+    except (
+        Exception
+    ) as error:  # one data set must not stop the others, and the message must name it
         return f"{dataset_id}: unexpected {type(error).__name__}: {error}. Please report this."
     return ""
 
 
-def prepare(stream: str | None, tasks: Sequence[str], options: dict[str, Any], jobs: int | None) -> None:
-    """Prepares the data sets of a stream or some by name, several at a time; one that fails does not stop the others."""
+def prepare(
+    stream: str | None, tasks: Sequence[str], options: dict[str, Any], jobs: int | None
+) -> None:
+    """Prepares the data sets of a stream or some by name, several at a time; one that fails does
+    not stop the others.
+    """
     wanted = _wanted(stream, tasks)
     jobs = min(jobs or os.cpu_count() or 1, len(wanted))
     outcome: dict[str, str] = {}
@@ -66,7 +85,10 @@ def prepare(stream: str | None, tasks: Sequence[str], options: dict[str, Any], j
             try:
                 outcome[source] = future.result()
             except BrokenProcessPool:
-                outcome[source] = "its process was killed (out of memory?); start the same command again with --jobs=1"
+                outcome[source] = (
+                    "its process was killed (out of memory?); start the same command again with"
+                    " --jobs=1"
+                )
             if source in own:
                 bars.remove_task(own.pop(source))
             bars.advance(all_bar)
@@ -91,13 +113,20 @@ def _finishing(pending: dict, told: Any, bars: Progress, own: dict[str, Any]):
             source, stage, done, total = told.get()
             if source not in own:
                 own[source] = bars.add_task(source.partition(":")[2], total=None)
-            bars.update(own[source], description=f"{source.partition(':')[2]}: {stage}", completed=done, total=total)
+            bars.update(
+                own[source],
+                description=f"{source.partition(':')[2]}: {stage}",
+                completed=done,
+                total=total,
+            )
 
 
 def _wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
     if not stream and not tasks:
         raise BadInput("name what to prepare: --stream=short, or --task=mnist,usps.")
-    found = [row["source"] for row in stream_rows(stream.removesuffix("+partial"))[1]] if stream else []
+    found = (
+        [row["source"] for row in stream_rows(stream.removesuffix("+partial"))[1]] if stream else []
+    )
     for task in map(dataset_of, tasks):
         valid = {*catalogue.layouts(), *catalogue.shared()}
         if task not in valid:
@@ -109,7 +138,10 @@ def _wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
 
 def _print_outcome(wanted: Sequence[str], outcome: dict[str, str]) -> None:
     failed = {source: message for source, message in outcome.items() if message}
-    print(f"{len(wanted) - len(failed)} of {len(wanted)} data sets are ready under {prepared.data_root()}")
+    print(
+        f"{len(wanted) - len(failed)} of {len(wanted)} data sets are ready under"
+        f" {prepared.data_root()}"
+    )
     ready = [source.partition(":")[2] for source in wanted if source not in failed]
     if ready:
         print(f"Ready: {', '.join(ready)}")
@@ -121,7 +153,9 @@ def _print_outcome(wanted: Sequence[str], outcome: dict[str, str]) -> None:
         sys.exit(INCOMPLETE)
 
 
-def import_file(path: Path, task: str, kind: str | None, year: int | None, domain: str | None, form: str) -> None:
+def import_file(
+    path: Path, task: str, kind: str | None, year: int | None, domain: str | None, form: str
+) -> None:
     """Imports a file as a task of the catalogue or as a new one, and says how to run it."""
     from nevis_stream.datasets.preparation import prepare as preparation
 
@@ -129,14 +163,24 @@ def import_file(path: Path, task: str, kind: str | None, year: int | None, domai
     new = task not in catalogue.datasets()
     if new and year is None:
         near = unknown("task", task, catalogue.nevis22_datasets()).partition(" Valid")[0]
-        raise BadInput(f"{near} For a new task give its year too: --year=2024 (and --domain=object).")
+        raise BadInput(
+            f"{near} For a new task give its year too: --year=2024 (and --domain=object)."
+        )
     if not all(char.isalnum() or char in "_-" for char in task):
         raise BadInput(f"--task={task}: use letters, digits, '_' and '-'.")
     with bar(task) as progress:
-        folder = preparation.import_file(path, task, kind=kind, year=year, domain=domain, form=form, progress=progress)
+        folder = preparation.import_file(
+            path, task, kind=kind, year=year, domain=domain, form=form, progress=progress
+        )
     about = prepared.about(task, "local")
-    print(f"{task}: {about['kind']}, {about['num_classes']} classes, {about['classes_with_samples']} of them with samples")
-    print(f"found: {counts(about['found'])}; after duplicates were removed and the rest was divided: {counts(about['splits'])}")
+    print(
+        f"{task}: {about['kind']}, {about['num_classes']} classes, {about['classes_with_samples']}"
+        " of them with samples"
+    )
+    print(
+        f"found: {counts(about['found'])}; after duplicates were removed and the rest was divided:"
+        f" {counts(about['splits'])}"
+    )
     print_duplicates(about)
     print(f"ready: {folder}")
     print(f"next: python -m launch.data show {task}")

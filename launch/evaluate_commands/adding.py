@@ -18,7 +18,9 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.ledger import FILE_NAME
 
 
-def add_model(directory: Path, model: Path, trial: int | None, name: str | None, how: dict[str, Any]) -> None:
+def add_model(
+    directory: Path, model: Path, trial: int | None, name: str | None, how: dict[str, Any]
+) -> None:
     """Adds models to caches and tells what is now known of them.
 
     Args:
@@ -30,18 +32,28 @@ def add_model(directory: Path, model: Path, trial: int | None, name: str | None,
     """
     methods.get(how["method"])
     if trial is not None and (not model.is_dir() or model.parent.name != "checkpoints"):
-        raise BadInput(f"--trial={trial} is of one checkpoint, RUN/checkpoints/EVENT-TASK, and --model={model} is none.")
+        raise BadInput(
+            f"--trial={trial} is of one checkpoint, RUN/checkpoints/EVENT-TASK, and --model={model}"
+            " is none."
+        )
     if name is not None and model.is_dir():
         raise BadInput(f"--name={name} is of a file, and --model={model} is a directory.")
     if model.is_dir():
         _add_predictors(directory, model, trial, how)
         return
     if not model.exists():
-        raise BadInput(f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run.")
+        raise BadInput(
+            f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run."
+        )
     table = read_outcomes(model)
     if name is not None and name not in table.models:
         raise BadInput(f"{model}: {unknown('model', name, table.models)}")
-    _add(one_cache(directory), table.models if name is None else [name], FileOracle(table, str(model)), how)
+    _add(
+        one_cache(directory),
+        table.models if name is None else [name],
+        FileOracle(table, str(model)),
+        how,
+    )
 
 
 def _add_predictors(directory: Path, path: Path, trial: int | None, how: dict[str, Any]) -> None:
@@ -55,37 +67,56 @@ def _add_predictors(directory: Path, path: Path, trial: int | None, how: dict[st
     for dataset_id in dict.fromkeys(predictor.task.dataset_id for predictor in chosen):
         mine = [predictor for predictor in chosen if predictor.task.dataset_id == dataset_id]
         cache = open_cache(one_cache(directory, dataset_id).directory, run, mine[0])
-        checkpoints = {predictor.predictor_id: (predictor.checkpoint, predictor.trial) for predictor in mine}
+        checkpoints = {
+            predictor.predictor_id: (predictor.checkpoint, predictor.trial) for predictor in mine
+        }
         facts = [provenance(run, predictor) for predictor in mine]
         _add(cache, list(checkpoints), CheckpointOracle(checkpoints, how["stream"]), how, facts)
 
 
-def _add(cache: EvaluationCache, models: list[str], oracle: Oracle, how: dict[str, Any], facts: list | None = None) -> None:
+def _add(
+    cache: EvaluationCache,
+    models: list[str],
+    oracle: Oracle,
+    how: dict[str, Any],
+    facts: list | None = None,
+) -> None:
     cells = budget(how["budget"], cache.shape[1])
     with bar(f"{cache.directory.name}, {how['method']}") as move:
         asked = _Shown(oracle, move, cells * len(models))
-        told = adding.add_models(cache, models, asked, cells, how["method"], seed=how["seed"], provenances=facts)
+        told = adding.add_models(
+            cache, models, asked, cells, how["method"], seed=how["seed"], provenances=facts
+        )
     for account in told:
         _tell(account)
 
 
 def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[str, Any]) -> None:
-    """Adds the samples of a file, or splits of the cache's data set that its models' runs have, and tells the account."""
+    """Adds the samples of a file, or splits of the cache's data set that its models' runs have, and
+    tells the account.
+    """
     cache = one_cache(directory)
     if file:
         table = read_outcomes(Path(file))
         samples, oracle = list(table.samples), FileOracle(table, file)
     else:
         checkpoints = _checkpoints(cache, [Path(path) for path in how["run_dirs"]])
-        first = KeptRun(next(path for path, _ in checkpoints.values() if path.is_dir()).parent.parent, how["stream"])
-        task = next(task for task in first.stream.tasks if task.dataset_id == cache.about.get("dataset_id"))
+        first = KeptRun(
+            next(path for path, _ in checkpoints.values() if path.is_dir()).parent.parent,
+            how["stream"],
+        )
+        task = next(
+            task for task in first.stream.tasks if task.dataset_id == cache.about.get("dataset_id")
+        )
         samples = [cell for part in first.samples(task, splits) for cell in cell_ids(task, part)]
         oracle = CheckpointOracle(checkpoints, how["stream"])
     about = {"file": file} if file else {"dataset_id": cache.about["dataset_id"], "splits": splits}
     cells = budget(how["budget"], cache.shape[0])
     with bar(f"{cache.directory.name}, {how['method']}") as move:
         asked = _Shown(oracle, move, cells * len(samples))
-        told = adding.add_samples(cache, samples, asked, cells, how["method"], seed=how["seed"], provenance=about)
+        told = adding.add_samples(
+            cache, samples, asked, cells, how["method"], seed=how["seed"], provenance=about
+        )
     _tell(told)
 
 
@@ -94,16 +125,26 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
 
     Args:
       cache: its models' provenance tells where they lay.
-      run_dirs: runs, or folders of runs, where those lie that were moved; a run is known by its folder's name.
+      run_dirs: runs, or folders of runs, where those lie that were moved; a run is known by its
+        folder's name.
     """
     came = {model: facts for model, facts in cache.models().items() if "checkpoint" in facts}
     if not came:
-        raise BadInput(f"{cache.directory}: none of its models came from a run, so none can be asked; give --samples=FILE.")
+        raise BadInput(
+            f"{cache.directory}: none of its models came from a run, so none can be asked; give"
+            " --samples=FILE."
+        )
     moved = {}
     for folder in run_dirs:
-        runs = [path.parent for path in (folder / FILE_NAME, *sorted(folder.glob(f"*/{FILE_NAME}"))) if path.is_file()]
+        runs = [
+            path.parent
+            for path in (folder / FILE_NAME, *sorted(folder.glob(f"*/{FILE_NAME}")))
+            if path.is_file()
+        ]
         if not runs:
-            raise BadInput(f"--run_dir={folder}: is no run directory and holds none (no {FILE_NAME}).")
+            raise BadInput(
+                f"--run_dir={folder}: is no run directory and holds none (no {FILE_NAME})."
+            )
         moved |= {run.resolve().name: run for run in runs}
     found = {}
     for model, facts in came.items():
@@ -114,8 +155,9 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
     if not any(path.is_dir() for path, _ in found.values()):
         runs = sorted({facts["run"] for facts in came.values()})
         raise BadInput(
-            f"{cache.directory}: its models' checkpoints are not where they were, {runs[0]} for one ({len(runs)} runs). "
-            "Say where the runs lie now: --run_dir=FOLDER; or give --samples=FILE."
+            f"{cache.directory}: its models' checkpoints are not where they were, {runs[0]} for one"
+            f" ({len(runs)} runs). Say where the runs lie now: --run_dir=FOLDER; or give"
+            " --samples=FILE."
         )
     return found
 
@@ -138,15 +180,29 @@ class _Shown:
 def _tell(addition: Addition) -> None:
     told = addition
     total = told.samples if told.kind == "model" else told.models * int(told.name.split()[0])
-    others = f", the others predicted by {told.method}" if told.asked < total else "; nothing is left to predict"
+    others = (
+        f", the others predicted by {told.method}"
+        if told.asked < total
+        else "; nothing is left to predict"
+    )
     print(f"{told.kind} {told.name}: {told.asked:,} of {total:,} cells observed{others}")
     if told.accuracy is not None:
-        print(f"  accuracy {told.accuracy:.4f}{_interval(told)}, by {told.models} known model{'s'[: told.models != 1]}")
+        print(
+            f"  accuracy {told.accuracy:.4f}{_interval(told)}, by {told.models} known"
+            f" model{'s'[: told.models != 1]}"
+        )
         if told.rank is not None:
             among = f"rank {told.rank} of {told.models + 1}"
-            print(f"  {among}" + ("" if told.rank_low is None else f" (95%: {told.rank_low} to {told.rank_high})"))
+            print(
+                f"  {among}"
+                + ("" if told.rank_low is None else f" (95%: {told.rank_low} to {told.rank_high})")
+            )
     print(f"  spent {flops(told.flops_spent)}, saved {flops(told.flops_saved)}")
 
 
 def _interval(told: Addition) -> str:
-    return f" (no interval: {told.reason})" if told.low is None else f" (95%: {told.low:.4f} to {told.high:.4f})"
+    return (
+        f" (no interval: {told.reason})"
+        if told.low is None
+        else f" (95%: {told.low:.4f} to {told.high:.4f})"
+    )

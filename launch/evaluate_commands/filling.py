@@ -1,4 +1,6 @@
-"""`launch.evaluate import`, `merge` and `export`: caches from files and runs, caches from caches, files from caches."""
+"""`launch.evaluate import`, `merge` and `export`: caches from files and runs, caches from caches,
+files from caches.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,18 +24,28 @@ def import_all(paths: Sequence[Path], out: Path, threshold: float, how: dict[str
             raise BadInput(f"{path}: no such file or directory.")
         if path.is_dir() and not (path / FILE_NAME).is_file():
             inside = sorted(path.glob(f"*/{FILE_NAME}"))
-            merge = " It is a cache: `merge` adds it to another." if (path / INDEX).is_file() else ""
+            merge = (
+                " It is a cache: `merge` adds it to another." if (path / INDEX).is_file() else ""
+            )
             hint = f" It holds runs: import {path}/*" if inside else merge
             raise BadInput(f"{path}: not a run directory (no {FILE_NAME}).{hint}")
     for path in paths:
         if path.is_dir():
             import_run(path, out, how)
         else:
-            if not (out / INDEX).is_file() and (inside := [cache.parent for cache in sorted(out.glob(f"*/{INDEX}"))]):
-                raise BadInput(f"{out}: holds caches, {inside[0]} among them; a file goes into one: --cache={out / path.stem}")
+            if not (out / INDEX).is_file() and (
+                inside := [cache.parent for cache in sorted(out.glob(f"*/{INDEX}"))]
+            ):
+                raise BadInput(
+                    f"{out}: holds caches, {inside[0]} among them; a file goes into one:"
+                    f" --cache={out / path.stem}"
+                )
             with bar(f"import {path}") as move:
                 found = import_file(out, path, threshold, lambda stage: move(stage, 0, None))
-            print(f"{path}: {len(found.models)} models × {len(found.samples):,} samples; {_size(EvaluationCache(out))}")
+            print(
+                f"{path}: {len(found.models)} models × {len(found.samples):,} samples;"
+                f" {_size(EvaluationCache(out))}"
+            )
 
 
 def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
@@ -49,13 +61,21 @@ def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
             told=lambda done, total, name: move(name, done, total),
         )
     for each in filled:
-        print(f"{path}: {each.models} models new, {flops(each.flops)}; {_size(EvaluationCache(each.cache))}")
+        print(
+            f"{path}: {each.models} models new, {flops(each.flops)};"
+            f" {_size(EvaluationCache(each.cache))}"
+        )
     if not run.ledger.complete:
-        print(f"{path}: the run is unfinished; import it again later, what is here already costs nothing.")
+        print(
+            f"{path}: the run is unfinished; import it again later, what is here already costs"
+            " nothing."
+        )
 
 
 def merge(paths: Sequence[Path], out: Path) -> None:
-    """Adds caches to another; of folders of caches each to that of its name in the folder `out`, which may be new."""
+    """Adds caches to another; of folders of caches each to that of its name in the folder `out`,
+    which may be new.
+    """
     for path in paths:
         alone = (path / INDEX).is_file() or (out / INDEX).is_file()
         for source in caches_in(path):
@@ -86,9 +106,15 @@ def repair(directory: Path, out: Path) -> None:
     print(f"{cache.directory}: {len(lines)} damaged, left out:")
     for line in lines:
         print(f"  {line}")
-    print(f"all the rest is in a new cache, {cache.directory} is as it was; {_size(EvaluationCache(out))}")
+    print(
+        f"all the rest is in a new cache, {cache.directory} is as it was;"
+        f" {_size(EvaluationCache(out))}"
+    )
     if damage.tiles:
-        print("what was observed comes back with `import` of the same runs and files, what was predicted with `add-model`")
+        print(
+            "what was observed comes back with `import` of the same runs and files, what was"
+            " predicted with `add-model`"
+        )
 
 
 def _size(cache: EvaluationCache) -> str:

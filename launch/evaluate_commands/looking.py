@@ -12,7 +12,17 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.integrity import advice
 from nevis_stream.errors import NevisStreamError
 
-_SHOWN = ("models", "samples", "observed", "predicted", "known", "accuracy", "with confidence", "with probabilities", "bytes")
+_SHOWN = (
+    "models",
+    "samples",
+    "observed",
+    "predicted",
+    "known",
+    "accuracy",
+    "with confidence",
+    "with probabilities",
+    "bytes",
+)
 
 
 def stats(directory: Path) -> None:
@@ -50,7 +60,9 @@ def damage(directory: Path) -> str:
 
 
 def _verified(path: Path) -> tuple[list[str], list[str]]:
-    """Returns what is damaged, and what can be done; one cache that cannot be opened does not hide the others."""
+    """Returns what is damaged, and what can be done; one cache that cannot be opened does not hide
+    the others.
+    """
     try:
         cache = EvaluationCache(path)
         found = cache.verify()

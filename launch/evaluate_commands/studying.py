@@ -1,4 +1,6 @@
-"""`launch.evaluate study` and `metrics`: how well methods evaluate models that they have not seen."""
+"""`launch.evaluate study` and `metrics`: how well methods evaluate models that they have
+not seen.
+"""
 
 import hashlib
 import json
@@ -26,9 +28,21 @@ from nevis_stream.report.evaluation_plots import budget_plot, styles_of
 from nevis_stream.storage import write_file
 
 SETTINGS = "study.json"  # in a study's folder: what it is of
-MAIN = ("published", "sort_and_search", "random_mean", "stratified_mean", "single_order_floor", "recommended")
+MAIN = (
+    "published",
+    "sort_and_search",
+    "random_mean",
+    "stratified_mean",
+    "single_order_floor",
+    "recommended",
+)
 RECOMMENDED = MAIN[-1]
-_SHOWN = {"mae": "MAE", "accuracy_error": "accuracy error", "spearman": "Spearman", "kendall": "Kendall"}
+_SHOWN = {
+    "mae": "MAE",
+    "accuracy_error": "accuracy error",
+    "spearman": "Spearman",
+    "kendall": "Kendall",
+}
 _SHOWN["coverage95"] = "covered"
 _FEWEST_GROUPS = 3  # fewer cannot be divided into known and new ones more than one way or two
 
@@ -37,28 +51,40 @@ def study(paths: Sequence[Path], what: dict[str, Any], out: str | None, threshol
     """Tries methods on files of outcomes; writes OUT/study.csv, and a figure a file."""
     protocol = _protocol(what)
     if (twice := repeated([path.stem for path in paths])) is not None:
-        raise BadInput(f"two of the files are called {twice!r}, and results are told by that name: rename one.")
+        raise BadInput(
+            f"two of the files are called {twice!r}, and results are told by that name: rename one."
+        )
     found = [(path, read_outcomes(path, threshold)) for path in paths]
-    matrices = [Matrix(path.stem, outcomes.correct, _array(outcomes.groups)) for path, outcomes in found]
+    matrices = [
+        Matrix(path.stem, outcomes.correct, _array(outcomes.groups)) for path, outcomes in found
+    ]
     for matrix in matrices:
         _check(matrix, protocol)
     folder = Path(out or "study")
     _same_study(folder / SETTINGS, matrices, protocol)
     frame = _run(matrices, protocol, folder / "study.csv")
     for name, rows in frame.groupby("matrix", sort=False):
-        curves = {method: summary.curve(part) for method, part in rows.groupby("method", sort=False)}
+        curves = {
+            method: summary.curve(part) for method, part in rows.groupby("method", sort=False)
+        }
         samples = next(m.outcomes.shape[1] for m in matrices if m.name == name)
         about = {"methods": curves, "samples": samples, "seeds": protocol.seeds}
         with palette.printed():
             figure = budget_plot(about, styles_of(curves), wide=True, legend=True)
             for form in ("png", "pdf"):
                 _save(figure, folder / f"{name}.{form}")
-    _show(frame, f"means over {protocol.seeds} splits of {len(matrices)} matrices, {protocol.known:.0%} of the models known")
+    _show(
+        frame,
+        f"means over {protocol.seeds} splits of {len(matrices)} matrices, {protocol.known:.0%} of"
+        " the models known",
+    )
     print(f"written: {folder / 'study.csv'}, and a figure for each matrix")
 
 
 def _check(matrix: Matrix, protocol: Protocol) -> int:
-    """Returns how many models or groups of a matrix will be known; refuses what would leave nothing to study."""
+    """Returns how many models or groups of a matrix will be known; refuses what would leave nothing
+    to study.
+    """
     if min(protocol.budgets) > (n := matrix.outcomes.shape[1]):
         raise BadInput(f"{matrix.name}: has {n} samples, fewer than the least of --budgets.")
     try:
@@ -69,25 +95,41 @@ def _check(matrix: Matrix, protocol: Protocol) -> int:
 
 
 def _same_study(path: Path, matrices: Sequence[Matrix], protocol: Protocol) -> None:
-    """Writes down what a folder's study is of, and refuses to go on with another: its rows would be taken for this one's."""
-    old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"known": protocol.known, "matrices": {}}
+    """Writes down what a folder's study is of, and refuses to go on with another: its rows would be
+    taken for this one's.
+    """
+    old = (
+        json.loads(path.read_text(encoding="utf-8"))
+        if path.is_file()
+        else {"known": protocol.known, "matrices": {}}
+    )
     if old["known"] != protocol.known:
-        raise BadInput(f"{path.parent}: holds a study with --known={old['known']}. Give another --out, or delete it.")
+        raise BadInput(
+            f"{path.parent}: holds a study with --known={old['known']}. Give another --out, or"
+            " delete it."
+        )
     new = {matrix.name: _fingerprint(matrix) for matrix in matrices}
     for name, value in new.items():
         if old["matrices"].get(name, value) != value:
-            raise BadInput(f"{path.parent}: holds a study of another {name!r}. Give another --out, or delete it.")
+            raise BadInput(
+                f"{path.parent}: holds a study of another {name!r}. Give another --out, or"
+                " delete it."
+            )
     about = {"known": protocol.known, "matrices": old["matrices"] | new}
     write_file(path, json.dumps(about, indent=1, sort_keys=True).encode())
 
 
 def _fingerprint(matrix: Matrix) -> str:
     groups = b"" if matrix.groups is None else "\n".join(matrix.groups).encode()
-    return hashlib.sha256(repr(matrix.outcomes.shape).encode() + matrix.outcomes.tobytes() + groups).hexdigest()
+    return hashlib.sha256(
+        repr(matrix.outcomes.shape).encode() + matrix.outcomes.tobytes() + groups
+    ).hexdigest()
 
 
 def metrics(directory: Path, what: dict[str, Any]) -> None:
-    """Tries methods on a cache (or each of those in a folder) and leaves there what a report shows of it."""
+    """Tries methods on a cache (or each of those in a folder) and leaves there what a report shows
+    of it.
+    """
     protocol = _protocol(what)
     for cache in caches_in(directory):
         read_additions(cache.directory)  # a damaged line is told before the work, not after it
@@ -99,13 +141,20 @@ def metrics(directory: Path, what: dict[str, Any]) -> None:
         known = _check(matrix, protocol)
         if RECOMMENDED in protocol.methods and known < FEWEST:
             kind = "runs" if groups else "models"
-            print(f"{cache.directory}: of {known} known {kind} recommended is the stratified mean; see --known.")
+            print(
+                f"{cache.directory}: of {known} known {kind} recommended is the stratified mean;"
+                " see --known."
+            )
         path.unlink(missing_ok=True)  # the cache may have grown since
         frame = _run([matrix], protocol, path)
         written = summary.write(cache, frame, protocol.known, groups is not None)
         size = f"{written['models']} models × {written['samples']:,} samples"
         by = "whole runs" if groups else "models"
-        _show(frame, f"{cache.directory}: {size}; {protocol.known:.0%} of the {by} known, {protocol.seeds} splits")
+        _show(
+            frame,
+            f"{cache.directory}: {size}; {protocol.known:.0%} of the {by} known, {protocol.seeds}"
+            " splits",
+        )
     print(f"next: python -m launch.report RUNS {directory} --out=report")
 
 
@@ -123,7 +172,9 @@ def _protocol(what: dict[str, Any]) -> Protocol:
 def _run(matrices: Sequence[Matrix], protocol: Protocol, path: Path) -> pd.DataFrame:
     """Runs what is missing of a study, with a bar, and returns its rows."""
     total = sum(
-        protocol.seeds * len(protocol.methods) * sum(budget <= matrix.outcomes.shape[1] for budget in protocol.budgets)
+        protocol.seeds
+        * len(protocol.methods)
+        * sum(budget <= matrix.outcomes.shape[1] for budget in protocol.budgets)
         for matrix in matrices
     )
     there = len(studies.read(path))
@@ -141,10 +192,14 @@ def _show(frame: pd.DataFrame, title: str) -> None:
     table.add_column("method")
     for column in ("budget", "matrices", *_SHOWN.values()):
         table.add_column(column, justify="right")
-    means = frame.groupby(["method", "budget", "matrix"], sort=False)[list(_SHOWN)].mean().reset_index()
+    means = (
+        frame.groupby(["method", "budget", "matrix"], sort=False)[list(_SHOWN)].mean().reset_index()
+    )
     for method, of in means.groupby("method", sort=False):
         for budget, rows in of.groupby("budget"):  # a budget above a matrix's n has no row of it
-            values = ("–" if pd.isna(value) else f"{value:.4f}" for value in rows[list(_SHOWN)].mean())
+            values = (
+                "–" if pd.isna(value) else f"{value:.4f}" for value in rows[list(_SHOWN)].mean()
+            )
             table.add_row(method, str(budget), str(len(rows)), *values)
     console().print(table)
 

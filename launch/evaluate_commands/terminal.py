@@ -17,7 +17,10 @@ def directories_of_caches(directory: Path) -> list[Path]:
     alone = any((directory / name).is_file() for name in (INDEX, CELLS))  # one of them may be lost
     paths = [directory] if alone else sorted(path.parent for path in directory.glob(f"*/{INDEX}"))
     if not paths:
-        raise BadInput(f"{directory}: no evaluation cache there. Make one: python -m launch.evaluate import FILE --cache=DIR")
+        raise BadInput(
+            f"{directory}: no evaluation cache there. Make one: python -m launch.evaluate import"
+            " FILE --cache=DIR"
+        )
     return paths
 
 
@@ -31,7 +34,8 @@ def caches_in(directory: Path) -> list[EvaluationCache]:
 
 
 def one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
-    """Returns the cache that a directory is; of those that it holds the only one, or that of a data set.
+    """Returns the cache that a directory is; of those that it holds the only one, or that of a data
+    set.
 
     Raises:
       BadInput: there is none, or it is not said which.
@@ -45,7 +49,8 @@ def one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
 
 
 def budget(text: str, size: int) -> int:
-    """Returns how many of `size` samples (or models) are asked: "64", or "5%" of them, at least one.
+    """Returns how many of `size` samples (or models) are asked: "64", or "5%" of them, at least
+    one.
 
     Raises:
       BadInput: it is neither.
@@ -56,7 +61,10 @@ def budget(text: str, size: int) -> int:
     except ValueError:
         value = math.nan
     if not (0 < value <= 100 if share else value >= 1):
-        raise BadInput(f"--budget={text}: a whole number from 1 up, or a share from above 0% to 100%, is expected.")
+        raise BadInput(
+            f"--budget={text}: a whole number from 1 up, or a share from above 0% to 100%, is"
+            " expected."
+        )
     return max(1, round(size * value / 100)) if share else int(value)
 
 

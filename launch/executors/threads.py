@@ -1,7 +1,7 @@
 """Trials side by side in threads of this process.
 
-XLA lets go of the interpreter while it computes. A step of a small network keeps one core busy, so several cores train as
-many trials; one large network keeps all cores busy by itself.
+XLA lets go of the interpreter while it computes. A step of a small network keeps one core busy, so
+several cores train as many trials; one large network keeps all cores busy by itself.
 """
 
 import threading
@@ -35,7 +35,9 @@ class Threads:
             raise BadInput(f"executor 'threads': workers={self.workers}; it must be 1 or more.")
 
     def run(self, trials: Sequence[Trial], progress: Any) -> list[Result]:
-        """Runs them; the first exception ends the others at their next report of progress, and is raised."""
+        """Runs them; the first exception ends the others at their next report of progress, and is
+        raised.
+        """
         together, failed = SideBySide(progress, trials), threading.Event()
 
         def check() -> None:

@@ -1,1 +1,3 @@
-"""What launch.watch consists of: reading a run's files, what they say together, and how it is shown."""
+"""What launch.watch consists of: reading a run's files, what they say together, and how it is
+shown.
+"""

@@ -1,4 +1,5 @@
-"""Reads a run directory in which another process works: locks nothing, writes nothing, and takes what is whole.
+"""Reads a run directory in which another process works: locks nothing, writes nothing, and takes
+what is whole.
 
 Files come and go while they are read; what is missing, cut or half-written is left out.
 """
@@ -93,13 +94,19 @@ def stream(run_dir: Path) -> list[dict[str, str]]:
     """Returns the rows of the tasks; none where they are missing."""
     try:
         text = (run_dir / "stream.csv").read_text()
-        return [row for row in csv.DictReader(text.splitlines()) if _ID.fullmatch(row.get("task_id") or "")]
+        return [
+            row
+            for row in csv.DictReader(text.splitlines())
+            if _ID.fullmatch(row.get("task_id") or "")
+        ]
     except (OSError, ValueError, csv.Error):
         return []
 
 
 def timing(run_dir: Path) -> dict[int, dict[str, float]]:
-    """Returns the `seconds` and `compilation_seconds` of each event, by its number; lines that are not whole are left out."""
+    """Returns the `seconds` and `compilation_seconds` of each event, by its number; lines that are
+    not whole are left out.
+    """
     found = {}
     for line in _lines(run_dir / "timing.jsonl"):
         try:
@@ -121,16 +128,23 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def last_write(run_dir: Path, event: str | None) -> tuple[float | None, float | None]:
-    """Returns when the event that runs began, and when the run last wrote, in seconds since the epoch; None where unknown.
+    """Returns when the event that runs began, and when the run last wrote, in seconds since the
+    epoch; None where unknown.
 
     Args:
       run_dir: the run directory.
       event: number and task of the event that trains now, or None.
     """
-    files = [run_dir / name for name in ("ledger.jsonl", "timing.jsonl", "environment.jsonl", "config.json")]
+    files = [
+        run_dir / name
+        for name in ("ledger.jsonl", "timing.jsonl", "environment.jsonl", "config.json")
+    ]
     begun = _newest(files)
     if event:
-        files += [run_dir / "checkpoints" / f"{event}.progress", *(run_dir / scalars.FOLDER / event).glob("trial-*/events.*")]
+        files += [
+            run_dir / "checkpoints" / f"{event}.progress",
+            *(run_dir / scalars.FOLDER / event).glob("trial-*/events.*"),
+        ]
     return begun, _newest(files)
 
 
@@ -145,7 +159,8 @@ def _newest(paths: Iterable[Path]) -> float | None:
 
 
 def trials(run_dir: Path, event: str) -> list[Trial]:
-    """Returns the trials of an event that have told of themselves, by their kept results, saved positions and scalars.
+    """Returns the trials of an event that have told of themselves, by their kept results, saved
+    positions and scalars.
 
     Args:
       run_dir: the run directory.
@@ -166,9 +181,15 @@ def trials(run_dir: Path, event: str) -> list[Trial]:
     for number in sorted({*done, *steps, *shown}):
         points = scalars.read(live / f"trial-{number:03d}") if number in shown else {}
         saved = done.get(number) or (steps[number][max(steps[number])] if number in steps else None)
-        told = [step for values in points.values() for step, _ in values] + list(steps.get(number, ()))
-        errors = [value for _, value in points.get(f"{scalars.TRIAL}/dev_error", ())] or list(_dev_errors(saved))
-        found.append(Trial(number, number in done, max(told, default=None), min(errors, default=None)))
+        told = [step for values in points.values() for step, _ in values] + list(
+            steps.get(number, ())
+        )
+        errors = [value for _, value in points.get(f"{scalars.TRIAL}/dev_error", ())] or list(
+            _dev_errors(saved)
+        )
+        found.append(
+            Trial(number, number in done, max(told, default=None), min(errors, default=None))
+        )
     return found
 
 
@@ -180,9 +201,15 @@ def _names(directory: Path) -> list[str]:
 
 
 def _dev_errors(saved: Path | None) -> Iterator[float]:
-    """Yields the dev error that stands in the manifest of a result or position, where the learner puts one there."""
+    """Yields the dev error that stands in the manifest of a result or position, where the learner
+    puts one there.
+    """
     try:
-        result = json.loads((saved / "manifest.json").read_bytes())["trees"]["result"]["structure"] if saved else {}
+        result = (
+            json.loads((saved / "manifest.json").read_bytes())["trees"]["result"]["structure"]
+            if saved
+            else {}
+        )
         for told in (result, result.get("info", {}), result.get("best", {})):
             for name in ("dev_error", "error"):
                 if isinstance(told.get(name), int | float):
@@ -192,7 +219,9 @@ def _dev_errors(saved: Path | None) -> Iterator[float]:
 
 
 def holder(run_dir: Path) -> Holder | None:
-    """Returns the process that took the lock last and whether it still has it; None where no process ever had it."""
+    """Returns the process that took the lock last and whether it still has it; None where no
+    process ever had it.
+    """
     try:
         text = (run_dir / "lock").read_text().strip()
         status = os.stat(run_dir / "lock")
@@ -207,7 +236,9 @@ def holder(run_dir: Path) -> Holder | None:
 
 
 def _locked(status: os.stat_result, pid: int) -> bool:
-    """Whether a process of this machine has a lock on a file; asking by trying would lock out a run that starts."""
+    """Whether a process of this machine has a lock on a file; asking by trying would lock out a run
+    that starts.
+    """
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
     try:
         locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]

@@ -49,14 +49,20 @@ def duration(seconds: float) -> str:
     if math.isnan(seconds):
         return "–"
     whole = round(seconds)
-    for size, unit, smaller, below in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+    for size, unit, smaller, below in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
         if whole >= size:
             return f"{whole // size} {unit} {whole % size // smaller} {below}"
     return f"{whole} s"
 
 
 def _one(state: RunState, console: Console, rows: int | None) -> RenderableType:
-    parts: list[RenderableType] = [Text(f"{state.path}: {state.title}" if state.title else str(state.path), style="bold")]
+    parts: list[RenderableType] = [
+        Text(f"{state.path}: {state.title}" if state.title else str(state.path), style="bold")
+    ]
     parts.append(Text(_situation(state)))
     if state.trouble or not state.title:
         return Group(*parts)
@@ -70,16 +76,19 @@ def _one(state: RunState, console: Console, rows: int | None) -> RenderableType:
         parts.append(bar)
         parts.append(
             Text(
-                f"mean error so far {error(everything)} (n = {count}), of judged tasks {error(judged)} (n = {of_judged} of "
-                f"{sum(task.judged for task in state.tasks)}); FLOPs of training {engineering(state.training)}, of everything "
-                f"{engineering(state.everything)}"
+                f"mean error so far {error(everything)} (n = {count}), of judged tasks"
+                f" {error(judged)} (n = {of_judged} of {sum(task.judged for task in state.tasks)});"
+                f" FLOPs of training {engineering(state.training)}, of everything"
+                f" {engineering(state.everything)}"
             )
         )
     else:
         parts.append(Text("its tasks are not known: stream.csv is missing or damaged"))
     room = None if rows is None else max(rows - 9, 4)
     trials = _trials(state, console, room and max(room // 2, 3))
-    parts.append(_tasks(state, console, room and max(room - (trials.row_count + 2 if trials else 0), 3)))
+    parts.append(
+        _tasks(state, console, room and max(room - (trials.row_count + 2 if trials else 0), 3))
+    )
     if trials:
         parts.append(trials)
     return Group(*parts)
@@ -93,14 +102,21 @@ def _situation(state: RunState) -> str:
         return f"complete; worked {duration(state.worked)}"
     if not state.title or state.holder is None:
         return "not begun: no process has worked here yet"
-    left = "time left unknown until a task is done" if math.isnan(state.left) else f"about {duration(state.left)} left"
+    left = (
+        "time left unknown until a task is done"
+        if math.isnan(state.left)
+        else f"about {duration(state.left)} left"
+    )
     worked = f"worked {duration(state.worked)}, {left}; last wrote {duration(state.quiet)} ago"
     return f"{_who(state.holder)}; {worked}"
 
 
 def _who(holder: Holder) -> str:
     if holder.alive is None:
-        return f"at work on another machine, or stopped there ({holder.name}): from here only its writing can be seen"
+        return (
+            f"at work on another machine, or stopped there ({holder.name}): from here only its"
+            " writing can be seen"
+        )
     if holder.alive:
         return f"at work ({holder.name})"
     return f"stopped (it was {holder.name}): start the same command again, it goes on from here"
@@ -144,7 +160,10 @@ def _trials(state: RunState, console: Console, room: int | None) -> Table | None
     if not state.trials:
         return None
     worst = math.inf
-    ranked = sorted(state.trials, key=lambda t: (t.done, worst if t.dev_error is None else t.dev_error, t.number))
+    ranked = sorted(
+        state.trials,
+        key=lambda t: (t.done, worst if t.dev_error is None else t.dev_error, t.number),
+    )
     best = min((t.dev_error for t in state.trials if t.dev_error is not None), default=None)
     done = sum(trial.done for trial in state.trials)
     title = f"trials: {done} of {max(state.trials_wanted or 0, len(state.trials))} done"
@@ -155,7 +174,12 @@ def _trials(state: RunState, console: Console, room: int | None) -> Table | None
     for trial in sorted(ranked[:room], key=lambda t: t.number):
         lowest = "–" if trial.dev_error is None else f"{trial.dev_error:.4f}"
         step = _step(trial, state.steps_wanted if wide else None)
-        table.add_row(str(trial.number), step, lowest, style="bold" if best is not None and trial.dev_error == best else "")
+        table.add_row(
+            str(trial.number),
+            step,
+            lowest,
+            style="bold" if best is not None and trial.dev_error == best else "",
+        )
     return table
 
 

@@ -1,4 +1,6 @@
-"""What the files of a run say together: which tasks are done, what runs now, how long it will take."""
+"""What the files of a run say together: which tasks are done, what runs now, how long it
+will take.
+"""
 
 import math
 import time
@@ -81,8 +83,12 @@ class RunState:
         return sum(task.state == DONE for task in self.tasks)
 
     def mean_error(self, judged: bool) -> tuple[float, int]:
-        """Returns the mean error so far over all tasks, or the judged ones, and over how many it is."""
-        errors = [t.error for t in self.tasks if not math.isnan(t.error) and (t.judged or not judged)]
+        """Returns the mean error so far over all tasks, or the judged ones, and over how many it
+        is.
+        """
+        errors = [
+            t.error for t in self.tasks if not math.isnan(t.error) and (t.judged or not judged)
+        ]
         return (math.fsum(errors) / len(errors) if errors else math.nan), len(errors)
 
 
@@ -96,16 +102,29 @@ def state_of(path: Path) -> RunState:
         config = (ledger.header if ledger.records else {}) | config
     except (BadInput, OSError) as error:
         trouble = str(error)
-    words = (config.get("label") or config.get("learner", "?"), config.get("budget") or "", "on", config.get("stream", "?"))
+    words = (
+        config.get("label") or config.get("learner", "?"),
+        config.get("budget") or "",
+        "on",
+        config.get("stream", "?"),
+    )
     title = " ".join(str(word) for word in (*words, f"seed {config.get('seed', '?')}") if word)
     if ledger is None:
         return RunState(path, title, holder=holder, trouble=trouble)
     judged, split = JUDGED.get(str(config.get("protocol")), JUDGED["meta_test"])
-    rows = [row for row in files.stream(path) if split != "dev_test" or row.get("meta_split") == judged]
+    rows = [
+        row for row in files.stream(path) if split != "dev_test" or row.get("meta_split") == judged
+    ]
     timing, flops = files.timing(path), phase_flops(ledger) if ledger.records else {}
     now = None if ledger.complete or not ledger.records else len(ledger.records) - 1
-    doing = "" if ledger.complete else "initialise" if now is None else ("train", "predict")[now % 2]
-    event = f"{now:04d}-{rows[now // 2]['task_id']}" if doing == "train" and now // 2 < len(rows) else None
+    doing = (
+        "" if ledger.complete else "initialise" if now is None else ("train", "predict")[now % 2]
+    )
+    event = (
+        f"{now:04d}-{rows[now // 2]['task_id']}"
+        if doing == "train" and now // 2 < len(rows)
+        else None
+    )
     begun, wrote = files.last_write(path, event)
     working = holder is not None and holder.alive is not False and not ledger.complete
     passed = max(time.time() - begun, 0.0) if begun and working else 0.0
@@ -128,14 +147,21 @@ def state_of(path: Path) -> RunState:
 
 
 def _tasks(
-    ledger: Ledger, rows: Sequence[Mapping[str, str]], timing: Mapping[int, Mapping[str, float]], judged: str
+    ledger: Ledger,
+    rows: Sequence[Mapping[str, str]],
+    timing: Mapping[int, Mapping[str, float]],
+    judged: str,
 ) -> list[TaskState]:
     events = len(ledger.records) - 1  # done; -1 before the first record
-    errors = {result.task_id: result.error for result in task_errors(ledger)} if ledger.records else {}
+    errors = (
+        {result.task_id: result.error for result in task_errors(ledger)} if ledger.records else {}
+    )
     found = []
     for number, row in enumerate(rows):
         state = DONE if 2 * number + 1 < events else NOW if 2 * number <= events else TO_COME
-        took = [timing[event]["seconds"] for event in (2 * number, 2 * number + 1) if event in timing]
+        took = [
+            timing[event]["seconds"] for event in (2 * number, 2 * number + 1) if event in timing
+        ]
         found.append(
             TaskState(
                 row["task_id"],
@@ -150,7 +176,9 @@ def _tasks(
 
 
 def _wanted(config: Mapping[str, Any], section: str, name: str) -> int | None:
-    """A number of the config: that of a shipped learner's section, or an attribute of a learner of one's own."""
+    """A number of the config: that of a shipped learner's section, or an attribute of a learner of
+    one's own.
+    """
     part = config.get(section) or config.get("options")
     value = part.get(name) if isinstance(part, Mapping) else None
     return value if isinstance(value, int) else None
@@ -163,9 +191,11 @@ def _left(
     passed: float,
     split: str,
 ) -> float:
-    """Estimates the seconds to the end: a task takes a part that is its own and a part for each of its pictures.
+    """Estimates the seconds to the end: a task takes a part that is its own and a part for each of
+    its pictures.
 
-    Both parts are fitted to the tasks that are done, what was compiled left out; neither is less than zero.
+    Both parts are fitted to the tasks that are done, what was compiled left out; neither is less
+    than zero.
     """
     sizes = [_pictures(row, split) for row in rows]
     took = {}
@@ -178,7 +208,11 @@ def _left(
     mean_size = sum(sizes[number] for number in took) / len(took)
     mean = sum(took.values()) / len(took)
     spread = sum((sizes[number] - mean_size) ** 2 for number in took)
-    slope = sum((sizes[n] - mean_size) * (seconds - mean) for n, seconds in took.items()) / spread if spread else 0.0
+    slope = (
+        sum((sizes[n] - mean_size) * (seconds - mean) for n, seconds in took.items()) / spread
+        if spread
+        else 0.0
+    )
     slope = min(max(slope, 0.0), mean / mean_size if mean_size else 0.0)
     expected = [mean + slope * (size - mean_size) for size in sizes]
     current = now // 2

@@ -1,8 +1,9 @@
-"""Training views on the device: random-resized crop and horizontal flip of fixed-size stored pictures.
+"""Training views on the device: random-resized crop and horizontal flip of fixed-size stored
+pictures.
 
-A picture is stored squeezed to a square (`Images.banded`) with its original height and width beside it. Crops are drawn in
-the original geometry, so area and aspect ratio are distributed as if the original had been cropped; only the resolution of
-the source is limited by the stored size.
+A picture is stored squeezed to a square (`Images.banded`) with its original height and width beside
+it. Crops are drawn in the original geometry, so area and aspect ratio are distributed as if the
+original had been cropped; only the resolution of the source is limited by the stored size.
 """
 
 import math
@@ -48,11 +49,12 @@ def random_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax
       options: least area and greatest aspect ratio.
 
     Returns:
-      float32[b, 4]: top, left, height, width as shares of the picture. The first of ten draws that fits; the whole picture
-      where none does.
+      float32[b, 4]: top, left, height, width as shares of the picture. The first of ten draws that
+      fits; the whole picture where none does.
     """
     batch = sizes.shape[0]
-    drawn = jax.random.uniform(key, (batch, 2 * _ATTEMPTS + 2))  # one draw: a call costs more than its numbers
+    # one draw: a call costs more than its numbers
+    drawn = jax.random.uniform(key, (batch, 2 * _ATTEMPTS + 2))
     area = options.min_area + (1 - options.min_area) * drawn[:, :_ATTEMPTS]
     limit = math.log(options.max_aspect)
     aspect = jnp.exp(limit * (2 * drawn[:, _ATTEMPTS:-2] - 1))
@@ -70,13 +72,14 @@ def random_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax
 
 
 def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array:
-    """Cuts one box from each picture and resizes it (bilinear, one axis after the other, as matrix products: on a CPU
-    these are many times faster than gathering pixels; whole rows it gathers faster still, and the products are counted).
+    """Cuts one box from each picture and resizes it (bilinear, one axis after the other, as matrix
+    products: on a CPU these are many times faster than gathering pixels; whole rows it gathers
+      faster still, and the products are counted).
 
     Args:
       images: uint8 or float32[b, s, 3, s], rows of colours (`Images.banded`).
-      boxes: float32[b, 4], top, left, height, width as shares of the picture, 0 < height ≤ 1; with a negative width the view
-        is mirrored.
+      boxes: float32[b, 4], top, left, height, width as shares of the picture, 0 < height ≤ 1; with
+        a negative width the view is mirrored.
       size: side of the result in pixels.
 
     Returns:
@@ -85,12 +88,17 @@ def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array
     batch, source = images.shape[:2]
 
     def centres(start, extent):  # of the view's pixels, in pixels of the picture
-        return jnp.clip((start + (jnp.arange(size) + 0.5) / size * extent) * source - 0.5, 0, source - 1)
+        return jnp.clip(
+            (start + (jnp.arange(size) + 0.5) / size * extent) * source - 0.5, 0, source - 1
+        )
 
     top, left, height, width = (boxes[:, i, None] for i in range(4))
     rows = _rows_from_two if jax.default_backend() == "cpu" and faster_form() else _rows_by_tiles
-    short = rows(images.reshape(batch, source, 3 * source), centres(top, height)).reshape(batch, size * 3, source)
-    columns = _shares(centres(left, width)[:, None, :], jnp.arange(source)[:, None])  # [b, source, size]
+    short = rows(images.reshape(batch, source, 3 * source), centres(top, height)).reshape(
+        batch, size * 3, source
+    )
+    # [b, source, size]
+    columns = _shares(centres(left, width)[:, None, :], jnp.arange(source)[:, None])
     return (short @ columns).reshape(batch, size, 3, size).swapaxes(2, 3)
 
 
@@ -100,25 +108,36 @@ def _shares(centre: jax.Array, pixel: jax.Array) -> jax.Array:
 
 
 def _rows_by_tiles(pictures: jax.Array, centres: jax.Array) -> jax.Array:
-    """Returns float32[b, size, w]: the rows of pictures [b, s, w] at float32[b, size] centres, as a product for each tile of
-    8 with the few rows that it can touch: a third of the work of whole products."""
+    """Returns float32[b, size, w]: the rows of pictures [b, s, w] at float32[b, size] centres, as a
+    product for each tile of 8 with the few rows that it can touch: a third of the work of whole
+    products."""
     (batch, source), size = pictures.shape[:2], centres.shape[1]
     tile = _TILE if size % _TILE == 0 else size
     window = min(source, math.ceil((tile - 1) * source / size) + 2)
     tiled = centres.reshape(batch, -1, tile)
-    first = jnp.clip(tiled[..., 0].astype(jnp.int32), 0, source - window)  # of the rows that a tile can touch
-    rows = _shares(tiled[..., None] - first[..., None, None], jnp.arange(window))  # [b, tiles, tile, window]
-    cut = jax.vmap(lambda picture, starts: jax.vmap(lambda at: jax.lax.dynamic_slice_in_dim(picture, at, window))(starts))
+    # of the rows that a tile can touch
+    first = jnp.clip(tiled[..., 0].astype(jnp.int32), 0, source - window)
+    # [b, tiles, tile, window]
+    rows = _shares(tiled[..., None] - first[..., None, None], jnp.arange(window))
+    cut = jax.vmap(
+        lambda picture, starts: jax.vmap(
+            lambda at: jax.lax.dynamic_slice_in_dim(picture, at, window)
+        )(starts)
+    )
     return (rows @ cut(pictures, first).astype(jnp.float32)).reshape(batch, size, -1)
 
 
 def _rows_from_two(pictures: jax.Array, centres: jax.Array) -> jax.Array:
-    """As `_rows_by_tiles`, each from its two nearest rows: on a CPU, which copies whole rows well, 1.5 to 2 times faster."""
+    """As `_rows_by_tiles`, each from its two nearest rows: on a CPU, which copies whole rows well,
+    1.5 to 2 times faster.
+    """
     last = pictures.shape[1] - 1
     upper = jnp.clip(centres.astype(jnp.int32), 0, max(last - 1, 0))
 
     def rows(at):
-        return jnp.take_along_axis(pictures, at[..., None], axis=1, mode="promise_in_bounds").astype(jnp.float32)
+        return jnp.take_along_axis(
+            pictures, at[..., None], axis=1, mode="promise_in_bounds"
+        ).astype(jnp.float32)
 
     above = rows(upper)
     return above + (centres - upper)[..., None] * (rows(jnp.minimum(upper + 1, last)) - above)
@@ -127,7 +146,9 @@ def _rows_from_two(pictures: jax.Array, centres: jax.Array) -> jax.Array:
 def training_view(
     key: jax.Array, images: jax.Array, sizes: jax.Array, size: int, options: Augmentation
 ) -> jax.Array:
-    """Returns float32[b, size, size, 3] in [-1, 1]: augmented views of stored pictures uint8[b, s, 3, s] (`Images.banded`)."""
+    """Returns float32[b, size, size, 3] in [-1, 1]: augmented views of stored pictures uint8[b, s,
+    3, s] (`Images.banded`).
+    """
     crop_key, flip_key = jax.random.split(key)
     if options.crop:
         boxes = random_boxes(crop_key, sizes, options)
@@ -137,6 +158,12 @@ def training_view(
         mirrored = jax.random.bernoulli(flip_key, 0.5, images.shape[:1])
         top, left, height, width = boxes.T
         boxes = jnp.stack(
-            [top, jnp.where(mirrored, left + width, left), height, jnp.where(mirrored, -width, width)], axis=1
+            [
+                top,
+                jnp.where(mirrored, left + width, left),
+                height,
+                jnp.where(mirrored, -width, width),
+            ],
+            axis=1,
         )
     return to_unit_range(crop_and_resize(images, boxes, size))

@@ -1,4 +1,6 @@
-"""The paper's family of learners: an initialisation × a search × a training recipe, each chosen freely."""
+"""The paper's family of learners: an initialisation × a search × a training recipe, each chosen
+freely.
+"""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -34,10 +36,12 @@ class Baseline:
       search: what hyper-parameters they get.
       recipe: how each is trained.
       data: what they are trained on beside the current task.
-      neighbours: how the relatedness of tasks is scored, where `data` needs it and the initialisation does not.
+      neighbours: how the relatedness of tasks is scored, where `data` needs it and the
+        initialisation does not.
       ensemble: how many of the best trials answer together (NEVIS'22, Appendix I).
       halving: which trials are ended early, or None.
-      frozen: whether the backbone stays as it starts, and only heads are trained, those of all trials at once.
+      frozen: whether the backbone stays as it starts, and only heads are trained, those of all
+        trials at once.
     """
 
     initialisation: Initialisation
@@ -52,15 +56,17 @@ class Baseline:
     def init(self, ctx: Context) -> State:
         """Returns the empty state: what is known of the past stands in the predictors' checkpoints.
 
-        What pre-training cost is charged here. The programs of the most usual task (the smallest batch and head) are compiled
-        here, so that the first task need not wait for them.
+        What pre-training cost is charged here. The programs of the most usual task (the smallest
+        batch and head) are compiled here, so that the first task need not wait for them.
         """
         if self.initialisation.flops:
             ctx.charge(self.initialisation.flops)
         ctx.compile(costs.programs(self.recipe, classes=1, n_train=1))
         return {}
 
-    def train(self, task: TaskView, state: State, ctx: Context) -> tuple[State, Sequence[Predictor]]:
+    def train(
+        self, task: TaskView, state: State, ctx: Context
+    ) -> tuple[State, Sequence[Predictor]]:
         """Runs the trials; the predictors come back by rising dev error."""
         with ctx.phase("select"):
             start = self.initialisation.choose(task, ctx, self.recipe.network)
@@ -68,7 +74,9 @@ class Baseline:
             if self.data.by_relatedness and not scores:
                 scores = FromRelated(self.neighbours).choose(task, ctx, self.recipe.network).scores
             helpers = self.data.choose(ctx, scores)
-        results = self.search.run(ctx.seed, self._evaluate(task, ctx, start, [ctx.task(name) for name in helpers]))
+        results = self.search.run(
+            ctx.seed, self._evaluate(task, ctx, start, [ctx.task(name) for name in helpers])
+        )
         chosen_facts = {"initialised_from": start.source}
         chosen_facts |= {"related": scores} if scores else {}
         chosen_facts |= {"helpers": list(helpers)} if helpers else {}
@@ -87,46 +95,84 @@ class Baseline:
             for number, result in enumerate(results)
         ]
         worst = float("inf")
-        order = sorted(predictors, key=lambda p: (worst if p.info["dev_error"] is None else p.info["dev_error"], p.trial))
+        order = sorted(
+            predictors,
+            key=lambda p: (worst if p.info["dev_error"] is None else p.info["dev_error"], p.trial),
+        )
         order[0].tree.update(self._beside(task, ctx, start, order))
         return state, order
 
-    def _evaluate(self, task: TaskView, ctx: Context, start: Start, helpers: Sequence[TaskView]) -> Callable:
+    def _evaluate(
+        self, task: TaskView, ctx: Context, start: Start, helpers: Sequence[TaskView]
+    ) -> Callable:
         """Returns what runs a trial for each set of hyper-parameters."""
         if self.frozen:
             return lambda hypers: self._heads(task, ctx, start, hypers)
-        trial = functools.partial(_trial, task=task, backbone=start.variables, recipe=self.recipe, helpers=helpers)
+        trial = functools.partial(
+            _trial, task=task, backbone=start.variables, recipe=self.recipe, helpers=helpers
+        )
         if self.halving:
             recipe = self.recipe
-            return lambda hypers: self.halving.run(ctx, trial, hypers, recipe.steps, recipe.validate_every)
+            return lambda hypers: self.halving.run(
+                ctx, trial, hypers, recipe.steps, recipe.validate_every
+            )
         return lambda hypers: ctx.map(trial, [{"hyper": hyper} for hyper in hypers])
 
-    def _heads(self, task: TaskView, ctx: Context, start: Start, hypers: Sequence[Hyper]) -> list[Tree]:
-        """Trains heads on the start's backbone, a random one where there is none, which every result then holds."""
+    def _heads(
+        self, task: TaskView, ctx: Context, start: Start, hypers: Sequence[Hyper]
+    ) -> list[Tree]:
+        """Trains heads on the start's backbone, a random one where there is none, which every
+        result then holds.
+        """
         backbone = start.variables
         if backbone is None:
-            words = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32]).randint(2**32, size=4, dtype=np.uint32)
-            backbone = ctx.jit(initialise_program(self.recipe.network, head_size(task.num_classes)))(words)
-        kept = {"params": {"backbone": backbone["params"]["backbone"]}, "batch_stats": backbone["batch_stats"]}
+            words = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32]).randint(
+                2**32, size=4, dtype=np.uint32
+            )
+            backbone = ctx.jit(
+                initialise_program(self.recipe.network, head_size(task.num_classes))
+            )(words)
+        kept = {
+            "params": {"backbone": backbone["params"]["backbone"]},
+            "batch_stats": backbone["batch_stats"],
+        }
         results = fit_heads(ctx, task, kept, hypers, self.recipe)
         for result in results:
             head = result["variables"]["params"]["head"]
-            result["variables"] = {"params": kept["params"] | {"head": head}, "batch_stats": kept["batch_stats"]}
+            result["variables"] = {
+                "params": kept["params"] | {"head": head},
+                "batch_stats": kept["batch_stats"],
+            }
         return results
 
-    def _beside(self, task: TaskView, ctx: Context, start: Start, order: Sequence[Predictor]) -> Tree:
-        """What the chosen predictor carries besides its own parameters: an ensemble's, and those trained independently."""
+    def _beside(
+        self, task: TaskView, ctx: Context, start: Start, order: Sequence[Predictor]
+    ) -> Tree:
+        """What the chosen predictor carries besides its own parameters: an ensemble's, and those
+        trained independently.
+        """
         found: dict[str, Any] = {}
         if self.ensemble > 1:
-            members = [predictor for predictor in order if predictor.info["dev_error"] is not None][: self.ensemble]
+            members = [predictor for predictor in order if predictor.info["dev_error"] is not None][
+                : self.ensemble
+            ]
             accuracies = np.asarray([1 - predictor.info["dev_error"] for predictor in members])
-            weights = np.exp((accuracies - accuracies.max()) / ENSEMBLE_TEMPERATURE) if members else np.ones(0)
-            found["members"] = [{name: predictor.tree[name] for name in ("variables", "network")} for predictor in members[1:]]
+            weights = (
+                np.exp((accuracies - accuracies.max()) / ENSEMBLE_TEMPERATURE)
+                if members
+                else np.ones(0)
+            )
+            found["members"] = [
+                {name: predictor.tree[name] for name in ("variables", "network")}
+                for predictor in members[1:]
+            ]
             found["weights"] = [float(weight / weights.sum()) for weight in weights]
         if self.initialisation.needs_independent:
             found["independent"] = order[0].tree["variables"]
             if start.variables is not None:
-                alone = functools.partial(_trial, task=task, backbone=None, recipe=self.recipe, helpers=())
+                alone = functools.partial(
+                    _trial, task=task, backbone=None, recipe=self.recipe, helpers=()
+                )
                 with ctx.phase("select"):
                     (result,) = ctx.map(alone, [{"hyper": order[0].info["hyper"]}])
                 found["independent"] = result["variables"]
@@ -144,18 +190,24 @@ class Baseline:
             )
         return np.asarray(answers, np.float32)
 
-    def estimate(self, classes: int, n_train: int, n_dev: int, n_predict: int, earlier: int = 0) -> dict[str, Any]:
-        """Returns what a task will cost, from sizes alone: trials, steps, batch and FLOPs by phase; trains nothing.
+    def estimate(
+        self, classes: int, n_train: int, n_dev: int, n_predict: int, earlier: int = 0
+    ) -> dict[str, Any]:
+        """Returns what a task will cost, from sizes alone: trials, steps, batch and FLOPs by phase;
+        trains nothing.
 
-        `earlier` tasks have been met. No trial is taken to diverge or to be pruned, of several networks the first is taken, and
-        heads of auxiliary tasks to have at most 64 outputs. FLOPs are missing where only heads are trained.
+        `earlier` tasks have been met. No trial is taken to diverge or to be pruned, of several
+        networks the first is taken, and heads of auxiliary tasks to have at most 64 outputs. FLOPs
+        are missing where only heads are trained.
         """
         recipe, trials = self.recipe, self.search.trials
         found = {"trials": trials, "steps": recipe.steps, "batch": recipe.batch_of(n_train)}
         if self.frozen:
             return found
         flops = costs.of_trials(recipe, classes, n_train, n_dev, trials, self.data.most(earlier))
-        flops["predict"] = costs.of_predicting(recipe, classes, n_predict, min(self.ensemble, trials))
+        flops["predict"] = costs.of_predicting(
+            recipe, classes, n_predict, min(self.ensemble, trials)
+        )
         flops["select"] = 0
         if self.initialisation.needs_independent and earlier:
             alone = costs.of_trials(recipe, classes, n_train, n_dev)
@@ -181,7 +233,8 @@ def _trial(
     recipe: Recipe,
     helpers: Sequence[TaskView],
 ) -> Tree:
-    """Makes the initial parameters of one trial and fits them; or goes on where an earlier piece of it stopped.
+    """Makes the initial parameters of one trial and fits them; or goes on where an earlier piece of
+    it stopped.
 
     `item` holds `hyper` and may hold `position` and `until` (see `fit`).
     """
@@ -193,15 +246,22 @@ def _trial(
         fresh = ctx.jit(initialise_program(recipe.network, head_size(task.num_classes)))(words[0])
         if backbone is not None:
             fresh = {
-                "params": {"backbone": backbone["params"]["backbone"], "head": fresh["params"]["head"]},
+                "params": {
+                    "backbone": backbone["params"]["backbone"],
+                    "head": fresh["params"]["head"],
+                },
                 "batch_stats": backbone["batch_stats"],
             }
         if helpers:
             made = [
-                ctx.jit(initialise_program(recipe.network, head_size(helper.num_classes)))(words[1 + number])
+                ctx.jit(initialise_program(recipe.network, head_size(helper.num_classes)))(
+                    words[1 + number]
+                )
                 for number, helper in enumerate(helpers)
             ]
-            heads = {str(number): variables["params"]["head"] for number, variables in enumerate(made)}
+            heads = {
+                str(number): variables["params"]["head"] for number, variables in enumerate(made)
+            }
             fresh["params"] = {**fresh["params"], "helpers": heads}
     result = fit(ctx, task, fresh, hyper, recipe, helpers, position, item.get("until"))
     return result | {"trial": ctx.trial}

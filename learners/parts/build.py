@@ -7,7 +7,13 @@ from learners.parts.augmentation import Augmentation
 from learners.parts.baseline import CURRENT, Baseline
 from learners.parts.fit import MAIN, OTHER, Recipe
 from learners.parts.halving import Halving
-from learners.parts.initialisation import FromPretrained, FromPrevious, FromRandom, FromRelated, Initialisation
+from learners.parts.initialisation import (
+    FromPretrained,
+    FromPrevious,
+    FromRandom,
+    FromRelated,
+    Initialisation,
+)
 from learners.parts.model import Network
 from learners.parts.relatedness import Neighbours
 from learners.parts.schedule import SCHEDULES
@@ -38,7 +44,14 @@ def network(section: Any, resolution: int, precision: str) -> Network:
     return found
 
 
-INITIALISATIONS = ("random", "previous", "related", "related_static", "pretrained", "pretrained_or_related")
+INITIALISATIONS = (
+    "random",
+    "previous",
+    "related",
+    "related_static",
+    "pretrained",
+    "pretrained_or_related",
+)
 
 
 def initialisation(config: Any, name: str) -> Initialisation:
@@ -58,7 +71,8 @@ def baseline(config: Any, start: str, auxiliary: str = "none") -> Baseline:
     """Builds a learner of the paper's family from a resolved config.
 
     Args:
-      config: its `initialisation` and `auxiliary.which` come before what the learner's name stands for.
+      config: its `initialisation` and `auxiliary.which` come before what the learner's name stands
+        for.
       start: the learner's initialisation, one of `INITIALISATIONS`.
       auxiliary: the learner's auxiliary tasks: "none", "related", "all" or "random".
 
@@ -68,14 +82,20 @@ def baseline(config: Any, start: str, auxiliary: str = "none") -> Baseline:
     begin = initialisation(config, config.initialisation or start)
     which = config.auxiliary.which or auxiliary
     data = CURRENT if which == "none" else Auxiliary(config.auxiliary.count, which)
-    names = ("learning_rate", "label_smoothing", *(("auxiliary_weight",) if data != CURRENT else ()))
+    names = (
+        "learning_rate",
+        "label_smoothing",
+        *(("auxiliary_weight",) if data != CURRENT else ()),
+    )
     spaces = {name: tuple(config.search[name]) for name in names}
     main, other = network(config.network, config.network.resolution, config.network.precision), None
     if config.search.space == "large":
         spaces |= {"schedule": tuple(SCHEDULES), "batch": tuple(config.search.batch)}
         spaces |= {"crop": (True, False), "flip": (True, False)}
         if isinstance(begin, FromRandom):  # a network starts from one of its own kind
-            other = network(config.other_network, config.network.resolution, config.network.precision)
+            other = network(
+                config.other_network, config.network.resolution, config.network.precision
+            )
             spaces["network"] = (MAIN, OTHER)
     searches = {
         "grid": lambda: GridSearch(spaces),
@@ -84,23 +104,34 @@ def baseline(config: Any, start: str, auxiliary: str = "none") -> Baseline:
     }
     search = searches[config.search.method]()
     if config.ensemble > search.trials:
-        trials = "the combinations of the grid" if config.search.method == "grid" else "search.trials"
-        raise BadInput(f"config.ensemble is {config.ensemble}; it must lie between 1 and {trials}, {search.trials}.")
+        trials = (
+            "the combinations of the grid" if config.search.method == "grid" else "search.trials"
+        )
+        raise BadInput(
+            f"config.ensemble is {config.ensemble}; it must lie between 1 and {trials},"
+            f" {search.trials}."
+        )
     if config.search.method == "bayesian" and search.trials <= RANDOM_FIRST:
         warnings.warn(
-            f"search.method bayesian with search.trials {search.trials} is a random search: its first {RANDOM_FIRST} trials "
-            "are drawn at random.",
+            f"search.method bayesian with search.trials {search.trials} is a random search: its"
+            f" first {RANDOM_FIRST} trials are drawn at random.",
             RunWarning,
             stacklevel=2,
         )
     frozen, pruning = config.train.frozen, config.search.pruning == "halving"
     if pruning and search.trials < 2:
         more = "values to the grid" if config.search.method == "grid" else "search.trials"
-        raise BadInput(f"config.search.pruning: with {search.trials} trial a task there is none to prune; give more {more}.")
-    if frozen and (data != CURRENT or pruning or config.search.space == "large" or begin.needs_independent):
         raise BadInput(
-            "config.train.frozen: heads on a frozen backbone are trained on the current task alone, all trials at once; it "
-            "cannot be combined with auxiliary tasks, ft_static, config.search.pruning or config.search.space=large."
+            f"config.search.pruning: with {search.trials} trial a task there is none to prune; give"
+            f" more {more}."
+        )
+    if frozen and (
+        data != CURRENT or pruning or config.search.space == "large" or begin.needs_independent
+    ):
+        raise BadInput(
+            "config.train.frozen: heads on a frozen backbone are trained on the current task alone,"
+            " all trials at once; it cannot be combined with auxiliary tasks, ft_static,"
+            " config.search.pruning or config.search.space=large."
         )
     return Baseline(
         begin,
@@ -138,9 +169,10 @@ def _pretrained(config: Any) -> FromPretrained:
     Raises:
       BadInput: it names none.
     """
-    if not (config.pretrained.path or config.pretrained.get("digest")):  # a run directory's config has the digest alone
+    # a run directory's config has the digest alone
+    if not (config.pretrained.path or config.pretrained.get("digest")):
         raise BadInput(
-            f"learner {config.learner}: --config.pretrained.path is missing: the weights that it starts from. Make a file with "
-            "python -m launch.pretrain (see docs/pretraining.md)."
+            f"learner {config.learner}: --config.pretrained.path is missing: the weights that it"
+            " starts from. Make a file with python -m launch.pretrain (see docs/pretraining.md)."
         )
     return FromPretrained(config.pretrained.path, config.pretrained.flops, config.pretrained.digest)

@@ -1,4 +1,6 @@
-"""What training and predicting cost, from sizes alone: the programs that a task will run, and their FLOPs."""
+"""What training and predicting cost, from sizes alone: the programs that a task will run, and their
+FLOPs.
+"""
 
 from collections.abc import Callable
 
@@ -7,18 +9,32 @@ import jax.numpy as jnp
 import numpy as np
 
 from learners.parts.fit import Recipe
-from learners.parts.model import EVALUATION_BATCH, TaskShape, begin, head_size, initialise_program, probabilities_program
+from learners.parts.model import (
+    EVALUATION_BATCH,
+    TaskShape,
+    begin,
+    head_size,
+    initialise_program,
+    probabilities_program,
+)
 from learners.parts.training_data import AUXILIARY_BATCH
 from nevis_stream.counted import counted
 from nevis_stream.task import SINGLE_LABEL
 
 
-def of_trials(recipe: Recipe, classes: int, n_train: int, n_dev: int, trials: int = 1, helpers: int = 0) -> dict[str, int]:
-    """Returns the FLOPs of a task's trials by phase, with so many auxiliary tasks beside it; no trial diverges."""
+def of_trials(
+    recipe: Recipe, classes: int, n_train: int, n_dev: int, trials: int = 1, helpers: int = 0
+) -> dict[str, int]:
+    """Returns the FLOPs of a task's trials by phase, with so many auxiliary tasks beside it; no
+    trial diverges.
+    """
     step, look = _step_and_look(recipe, classes, n_train)
     helping = _step_with_helper(recipe, classes, n_train) - step if helpers else 0
     looks = (1 + -(-recipe.steps // recipe.validate_every)) * -(-n_dev // EVALUATION_BATCH)
-    return {"train": trials * recipe.steps * (step + helpers * helping), "validate": trials * looks * look}
+    return {
+        "train": trials * recipe.steps * (step + helpers * helping),
+        "validate": trials * looks * look,
+    }
 
 
 def of_predicting(recipe: Recipe, classes: int, pictures: int, members: int = 1) -> int:
@@ -27,15 +43,28 @@ def of_predicting(recipe: Recipe, classes: int, pictures: int, members: int = 1)
 
 
 def programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Callable, tuple, dict]]:
-    """Returns the step, the look and the initialisation of a task: each a function, its arguments and `jit` options."""
+    """Returns the step, the look and the initialisation of a task: each a function, its arguments
+    and `jit` options.
+    """
     network, outputs = recipe.network, head_size(classes)
     words, array = jax.ShapeDtypeStruct((4,), jnp.uint32), jax.ShapeDtypeStruct
     variables = jax.eval_shape(initialise_program(network, outputs), words)
     batch, scalar = recipe.batch_of(n_train), np.float32(0)
-    shape = TaskShape.of(SINGLE_LABEL, classes)  # the kind is an argument: every kind costs the same
+    # the kind is an argument: every kind costs the same
+    shape = TaskShape.of(SINGLE_LABEL, classes)
     stored = array((batch, recipe.stored_size, 3, recipe.stored_size), jnp.uint8)
     sizes, target = array((batch, 2), jnp.int32), array((batch, outputs), jnp.uint8)
-    step = (begin(variables), stored, sizes, target, jax.random.key(0), np.int32(0), scalar, scalar, shape)
+    step = (
+        begin(variables),
+        stored,
+        sizes,
+        target,
+        jax.random.key(0),
+        np.int32(0),
+        scalar,
+        scalar,
+        shape,
+    )
     views = array((EVALUATION_BATCH, network.resolution, network.resolution, 3), jnp.uint8)
     return [
         (recipe.step(classes), step, {"donate_argnums": 0}),
@@ -46,7 +75,9 @@ def programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Callable,
 
 def _step_and_look(recipe: Recipe, classes: int, n_train: int) -> list[int]:
     found = programs(recipe, classes, n_train)[:2]
-    return [counted(function, **options).flops(*arguments) for function, arguments, options in found]
+    return [
+        counted(function, **options).flops(*arguments) for function, arguments, options in found
+    ]
 
 
 def _step_with_helper(recipe: Recipe, classes: int, n_train: int) -> int:
@@ -56,7 +87,12 @@ def _step_with_helper(recipe: Recipe, classes: int, n_train: int) -> int:
     variables = jax.eval_shape(initialise_program(recipe.network, outputs), array((4,), jnp.uint32))
     params = carry["params"] | {"helpers": {"0": variables["params"]["head"]}}
     side = recipe.stored_size
-    other = array((AUXILIARY_BATCH, side, 3, side), jnp.uint8), array((AUXILIARY_BATCH, 2), jnp.int32)
+    other = (
+        array((AUXILIARY_BATCH, side, 3, side), jnp.uint8),
+        array((AUXILIARY_BATCH, 2), jnp.int32),
+    )
     other = (*other, array((AUXILIARY_BATCH, outputs), jnp.uint8), TaskShape.of(SINGLE_LABEL, 1))
     carry = begin({"params": params, "batch_stats": carry["batch_stats"]})
-    return counted(recipe.step(classes, [1]), **options).flops(carry, *rest, (other,), np.float32(0))
+    return counted(recipe.step(classes, [1]), **options).flops(
+        carry, *rest, (other,), np.float32(0)
+    )

@@ -1,4 +1,6 @@
-"""Batches for a training loop: resident on the device when they fit there, fetched one step ahead when they do not."""
+"""Batches for a training loop: resident on the device when they fit there, fetched one step ahead
+when they do not.
+"""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -15,22 +17,29 @@ from nevis_stream.task import TaskView
 
 MODES = ("host", "resident", "ahead")
 _SHARE = 0.25  # of the device's memory, for the pictures of one data set
-_kept: dict[int, tuple[np.ndarray, jax.Array]] = {}  # the pictures that are resident now, by the identity of their array
+# the pictures that are resident now, by the identity of their array
+_kept: dict[int, tuple[np.ndarray, jax.Array]] = {}
 _lock = threading.Lock()
 
 
 class Batches:
-    """Epoch after epoch of shuffled sample numbers; what step t gets depends on the seed and t alone."""
+    """Epoch after epoch of shuffled sample numbers; what step t gets depends on the seed and t
+    alone.
+    """
 
     def __init__(self, examples: int, size: int, seed: int):
         self._examples, self._size, self._seed = examples, size, seed
         self._orders: dict[int, np.ndarray] = {}
 
     def __call__(self, step: int) -> np.ndarray:
-        """Returns int[size] sample numbers of one step, reaching into the next epoch where one ends."""
+        """Returns int[size] sample numbers of one step, reaching into the next epoch where one
+        ends.
+        """
         places = np.arange(step * self._size, (step + 1) * self._size)
         epochs, inside = np.divmod(places, self._examples)
-        return np.concatenate([self._order(epoch)[inside[epochs == epoch]] for epoch in np.unique(epochs)])
+        return np.concatenate(
+            [self._order(epoch)[inside[epochs == epoch]] for epoch in np.unique(epochs)]
+        )
 
     def _order(self, epoch: int) -> np.ndarray:
         if epoch not in self._orders:
@@ -42,7 +51,9 @@ class Batches:
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of a task: stored uint8[b, s, 3, s], sizes int32[b, 2], target uint8[b, outputs], and the task's shape."""
+    """One batch of a task: stored uint8[b, s, 3, s], sizes int32[b, 2], target uint8[b, outputs],
+    and the task's shape.
+    """
 
     stored: Any
     sizes: Any
@@ -63,11 +74,14 @@ class Feed:
       side: of the stored pictures in pixels.
       size: examples a batch.
       seed: of their order.
-      mode: "host" (gathered in the loop: where host and device share their memory), "resident" (the pictures lie on the
-        device), "ahead" (gathered and sent one step ahead by a thread of its own), or None for what fits.
+      mode: "host" (gathered in the loop: where host and device share their memory), "resident" (the
+        pictures lie on the device), "ahead" (gathered and sent one step ahead by a thread of its
+        own), or None for what fits.
     """
 
-    def __init__(self, ctx: Context, task: TaskView, side: int, size: int, seed: int, mode: str | None = None):
+    def __init__(
+        self, ctx: Context, task: TaskView, side: int, size: int, seed: int, mode: str | None = None
+    ):
         self._ctx, self._task = ctx, task
         self._stored, self._sizes = task.train.images.banded(side), task.train.images.sizes
         self._order = Batches(len(task.train), size, seed)
@@ -80,7 +94,9 @@ class Feed:
         """Returns the batch of a step."""
         if self._pool is None:
             return self._gather(step)
-        batch = self._next[1].result() if self._next and self._next[0] == step else self._gather(step)
+        batch = (
+            self._next[1].result() if self._next and self._next[0] == step else self._gather(step)
+        )
         self._next = step + 1, self._pool.submit(self._gather, step + 1)
         return batch
 
@@ -92,7 +108,11 @@ class Feed:
     def _gather(self, step: int) -> Batch:
         picked = self._order(step)
         target = targets(self._task.train.labels[picked], self._task.kind, self._task.num_classes)
-        stored = _take(_resident(self._stored), picked) if self.mode == "resident" else self._stored[picked]
+        stored = (
+            _take(_resident(self._stored), picked)
+            if self.mode == "resident"
+            else self._stored[picked]
+        )
         parts = stored, self._sizes[picked], target
         if self.mode == "ahead":
             parts = jax.device_put(parts)
@@ -115,11 +135,15 @@ _take = jax.jit(lambda pictures, picked: jnp.take(pictures, picked, axis=0))
 
 
 def _resident(pictures: np.ndarray) -> jax.Array:
-    """Returns the pictures on the device; the oldest ones make room when together they take more than twice the share."""
+    """Returns the pictures on the device; the oldest ones make room when together they take more
+    than twice the share.
+    """
     with _lock:
         if id(pictures) not in _kept:
             room = 2 * _SHARE * (_memory() or np.inf)
-            while _kept and pictures.nbytes + sum(array.nbytes for _, array in _kept.values()) > room:
+            while (
+                _kept and pictures.nbytes + sum(array.nbytes for _, array in _kept.values()) > room
+            ):
                 del _kept[next(iter(_kept))]
             _kept[id(pictures)] = pictures, jax.device_put(np.asarray(pictures))
         return _kept[id(pictures)][1]

@@ -1,4 +1,6 @@
-"""Fitting one model to one task with given hyper-parameters: the paper's training recipe (NEVIS'22, section 4)."""
+"""Fitting one model to one task with given hyper-parameters: the paper's training recipe (NEVIS'22,
+section 4).
+"""
 
 import dataclasses
 import math
@@ -61,7 +63,10 @@ class Recipe:
         looks = {name: hyper[name] for name in ("crop", "flip") if name in hyper}
         network = self.other if hyper.get("network") == OTHER else self.network
         return dataclasses.replace(
-            self, **named, network=network, augmentation=dataclasses.replace(self.augmentation, **looks)
+            self,
+            **named,
+            network=network,
+            augmentation=dataclasses.replace(self.augmentation, **looks),
         )
 
     def batch_of(self, examples: int) -> int:
@@ -74,15 +79,23 @@ class Recipe:
         return math.ceil(self.network.resolution * _STORED_SCALE)
 
     def step(self, classes: int, helpers: Sequence[int] = ()):
-        """Returns the training-step program for a task with so many classes, and auxiliary tasks with so many."""
+        """Returns the training-step program for a task with so many classes, and auxiliary tasks
+        with so many.
+        """
         heads = tuple(head_size(count) for count in helpers)
         return step_program(
-            self.network, head_size(classes), self.augmentation, self.momentum, self.weight_decay, heads
+            self.network,
+            head_size(classes),
+            self.augmentation,
+            self.momentum,
+            self.weight_decay,
+            heads,
         )
 
 
 def dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> float:
-    """Error rate, or 1 - mAP; where mAP is undefined (no positive in dev), the mean error over labels at 0.5.
+    """Error rate, or 1 - mAP; where mAP is undefined (no positive in dev), the mean error over
+    labels at 0.5.
 
     The paper's code selects multi-label models by the latter; we select by what is judged.
     """
@@ -103,35 +116,47 @@ def fit(
     position: Tree | None = None,
     until: int | None = None,
 ) -> Tree:
-    """Trains from `variables` and returns the parameters with the lowest dev error (the last such, where several tie).
+    """Trains from `variables` and returns the parameters with the lowest dev error (the last such,
+    where several tie).
 
-    The start counts as a candidate too, so a trial whose loss stops being finite still returns something: it ends at the
-    next look at the dev split. Positions are offered for saving at each look.
+    The start counts as a candidate too, so a trial whose loss stops being finite still returns
+    something: it ends at the next look at the dev split. Positions are offered for saving at each
+      look.
 
     Args:
       ctx: context of the trial.
       task: the current task.
-      variables: {"params": {"backbone", "head"}, "batch_stats"} to start from; with helpers also their heads, "helpers": {"0",
-        …}, which are dropped at the end. Not needed with a position.
+      variables: {"params": {"backbone", "head"}, "batch_stats"} to start from; with helpers also
+        their heads, "helpers": {"0", …}, which are dropped at the end. Not needed with a position.
       hyper: `learning_rate`, `label_smoothing` and, with helpers, `auxiliary_weight`.
       recipe: everything else.
       helpers: auxiliary tasks, of which each step sees a batch of 64.
       position: where an earlier call with `until` stopped, to go on from there as if it had not.
-      until: stop after so many steps (a multiple of `validate_every`); the schedule is that of all steps.
+      until: stop after so many steps (a multiple of `validate_every`); the schedule is that of all
+        steps.
 
     Returns:
-      {"variables", "step" (of the best look), "info" (see docs/run-directory.md)}, and "position" where `until` ended it.
+      {"variables", "step" (of the best look), "info" (see docs/run-directory.md)}, and "position"
+      where `until` ended it.
     """
     seed = position["seed"] if position else ctx.seed
     stop = min(until or recipe.steps, recipe.steps)
-    key, rates = key_of(seed), SCHEDULES[recipe.schedule](hyper["learning_rate"], recipe.steps, recipe.warmup_share)
-    step = ctx.jit(recipe.step(task.num_classes, [helper.num_classes for helper in helpers]), donate_argnums=0)
+    key, rates = (
+        key_of(seed),
+        SCHEDULES[recipe.schedule](hyper["learning_rate"], recipe.steps, recipe.warmup_share),
+    )
+    step = ctx.jit(
+        recipe.step(task.num_classes, [helper.num_classes for helper in helpers]), donate_argnums=0
+    )
     feed = Feed(ctx, task, recipe.stored_size, recipe.batch_of(len(task.train)), seed)
     others = [
         Feed(ctx, helper, recipe.stored_size, AUXILIARY_BATCH, (seed + 1 + number) & (2**63 - 1))
         for number, helper in enumerate(helpers)
     ]
-    weight, smoothing = np.float32(hyper.get("auxiliary_weight", 0)), np.float32(hyper["label_smoothing"])
+    weight, smoothing = (
+        np.float32(hyper.get("auxiliary_weight", 0)),
+        np.float32(hyper["label_smoothing"]),
+    )
 
     def look(carry) -> float:
         return look_at_dev(ctx, task, recipe.network, carry)
@@ -151,7 +176,9 @@ def fit(
     try:
         for index in range(start, stop):
             batch = feed(index)
-            auxiliary = (tuple(other(index).astuple() for other in others), weight) if others else ()
+            auxiliary = (
+                (tuple(other(index).astuple() for other in others), weight) if others else ()
+            )
             carry = step(
                 carry,
                 batch.stored,
@@ -168,11 +195,20 @@ def fit(
             if done % recipe.validate_every and done != recipe.steps:
                 continue
             ctx.progress(done, recipe.steps)
-            diverged = diverged_at(carry, done, recipe, hyper, f"task {task.task_id!r}, trial {ctx.trial}", best["step"])
+            diverged = diverged_at(
+                carry,
+                done,
+                recipe,
+                hyper,
+                f"task {task.task_id!r}, trial {ctx.trial}",
+                best["step"],
+            )
             if diverged is not False:
                 break
             error = look(carry)
-            curve.append([done, rounded(float(carry["loss_sum"]) / (done - curve[-1][0])), rounded(error)])
+            curve.append(
+                [done, rounded(float(carry["loss_sum"]) / (done - curve[-1][0])), rounded(error)]
+            )
             log_row(ctx, curve[-1], rates)
             carry["loss_sum"] = np.float32(0)
             if error <= best["error"]:
@@ -193,7 +229,13 @@ def fit(
         },
     }
     if done < recipe.steps and diverged is False:
-        result["position"] = {"seed": seed, "step": done, "carry": to_host(carry), "best": best, "curve": curve}
+        result["position"] = {
+            "seed": seed,
+            "step": done,
+            "carry": to_host(carry),
+            "best": best,
+            "curve": curve,
+        }
     return result
 
 
@@ -205,9 +247,16 @@ def log_row(ctx: Context, row: Sequence[float | None], rates: np.ndarray) -> Non
 
 
 def diverged_at(
-    carry: Mapping[str, Any], done: int, recipe: Recipe, hyper: Mapping[str, Any], who: str, kept: int
+    carry: Mapping[str, Any],
+    done: int,
+    recipe: Recipe,
+    hyper: Mapping[str, Any],
+    who: str,
+    kept: int,
 ) -> int | bool:
-    """Returns after how many of the `done` steps the loss stopped being finite, with a warning; False where it did not."""
+    """Returns after how many of the `done` steps the loss stopped being finite, with a warning;
+    False where it did not.
+    """
     finite = int(carry["finite_steps"])
     if finite >= done:
         return False
@@ -221,18 +270,28 @@ def diverged_at(
 
 
 def look_at_dev(ctx: Context, task: TaskView, network: Network, carry: Mapping[str, Any]) -> float:
-    """Returns the dev error of the parameters in a carry; infinity where an answer is not finite. Charged to `validate`."""
+    """Returns the dev error of the parameters in a carry; infinity where an answer is not finite.
+    Charged to `validate`.
+    """
     with ctx.phase("validate"):
-        answers = predict_probabilities(ctx, network, carry, task.dev.images, task.kind, task.num_classes)
-    return dev_error(task.dev.labels, answers, task.kind) if np.isfinite(answers).all() else math.inf
+        answers = predict_probabilities(
+            ctx, network, carry, task.dev.images, task.kind, task.num_classes
+        )
+    return (
+        dev_error(task.dev.labels, answers, task.kind) if np.isfinite(answers).all() else math.inf
+    )
 
 
 def _copy(carry: Mapping[str, Any]) -> Tree:
-    """The parameters as numpy: the step donates its buffers, so they cannot be kept on the device."""
+    """The parameters as numpy: the step donates its buffers, so they cannot be kept on the
+    device.
+    """
     params = {name: jax.tree.map(np.array, carry["params"][name]) for name in ("backbone", "head")}
     return to_host({"params": params, "batch_stats": jax.tree.map(np.array, carry["batch_stats"])})
 
 
 def rounded(value: float) -> float | None:
-    """Returns a number as the ledger has it: seven digits are what float32 holds; infinity, which JSON lacks, as None."""
+    """Returns a number as the ledger has it: seven digits are what float32 holds; infinity, which
+    JSON lacks, as None.
+    """
     return float(f"{value:.7g}") if math.isfinite(value) else None

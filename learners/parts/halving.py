@@ -1,7 +1,9 @@
-"""Successive halving: of trials that are trained a part of the way, only the best go on (Jamieson and Talwalkar, 2016).
+"""Successive halving: of trials that are trained a part of the way, only the best go on (Jamieson
+and Talwalkar, 2016).
 
-All trials of a rung are compared at the same step, as in synchronous ASHA, so that what is pruned does not depend on which
-executor runs them. Each piece of a trial is a trial of `ctx.map` with FLOPs of its own: what was spent on pruned trials counts.
+All trials of a rung are compared at the same step, as in synchronous ASHA, so that what is pruned
+does not depend on which executor runs them. Each piece of a trial is a trial of `ctx.map` with
+FLOPs of its own: what was spent on pruned trials counts.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,28 +24,40 @@ class Halving:
 
     Attributes:
       keep: of so many trials one goes on at each rung (η).
-      rungs: how often it is decided; the first time at the look nearest to keep**-rungs of the steps.
+      rungs: how often it is decided; the first time at the look nearest to keep**-rungs of the
+        steps.
     """
 
     keep: int = 2
     rungs: int = 2
 
     def stops(self, steps: int, every: int) -> list[int]:
-        """Returns the steps of the rungs, each a multiple of `every` (the looks at the dev split), and the end."""
+        """Returns the steps of the rungs, each a multiple of `every` (the looks at the dev split),
+        and the end.
+        """
         shares = [steps / self.keep**rung for rung in range(self.rungs, 0, -1)]
-        return sorted({max(every, round(share / every) * every) for share in shares} - {steps}) + [steps]
+        return sorted({max(every, round(share / every) * every) for share in shares} - {steps}) + [
+            steps
+        ]
 
-    def run(self, ctx: Context, piece: Piece, hypers: Sequence[Hyper], steps: int, every: int) -> list[Tree]:
+    def run(
+        self, ctx: Context, piece: Piece, hypers: Sequence[Hyper], steps: int, every: int
+    ) -> list[Tree]:
         """Returns, for each of `hypers` in order, the result of the last piece that was run of it.
 
-        `info` tells of it: `pruned_at` is the step at which a trial was ended, `continues` the trial whose training a later
+        `info` tells of it: `pruned_at` is the step at which a trial was ended, `continues` the
+          trial whose training a later
         piece took up.
         """
         results: list[Tree] = [{}] * len(hypers)
         alive = list(range(len(hypers)))
         for stop in self.stops(steps, every):
             items = [
-                {"hyper": hypers[i], "until": stop, "position": results[i].pop("position", None) if results[i] else None}
+                {
+                    "hyper": hypers[i],
+                    "until": stop,
+                    "position": results[i].pop("position", None) if results[i] else None,
+                }
                 for i in alive
             ]
             for i, result in zip(alive, ctx.map(piece, items), strict=True):
@@ -51,7 +65,9 @@ class Halving:
                     result["info"]["continues"] = results[i]["trial"]
                 results[i] = result
             going = [i for i in alive if "position" in results[i]]
-            going = sorted(going, key=lambda i: (_error(results[i]), i))[: -(-len(alive) // self.keep)]
+            going = sorted(going, key=lambda i: (_error(results[i]), i))[
+                : -(-len(alive) // self.keep)
+            ]
             for i in set(alive) - set(going):
                 if results[i].pop("position", None) is not None:
                     results[i]["info"]["pruned_at"] = stop

@@ -23,7 +23,8 @@ class Start:
 
     Attributes:
       source: id of the earlier task whose predictor it is, "pretrained", or "random".
-      variables: {"params": {"backbone", …}, "batch_stats"}, or None for random parameters, drawn anew for each trial.
+      variables: {"params": {"backbone", …}, "batch_stats"}, or None for random parameters, drawn
+        anew for each trial.
       scores: relatedness of each candidate, where candidates were compared.
     """
 
@@ -36,7 +37,8 @@ class Initialisation(Protocol):
     """Chooses the backbone that a new task starts from.
 
     Attributes:
-      needs_independent: whether every task also needs a predictor trained on it alone, for later choices.
+      needs_independent: whether every task also needs a predictor trained on it alone, for later
+        choices.
       flops: what was spent before the stream on what it brings along; charged to `pretrain`.
     """
 
@@ -90,20 +92,25 @@ class FromPretrained:
     def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
         """Returns the weights; `BadInput` where they are not those of the digest."""
         if self.path is None:
-            raise BadInput("the config of a run directory does not say where the pre-trained weights lie: give their path.")
+            raise BadInput(
+                "the config of a run directory does not say where the pre-trained weights lie: give"
+                " their path."
+            )
         return Start(PRETRAINED, weights.load(Path(self.path), network, self.digest))
 
 
 @dataclass(frozen=True)
 class FromRelated:
-    """The predictor of the most related earlier task (NEVIS'22, section 5); random parameters for the first task.
+    """The predictor of the most related earlier task (NEVIS'22, section 5); random parameters for
+    the first task.
 
     Attributes:
       neighbours: how tasks are scored.
-      space: "dynamic": in the feature space of each task's own, fine-tuned predictor (FT-d); "static": in that of a predictor
-        trained on the task alone, from random parameters (FT-s).
-      margin: scores that lie fewer standard errors than this below the highest count as equal to it; of equals the latest task
-        is taken, whose predictor has learned from most. 0 is the paper's rule.
+      space: "dynamic": in the feature space of each task's own, fine-tuned predictor (FT-d);
+        "static": in that of a predictor trained on the task alone, from random parameters (FT-s).
+      margin: scores that lie fewer standard errors than this below the highest count as equal to
+        it; of equals the latest task is taken, whose predictor has learned from most. 0 is the
+        paper's rule.
       pretrained: weights that are a candidate beside the earlier tasks (PT + FT-d), or None.
     """
 

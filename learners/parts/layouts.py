@@ -1,8 +1,9 @@
 """Pre-trained weights under the names of other libraries, as the variables of a backbone.
 
-The numbers are taken as they are. A network computes what they were trained for only with the same padding and the same scaling
-of pixels: torchvision's and timm's ResNets need `padding="torch"` and `stem="standard"`, and all were trained on pixels
-normalised by ImageNet's mean and standard deviation rather than on [-1, 1].
+The numbers are taken as they are. A network computes what they were trained for only with the same
+padding and the same scaling of pixels: torchvision's and timm's ResNets need `padding="torch"` and
+`stem="standard"`, and all were trained on pixels normalised by ImageNet's mean and standard
+deviation rather than on [-1, 1].
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,8 +31,12 @@ class _Form:
 
 
 _SAME = _Form(lambda shape: shape, lambda array: array)
-_KERNEL = _Form(lambda shape: (shape[3], shape[2], *shape[:2]), lambda array: array.transpose(2, 3, 1, 0))  # OIHW
-_DENSE = _Form(lambda shape: (shape[1], shape[0], 1, 1), lambda array: array[:, :, 0, 0].T)  # a 1×1 convolution
+# OIHW
+_KERNEL = _Form(
+    lambda shape: (shape[3], shape[2], *shape[:2]), lambda array: array.transpose(2, 3, 1, 0)
+)
+# a 1×1 convolution
+_DENSE = _Form(lambda shape: (shape[1], shape[0], 1, 1), lambda array: array[:, :, 0, 0].T)
 _GAIN = _Form(lambda shape: (*shape, 1, 1, 1), lambda array: array[:, 0, 0, 0])
 _Rule = tuple[str, Path, _Form]
 
@@ -62,7 +67,11 @@ def _resnet(network: ResNet) -> Iterator[_Rule]:
 
 
 def _standardised(name: str, path: Path) -> Iterator[_Rule]:
-    for theirs, ours, form in (("weight", "kernel", _KERNEL), ("gain", "gain", _GAIN), ("bias", "bias", _SAME)):
+    for theirs, ours, form in (
+        ("weight", "kernel", _KERNEL),
+        ("gain", "gain", _GAIN),
+        ("bias", "bias", _SAME),
+    ):
         yield f"{name}.{theirs}", ("params", *path, ours), form
 
 
@@ -85,7 +94,11 @@ def _nfnet(network: NFNet) -> Iterator[_Rule]:
 
 def _blocks(network: ResNet | NFNet) -> Iterator[tuple[tuple[int, int], int]]:
     """Yields (stage, block of it) and the block's number in the network."""
-    places = [(stage, block) for stage, blocks in enumerate(network.stage_sizes) for block in range(blocks)]
+    places = [
+        (stage, block)
+        for stage, blocks in enumerate(network.stage_sizes)
+        for block in range(blocks)
+    ]
     return zip(places, range(len(places)), strict=True)
 
 
@@ -102,31 +115,38 @@ def layouts() -> tuple[str, ...]:
 
 
 def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -> dict[str, Any]:
-    """Returns {"params": {"backbone": …}, "batch_stats": …} in float32, filled from another library's tensors.
+    """Returns {"params": {"backbone": …}, "batch_stats": …} in float32, filled from another
+    library's tensors.
 
-    "torchvision_resnet" and "timm_resnet" (the same names; ResNet-18, 34, 50 and others of these blocks):
-      conv1.weight [O, I, H, W], bn1.{weight, bias, running_mean, running_var}, and of each block layer1.0, layer1.1, …:
-      conv1.weight, bn1.*, conv2.weight, bn2.* (and conv3.weight, bn3.* of bottlenecks), and where its shape changes
-      downsample.0.weight, downsample.1.*.
-    "timm_nfnet" (timm's dm_nfnet_f0): {weight [O, I / groups, H, W], gain [O, 1, 1, 1], bias [O]} of stem.conv1 to stem.conv4,
-      of each block's conv1, conv2, conv2b, conv3 and, of a stage's first, downsample.conv (stages.0.0.conv1.weight, …), and of
-      final_conv; each block's attn_last.{fc1, fc2}.{weight [O, I, 1, 1], bias}, and skipinit_gain []. timm computes GELU by
-      erf and adds 1e-5 to the kernels' variances, where `NFNet` does as the code that the weights were trained with.
+    "torchvision_resnet" and "timm_resnet" (the same names; ResNet-18, 34, 50 and others of these
+    blocks):
+      conv1.weight [O, I, H, W], bn1.{weight, bias, running_mean, running_var}, and of each block
+      layer1.0, layer1.1, …: conv1.weight, bn1.*, conv2.weight, bn2.* (and conv3.weight, bn3.* of
+      bottlenecks), and where its shape changes downsample.0.weight, downsample.1.*.
+    "timm_nfnet" (timm's dm_nfnet_f0): {weight [O, I / groups, H, W], gain [O, 1, 1, 1], bias [O]}
+    of stem.conv1 to stem.conv4,
+      of each block's conv1, conv2, conv2b, conv3 and, of a stage's first, downsample.conv
+      (stages.0.0.conv1.weight, …), and of final_conv; each block's attn_last.{fc1, fc2}.{weight [O,
+      I, 1, 1], bias}, and skipinit_gain []. timm computes GELU by erf and adds 1e-5 to the kernels'
+      variances, where `NFNet` does as the code that the weights were trained with.
 
     Args:
-      arrays: tensors by name. Classifiers (fc.*, head.*, classifier.*) and *.num_batches_tracked are left out.
+      arrays: tensors by name. Classifiers (fc.*, head.*, classifier.*) and *.num_batches_tracked
+        are left out.
       layout: one of `layouts()`.
       network: the backbone, as of `make_backbone`, whose variables are wanted.
 
     Raises:
-      BadInput: unknown layout, or not of this network; a tensor is missing, has another shape, has no place, or holds what
-        is no finite number or a variance below 0.
+      BadInput: unknown layout, or not of this network; a tensor is missing, has another shape, has
+        no place, or holds what is no finite number or a variance below 0.
     """
     if layout not in _LAYOUTS:
         raise BadInput(unknown("layout", layout, _LAYOUTS))
     family, rules = _LAYOUTS[layout]
     if not isinstance(network, family):
-        raise BadInput(f"layout {layout!r} is of {family.__name__}; the network is {type(network).__name__}.")
+        raise BadInput(
+            f"layout {layout!r} is of {family.__name__}; the network is {type(network).__name__}."
+        )
     images = jax.ShapeDtypeStruct((1, 64, 64, 3), np.float32)
     wanted = flatten_dict(dict(jax.eval_shape(network.init, jax.random.key(0), images)))
     filled: dict[Path, np.ndarray] = {}
@@ -137,14 +157,23 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
         if name not in arrays:
             raise BadInput(f"layout {layout!r}: tensor {name!r} of shape {expected} is missing.")
         if (found := np.shape(arrays[name])) != expected:
-            raise BadInput(f"layout {layout!r}: tensor {name!r} has shape {found}; the network's has {expected}.")
+            raise BadInput(
+                f"layout {layout!r}: tensor {name!r} has shape {found}; the network's has"
+                f" {expected}."
+            )
         values = _numbers(arrays[name], f"layout {layout!r}: tensor {name!r}")
         if path[-1] == "var" and (values < 0).any():
-            raise BadInput(f"layout {layout!r}: tensor {name!r} holds variances, and {values.min():g} is negative.")
+            raise BadInput(
+                f"layout {layout!r}: tensor {name!r} holds variances, and {values.min():g} is"
+                " negative."
+            )
         filled[path] = form.load(values)
     for name in sorted(set(arrays) - known):
         if not name.startswith(_IGNORED) and not name.endswith("num_batches_tracked"):
-            raise BadInput(f"layout {layout!r}: tensor {name!r} of shape {np.shape(arrays[name])} has no place in the network.")
+            raise BadInput(
+                f"layout {layout!r}: tensor {name!r} of shape {np.shape(arrays[name])} has no place"
+                " in the network."
+            )
     assert filled.keys() == wanted.keys(), sorted(filled.keys() ^ wanted.keys())
     tree = unflatten_dict(filled)
     return {"params": {"backbone": tree["params"]}, "batch_stats": tree.get("batch_stats", {})}
@@ -157,5 +186,7 @@ def _numbers(array: np.ndarray, what: str) -> np.ndarray:
     except (TypeError, ValueError):
         raise BadInput(f"{what} holds no numbers but {np.asarray(array).dtype}.") from None
     if wrong := np.size(array) - np.count_nonzero(np.isfinite(array)):
-        raise BadInput(f"{what} holds {wrong} values, of {np.size(array)}, that are not finite in float32.")
+        raise BadInput(
+            f"{what} holds {wrong} values, of {np.size(array)}, that are not finite in float32."
+        )
     return array

@@ -1,9 +1,11 @@
-"""A backbone with a linear head of its own for each task, and the jitted programs that train and evaluate it.
+"""A backbone with a linear head of its own for each task, and the jitted programs that train and
+evaluate it.
 
-Programs come from cached factories keyed by what changes their code: the network and the head's size. Everything else
-(learning rate, label smoothing, number of classes, kind of task, key) is an argument, so that trials and tasks share them.
-Heads are made with 64, 256, 1024, … outputs, the next that holds the task's classes; outputs beyond those are masked, and
-their few FLOPs are charged as they are executed.
+Programs come from cached factories keyed by what changes their code: the network and the head's
+size. Everything else (learning rate, label smoothing, number of classes, kind of task, key) is an
+argument, so that trials and tasks share them. Heads are made with 64, 256, 1024, … outputs, the
+next that holds the task's classes; outputs beyond those are masked, and their few FLOPs are charged
+as they are executed.
 """
 
 from collections.abc import Mapping
@@ -24,7 +26,8 @@ from nevis_stream.learner import Context
 from nevis_stream.task import SINGLE_LABEL
 
 EVALUATION_BATCH = 64
-LARGE_MAP = 32  # side of the first stage's maps from which gradients of kernels are quicker without XLA's library
+# side of the first stage's maps from which gradients of kernels are quicker without XLA's library
+LARGE_MAP = 32
 _MASKED = -1e9
 
 
@@ -36,8 +39,8 @@ class Network:
       name: a name known to `make_backbone`.
       options: its options, as sorted pairs so that they can be hashed.
       resolution: side of the input in pixels.
-      precision: "float32", or "bfloat16": the backbone computes in bfloat16; parameters, their updates, the statistics of
-        normalisation, and the head stay float32.
+      precision: "float32", or "bfloat16": the backbone computes in bfloat16; parameters, their
+        updates, the statistics of normalisation, and the head stay float32.
     """
 
     name: str
@@ -49,7 +52,9 @@ class Network:
         """Returns the flax module."""
         return make_backbone(self.name, **dict(self.options))
 
-    def features(self, params: Any, statistics: Any, images: jax.Array, train: bool) -> tuple[jax.Array, Any]:
+    def features(
+        self, params: Any, statistics: Any, images: jax.Array, train: bool
+    ) -> tuple[jax.Array, Any]:
         """Applies the backbone.
 
         Args:
@@ -59,14 +64,19 @@ class Network:
           train: normalise with the statistics of the batch, else with the running ones.
 
         Returns:
-          float32[b, features], and the running statistics after this batch (as before where not `train`).
+          float32[b, features], and the running statistics after this batch (as before where not
+          `train`).
         """
         if self.precision != "float32":
             params, images = jax.tree.map(lambda x: x.astype(self.precision), (params, images))
         variables = {"params": params, "batch_stats": statistics}
         if not train:
-            return self.backbone().apply(variables, images, train=False).astype(jnp.float32), statistics
-        found, updated = self.backbone().apply(variables, images, train=True, mutable=["batch_stats"])
+            return self.backbone().apply(variables, images, train=False).astype(
+                jnp.float32
+            ), statistics
+        found, updated = self.backbone().apply(
+            variables, images, train=True, mutable=["batch_stats"]
+        )
         return found.astype(jnp.float32), updated.get("batch_stats", {})
 
 
@@ -106,7 +116,8 @@ def targets(labels: np.ndarray, kind: str, classes: int) -> np.ndarray:
 
 @struct.dataclass
 class TaskShape:
-    """What a program must know of the task at hand; both are arguments, so that tasks share programs.
+    """What a program must know of the task at hand; both are arguments, so that tasks share
+    programs.
 
     Attributes:
       classes: float32[], how many outputs of the head count.
@@ -123,13 +134,15 @@ class TaskShape:
 
 
 def loss(logits: jax.Array, target: jax.Array, smoothing: jax.Array, shape: TaskShape) -> jax.Array:
-    """Mean cross-entropy with label smoothing (NEVIS'22, section 4), over softmax or over independent sigmoids.
+    """Mean cross-entropy with label smoothing (NEVIS'22, section 4), over softmax or over
+    independent sigmoids.
 
     Args:
       logits: float32[b, outputs], of which the first `shape.classes` count.
       target: uint8[b, outputs] with 0 or 1.
       smoothing: ε; the smoothed targets are (1-ε) onehot + ε/C, or (1-ε) y + ε/2 for multi label.
-      shape: number of classes, and which of the two losses; the sigmoid one is averaged over labels.
+      shape: number of classes, and which of the two losses; the sigmoid one is averaged over
+        labels.
     """
     valid = jnp.arange(logits.shape[-1]) < shape.classes
     smoothed = (1 - smoothing) * target + smoothing / jnp.where(shape.multi_label, 2, shape.classes)
@@ -139,9 +152,13 @@ def loss(logits: jax.Array, target: jax.Array, smoothing: jax.Array, shape: Task
 
 
 def optimiser(momentum: float, weight_decay: float) -> optax.GradientTransformation:
-    """SGD with Nesterov momentum at learning rate 1; L2 on kernels only, not on biases or normalisation."""
+    """SGD with Nesterov momentum at learning rate 1; L2 on kernels only, not on biases or
+    normalisation.
+    """
     return optax.chain(
-        optax.add_decayed_weights(weight_decay, mask=lambda params: jax.tree.map(lambda p: p.ndim > 1, params)),
+        optax.add_decayed_weights(
+            weight_decay, mask=lambda params: jax.tree.map(lambda p: p.ndim > 1, params)
+        ),
         optax.trace(momentum, nesterov=True),
     )
 
@@ -150,7 +167,8 @@ def optimiser(momentum: float, weight_decay: float) -> optax.GradientTransformat
 def initialise_program(network: Network, outputs: int):
     """Returns f(words uint32[4]) → variables: {"params": {"backbone", "head"}, "batch_stats"}.
 
-    The words seed XLA's own generator (JAX's "rbg"): programs with it compile three times faster than with threefry.
+    The words seed XLA's own generator (JAX's "rbg"): programs with it compile three times faster
+    than with threefry.
     """
     backbone, head = network.backbone(), Head(outputs)
 
@@ -170,19 +188,30 @@ def initialise_program(network: Network, outputs: int):
 def begin(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the carry of `step_program` before the first step."""
     still = jax.tree.map(lambda p: np.zeros(p.shape, p.dtype), variables["params"])
-    return dict(variables) | {"momentum": still, "loss_sum": np.float32(0), "finite_steps": np.int32(0)}
+    return dict(variables) | {
+        "momentum": still,
+        "loss_sum": np.float32(0),
+        "finite_steps": np.int32(0),
+    }
 
 
 @made_once
 def step_program(
-    network: Network, outputs: int, augment: Augmentation, momentum: float, decay: float, helpers: tuple[int, ...] = ()
+    network: Network,
+    outputs: int,
+    augment: Augmentation,
+    momentum: float,
+    decay: float,
+    helpers: tuple[int, ...] = (),
 ):
     """Returns the training step.
 
-    f(carry, stored uint8[b, s, 3, s], sizes int32[b, 2], target, key, step, rate, smoothing, shape, others, weight) → carry. In
-    the carry, `loss_sum` adds up the losses of the current task and `finite_steps` counts the steps before the first loss that
-    was not finite. `helpers` are the heads' sizes of auxiliary tasks; `others` is one (stored, sizes, target, shape) for each,
-    whose loss is scaled by `weight` and whose batch does not reach BatchNorm's running statistics (NEVIS'22, Appendix G).
+    f(carry, stored uint8[b, s, 3, s], sizes int32[b, 2], target, key, step, rate, smoothing, shape,
+    others, weight) → carry. In the carry, `loss_sum` adds up the losses of the current task and
+    `finite_steps` counts the steps before the first loss that was not finite. `helpers` are the
+    heads' sizes of auxiliary tasks; `others` is one (stored, sizes, target, shape) for each, whose
+    loss is scaled by `weight` and whose batch does not reach BatchNorm's running statistics
+    (NEVIS'22, Appendix G).
     """
     head, optimise = Head(outputs), optimiser(momentum, decay)
 
@@ -193,12 +222,16 @@ def step_program(
         logits = Head(helpers[number]).apply({"params": params["helpers"][str(number)]}, features)
         return loss(logits, target, jnp.float32(0), shape)
 
-    def step(carry, stored, sizes, target, key, index, rate, smoothing, shape, others=(), weight=0.0):
+    def step(
+        carry, stored, sizes, target, key, index, rate, smoothing, shape, others=(), weight=0.0
+    ):
         key = jax.random.fold_in(key, index)
         images = training_view(key, stored, sizes, network.resolution, augment)
 
         def objective(params):
-            features, statistics = network.features(params["backbone"], carry["batch_stats"], images, train=True)
+            features, statistics = network.features(
+                params["backbone"], carry["batch_stats"], images, train=True
+            )
             logits = head.apply({"params": params["head"]}, features)
             own = loss(logits, target, smoothing, shape)
             total = own
@@ -207,7 +240,9 @@ def step_program(
                 total = total + weight * helping(params, carry["batch_stats"], drawn, number, other)
             return total, (own, statistics)
 
-        (_, (value, stats)), gradients = jax.value_and_grad(objective, has_aux=True)(carry["params"])
+        (_, (value, stats)), gradients = jax.value_and_grad(objective, has_aux=True)(
+            carry["params"]
+        )
         before = (optax.MaskedState(optax.EmptyState()), optax.TraceState(carry["momentum"]))
         updates, (_, trace) = optimise.update(gradients, before, carry["params"])
         sound = jnp.isfinite(value) & (carry["finite_steps"] == index)
@@ -219,7 +254,9 @@ def step_program(
             "finite_steps": carry["finite_steps"] + sound.astype(jnp.int32),
         }
 
-    if network.resolution >= LARGE_MAP * getattr(network.backbone(), "reduction", network.resolution):
+    if network.resolution >= LARGE_MAP * getattr(
+        network.backbone(), "reduction", network.resolution
+    ):
         step.compiler_options = plain_convolutions()
     return step
 
@@ -231,27 +268,42 @@ def probabilities_program(network: Network, outputs: int):
 
     def probabilities(variables, images, shape):
         images = to_unit_range(images)
-        features, _ = network.features(variables["params"]["backbone"], variables["batch_stats"], images, train=False)
-        return masked_probabilities(head.apply({"params": variables["params"]["head"]}, features), shape)
+        features, _ = network.features(
+            variables["params"]["backbone"], variables["batch_stats"], images, train=False
+        )
+        return masked_probabilities(
+            head.apply({"params": variables["params"]["head"]}, features), shape
+        )
 
     return probabilities
 
 
 def predict_probabilities(
-    ctx: Context, network: Network, variables: Mapping[str, Any], images: Images, kind: str, classes: int
+    ctx: Context,
+    network: Network,
+    variables: Mapping[str, Any],
+    images: Images,
+    kind: str,
+    classes: int,
 ) -> np.ndarray:
     """Returns float32[n, classes] for the paper's evaluation view: central square, resized.
 
-    One program serves all batches. Where the context is sparing, the last batch has a program of the next power of two.
+    One program serves all batches. Where the context is sparing, the last batch has a program of
+    the next power of two.
     """
     views = images.center_cropped(network.resolution)
-    program, shape = ctx.jit(probabilities_program(network, head_size(classes))), TaskShape.of(kind, classes)
+    program, shape = (
+        ctx.jit(probabilities_program(network, head_size(classes))),
+        TaskShape.of(kind, classes),
+    )
     params = {name: variables["params"][name] for name in ("backbone", "head")}
     variables = jax.device_put({"params": params, "batch_stats": variables["batch_stats"]})
     answers = []
     for start in range(0, len(views), EVALUATION_BATCH):
         batch = views[start : start + EVALUATION_BATCH]
-        missing = (1 << (len(batch) - 1).bit_length() if ctx.sparing else EVALUATION_BATCH) - len(batch)
+        missing = (1 << (len(batch) - 1).bit_length() if ctx.sparing else EVALUATION_BATCH) - len(
+            batch
+        )
         padded = np.pad(batch, ((0, missing), (0, 0), (0, 0), (0, 0))) if missing else batch
         answers.append(np.asarray(program(variables, padded, shape))[: len(batch), :classes])
     return np.concatenate(answers)

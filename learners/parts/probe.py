@@ -1,4 +1,6 @@
-"""Linear heads on frozen features: all trials of a task trained at once, one program for all of them (vmap and scan)."""
+"""Linear heads on frozen features: all trials of a task trained at once, one program for all of
+them (vmap and scan).
+"""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -11,7 +13,15 @@ import optax
 
 from learners.parts.feed import Batches
 from learners.parts.fit import Recipe, dev_error, log_row, rounded
-from learners.parts.model import EVALUATION_BATCH, TaskShape, head_size, loss, masked_probabilities, optimiser, targets
+from learners.parts.model import (
+    EVALUATION_BATCH,
+    TaskShape,
+    head_size,
+    loss,
+    masked_probabilities,
+    optimiser,
+    targets,
+)
 from learners.parts.relatedness import embed
 from learners.parts.schedule import SCHEDULES
 from learners.parts.search import Hyper
@@ -22,10 +32,11 @@ from nevis_stream.task import TaskView
 
 @functools.cache
 def heads_program(steps: int, momentum: float, decay: float):
-    """Returns f(heads, momenta, features, target, picked, rates, smoothing, shape) → heads, momenta, losses of `steps` steps.
+    """Returns f(heads, momenta, features, target, picked, rates, smoothing, shape) → heads,
+    momenta, losses of `steps` steps.
 
-    The first axis of heads ({"kernel" [t, features, outputs], "bias"}), momenta, picked (int32[t, steps, b] sample numbers),
-    rates (float32[t, steps]) and smoothing (float32[t]) is the trial.
+    The first axis of heads ({"kernel" [t, features, outputs], "bias"}), momenta, picked (int32[t,
+    steps, b] sample numbers), rates (float32[t, steps]) and smoothing (float32[t]) is the trial.
     """
     optimise = optimiser(momentum, decay)
 
@@ -60,12 +71,17 @@ def answers_program():
 
 
 def fit_heads(
-    ctx: Context, task: TaskView, backbone: Mapping[str, Any], hypers: Sequence[Hyper], recipe: Recipe
+    ctx: Context,
+    task: TaskView,
+    backbone: Mapping[str, Any],
+    hypers: Sequence[Hyper],
+    recipe: Recipe,
 ) -> list[Tree]:
-    """Trains one linear head for each set of hyper-parameters on the features of a backbone that stays as it is.
+    """Trains one linear head for each set of hyper-parameters on the features of a backbone that
+    stays as it is.
 
-    Features are those of the evaluation view, with the running statistics, computed once and charged outside of the trials.
-    Each trial is charged its share of the common program.
+    Features are those of the evaluation view, with the running statistics, computed once and
+    charged outside of the trials. Each trial is charged its share of the common program.
 
     Args:
       ctx: context of the task (not of a trial).
@@ -75,7 +91,8 @@ def fit_heads(
       recipe: network, steps, looks, batch size and optimiser; views are not augmented.
 
     Returns:
-      A result for each trial as `fit` has it, of which "variables" holds the head only: {"params": {"head"}}.
+      A result for each trial as `fit` has it, of which "variables" holds the head only: {"params":
+      {"head"}}.
     """
     known = embed(ctx, recipe.network, backbone, task.train.images, train=False)
     with ctx.phase("validate"):
@@ -88,16 +105,27 @@ def fit_heads(
 
 
 def _train(
-    contexts: Sequence[Context], hypers: Sequence[Hyper], task: TaskView, recipe: Recipe, known: np.ndarray, asked: np.ndarray
+    contexts: Sequence[Context],
+    hypers: Sequence[Hyper],
+    task: TaskView,
+    recipe: Recipe,
+    known: np.ndarray,
+    asked: np.ndarray,
 ) -> list[Tree]:
-    trials, outputs, batch = len(hypers), head_size(task.num_classes), recipe.batch_of(len(task.train))
+    trials, outputs, batch = (
+        len(hypers),
+        head_size(task.num_classes),
+        recipe.batch_of(len(task.train)),
+    )
     shape = TaskShape.of(task.kind, task.num_classes)
     known, target = (
         _padded(array) for array in (known, targets(task.train.labels, task.kind, task.num_classes))
     )
     orders = [Batches(len(task.train), batch, ctx.seed) for ctx in contexts]
     schedule = SCHEDULES[recipe.schedule]
-    rates = np.stack([schedule(hyper["learning_rate"], recipe.steps, recipe.warmup_share) for hyper in hypers])
+    rates = np.stack(
+        [schedule(hyper["learning_rate"], recipe.steps, recipe.warmup_share) for hyper in hypers]
+    )
     smoothing = np.asarray([hyper["label_smoothing"] for hyper in hypers], np.float32)
     scale = 1 / np.sqrt(known.shape[1])  # as flax's Dense starts: variance 1 / features
     drawn = [np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 5]) for ctx in contexts]
@@ -112,22 +140,45 @@ def _train(
             found = _shared(contexts, "validate", program, heads, asked[rows], shape)
             parts.append(np.asarray(found)[:, : len(asked) - start, : task.num_classes])
         answers = np.concatenate(parts, axis=1)
-        return [dev_error(task.dev.labels, a, task.kind) if np.isfinite(a).all() else np.inf for a in answers]
+        return [
+            dev_error(task.dev.labels, a, task.kind) if np.isfinite(a).all() else np.inf
+            for a in answers
+        ]
 
     def kept(trial: int) -> Tree:
-        return {"params": {"head": {"Dense_0": {name: np.asarray(array[trial]) for name, array in heads.items()}}}}
+        return {
+            "params": {
+                "head": {
+                    "Dense_0": {name: np.asarray(array[trial]) for name, array in heads.items()}
+                }
+            }
+        }
 
     errors = look()
-    best = [{"step": 0, "error": error, "variables": kept(trial)} for trial, error in enumerate(errors)]
+    best = [
+        {"step": 0, "error": error, "variables": kept(trial)} for trial, error in enumerate(errors)
+    ]
     curves = [[[0, None, rounded(error)]] for error in errors]
     for ctx, curve, rate in zip(contexts, curves, rates, strict=True):
         log_row(ctx, curve[-1], rate)
     for start in range(0, recipe.steps, recipe.validate_every):
         stop = min(start + recipe.validate_every, recipe.steps)
-        picked = np.stack([np.stack([order(step) for step in range(start, stop)]) for order in orders]).astype(np.int32)
+        picked = np.stack(
+            [np.stack([order(step) for step in range(start, stop)]) for order in orders]
+        ).astype(np.int32)
         program = heads_program(stop - start, recipe.momentum, recipe.weight_decay)
         heads, momenta, losses = _shared(
-            contexts, "train", program, heads, momenta, known, target, picked, rates[:, start:stop], smoothing, shape
+            contexts,
+            "train",
+            program,
+            heads,
+            momenta,
+            known,
+            target,
+            picked,
+            rates[:, start:stop],
+            smoothing,
+            shape,
         )
         contexts[0].progress(stop, recipe.steps)
         errors = look()
@@ -153,13 +204,17 @@ def _train(
 
 
 def _padded(array: np.ndarray) -> jax.Array:
-    """Returns the rows on the device, as many as a power of 2 from 1024 on, so that data sets of other sizes share programs."""
+    """Returns the rows on the device, as many as a power of 2 from 1024 on, so that data sets of
+    other sizes share programs.
+    """
     rows = max(1024, 1 << (len(array) - 1).bit_length())
     return jnp.asarray(np.pad(array, ((0, rows - len(array)), (0, 0))))
 
 
 def _shared(contexts: Sequence[Context], phase: str, program: Any, *args: Any) -> Any:
-    """Calls a program that serves all trials; each is charged its share, the first one what is left over."""
+    """Calls a program that serves all trials; each is charged its share, the first one what is left
+    over.
+    """
     from nevis_stream.counted import counted
 
     result, flops = counted(program).charged(*args)
@@ -168,4 +223,3 @@ def _shared(contexts: Sequence[Context], phase: str, program: Any, *args: Any) -
         with ctx.phase(phase):
             ctx.charge(share + (rest if number == 0 else 0))
     return result
-

@@ -1,8 +1,10 @@
-"""How related an earlier task is to the current one: nearest neighbours in its predictor's feature space.
+"""How related an earlier task is to the current one: nearest neighbours in its predictor's feature
+space.
 
-A candidate's score is how well a 5-nearest-neighbour classifier on its features answers the dev split from the train split of
-the current task (NEVIS'22, section 5): accuracy, or mAP of neighbour frequencies for a multi-label task. Every picture is
-embedded once for each candidate; that and the distances are charged to the phase in which it is called.
+A candidate's score is how well a 5-nearest-neighbour classifier on its features answers the dev
+split from the train split of the current task (NEVIS'22, section 5): accuracy, or mAP of neighbour
+frequencies for a multi-label task. Every picture is embedded once for each candidate; that and the
+distances are charged to the phase in which it is called.
 """
 
 import functools
@@ -45,20 +47,32 @@ class Neighbours:
     def cost(self, network: Network, n_train: int, n_dev: int) -> int:
         """Returns the FLOPs of scoring one candidate for a task with so many pictures."""
         known, asked = min(n_train, self.train_cap), min(n_dev, self.dev_cap)
-        variables = jax.eval_shape(initialise_program(network, head_size(1)), jax.ShapeDtypeStruct((4,), np.uint32))
-        images = jax.ShapeDtypeStruct((EVALUATION_BATCH, network.resolution, network.resolution, 3), np.uint8)
+        variables = jax.eval_shape(
+            initialise_program(network, head_size(1)), jax.ShapeDtypeStruct((4,), np.uint32)
+        )
+        images = jax.ShapeDtypeStruct(
+            (EVALUATION_BATCH, network.resolution, network.resolution, 3), np.uint8
+        )
         parameters, program = _backbone(variables), features_program(network)
         width = jax.eval_shape(program, parameters, images).shape[1]
         batches = -(-known // EVALUATION_BATCH) - (-asked // EVALUATION_BATCH)
-        return batches * counted(program).flops(parameters, images) + _comparing(asked, known, width)
+        return batches * counted(program).flops(parameters, images) + _comparing(
+            asked, known, width
+        )
 
-    def score(self, ctx: Context, task: TaskView, network: Network, variables: Mapping[str, Any]) -> float:
-        """Returns accuracy or mAP of the neighbours' votes in the feature space of `variables`; higher is more related."""
+    def score(
+        self, ctx: Context, task: TaskView, network: Network, variables: Mapping[str, Any]
+    ) -> float:
+        """Returns accuracy or mAP of the neighbours' votes in the feature space of `variables`;
+        higher is more related.
+        """
         train, dev = _some(task.train, self.train_cap), _some(task.dev, self.dev_cap)
         known = embed(ctx, network, variables, train.images)
         asked = embed(ctx, network, variables, dev.images)
         k = min(self.neighbours, len(known))
-        nearest = np.concatenate([_nearest(known, asked[i : i + _TILE], k) for i in range(0, len(asked), _TILE)])
+        nearest = np.concatenate(
+            [_nearest(known, asked[i : i + _TILE], k) for i in range(0, len(asked), _TILE)]
+        )
         ctx.charge(_comparing(len(asked), len(known), known.shape[1]))
         votes = np.zeros((len(asked), task.num_classes), np.float32)
         for column in nearest.T:
@@ -81,21 +95,27 @@ def _some(examples: LabelledImages, cap: int) -> LabelledImages:
 
 @functools.cache
 def features_program(network: Network, train: bool = True):
-    """Returns f(variables, images uint8[b, r, r, 3]) → float32[b, features]: pooled output of the backbone.
+    """Returns f(variables, images uint8[b, r, r, 3]) → float32[b, features]: pooled output of the
+    backbone.
 
-    For relatedness BatchNorm uses the statistics of the batch (`train`), as in the public reference implementation: those of an
-    earlier task would say more of its own pictures than of these.
+    For relatedness BatchNorm uses the statistics of the batch (`train`), as in the public reference
+    implementation: those of an earlier task would say more of its own pictures than of these.
     """
 
     def features(variables, images):
         images = to_unit_range(images)
-        return network.features(variables["params"]["backbone"], variables["batch_stats"], images, train)[0]
+        return network.features(
+            variables["params"]["backbone"], variables["batch_stats"], images, train
+        )[0]
 
     return features
 
 
-def embed(ctx: Context, network: Network, variables: Mapping[str, Any], images: Any, train: bool = True) -> np.ndarray:
-    """Returns float32[n, features] for the evaluation view of every picture; the last batch is filled by repeating.
+def embed(
+    ctx: Context, network: Network, variables: Mapping[str, Any], images: Any, train: bool = True
+) -> np.ndarray:
+    """Returns float32[n, features] for the evaluation view of every picture; the last batch is
+    filled by repeating.
 
     `train`: whether BatchNorm uses the statistics of the batch.
     """
@@ -110,7 +130,10 @@ def embed(ctx: Context, network: Network, variables: Mapping[str, Any], images: 
 
 
 def _backbone(variables: Mapping[str, Any]) -> dict[str, Any]:
-    return {"params": {"backbone": variables["params"]["backbone"]}, "batch_stats": variables["batch_stats"]}
+    return {
+        "params": {"backbone": variables["params"]["backbone"]},
+        "batch_stats": variables["batch_stats"],
+    }
 
 
 def _comparing(asked: int, known: int, width: int) -> int:
@@ -119,14 +142,21 @@ def _comparing(asked: int, known: int, width: int) -> int:
 
 
 def _nearest(known: np.ndarray, asked: np.ndarray, k: int) -> np.ndarray:
-    """Returns int32[m, k]: the nearest rows of `known` for each of at most `_TILE` of `asked`, by squared Euclidean distance.
+    """Returns int32[m, k]: the nearest rows of `known` for each of at most `_TILE` of `asked`, by
+    squared Euclidean distance.
 
     Tiles of one size have one program, whatever the sizes of the splits.
     """
     best = np.full((_TILE, k), np.inf, np.float32), np.zeros((_TILE, k), np.int32)
     asked_tile = _filled(asked)
     for start in range(0, len(known), _TILE):
-        best = _nearer(best, asked_tile, _filled(known[start : start + _TILE]), np.int32(start), np.int32(len(known)))
+        best = _nearer(
+            best,
+            asked_tile,
+            _filled(known[start : start + _TILE]),
+            np.int32(start),
+            np.int32(len(known)),
+        )
     return np.asarray(best[1])[: len(asked)]
 
 
@@ -136,9 +166,15 @@ def _filled(rows: np.ndarray) -> np.ndarray:
 
 @jax.jit
 def _nearer(
-    best: tuple[jax.Array, jax.Array], asked: jax.Array, known: jax.Array, start: jax.Array, end: jax.Array
+    best: tuple[jax.Array, jax.Array],
+    asked: jax.Array,
+    known: jax.Array,
+    start: jax.Array,
+    end: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns distances and rows of the nearest so far, after a tile of `known` from row `start` on; of equals the first."""
+    """Returns distances and rows of the nearest so far, after a tile of `known` from row `start`
+    on; of equals the first.
+    """
     rows = start + jnp.arange(len(known), dtype=jnp.int32)
     distances = jnp.where(rows < end, (known**2).sum(1) - 2 * asked @ known.T, jnp.inf)
     distances = jnp.concatenate([best[0], distances], axis=1)

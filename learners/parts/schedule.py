@@ -23,7 +23,8 @@ def batch_size(examples: int, largest: int = 512, share: float = 0.0025) -> int:
 
 
 def cosine_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
-    """Returns float32[steps]: linear warm-up from 0 to `peak`, then a cosine down to 1e-8 (NEVIS'22, section 4).
+    """Returns float32[steps]: linear warm-up from 0 to `peak`, then a cosine down to 1e-8
+    (NEVIS'22, section 4).
 
     Args:
       peak: greatest learning rate.
@@ -33,7 +34,9 @@ def cosine_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
     warmup = int(warmup_share * steps)
     shape = _shape(steps, warmup)
     rising = np.arange(steps) < warmup
-    return np.where(rising, peak * shape, FINAL_RATE + (peak - FINAL_RATE) * shape).astype(np.float32)
+    return np.where(rising, peak * shape, FINAL_RATE + (peak - FINAL_RATE) * shape).astype(
+        np.float32
+    )
 
 
 @made_once
@@ -41,14 +44,18 @@ def _shape(steps: int, warmup: int) -> np.ndarray:
     """The schedule with peak 1 and end 0, compiled once for all trials."""
     if steps == 0:
         return np.zeros(0)
-    schedule = optax.warmup_cosine_decay_schedule(float(warmup == 0), 1.0, warmup, steps, end_value=0.0)
+    schedule = optax.warmup_cosine_decay_schedule(
+        float(warmup == 0), 1.0, warmup, steps, end_value=0.0
+    )
     return np.asarray(jax.jit(schedule)(np.arange(steps)), np.float64)
 
 
 def piecewise_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
-    """Returns float32[steps]: linear warm-up to `peak`, a tenth of it from half of the steps on, a hundredth from 3/4 on.
+    """Returns float32[steps]: linear warm-up to `peak`, a tenth of it from half of the steps on, a
+    hundredth from 3/4 on.
 
-    The paper names a piecewise constant schedule (Appendix H) and does not say where it falls; these places are usual.
+    The paper names a piecewise constant schedule (Appendix H) and does not say where it falls;
+    these places are usual.
     """
     at = np.arange(steps)
     warmup = int(warmup_share * steps)

@@ -12,16 +12,21 @@ from nevis_stream.checkpoint import Tree
 from nevis_stream.errors import BadInput
 
 Hyper = dict[str, Any]
-"""Hyper-parameters of one trial, by name: `learning_rate`, `label_smoothing`, …: numbers, or one of some choices."""
+"""Hyper-parameters of one trial, by name: `learning_rate`, `label_smoothing`, …: numbers, or one of
+some choices.
+"""
 
 Space = Mapping[str, Sequence[Any]]
 """Of each hyper-parameter (low, high), or in a grid and for `CHOICES` the values it may have."""
 
 Evaluate = Callable[[Sequence[Hyper]], list[Tree]]
-"""Runs one trial for each set of values and returns their results in order; each has `info` with `dev_error`."""
+"""Runs one trial for each set of values and returns their results in order; each has `info` with
+`dev_error`.
+"""
 
 LOGARITHMIC = ("learning_rate",)
-CHOICES = ("schedule", "batch", "network", "crop", "flip")  # the rest of BHPO's large space (NEVIS'22, Appendix H)
+# the rest of BHPO's large space (NEVIS'22, Appendix H)
+CHOICES = ("schedule", "batch", "network", "crop", "flip")
 RANDOM_FIRST = 3  # trials of a sequential search that are drawn before its model chooses
 _CANDIDATES = 2048
 
@@ -36,12 +41,16 @@ class Search(Protocol):
     trials: int
 
     def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
-        """Returns the results of the trials in the order in which they were begun; `seed` is the task's."""
+        """Returns the results of the trials in the order in which they were begun; `seed` is the
+        task's.
+        """
         ...
 
 
 def _value(name: str, values: Sequence[Any], share: float) -> Any:
-    """Returns the value at a share of the way from low to high, on the scale of the hyper-parameter, or the choice there."""
+    """Returns the value at a share of the way from low to high, on the scale of the
+    hyper-parameter, or the choice there.
+    """
     if name in CHOICES:
         return values[min(int(share * len(values)), len(values) - 1)]
     low, high = values
@@ -81,11 +90,18 @@ class RandomSearch:
         return evaluate(self.draw(seed))
 
     def draw(self, seed: int) -> list[Hyper]:
-        """Returns one set of values a trial; trial i gets the same values whatever the number of trials."""
-        return [self._one(np.random.RandomState([seed & 0xFFFFFFFF, seed >> 32, i])) for i in range(self.trials)]
+        """Returns one set of values a trial; trial i gets the same values whatever the number of
+        trials.
+        """
+        return [
+            self._one(np.random.RandomState([seed & 0xFFFFFFFF, seed >> 32, i]))
+            for i in range(self.trials)
+        ]
 
     def _one(self, random: np.random.RandomState) -> Hyper:
-        return {name: _value(name, self.space[name], random.uniform()) for name in sorted(self.space)}
+        return {
+            name: _value(name, self.space[name], random.uniform()) for name in sorted(self.space)
+        }
 
 
 @dataclass(frozen=True)
@@ -111,18 +127,22 @@ class GridSearch:
         """Returns one set of values a trial; the seed plays no part."""
         names = sorted(self.space)
         return [
-            {n: value if n in CHOICES else float(value) for n, value in zip(names, values, strict=True)}
+            {
+                n: value if n in CHOICES else float(value)
+                for n, value in zip(names, values, strict=True)
+            }
             for values in itertools.product(*(self.space[name] for name in names))
         ]
 
 
 @dataclass(frozen=True)
 class BayesianSearch:
-    """One trial after the other, each where a Gaussian process promises most (BHPO; NEVIS'22, Appendix H).
+    """One trial after the other, each where a Gaussian process promises most (BHPO; NEVIS'22,
+    Appendix H).
 
-    The process (Matérn 5/2 with its own scale for each hyper-parameter, and noise) is fitted to the dev errors so far; the next
-    trial is the candidate with the lowest mean - kappa × deviation (UCB). The first three are those of a random search. The few
-    FLOPs of the fit are not counted.
+    The process (Matérn 5/2 with its own scale for each hyper-parameter, and noise) is fitted to the
+    dev errors so far; the next trial is the candidate with the lowest mean - kappa × deviation
+    (UCB). The first three are those of a random search. The few FLOPs of the fit are not counted.
 
     Attributes:
       trials: number of trials a task.
@@ -149,7 +169,9 @@ class BayesianSearch:
             errors = [result["info"]["dev_error"] for result in results]
             hyper = {
                 name: _value(name, self.space[name], share)
-                for name, share in zip(names, self._next(np.asarray(points), errors, random), strict=True)
+                for name, share in zip(
+                    names, self._next(np.asarray(points), errors, random), strict=True
+                )
             }
             points.append([self._share(name, hyper[name]) for name in names])
             results += evaluate([hyper])
@@ -159,12 +181,18 @@ class BayesianSearch:
         """Where a value stands between low and high, or the middle of a choice's part."""
         if name in CHOICES:
             return (list(self.space[name]).index(value) + 0.5) / len(self.space[name])
-        low, high = (np.log(self.space[name]) if name in LOGARITHMIC else np.asarray(self.space[name], float)).tolist()
+        low, high = (
+            np.log(self.space[name]) if name in LOGARITHMIC else np.asarray(self.space[name], float)
+        ).tolist()
         value = float(np.log(value)) if name in LOGARITHMIC else value
         return (value - low) / (high - low) if high > low else 0.0
 
-    def _next(self, points: np.ndarray, errors: Sequence[float | None], random: np.random.RandomState) -> list[float]:
-        """Returns the shares of the next trial; a trial without a dev error counts as an error of 1."""
+    def _next(
+        self, points: np.ndarray, errors: Sequence[float | None], random: np.random.RandomState
+    ) -> list[float]:
+        """Returns the shares of the next trial; a trial without a dev error counts as an error of
+        1.
+        """
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import Matern, WhiteKernel

@@ -1,4 +1,6 @@
-"""What a model is trained on beside the current task: auxiliary tasks of the past (NEVIS'22, Appendix G)."""
+"""What a model is trained on beside the current task: auxiliary tasks of the past (NEVIS'22,
+Appendix G).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +17,16 @@ class TrainingData(Protocol):
     """Chooses the auxiliary tasks of a new task.
 
     Attributes:
-      by_relatedness: whether the choice needs scores, which are then computed where the initialisation found none.
+      by_relatedness: whether the choice needs scores, which are then computed where the
+        initialisation found none.
     """
 
     by_relatedness: bool
 
     def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
-        """Returns ids of earlier tasks; `scores` is what the initialisation found of their relatedness."""
+        """Returns ids of earlier tasks; `scores` is what the initialisation found of their
+        relatedness.
+        """
         ...
 
     def most(self, earlier: int) -> int:
@@ -67,10 +72,14 @@ class Auxiliary:
         if self.which == "all":
             return past
         if self.which == "random":
-            drawn = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 7]).permutation(len(past))
+            drawn = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 7]).permutation(
+                len(past)
+            )
             return tuple(past[i] for i in drawn[: self.count])
         latest_first = list(reversed(past))
-        return tuple(sorted(latest_first, key=lambda task_id: -scores.get(task_id, 0.0))[: self.count])
+        return tuple(
+            sorted(latest_first, key=lambda task_id: -scores.get(task_id, 0.0))[: self.count]
+        )
 
     def most(self, earlier: int) -> int:
         """Returns k, or all."""

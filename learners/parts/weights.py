@@ -1,4 +1,6 @@
-"""Pre-trained weights: a safetensors file with a backbone and the facts that every result made with it must carry."""
+"""Pre-trained weights: a safetensors file with a backbone and the facts that every result made with
+it must carry.
+"""
 
 import dataclasses
 import functools
@@ -29,8 +31,10 @@ class Facts:
     Attributes:
       network: name, options and resolution of the network (`Network` as JSON).
       trained_on: what it was trained on, in words.
-      flops: what pre-training cost, all trials and looks included; whoever imports weights states it.
-      stand_in: of what these weights take the place because it cannot be had; empty for the thing itself.
+      flops: what pre-training cost, all trials and looks included; whoever imports weights states
+        it.
+      stand_in: of what these weights take the place because it cannot be had; empty for the thing
+        itself.
     """
 
     network: Mapping[str, Any]
@@ -40,15 +44,21 @@ class Facts:
 
 
 def describe(network: Network) -> dict[str, Any]:
-    """Returns name, options and resolution of a network as JSON; precision is not part of the weights."""
+    """Returns name, options and resolution of a network as JSON; precision is not part of the
+    weights.
+    """
     options = json.loads(json.dumps(dict(network.options)))
     return {"name": network.name, "options": options, "resolution": network.resolution}
 
 
 def encode(variables: Mapping[str, Any], facts: Facts) -> bytes:
-    """Returns the content of a file with {"params": {"backbone"}, "batch_stats"}; a head is left out: a task has its own."""
+    """Returns the content of a file with {"params": {"backbone"}, "batch_stats"}; a head is left
+    out: a task has its own.
+    """
     tree = {"backbone": variables["params"]["backbone"], "batch_stats": variables["batch_stats"]}
-    arrays = {name: np.ascontiguousarray(array) for name, array in flatten_dict(tree, sep="/").items()}
+    arrays = {
+        name: np.ascontiguousarray(array) for name, array in flatten_dict(tree, sep="/").items()
+    }
     return safetensors.numpy.save(arrays, {_FACTS: json.dumps(dataclasses.asdict(facts))})
 
 
@@ -59,16 +69,21 @@ def read_facts(path: Path) -> Facts:
       BadInput: no such file, or not one that `launch.pretrain` wrote; the message says what to do.
     """
     try:
-        with open(path, "rb"), safetensors.safe_open(path, "numpy") as file:  # open says why it cannot
+        # open says why it cannot
+        with open(path, "rb"), safetensors.safe_open(path, "numpy") as file:
             return Facts(**json.loads(file.metadata()[_FACTS]))
     except FileNotFoundError:
-        raise BadInput(f"{path}: no such file of weights; make one with python -m launch.pretrain.") from None
+        raise BadInput(
+            f"{path}: no such file of weights; make one with python -m launch.pretrain."
+        ) from None
     except OSError as error:
-        raise BadInput(f"{path}: weights cannot be read from it ({error.strerror or error}).") from None
+        raise BadInput(
+            f"{path}: weights cannot be read from it ({error.strerror or error})."
+        ) from None
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError):
         raise BadInput(
-            f"{path}: not a file of weights with their facts. Weights of another library are imported with "
-            "python -m launch.pretrain --import_file."
+            f"{path}: not a file of weights with their facts. Weights of another library are"
+            " imported with python -m launch.pretrain --import_file."
         ) from None
 
 
@@ -83,21 +98,27 @@ def load(path: Path, network: Network, expected_digest: str = "") -> Tree:
     """Returns {"params": {"backbone"}, "batch_stats"} for a network.
 
     Raises:
-      BadInput: the weights are those of another network; the message names both, or the first array that differs. Or the
-        file's digest is not the expected one.
+      BadInput: the weights are those of another network; the message names both, or the first array
+        that differs. Or the file's digest is not the expected one.
     """
     facts = read_facts(path)
     if expected_digest and (found := digest(path)) != expected_digest:
-        raise BadInput(f"{path}: the file was changed since the run began (digest {found}, {expected_digest} then).")
+        raise BadInput(
+            f"{path}: the file was changed since the run began (digest {found}, {expected_digest}"
+            " then)."
+        )
     arrays = safetensors.numpy.load_file(path)
-    expected = jax.eval_shape(initialise_program(network, 64), jax.ShapeDtypeStruct((4,), np.uint32))
+    expected = jax.eval_shape(
+        initialise_program(network, 64), jax.ShapeDtypeStruct((4,), np.uint32)
+    )
     expected = {"backbone": expected["params"]["backbone"], "batch_stats": expected["batch_stats"]}
     for name, array in flatten_dict(expected, sep="/").items():
         found = arrays[name].shape if name in arrays else "missing"
         if found != array.shape:
             raise BadInput(
-                f"{path}: these are weights of {facts.network}, the config asks for {describe(network)} "
-                f"({name}: {array.shape} expected, {found} found). Set config.network as in the file."
+                f"{path}: these are weights of {facts.network}, the config asks for"
+                f" {describe(network)} ({name}: {array.shape} expected, {found} found). Set"
+                " config.network as in the file."
             )
     tree = unflatten_dict(arrays, sep="/")
     return {"params": {"backbone": tree["backbone"]}, "batch_stats": tree.get("batch_stats", {})}

@@ -1,7 +1,8 @@
-"""Streams set side by side: what a method's error and cost are on variants of a stream that judge the same tasks.
+"""Streams set side by side: what a method's error and cost are on variants of a stream that judge
+the same tasks.
 
-Runs of different streams are not compared elsewhere. Here they are, on the tasks that all of them judge, if these are the same
-tasks on the same data; everything else is left out with the reason.
+Runs of different streams are not compared elsewhere. Here they are, on the tasks that all of them
+judge, if these are the same tasks on the same data; everything else is left out with the reason.
 """
 
 import csv
@@ -21,14 +22,17 @@ _PARTIAL = "+partial"
 
 @dataclass(frozen=True)
 class Variant:
-    """One method on one stream variant; draws of a variant (`random_40@0`, `@1`, …) count as runs of it.
+    """One method on one stream variant; draws of a variant (`random_40@0`, `@1`, …) count as runs
+    of it.
 
     Attributes:
       name: the stream's, without the draw.
-      runs: number of runs in the means; draws: number of different streams among them; seeds: of different seeds.
+      runs: number of runs in the means; draws: number of different streams among them; seeds: of
+        different seeds.
       tasks, judged: number of tasks and of judged tasks, of the first run.
       error: mean error over the compared tasks.
-      whole_error: mean error over all tasks, where these are the same as the reference's; else without a value.
+      whole_error: mean error over all tasks, where these are the same as the reference's; else
+        without a value.
       paper_total: FLOPs of training over the variant's whole stream.
       difference: of the mean error to the reference's; NaN for the reference itself.
     """
@@ -46,7 +50,9 @@ class Variant:
 
     @property
     def published(self) -> dict[str, float | int | str] | None:
-        """What is published of the whole variant (`catalogue.published.variants`), whatever the method; None: nothing."""
+        """What is published of the whole variant (`catalogue.published.variants`), whatever the
+        method; None: nothing.
+        """
         return published.variants().get(self.name.removesuffix(_PARTIAL))
 
 
@@ -72,18 +78,26 @@ class Ablation:
 
 
 def ablations(runs: Sequence[Run]) -> list[Ablation]:
-    """Returns a comparison for each method and protocol that has runs of two streams or more; NaN and unfinished runs left out.
+    """Returns a comparison for each method and protocol that has runs of two streams or more; NaN
+    and unfinished runs left out.
 
-    A method is what has the same config but for stream and seed. The reference is the stream with most tasks; a run is
-    compared with it if it judges all tasks that the reference judges, on the same data (fingerprints in stream.csv).
+    A method is what has the same config but for stream and seed. The reference is the stream with
+    most tasks; a run is compared with it if it judges all tasks that the reference judges, on the
+    same data (fingerprints in stream.csv).
     """
     own = [run for run in runs if "source" not in run.header and run.settings is not None]
     by_protocol: dict[str, list[Run]] = {}
     for run in own:
-        settings = {name: value for name, value in run.settings.items() if name not in _OF_THE_STREAM}
+        settings = {
+            name: value for name, value in run.settings.items() if name not in _OF_THE_STREAM
+        }
         alike = replace(run, settings=settings)
         by_protocol.setdefault(run.header["protocol"], []).append(alike)
-    found = [_ablation(group, protocol) for protocol, alike in by_protocol.items() for group in by_seed(alike)]
+    found = [
+        _ablation(group, protocol)
+        for protocol, alike in by_protocol.items()
+        for group in by_seed(alike)
+    ]
     return [ablation for ablation in found if ablation is not None]
 
 
@@ -109,13 +123,22 @@ def _ablation(group: SeedGroup, protocol: str) -> Ablation | None:
     usable = [run for run in group.runs if run.name not in told]
     if not usable:
         return None
-    largest = max(usable, key=lambda run: (run.header["tasks"], run.header["stream"] == variant_of(run.header["stream"])))
+    largest = max(
+        usable,
+        key=lambda run: (
+            run.header["tasks"],
+            run.header["stream"] == variant_of(run.header["stream"]),
+        ),
+    )
     wanted = judged[largest.path]
     kept: dict[str, list[Run]] = {}
     for run in usable:
         same = sum(judged[run.path].get(task) == data for task, data in wanted.items())
         if same < len(wanted):
-            reason = f"judges {same} of the {len(wanted)} tasks that {largest.header['stream']} judges, on the same data"
+            reason = (
+                f"judges {same} of the {len(wanted)} tasks that {largest.header['stream']} judges,"
+                " on the same data"
+            )
             left_out.append((run.name, reason))
         else:
             kept.setdefault(_kind(run), []).append(run)
@@ -125,17 +148,28 @@ def _ablation(group: SeedGroup, protocol: str) -> Ablation | None:
     names = sorted(kept, key=lambda name: (name != reference, name))
     whole = _errors(largest)
     base = spread([_mean(_errors(run), wanted) for run in kept[reference]]).mean
-    variants = tuple(_variant(name, kept[name], wanted, whole, math.nan if name == reference else base) for name in names)
+    variants = tuple(
+        _variant(name, kept[name], wanted, whole, math.nan if name == reference else base)
+        for name in names
+    )
     return Ablation(group.label, protocol, reference, tuple(wanted), variants, tuple(left_out))
 
 
 def _kind(run: Run) -> str:
-    """The variant, with the mark of a stream that lacks tasks (its digest's), so that it is told from the whole one."""
+    """The variant, with the mark of a stream that lacks tasks (its digest's), so that it is told
+    from the whole one.
+    """
     digest = run.header["stream_digest"]
     return variant_of(run.header["stream"]) + (_PARTIAL if digest.endswith("-partial") else "")
 
 
-def _variant(name: str, runs: Sequence[Run], wanted: Mapping[str, str], whole: Mapping[str, float], base: float) -> Variant:
+def _variant(
+    name: str,
+    runs: Sequence[Run],
+    wanted: Mapping[str, str],
+    whole: Mapping[str, float],
+    base: float,
+) -> Variant:
     errors = [_errors(run) for run in runs]
     error = spread([_mean(each, wanted) for each in errors])
     same = all(set(each) == set(whole) for each in errors)
@@ -163,10 +197,16 @@ def _mean(errors: Mapping[str, float], tasks: Mapping[str, object]) -> float:
 
 
 def _judged(run: Run) -> dict[str, str]:
-    """The data of each judged task: the fingerprint that stream.csv has, else the number of samples that were predicted."""
+    """The data of each judged task: the fingerprint that stream.csv has, else the number of samples
+    that were predicted.
+    """
     try:
         with open(run.path / "stream.csv", newline="", encoding="utf-8") as file:
             prints = {row["task_id"]: row["fingerprint"] for row in csv.DictReader(file)}
     except (OSError, ValueError, KeyError, csv.Error):
         prints = {}
-    return {r.task_id: prints.get(r.task_id) or f"n = {r.n}" for r in task_errors(run.ledger) if r.judged}
+    return {
+        r.task_id: prints.get(r.task_id) or f"n = {r.n}"
+        for r in task_errors(run.ledger)
+        if r.judged
+    }

@@ -12,7 +12,9 @@ from nevis_stream.catalogue import published
 
 @dataclass(frozen=True)
 class OwnError:
-    """A method's test error over seeds, and its difference to the published error of the learner of that name (NaN: none)."""
+    """A method's test error over seeds, and its difference to the published error of the learner of
+    that name (NaN: none).
+    """
 
     label: str
     error: Spread
@@ -26,7 +28,8 @@ class Beside:
     Attributes:
       order, task_id: of the runs' stream.
       published_task: the published task that stands beside it.
-      classes, samples: number of classes, and of samples for training and dev, here (NaN: not recorded).
+      classes, samples: number of classes, and of samples for training and dev, here (NaN: not
+        recorded).
       published_classes, published_samples: the same as published.
       published: test errors by learner.
       own: one entry a method.
@@ -44,7 +47,9 @@ class Beside:
 
     @property
     def other_data(self) -> str:
-        """What tells that the data are not the published ones; empty where classes are equal and samples within 5%."""
+        """What tells that the data are not the published ones; empty where classes are equal and
+        samples within 5%.
+        """
         found = []
         if self.classes != self.published_classes:
             found.append(f"{self.classes} classes, published {self.published_classes}")
@@ -55,10 +60,12 @@ class Beside:
 
 
 def beside(groups: Sequence[SeedGroup]) -> list[Beside]:
-    """Returns the tasks of the runs that have published values, in stream order; none where no test split was predicted.
+    """Returns the tasks of the runs that have published values, in stream order; none where no test
+    split was predicted.
 
-    A task stands beside the published one of the same id, else beside the first of its data set. Published errors are those
-    of the full-size network and budget after the whole stream, so a difference is not one of learners alone.
+    A task stands beside the published one of the same id, else beside the first of its data set.
+    Published errors are those of the full-size network and budget after the whole stream, so a
+    difference is not one of learners alone.
 
     Args:
       groups: methods of one stream and protocol; published ones are passed over.
@@ -70,7 +77,10 @@ def beside(groups: Sequence[SeedGroup]) -> list[Beside]:
     if not runs or runs[0].header["protocol"] != "meta_test":
         return []
     tasks = {train["task_id"]: train for run in runs for train in run.ledger.of_kind("train")}
-    errors = {run.path: {result.task_id: result.error for result in task_errors(run.ledger)} for run in runs}
+    errors = {
+        run.path: {result.task_id: result.error for result in task_errors(run.ledger)}
+        for run in runs
+    }
     rows = []
     for task_id, train in sorted(tasks.items(), key=lambda item: item[1]["order"]):
         theirs = published.task_of(task_id, train["dataset_id"])
@@ -84,5 +94,15 @@ def beside(groups: Sequence[SeedGroup]) -> list[Beside]:
         facts = published.facts()[theirs]
         classes = train.get("num_classes"), int(facts["num_classes"])
         samples = training_samples(train), int(facts["size"])
-        rows.append(Beside(train["order"], task_id, theirs, *classes, *samples, published.errors()[theirs], tuple(cells)))
+        rows.append(
+            Beside(
+                train["order"],
+                task_id,
+                theirs,
+                *classes,
+                *samples,
+                published.errors()[theirs],
+                tuple(cells),
+            )
+        )
     return rows

@@ -1,9 +1,9 @@
 """Intervals of a difference between two methods: over tasks and seeds, or over seeds alone.
 
 Two questions, two intervals. `over_tasks`: would A beat B on other tasks like these, in other runs?
-The tasks are a random sample and so are the seeds. `over_seeds`: would A beat B on these very tasks,
-in other runs? Only the seeds are random. Decisions 0017 and 0026 say why these forms; coverage is
-measured in benchmarks/RESULTS.md.
+The tasks are a random sample and so are the seeds. `over_seeds`: would A beat B on these very
+tasks, in other runs? Only the seeds are random. Decisions 0017 and 0026 say why these forms;
+coverage is measured in benchmarks/RESULTS.md.
 """
 
 import functools
@@ -42,12 +42,18 @@ class Interval:
 
     @property
     def possible(self) -> "Interval":
-        """The interval of a difference of errors, which lie in [0, 1]: cut at -1 and 1, whatever a few tasks or seeds say."""
-        return replace(self, low=float(np.clip(self.low, -1, 1)), high=float(np.clip(self.high, -1, 1)))
+        """The interval of a difference of errors, which lie in [0, 1]: cut at -1 and 1, whatever a
+        few tasks or seeds say.
+        """
+        return replace(
+            self, low=float(np.clip(self.low, -1, 1)), high=float(np.clip(self.high, -1, 1))
+        )
 
     @property
     def side(self) -> int:
-        """-1 where the whole interval is below zero, 1 where it is above, else (or without one) 0."""
+        """-1 where the whole interval is below zero, 1 where it is above, else (or without
+        one) 0.
+        """
         return int(self.low > 0) - int(self.high < 0)
 
 
@@ -55,8 +61,9 @@ def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
     """Returns the interval of the mean difference over tasks like these and runs like these.
 
     Over tasks: a studentised bootstrap of the tasks' differences, the same draws for both methods,
-    on neither side shorter than Student's t. Noise that all tasks of a run share doesn't show in the
-    spread over tasks: its half-width comes from the runs' means, and the two add in quadrature. A
+    on neither side shorter than Student's t. Noise that all tasks of a run share doesn't show in
+    the spread over tasks: its half-width comes from the runs' means, and the two add in quadrature.
+      A
     method with a single seed adds nothing there: one run cannot show such noise.
 
     Args:
@@ -74,14 +81,17 @@ def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
     differences = a.mean(axis=1) - b.mean(axis=1)
     estimate = float(differences.mean())
     if tasks < FEWEST_TASKS:
-        reason = f"{tasks} task{'s' * (tasks != 1)}: fewer than {FEWEST_TASKS} tell nothing of others"
+        reason = (
+            f"{tasks} task{'s' * (tasks != 1)}: fewer than {FEWEST_TASKS} tell nothing of others"
+        )
         return Interval(estimate, math.nan, math.nan, tasks, seeds, reason)
     below, above = np.hypot(_of_tasks(differences - estimate, key), _of_runs(a, b))
     return Interval(estimate, estimate - float(below), estimate + float(above), tasks, seeds)
 
 
 def over_seeds(a: np.ndarray, b: np.ndarray) -> Interval:
-    """Returns the interval of the mean difference on these very tasks: Welch's t on the runs' means.
+    """Returns the interval of the mean difference on these very tasks: Welch's t on the runs'
+    means.
 
     A bootstrap of three values covers far less than it says, so there is none here.
 
@@ -109,7 +119,9 @@ def over_seeds(a: np.ndarray, b: np.ndarray) -> Interval:
 
 def _check(a: np.ndarray, b: np.ndarray) -> None:
     if a.ndim != 2 or b.ndim != 2 or len(a) != len(b) or not a.size or not b.size:
-        raise BadInput(f"errors of shapes {a.shape} and {b.shape} are not [tasks, seeds] of the same tasks.")
+        raise BadInput(
+            f"errors of shapes {a.shape} and {b.shape} are not [tasks, seeds] of the same tasks."
+        )
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise BadInput("errors to be compared must be finite; leave out tasks without one.")
 
@@ -132,12 +144,18 @@ def _of_tasks(deviations: np.ndarray, key: int) -> np.ndarray:
     means = drawn @ deviations / tasks
     squares = drawn @ deviations**2 - tasks * means**2
     pivots = means / np.sqrt(np.maximum(squares, 0) + variance)
-    tails = np.quantile(pivots, [(1 + LEVEL) / 2, (1 - LEVEL) / 2], method="inverted_cdf") * tasks * [1, -1]
+    tails = (
+        np.quantile(pivots, [(1 + LEVEL) / 2, (1 - LEVEL) / 2], method="inverted_cdf")
+        * tasks
+        * [1, -1]
+    )
     return np.maximum(tails, stdtrit(tasks - 1, (1 + LEVEL) / 2)) * math.sqrt(variance / tasks)
 
 
 def _of_runs(a: np.ndarray, b: np.ndarray) -> float:
-    """The half-width of what whole runs share, by Welch's t on their means less the noise of single tasks in these."""
+    """The half-width of what whole runs share, by Welch's t on their means less the noise of single
+    tasks in these.
+    """
     methods = [errors for errors in (a, b) if errors.shape[1] > 1]
     if not methods:
         return 0.0
@@ -149,7 +167,9 @@ def _of_runs(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _welch(runs: Sequence[np.ndarray]) -> tuple[float, float]:
-    """Returns the variance of the difference of the methods' means and its degrees of freedom, NaN where the variance is 0."""
+    """Returns the variance of the difference of the methods' means and its degrees of freedom, NaN
+    where the variance is 0.
+    """
     parts = [float(run.var(ddof=1)) / len(run) for run in runs]
     spread = sum(part**2 / (len(run) - 1) for part, run in zip(parts, runs, strict=True))
     return sum(parts), sum(parts) ** 2 / spread if spread else math.nan
@@ -158,6 +178,10 @@ def _welch(runs: Sequence[np.ndarray]) -> tuple[float, float]:
 @functools.lru_cache(maxsize=32)
 def _drawn(n: int, key: int) -> np.ndarray:
     """float[REPLICATES, n]: how often each of n tasks is drawn, with replacement."""
-    draws = np.random.default_rng([key, n]).multinomial(n, np.full(n, 1 / n), size=REPLICATES).astype(float)
+    draws = (
+        np.random.default_rng([key, n])
+        .multinomial(n, np.full(n, 1 / n), size=REPLICATES)
+        .astype(float)
+    )
     draws.setflags(write=False)
     return draws

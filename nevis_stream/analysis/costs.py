@@ -1,4 +1,6 @@
-"""Where the FLOPs of a run went: trials that were chosen, the search for them, and every other phase, task by task."""
+"""Where the FLOPs of a run went: trials that were chosen, the search for them, and every other
+phase, task by task.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,14 +30,17 @@ class TaskCost:
 def cost_parts(ledger: Ledger) -> dict[str, int]:
     """Returns FLOPs by part, as exact integers that add up to the full total.
 
-    The parts are the ledger's phases, `train` divided in two: "train" of the chosen trials (and what a learner trains outside
-    of trials), "search" of all others. Kept trials' predictions (`others`) serve the evaluation cache and are left out.
+    The parts are the ledger's phases, `train` divided in two: "train" of the chosen trials (and
+    what a learner trains outside of trials), "search" of all others. Kept trials' predictions
+    (`others`) serve the evaluation cache and are left out.
     """
     return _added(cost.flops for cost in costs_by_task(ledger))
 
 
 def costs_by_task(ledger: Ledger) -> list[TaskCost]:
-    """Returns the cost of `init`, then of every task that was begun, training and prediction together, in stream order."""
+    """Returns the cost of `init`, then of every task that was begun, training and prediction
+    together, in stream order.
+    """
     found: dict[str, list[dict[str, int]]] = {"": [_parts(ledger.header, None)]}
     orders = {"": 0}
     for record in ledger.of_kind("train"):

@@ -1,4 +1,6 @@
-"""The fine-tuning graph of a run: which task's predictor each task started from (NEVIS'22, section 5)."""
+"""The fine-tuning graph of a run: which task's predictor each task started from (NEVIS'22, section
+5).
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,8 +17,8 @@ class Node:
       order: place in the stream.
       task_id: the task.
       domain: its domain.
-      source: what the chosen trial was initialised from: a task id, "random", "pretrained", or "unknown" where the learner
-        does not tell.
+      source: what the chosen trial was initialised from: a task id, "random", "pretrained", or
+        "unknown" where the learner does not tell.
       parent: the earlier task that it is; None for anything else.
       children: how many later tasks started from this one.
       depth: number of fine-tunings behind it: 0 without a parent, else one more than its parent's.
@@ -32,28 +34,44 @@ class Node:
 
 
 def finetuning_graph(ledger: Ledger) -> list[Node]:
-    """Returns every trained task in stream order; of an unfinished run those that it has trained."""
+    """Returns every trained task in stream order; of an unfinished run those that it has
+    trained.
+    """
     rows, depths = [], {}
     for record in ledger.of_kind("train"):
         source = _source(record)
-        parent = source if source in depths else None  # an edge leads to a task met before, whatever a learner tells
+        # an edge leads to a task met before, whatever a learner tells
+        parent = source if source in depths else None
         depths[record["task_id"]] = 0 if parent is None else depths[parent] + 1
         rows.append((record, source, parent))
     children = Counter(parent for _, _, parent in rows)
     return [
-        Node(r["order"], r["task_id"], r["domain"], source, parent, children[r["task_id"]], depths[r["task_id"]])
+        Node(
+            r["order"],
+            r["task_id"],
+            r["domain"],
+            source,
+            parent,
+            children[r["task_id"]],
+            depths[r["task_id"]],
+        )
         for r, source, parent in rows
     ]
 
 
 def hubs(nodes: Sequence[Node], most: int = 5) -> list[Node]:
-    """Returns the tasks from which most others started, at least two each; of equals the earlier first."""
-    ranked = sorted((node for node in nodes if node.children > 1), key=lambda node: (-node.children, node.order))
+    """Returns the tasks from which most others started, at least two each; of equals the earlier
+    first.
+    """
+    ranked = sorted(
+        (node for node in nodes if node.children > 1), key=lambda node: (-node.children, node.order)
+    )
     return ranked[:most]
 
 
 def longest_chain(nodes: Sequence[Node]) -> list[Node]:
-    """Returns the tasks of the longest chain of fine-tunings, from its root on; of equals the one that ends first.
+    """Returns the tasks of the longest chain of fine-tunings, from its root on; of equals the one
+    that ends first.
 
     >>> longest_chain([])
     []
@@ -79,8 +97,13 @@ def isolated(nodes: Sequence[Node]) -> list[Node]:
 
 
 def agreement(ledgers: Sequence[Ledger]) -> dict[str, tuple[int, int]]:
-    """Returns for each task of the first ledger in how many of those that trained it (second number) its source is the same."""
-    sources = [{record["task_id"]: _source(record) for record in ledger.of_kind("train")} for ledger in ledgers]
+    """Returns for each task of the first ledger in how many of those that trained it (second
+    number) its source is the same.
+    """
+    sources = [
+        {record["task_id"]: _source(record) for record in ledger.of_kind("train")}
+        for ledger in ledgers
+    ]
     told = {}
     for task_id, source in (sources[0] if sources else {}).items():
         others = [each[task_id] for each in sources if task_id in each]
@@ -89,7 +112,9 @@ def agreement(ledgers: Sequence[Ledger]) -> dict[str, tuple[int, int]]:
 
 
 def _source(record: dict) -> str:
-    chosen = next((trial for trial in record["trials"] if trial.get("trial") == record.get("chosen")), {})
+    chosen = next(
+        (trial for trial in record["trials"] if trial.get("trial") == record.get("chosen")), {}
+    )
     info = chosen.get("info")
     source = info.get("initialised_from") if isinstance(info, dict) else None
     return source if isinstance(source, str) else "unknown"

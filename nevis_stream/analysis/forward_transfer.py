@@ -38,7 +38,8 @@ class Repeat:
 
 
 def forward_transfer(ledger: Ledger) -> list[Repeat]:
-    """Returns FWT = (AUC_k - AUC_1) / (1 - AUC_1) of each later meeting with a data set, in stream order.
+    """Returns FWT = (AUC_k - AUC_1) / (1 - AUC_1) of each later meeting with a data set, in stream
+    order.
 
     AUC is the area under dev accuracy (1 - dev error) of the chosen trial against steps, by the
     trapezoid rule on the curve's own points, over the steps that both curves cover, divided by
@@ -80,7 +81,14 @@ def mean_transfer(values: np.ndarray) -> Interval:
     """
     defined = values[np.isfinite(values).all(axis=1)]
     if not defined.size:
-        return Interval(math.nan, math.nan, math.nan, 0, (values.shape[1], 1), "no repeat has a value in every seed")
+        return Interval(
+            math.nan,
+            math.nan,
+            math.nan,
+            0,
+            (values.shape[1], 1),
+            "no repeat has a value in every seed",
+        )
     return over_tasks(defined, np.zeros((len(defined), 1)))
 
 

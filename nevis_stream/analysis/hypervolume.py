@@ -1,4 +1,6 @@
-"""The area that a set of points dominates in the plane of error and log10 cFLOP; larger is better."""
+"""The area that a set of points dominates in the plane of error and log10 cFLOP; larger is
+better.
+"""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +12,8 @@ ROOM = 10  # the reference's cost over the highest cost that is compared
 
 
 def reference_point(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Returns (1, ten times the highest cost), the corner from which areas of these points are measured.
+    """Returns (1, ten times the highest cost), the corner from which areas of these points are
+    measured.
 
     Every point with an error below 1 then has an area, the costliest too. Areas are comparable only
     from one corner: take the corner of all methods that are compared.
@@ -23,7 +26,8 @@ def reference_point(points: Sequence[tuple[float, float]]) -> tuple[float, float
 
 
 def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, float]) -> float:
-    """Returns the area between the front of `points` and the reference, in error × decades of FLOPs.
+    """Returns the area between the front of `points` and the reference, in error × decades of
+    FLOPs.
 
     Exact, by sorting. Points beyond the reference, with a NaN, or with a cost of 0 (which has no
     logarithm) dominate nothing; without any other point the area is 0. NaN without a point that

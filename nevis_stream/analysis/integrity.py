@@ -21,7 +21,8 @@ _WHOLE = {
     "train": ("event", "order"),
     "predict": ("event", "order", "n"),
 }
-_FACTS = ("year", "n_train", "n_dev", "size", "mean_height", "mean_width")  # of a train record, where they are known
+# of a train record, where they are known
+_FACTS = ("year", "n_train", "n_dev", "size", "mean_height", "mean_width")
 _CHOICES = {"protocol": PROTOCOLS, "meta_split": META_SPLITS, "split": SPLITS}
 
 
@@ -70,7 +71,10 @@ def _check_record(record: Mapping[str, Any]) -> None:
             raise ValueError("trials of a train record is not a list.")
         for name in _FACTS:
             if record.get(name) is not None and not _is_size(record[name]):
-                raise ValueError(f"{name} of a train record is {record[name]!r}, neither a number of at least 0 nor null.")
+                raise ValueError(
+                    f"{name} of a train record is {record[name]!r}, neither a number of at least 0"
+                    " nor null."
+                )
 
 
 def _check_counted(record: Mapping[str, Any]) -> None:
@@ -90,7 +94,9 @@ def _check_copied(record: Mapping[str, Any]) -> None:
         if not isinstance(record.get("left_out"), dict):
             raise ValueError("left_out of a run record is not a table of reasons by task.")
     if record["kind"] != "end" and record.get("flops", "missing") is not None:
-        raise ValueError(f"flops is {record.get('flops', 'missing')!r}, not null as in a run that was copied.")
+        raise ValueError(
+            f"flops is {record.get('flops', 'missing')!r}, not null as in a run that was copied."
+        )
 
 
 def _check_flops(flops: Any) -> None:
@@ -150,4 +156,9 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_size(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and value >= 0
+    )

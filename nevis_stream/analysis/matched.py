@@ -40,23 +40,30 @@ def compute_regret(run: Run, reference: Run) -> ComputeRegret:
     Source: NEVIS'22, section 3 (eq. 3, added up along the stream).
     """
     for one in (run, reference):
-        reason = costs_unknown(one.ledger) or ("" if one.ledger.complete else unfinished(one.ledger))
+        reason = costs_unknown(one.ledger) or (
+            "" if one.ledger.complete else unfinished(one.ledger)
+        )
         if reason:
             return ComputeRegret((), (), (), (), reason if one is run else f"{one.name}: {reason}")
     ours, theirs = costs_by_task(run.ledger), costs_by_task(reference.ledger)
     if [cost.task_id for cost in ours] != [cost.task_id for cost in theirs]:
-        return ComputeRegret((), (), (), (), f"{reference.name} does not hold the same tasks in the same order")
+        return ComputeRegret(
+            (), (), (), (), f"{reference.name} does not hold the same tasks in the same order"
+        )
     pairs = list(zip(ours, theirs, strict=True))
     paper = tuple(accumulate(_train(a) - _train(b) for a, b in pairs))[1:]
     full = tuple(accumulate(sum(a.flops.values()) - sum(b.flops.values()) for a, b in pairs))[1:]
-    return ComputeRegret(tuple(c.order for c in ours[1:]), tuple(c.task_id for c in ours[1:]), paper, full, "")
+    return ComputeRegret(
+        tuple(c.order for c in ours[1:]), tuple(c.task_id for c in ours[1:]), paper, full, ""
+    )
 
 
 def matched_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
     """Finds the finished Indep run that cost as much as a run, whatever its budget is called.
 
-    Equal are costs (FLOPs of training, all trials, the whole stream) within 5% of each other. Of several the one with the
-    run's seed, then the one nearest in cost. Nothing is interpolated between budgets.
+    Equal are costs (FLOPs of training, all trials, the whole stream) within 5% of each other. Of
+    several the one with the run's seed, then the one nearest in cost. Nothing is interpolated
+    between budgets.
 
     Returns:
       The run and an empty text; None and the reason where there is none.
@@ -68,9 +75,20 @@ def matched_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
     found = []
     for other in runs:
         same = all(other.header[name] == run.header[name] for name in places)
-        cost = point(other.ledger).paper_total if same and other.header["learner"].casefold() == REFERENCE else math.nan
+        cost = (
+            point(other.ledger).paper_total
+            if same and other.header["learner"].casefold() == REFERENCE
+            else math.nan
+        )
         if cost > 0:
-            found.append((abs(math.log(cost / ours)), other.header["seed"] != run.header["seed"], other, cost))
+            found.append(
+                (
+                    abs(math.log(cost / ours)),
+                    other.header["seed"] != run.header["seed"],
+                    other,
+                    cost,
+                )
+            )
     if not found:
         return None, "no finished Indep run whose cost is known"
     equal = [one for one in found if one[0] <= math.log1p(EQUAL)]

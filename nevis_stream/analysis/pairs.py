@@ -13,12 +13,23 @@ from nevis_stream.analysis.seeds import SeedGroup, spread
 from nevis_stream.analysis.verdict import mark
 from nevis_stream.errors import BadInput
 
-_COLUMNS = ["label_a", "label_b", "seeds_a", "seeds_b", "tasks", "difference", "tasks_low", "tasks_high"]
+_COLUMNS = [
+    "label_a",
+    "label_b",
+    "seeds_a",
+    "seeds_b",
+    "tasks",
+    "difference",
+    "tasks_low",
+    "tasks_high",
+]
 _COLUMNS += ["seeds_low", "seeds_high", "cost_ratio", "says", "remarks"]
 
 
 def pairs(groups: Sequence[SeedGroup]) -> tuple[list[Comparison], list[str]]:
-    """Returns every pair of methods that have a finished run, compared on the judged tasks, and why others are missing."""
+    """Returns every pair of methods that have a finished run, compared on the judged tasks, and why
+    others are missing.
+    """
     finished = [group for group in groups if any(run.ledger.complete for run in group.runs)]
     reasons = [f"{group.label}: no finished run" for group in groups if group not in finished]
     found = []
@@ -31,7 +42,8 @@ def pairs(groups: Sequence[SeedGroup]) -> tuple[list[Comparison], list[str]]:
 
 
 def against_reference(groups: Sequence[SeedGroup]) -> list[Comparison]:
-    """Returns each method against its reference: Indep with its budget, else the Indep nearest in cost.
+    """Returns each method against its reference: Indep with its budget, else the Indep nearest in
+    cost.
 
     Without any Indep the method with the lowest E is everyone's reference.
     """
@@ -42,7 +54,10 @@ def against_reference(groups: Sequence[SeedGroup]) -> list[Comparison]:
     for group in finished:
         if group in references:
             continue
-        reference = min(references, key=lambda other, group=group: (other.budget != group.budget, _distance(group, other)))
+        reference = min(
+            references,
+            key=lambda other, group=group: (other.budget != group.budget, _distance(group, other)),
+        )
         try:
             found.append(compare(group, reference))
         except BadInput:
@@ -51,8 +66,8 @@ def against_reference(groups: Sequence[SeedGroup]) -> list[Comparison]:
 
 
 def table(comparisons: Sequence[Comparison]) -> pd.DataFrame:
-    """Returns one row a pair: `difference` in E (A - B), its 95% intervals over tasks and seeds and over seeds alone, the ratio
-    of the paper's cFLOP (A / B) and in words what that says.
+    """Returns one row a pair: `difference` in E (A - B), its 95% intervals over tasks and seeds and
+    over seeds alone, the ratio of the paper's cFLOP (A / B) and in words what that says.
     """
     rows = [
         {
@@ -81,5 +96,7 @@ def _error(group: SeedGroup) -> float:
 
 
 def _distance(one: SeedGroup, other: SeedGroup) -> float:
-    costs = [spread([point(run.ledger).paper_total for run in group.runs]).mean for group in (one, other)]
+    costs = [
+        spread([point(run.ledger).paper_total for run in group.runs]).mean for group in (one, other)
+    ]
     return abs(math.log(costs[0] / costs[1])) if all(cost > 0 for cost in costs) else math.inf

@@ -56,12 +56,15 @@ def point(ledger: Ledger) -> Point:
 
 
 def costs_unknown(ledger: Ledger) -> str:
-    """Returns why the costs of a run are not known; empty where they are counted, as in every run of the runner."""
+    """Returns why the costs of a run are not known; empty where they are counted, as in every run
+    of the runner.
+    """
     return ledger.header["flops_reason"] if ledger.header["flops"] is None else ""
 
 
 def phase_flops(ledger: Ledger) -> dict[str, int | float]:
-    """Returns the FLOPs of each phase over all records and trials: exact integers, or NaN where costs are not known.
+    """Returns the FLOPs of each phase over all records and trials: exact integers, or NaN where
+    costs are not known.
 
     The kept trials' predictions (`others`) are left out: they serve the evaluation cache, not the
     learner.

@@ -16,8 +16,9 @@ class Reach:
 
     Attributes:
       flops: the cost; NaN where the error is never reached.
-      how: "measured" (a point has this error), "interpolated" (between two points of the front, linear in error and log FLOPs),
-        "at most" (the cheapest point is already better: no run says how much less would do) or "never" (no point is so good).
+      how: "measured" (a point has this error), "interpolated" (between two points of the front,
+        linear in error and log FLOPs), "at most" (the cheapest point is already better: no run says
+        how much less would do) or "never" (no point is so good).
     """
 
     flops: float
@@ -41,7 +42,9 @@ class Ratio:
 
     @property
     def bound(self) -> str:
-        """What the value is: "" (exact or interpolated), "≤", "≥", or "?" where both costs are upper bounds."""
+        """What the value is: "" (exact or interpolated), "≤", "≥", or "?" where both costs are
+        upper bounds.
+        """
         return {(False, False): "", (True, False): "≤", (False, True): "≥", (True, True): "?"}[
             self.a.how == AT_MOST, self.b.how == AT_MOST
         ]

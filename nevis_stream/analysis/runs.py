@@ -22,7 +22,8 @@ class Run:
       path: the directory.
       name: what it is called in tables: the directory's name, longer where two share it.
       ledger: its records.
-      settings: the config's values by dotted name, less the seed; None if config.json can't be used.
+      settings: the config's values by dotted name, less the seed; None if config.json can't be
+        used.
       notes: what a reader of its numbers should know.
     """
 
@@ -94,7 +95,9 @@ def group_by_stream(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
         else:
             groups.setdefault(_digest_and_protocol(run), []).append(run)
     own = list(groups.values())
-    fits = [[group for group in own if any(_same_tasks(run, o) for o in group)] for run in published]
+    fits = [
+        [group for group in own if any(_same_tasks(run, o) for o in group)] for run in published
+    ]
     for run, fitting in zip(published, fits, strict=True):
         for group in fitting or [groups.setdefault(_digest_and_protocol(run), [])]:
             group.append(run)
@@ -108,7 +111,10 @@ def _digest_and_protocol(run: Run) -> tuple[str, str]:
 def _same_tasks(published: Run, run: Run) -> bool:
     """Whether a run goes over a published run's tasks, as far as it has come."""
     ours, left_out = published.header, published.header["left_out"]
-    if (ours["protocol"], ours["tasks"] + len(left_out)) != (run.header["protocol"], run.header["tasks"]):
+    if (ours["protocol"], ours["tasks"] + len(left_out)) != (
+        run.header["protocol"],
+        run.header["tasks"],
+    ):
         return False
     theirs, done = _tasks(published), [task for task in _tasks(run) if task[0] not in left_out]
     return bool(done) and done == theirs[: len(done)]
@@ -143,7 +149,13 @@ def _settings(path: Path, config_hash: str) -> tuple[dict[str, str] | None, str]
     if not isinstance(values, dict):
         return None, f"config.json is no config; {_ALONE}"
     if values.get("config_hash", config_hash) != config_hash:
-        return None, f"config.json has hash {values['config_hash']}, the ledger {config_hash}: it is another run's; {_ALONE}"
+        return (
+            None,
+            (
+                f"config.json has hash {values['config_hash']}, the ledger {config_hash}: it is"
+                f" another run's; {_ALONE}"
+            ),
+        )
     named = _flatten(values)
     return {name: value for name, value in named.items() if not _names_the_run(name)}, ""
 
@@ -174,7 +186,10 @@ def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Ru
         one = run if run.published else first.setdefault(_digest_and_protocol(run), run)
         told = contradiction(run.ledger, one.ledger) if one is not run else ""
         if told:
-            reason = f"has the stream digest of {one.path} but another stream: {told}; one of the two is damaged"
+            reason = (
+                f"has the stream digest of {one.path} but another stream: {told}; one of the two is"
+                " damaged"
+            )
             left_out.append(LeftOut(run.path, reason))
         else:
             kept.append(run)

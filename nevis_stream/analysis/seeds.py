@@ -44,7 +44,9 @@ class SeedGroup:
 
     @property
     def label(self) -> str:
-        """Learner (a stand-in's name short), budget and what sets it apart: unique among groups made together."""
+        """Learner (a stand-in's name short), budget and what sets it apart: unique among groups
+        made together.
+        """
         return " · ".join(filter(None, (short(self.learner), self.budget, self.apart)))
 
 
@@ -112,7 +114,8 @@ def _difference(run: Run, same: list[Run]) -> str:
         return run.name
     names = sorted({name for other in same for name in other.settings})
     differing = [n for n in names if len({other.settings.get(n) for other in same}) > 1]
-    if len(differing) > 3:  # trials, steps and looks, which a sweep varies together, can still be read
+    # trials, steps and looks, which a sweep varies together, can still be read
+    if len(differing) > 3:
         return f"config {run.header['config_hash'][:8]}"
     short = [name.removeprefix("learner.") for name in differing]
     values = [run.settings.get(name, "unset") for name in differing]

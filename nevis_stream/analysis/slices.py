@@ -1,7 +1,7 @@
 """Slices: mean error, and the difference to Indep, over tasks that have something in common.
 
-Every trained task counts, S_Tr and S_Ts together, on the protocol's split: under `meta_test` all are
-test errors, as in the paper.
+Every trained task counts, S_Tr and S_Ts together, on the protocol's split: under `meta_test` all
+are test errors, as in the paper.
 """
 
 import math
@@ -22,7 +22,13 @@ from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 NOT_RECORDED = "not recorded"
 _PARTS = {"train": "meta-train", "test": "meta-test"}
 _SIZES = ((1e3, "< 1k"), (1e4, "1k–10k"), (1e5, "10k–100k"), (math.inf, "> 100k"))
-_RESOLUTIONS = ((64, "< 64"), (128, "64–127"), (256, "128–255"), (512, "256–511"), (math.inf, "≥ 512"))
+_RESOLUTIONS = (
+    (64, "< 64"),
+    (128, "64–127"),
+    (256, "128–255"),
+    (512, "256–511"),
+    (math.inf, "≥ 512"),
+)
 _YEARS = 5
 
 
@@ -36,7 +42,8 @@ class Slice:
       tasks: how many of its tasks the method has an error on, in every finished run.
       error: the mean over these tasks, spread over seeds.
       pairs: how many of them the method's Indep runs have an error on too.
-      difference: mean over these pairs of the method's error minus Indep's; NaN without a reference.
+      difference: mean over these pairs of the method's error minus Indep's; NaN without a
+        reference.
       low, high: 95% interval of the difference, for other tasks like these and other runs.
       reason: why there is no difference or no interval; empty otherwise.
     """
@@ -53,7 +60,8 @@ class Slice:
 
 
 def slices(group: SeedGroup, runs: Sequence[Run]) -> list[Slice]:
-    """Returns a method's slices, the same in the same order for all methods of a stream; none where no run is finished.
+    """Returns a method's slices, the same in the same order for all methods of a stream; none where
+    no run is finished.
 
     Args:
       group: the method's runs.
@@ -75,12 +83,17 @@ def slices(group: SeedGroup, runs: Sequence[Run]) -> list[Slice]:
             for place in slice_of(train):
                 members.setdefault(place, []).append(task_id)
         for (_, name), tasks in sorted(members.items()):
-            found.append(_slice(dimension, name, [ours[t] for t in tasks], [theirs.get(t) for t in tasks], why))
+            found.append(
+                _slice(
+                    dimension, name, [ours[t] for t in tasks], [theirs.get(t) for t in tasks], why
+                )
+            )
     return found
 
 
 def table(found: Mapping[str, Sequence[Slice]], groups: Sequence[SeedGroup]) -> pd.DataFrame:
-    """Returns one row for every method and slice; a method without a finished run has one row with the reason.
+    """Returns one row for every method and slice; a method without a finished run has one row with
+    the reason.
 
     Args:
       found: the slices of each group, by its label.
@@ -95,16 +108,35 @@ def table(found: Mapping[str, Sequence[Slice]], groups: Sequence[SeedGroup]) -> 
         if not found[group.label]:
             rows.append(head | {"seeds": 0, "reason": unfinished(group.runs[0].ledger)})
         for one in found[group.label]:
-            row = head | {"seeds": one.error.n, "dimension": one.dimension, "slice": one.name, "tasks": one.tasks}
+            row = head | {
+                "seeds": one.error.n,
+                "dimension": one.dimension,
+                "slice": one.name,
+                "tasks": one.tasks,
+            }
             row |= {"error": one.error.mean, "error_std": one.error.std, "pairs": one.pairs}
-            rows.append(row | {name: getattr(one, name) for name in ("difference", "low", "high", "reason")})
-    columns = ["label", "learner", "budget", "seeds", "dimension", "slice", "tasks", "error", "error_std", "pairs"]
+            rows.append(
+                row | {name: getattr(one, name) for name in ("difference", "low", "high", "reason")}
+            )
+    columns = [
+        "label",
+        "learner",
+        "budget",
+        "seeds",
+        "dimension",
+        "slice",
+        "tasks",
+        "error",
+        "error_std",
+        "pairs",
+    ]
     frame = pd.DataFrame(rows, columns=[*columns, "difference", "low", "high", "reason"])
     return frame.astype({"tasks": "Int64", "pairs": "Int64"})
 
 
 def training_samples(train: Mapping[str, Any]) -> float:
-    """Returns a task's samples to train on and to choose by (train and dev), NaN where not recorded.
+    """Returns a task's samples to train on and to choose by (train and dev), NaN where not
+    recorded.
 
     A published task has the printed number of both together.
     """
@@ -115,13 +147,18 @@ def training_samples(train: Mapping[str, Any]) -> float:
 
 
 def resolution(train: Mapping[str, Any]) -> float:
-    """Returns the geometric mean of a task's mean height and width in pixels, NaN where not recorded."""
+    """Returns the geometric mean of a task's mean height and width in pixels, NaN where not
+    recorded.
+    """
     height, width = train.get("mean_height"), train.get("mean_width")
     return math.sqrt(height * width) if height and width else math.nan
 
 
 def _part(train: Mapping[str, Any]) -> list[tuple]:
-    return [(_PARTS[train["meta_split"]] != "meta-train", _PARTS[train["meta_split"]]), (2, "whole stream")]
+    return [
+        (_PARTS[train["meta_split"]] != "meta-train", _PARTS[train["meta_split"]]),
+        (2, "whole stream"),
+    ]
 
 
 def _domain(train: Mapping[str, Any]) -> list[tuple]:
@@ -137,7 +174,9 @@ def _year(train: Mapping[str, Any]) -> list[tuple]:
 
 
 def _below(value: float, steps: Sequence[tuple[float, str]]) -> list[tuple]:
-    return [next(((limit, name) for limit, name in steps if value < limit), (math.inf, NOT_RECORDED))]
+    return [
+        next(((limit, name) for limit, name in steps if value < limit), (math.inf, NOT_RECORDED))
+    ]
 
 
 DIMENSIONS: Mapping[str, Callable[[Mapping[str, Any]], list[tuple]]] = {
@@ -147,7 +186,8 @@ DIMENSIONS: Mapping[str, Callable[[Mapping[str, Any]], list[tuple]]] = {
     "mean resolution, px": lambda train: _below(resolution(train), _RESOLUTIONS),
     "year": _year,
 }
-"""By name: which slices a task belongs to, from its train record; each as (what to sort by, name)."""
+"""By name: which slices a task belongs to, from its train record; each as (what to sort by, name).
+"""
 
 
 def _references(finished: Sequence[Run], runs: Sequence[Run]) -> tuple[list[Run], str]:
@@ -173,7 +213,11 @@ def _errors(runs: Sequence[Run]) -> dict[str, list[float]]:
 def _slice(dimension: str, name: str, ours: list, theirs: list, why: str) -> Slice:
     known = [errors for errors in ours if np.isfinite(errors).all()]
     error = spread(np.mean(known, axis=0).tolist() if known else [])
-    both = [pair for pair in zip(ours, theirs, strict=True) if pair[1] and np.isfinite([*pair[0], *pair[1]]).all()]
+    both = [
+        pair
+        for pair in zip(ours, theirs, strict=True)
+        if pair[1] and np.isfinite([*pair[0], *pair[1]]).all()
+    ]
     if why or not both:
         return Slice(dimension, name, len(known), error, reason=why or "no task with both errors")
     interval = over_tasks(*(np.array(errors) for errors in zip(*both, strict=True))).possible

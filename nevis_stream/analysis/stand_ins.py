@@ -1,4 +1,6 @@
-"""Names of learners whose pre-training data stand in for others: short with a mark, and the note that the mark refers to."""
+"""Names of learners whose pre-training data stand in for others: short with a mark, and the note
+that the mark refers to.
+"""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +14,7 @@ def short(name: str) -> str:
 
     >>> short("pt_ft (stand-in: pre-trained on omniglot (stream omniglot), not ImageNet)"), short("ft_d")
     ('pt_ft†', 'ft_d')
-    """
+    """  # noqa: E501
     match = _NAME.fullmatch(name)
     return match[1] + MARK if match else name
 

@@ -109,7 +109,9 @@ def method_regret(
 
 
 def method_compute_regret(group: SeedGroup, runs: Sequence[Run]) -> MethodRegret:
-    """Returns the mean regret in FLOPs (training, all trials) over the whole stream, as `method_regret`."""
+    """Returns the mean regret in FLOPs (training, all trials) over the whole stream, as
+    `method_regret`.
+    """
     curves, reasons = [], []
     for run in group.runs:
         reference, reason = reference_of(run, runs)
@@ -122,8 +124,12 @@ def method_compute_regret(group: SeedGroup, runs: Sequence[Run]) -> MethodRegret
             reasons.append(f"{run.name}: {reason}")
     if not curves:
         return MethodRegret(group, (), (), (), 0, tuple(reasons))
-    spreads = tuple(spread(values) for values in zip(*(curve.paper for curve in curves), strict=True))
-    return MethodRegret(group, curves[0].task_ids, curves[0].orders, spreads, len(curves), tuple(reasons))
+    spreads = tuple(
+        spread(values) for values in zip(*(curve.paper for curve in curves), strict=True)
+    )
+    return MethodRegret(
+        group, curves[0].task_ids, curves[0].orders, spreads, len(curves), tuple(reasons)
+    )
 
 
 _TOTALS = ("paper_total", "full_total")

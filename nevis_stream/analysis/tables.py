@@ -82,7 +82,8 @@ def regrets(runs: Sequence[Run], find: Find = reference_of) -> pd.DataFrame:
 def compute_regrets(runs: Sequence[Run]) -> pd.DataFrame:
     """Returns every run's regret in FLOPs, one row a task of the whole stream, as `regrets`.
 
-    Columns: the run's, reference, position, order, task_id, flops (cumulative, training of all trials, minus the
+    Columns: the run's, reference, position, order, task_id, flops (cumulative, training of all
+      trials, minus the
     reference's), full_flops (of all phases) as exact integers, and reason.
     """
     rows: list[dict[str, Any]] = []
@@ -98,7 +99,17 @@ def compute_regrets(runs: Sequence[Run]) -> pd.DataFrame:
         for position, values in enumerate(facts, start=1):
             row = dict(zip(("order", "task_id", "flops", "full_flops"), values, strict=True))
             rows.append(head | {"position": position} | row | {"reason": why})
-    columns = [*_RUN, "run", "reference", "position", "order", "task_id", "flops", "full_flops", "reason"]
+    columns = [
+        *_RUN,
+        "run",
+        "reference",
+        "position",
+        "order",
+        "task_id",
+        "flops",
+        "full_flops",
+        "reason",
+    ]
     frame = pd.DataFrame(rows, columns=columns, dtype=object)
     return frame.astype({"position": "Int64", "order": "Int64"})
 
@@ -132,7 +143,9 @@ def per_task(runs: Sequence[Run]) -> pd.DataFrame:
 
 
 def curves(runs: Sequence[Run]) -> pd.DataFrame:
-    """Returns one row for every point of every run's learning curves: task_id, step, dev_error of the chosen trial."""
+    """Returns one row for every point of every run's learning curves: task_id, step, dev_error of
+    the chosen trial.
+    """
     rows = [
         (*(run.header[name] for name in _RUN), run.name, task, step, error)
         for run in runs

@@ -1,6 +1,8 @@
-"""The transfer matrix (NEVIS'22, Appendix J): what training from each earlier task's predictor gains on each later task.
+"""The transfer matrix (NEVIS'22, Appendix J): what training from each earlier task's predictor
+gains on each later task.
 
-`launch.transfer_matrix` writes it as matrix.csv (one row a pair) and matrix.json (which tasks, in which order).
+`launch.transfer_matrix` writes it as matrix.csv (one row a pair) and matrix.json (which tasks, in
+which order).
 """
 
 import json
@@ -23,10 +25,12 @@ class TransferMatrix:
 
     Attributes:
       path: its directory.
-      facts: learner, budget, stream, stream_digest and seed of the Indep run; empty where nobody wrote them down.
+      facts: learner, budget, stream, stream_digest and seed of the Indep run; empty where nobody
+        wrote them down.
       domains: of every task, in stream order.
-      pairs: columns source, target, error (on the target after transfer), indep_error and gain (indep_error - error); NaN
-        where an error is undefined. Pairs that have not been run are missing.
+      pairs: columns source, target, error (on the target after transfer), indep_error and gain
+        (indep_error - error); NaN where an error is undefined. Pairs that have not been run are
+        missing.
     """
 
     path: Path
@@ -41,22 +45,34 @@ class TransferMatrix:
 
     @property
     def gains(self) -> pd.DataFrame:
-        """Gains with a row a source and a column a target, both in stream order; NaN where there is none."""
+        """Gains with a row a source and a column a target, both in stream order; NaN where there is
+        none.
+        """
         order = list(self.domains)
         table = self.pairs.pivot(index="source", columns="target", values="gain")
-        rows, columns = ([task for task in order if task in set(found)] for found in (table.index, table.columns))
+        rows, columns = (
+            [task for task in order if task in set(found)] for found in (table.index, table.columns)
+        )
         return table.reindex(index=rows, columns=columns)
 
 
 def pair(source: str, target: str, before: float | None, after: float | None) -> dict[str, Any]:
-    """Returns a row of the matrix from the target's error alone (`before`) and after transfer; None: undefined.
+    """Returns a row of the matrix from the target's error alone (`before`) and after transfer;
+    None: undefined.
 
     `gain` is accuracy (or mAP) above that of Indep, `ratio` its ratio to it (NaN where that is 0).
     """
     known = before is not None and after is not None
     gain = before - after if known else math.nan
     ratio = (1 - after) / (1 - before) if known and before < 1 else math.nan
-    return {"source": source, "target": target, "error": after, "indep_error": before, "gain": gain, "ratio": ratio}
+    return {
+        "source": source,
+        "target": target,
+        "error": after,
+        "indep_error": before,
+        "gain": gain,
+        "ratio": ratio,
+    }
 
 
 def is_matrix(path: Path) -> bool:
@@ -85,7 +101,9 @@ def read_matrix(path: Path) -> TransferMatrix:
     met = list(dict.fromkeys([*pairs["source"], *pairs["target"]]))
     facts = _facts(path / FACTS)
     domains = {str(task["task_id"]): str(task["domain"]) for task in facts.pop("tasks", ())}
-    return TransferMatrix(path, facts, domains if set(met) <= set(domains) else dict.fromkeys(met, "unstated"), pairs)
+    return TransferMatrix(
+        path, facts, domains if set(met) <= set(domains) else dict.fromkeys(met, "unstated"), pairs
+    )
 
 
 def _facts(path: Path) -> dict[str, Any]:
@@ -100,29 +118,52 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def best_sources(matrix: TransferMatrix) -> pd.DataFrame:
-    """Returns one row a target in stream order: its best source and what that and the mean source gain.
+    """Returns one row a target in stream order: its best source and what that and the mean source
+    gain.
 
-    Columns: target, domain, sources (number that were tried), best_source, source_domain, best_gain, mean_gain, helped
-    (number of sources that gain), indep_error. The best of many noisy gains is above what the source is worth.
+    Columns: target, domain, sources (number that were tried), best_source, source_domain,
+      best_gain, mean_gain, helped
+    (number of sources that gain), indep_error. The best of many noisy gains is above what the
+    source is worth.
     """
     rows = []
     for target, pairs in _each(matrix, "target"):
         best = pairs.loc[pairs["gain"].idxmax()] if pairs["gain"].notna().any() else None
-        row = {"target": target, "domain": matrix.domains[target], "sources": int(pairs["gain"].notna().sum())}
+        row = {
+            "target": target,
+            "domain": matrix.domains[target],
+            "sources": int(pairs["gain"].notna().sum()),
+        }
         row |= {"best_source": "" if best is None else best["source"]}
         row |= {"source_domain": "" if best is None else matrix.domains[best["source"]]}
-        row |= {"best_gain": math.nan if best is None else best["gain"], "mean_gain": pairs["gain"].mean()}
-        rows.append(row | {"helped": int((pairs["gain"] > 0).sum()), "indep_error": pairs["indep_error"].iloc[0]})
+        row |= {
+            "best_gain": math.nan if best is None else best["gain"],
+            "mean_gain": pairs["gain"].mean(),
+        }
+        rows.append(
+            row
+            | {
+                "helped": int((pairs["gain"] > 0).sum()),
+                "indep_error": pairs["indep_error"].iloc[0],
+            }
+        )
     return pd.DataFrame(rows)
 
 
 def sources(matrix: TransferMatrix) -> pd.DataFrame:
-    """Returns one row a source in stream order: domain, targets (number), mean_gain over them, helped, and best_target."""
+    """Returns one row a source in stream order: domain, targets (number), mean_gain over them,
+    helped, and best_target.
+    """
     rows = []
     for source, pairs in _each(matrix, "source"):
         known = pairs[pairs["gain"].notna()]
         best = known.loc[known["gain"].idxmax(), "target"] if len(known) else ""
-        row = {"source": source, "domain": matrix.domains[source], "targets": len(known), "mean_gain": known["gain"].mean()}
+        row = {
+            "source": source,
+            "domain": matrix.domains[source],
+            "targets": len(known),
+            "mean_gain": known["gain"].mean(),
+        }
         rows.append(row | {"helped": int((known["gain"] > 0).sum()), "best_target": best})
     return pd.DataFrame(rows)
 

@@ -5,11 +5,13 @@ import math
 from nevis_stream.analysis.bootstrap import Interval
 from nevis_stream.analysis.compare import Comparison, Cost
 
-FEW_TASKS = 20  # below, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
+# below, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
+FEW_TASKS = 20
 
 
 def verdict(found: Comparison) -> str:
-    """Returns one sentence: A is better, worse, or the two cannot be told apart, and how far that holds.
+    """Returns one sentence: A is better, worse, or the two cannot be told apart, and how far that
+    holds.
 
     The order of questions: is the difference beyond the noise between seeds, on these very tasks?
     Would it hold on other tasks like these? With one seed only the second can be asked, and only
@@ -19,18 +21,26 @@ def verdict(found: Comparison) -> str:
     seeds, tasks = found.over_seeds, found.over_tasks
     size = f"{abs(100 * tasks.estimate):.2f} points on average over {count(tasks.tasks, 'task')}"
     if tasks.estimate == 0 and all(task.a == task.b for task in found.tasks):
-        return f"{names[0]} and {names[1]} have the same error on each of {count(tasks.tasks, 'task')}."
-    better = f"{names[0]} is {'better' if tasks.estimate < 0 else 'worse'} than {names[1]} by {size}"
+        return (
+            f"{names[0]} and {names[1]} have the same error on each of"
+            f" {count(tasks.tasks, 'task')}."
+        )
+    better = (
+        f"{names[0]} is {'better' if tasks.estimate < 0 else 'worse'} than {names[1]} by {size}"
+    )
     if math.isnan(seeds.low) and min(seeds.seeds) > 1:
         return f"{better}, in every run alike (no noise between seeds){_elsewhere(tasks)}."
     if math.isnan(seeds.low):
         return _by_one_seed(better, names, size, tasks)
     if not seeds.side:
         return (
-            f"The difference between {names[0]} and {names[1]}, {abs(100 * tasks.estimate):.2f} points over "
-            f"{count(tasks.tasks, 'task')}, is within seed noise (95% interval over seeds {span(seeds)})."
+            f"The difference between {names[0]} and {names[1]}, {abs(100 * tasks.estimate):.2f}"
+            f" points over {count(tasks.tasks, 'task')}, is within seed noise (95% interval over"
+            f" seeds {span(seeds)})."
         )
-    return f"{better}, beyond seed noise (95% interval over seeds {span(seeds)}){_elsewhere(tasks)}."
+    return (
+        f"{better}, beyond seed noise (95% interval over seeds {span(seeds)}){_elsewhere(tasks)}."
+    )
 
 
 def mark(found: Comparison) -> str:
@@ -50,20 +60,23 @@ def mark(found: Comparison) -> str:
 
 
 def cautions(found: Comparison) -> list[str]:
-    """Returns in sentences why the interval over tasks may be too narrow; none where there is no such interval."""
+    """Returns in sentences why the interval over tasks may be too narrow; none where there is no
+    such interval.
+    """
     tasks = found.over_tasks
     said = []
     if math.isnan(tasks.low):
         return said
     if min(tasks.seeds) < 2:
         said.append(
-            "One seed: noise that all tasks of a run share cannot be seen in a single run. Where there is any, the interval "
-            "over tasks is too narrow; two seeds of each method or more show it."
+            "One seed: noise that all tasks of a run share cannot be seen in a single run. Where"
+            " there is any, the interval over tasks is too narrow; two seeds of each method or more"
+            " show it."
         )
     if tasks.tasks < FEW_TASKS:
         said.append(
-            f"Fewer than {FEW_TASKS} tasks: where a few tasks of many gain most, so few tasks may hold none of them, and the "
-            "interval over tasks is then too narrow."
+            f"Fewer than {FEW_TASKS} tasks: where a few tasks of many gain most, so few tasks may"
+            " hold none of them, and the interval over tasks is then too narrow."
         )
     return said
 
@@ -101,7 +114,10 @@ def _elsewhere(tasks: Interval) -> str:
 
 def _by_one_seed(better: str, names: tuple[str, str], size: str, tasks: Interval) -> str:
     if math.isnan(tasks.low):
-        return f"{names[0]} and {names[1]} differ by {size}: with one seed and so few tasks nobody can tell whether by chance."
+        return (
+            f"{names[0]} and {names[1]} differ by {size}: with one seed and so few tasks nobody can"
+            " tell whether by chance."
+        )
     if tasks.side:
         return f"{better}, as far as one seed can tell (95% interval over tasks {span(tasks)})."
     interval = f"95% interval over tasks {span(tasks)}, one seed"

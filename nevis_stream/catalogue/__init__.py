@@ -1,4 +1,5 @@
-"""The tables that the package carries, as csv files beside this module; reading them loads nothing but the standard library.
+"""The tables that the package carries, as csv files beside this module; reading them loads nothing
+but the standard library.
 
 | file                   | rows                                                                          |
 |------------------------|-------------------------------------------------------------------------------|
@@ -11,7 +12,7 @@
 | `embedded.csv`         | data sets made of pictures that installed packages carry                       |
 | `shared.csv`           | small files of real data sets in the folder of shared data sets                |
 | `streams/*.csv`        | streams of these                                                               |
-"""
+"""  # noqa: E501
 
 import csv
 import functools
@@ -33,7 +34,11 @@ def read_csv(path: Path) -> list[dict[str, str]]:
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             return [
-                {(key or "").strip(): (value or "").strip() for key, value in row.items() if isinstance(value, str | None)}
+                {
+                    (key or "").strip(): (value or "").strip()
+                    for key, value in row.items()
+                    if isinstance(value, str | None)
+                }
                 for row in csv.DictReader(file)
             ]
     except (UnicodeDecodeError, csv.Error, OSError) as error:
@@ -60,19 +65,23 @@ def shared() -> dict[str, dict[str, str]]:
 
 @functools.cache
 def layouts() -> dict[str, dict[str, Any]]:
-    """Returns by dataset_id how its files are read; a variant (`like`) is joined with the layout that it changes."""
+    """Returns by dataset_id how its files are read; a variant (`like`) is joined with the layout
+    that it changes.
+    """
     rows = tomllib.loads((_DIRECTORY / "layouts.toml").read_text(encoding="utf-8"))
     return {name: rows[row["like"]] | row if "like" in row else row for name, row in rows.items()}
 
 
 @functools.cache
 def datasets() -> dict[str, dict[str, str]]:
-    """Returns every known data set by dataset_id: name, kind, domain, num_classes (empty: as its files say), source."""
+    """Returns every known data set by dataset_id: name, kind, domain, num_classes (empty: as its
+    files say), source.
+    """
     known = {row["dataset_id"]: row for row in table("embedded")}
     domains = {row["dataset_id"]: row["domain"] for row in reversed(table("nevis22_tasks"))}
     for name, row in nevis22_datasets().items():
         known[name] = {
-            "name": row["paper_name"], "kind": "", "domain": domains[name], "num_classes": "", "source": f"nevis22:{name}",
+            "name": row["paper_name"], "kind": "", "domain": domains[name], "num_classes": "", "source": f"nevis22:{name}",  # noqa: E501
         }  # fmt: skip
     for name, row in layouts().items():
         if "like" in row:

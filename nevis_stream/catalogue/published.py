@@ -13,7 +13,8 @@ LEARNERS = ("indep", "ft_prev", "ft_dynamic", "mt")
 
 @functools.cache
 def errors() -> dict[str, dict[str, float]]:
-    """Returns each learner's test error (1 - accuracy, or 1 - mAP; four decimals, as printed) by task id.
+    """Returns each learner's test error (1 - accuracy, or 1 - mAP; four decimals, as printed) by
+    task id.
 
     Source: NEVIS'22, Appendix N: 104 of the 106 tasks; IAPRTC-12 and Pascal 2012 are missing there.
     """
@@ -25,19 +26,24 @@ def errors() -> dict[str, dict[str, float]]:
 
 @functools.cache
 def facts() -> dict[str, dict[str, str]]:
-    """Returns what is published of each of the 106 tasks by task id: its row of Table L, the metric of its results and the
-    number of classes.
+    """Returns what is published of each of the 106 tasks by task id: its row of Table L, the metric
+    of its results and the number of classes.
     """
     metrics = {row["task_id"]: METRICS[row["metric"]] for row in catalogue.table("published")}
     return {
         (task := row["canonical_id"]): row
-        | {"metric": metrics.get(task, ""), "num_classes": catalogue.nevis22_datasets()[row["dataset_id"]]["num_classes"]}
+        | {
+            "metric": metrics.get(task, ""),
+            "num_classes": catalogue.nevis22_datasets()[row["dataset_id"]]["num_classes"],
+        }
         for row in catalogue.table("nevis22_tasks")
     }
 
 
 def task_of(task_id: str, dataset_id: str) -> str | None:
-    """Returns the published task that stands for a stream's task: the same id, else the first of its data set, else None."""
+    """Returns the published task that stands for a stream's task: the same id, else the first of
+    its data set, else None.
+    """
     if task_id in errors():
         return task_id
     return next((task for task in errors() if facts()[task]["dataset_id"] == dataset_id), None)
@@ -48,8 +54,8 @@ def variants() -> dict[str, dict[str, float | int | str]]:
     """Returns the published error of FT-d on variants of the stream, by the stream's name.
 
     Returns:
-      Dicts with meta_train_tasks, error (mean over the 27 meta-test tasks), std and draws (NaN and 1 where there was one),
-      learner.
+      Dicts with meta_train_tasks, error (mean over the 27 meta-test tasks), std and draws (NaN and
+      1 where there was one), learner.
 
     Source: NEVIS'22, Table 5.
     """

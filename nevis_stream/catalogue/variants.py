@@ -1,7 +1,8 @@
-"""Streams that are filters, orders and joins of the catalogue's rows (NEVIS'22, Appendices B and F, Table 5).
+"""Streams that are filters, orders and joins of the catalogue's rows (NEVIS'22, Appendices B and F,
+Table 5).
 
-A name may carry a seed, `random_40@3`; without one the seed is 0. Draws depend on sha256 of names alone, so they are the same
-with every version of every library.
+A name may carry a seed, `random_40@3`; without one the seed is 0. Draws depend on sha256 of names
+alone, so they are the same with every version of every library.
 """
 
 import hashlib
@@ -38,7 +39,9 @@ def _listed(name: str) -> list[Row]:
     domains = {row["dataset_id"]: row["domain"] for row in reversed(_full())}
     rows = [row for row in catalogue.table("nevis22_lists") if row["stream"] == name]
     return [
-        {key: value for key, value in row.items() if key != "stream"} | {"domain": domains[row["dataset_id"]]} for row in rows
+        {key: value for key, value in row.items() if key != "stream"}
+        | {"domain": domains[row["dataset_id"]]}
+        for row in rows
     ]
 
 
@@ -60,16 +63,27 @@ def _random(count: int, seed: int) -> list[Row]:
 
 NAMED: Mapping[str, tuple[str, Callable[[int], list[Row]]]] = {
     "full": ("all 106 tasks", lambda seed: _full()),
-    "short": ("29 tasks for development, with years of their own (Table M)", lambda seed: _listed("short")),
+    "short": (
+        "29 tasks for development, with years of their own (Table M)",
+        lambda seed: _listed("short"),
+    ),
     "tiny": ("7 tasks", lambda seed: _listed("tiny")),
     "debug": ("2 tasks, none of them meta-test", lambda seed: _listed("debug")),
     "imagenet_only": ("ImageNet, meta-train only", lambda seed: _listed("imagenet_only")),
     "major_domain_only": (
         "meta-train: objects and scenes (43)",
-        lambda seed: _only(lambda row: row["domain"] in ("object", "scene") and row["task_id"] != "extended_yaleb"),
+        lambda seed: _only(
+            lambda row: row["domain"] in ("object", "scene") and row["task_id"] != "extended_yaleb"
+        ),
     ),
-    "large_dataset_only": ("meta-train: 40 tasks with about 10,000 samples or more", lambda seed: _large()),
-    "no_imagenet": ("meta-train without ImageNet (78)", lambda seed: _only(lambda row: row["dataset_id"] != "imagenet")),
+    "large_dataset_only": (
+        "meta-train: 40 tasks with about 10,000 samples or more",
+        lambda seed: _large(),
+    ),
+    "no_imagenet": (
+        "meta-train without ImageNet (78)",
+        lambda seed: _only(lambda row: row["dataset_id"] != "imagenet"),
+    ),
     "remove_first_30": (
         "without the first 30 meta-train tasks",
         lambda seed: _split("train")[REMOVED:] + _split("test"),
@@ -96,7 +110,10 @@ NAMED: Mapping[str, tuple[str, Callable[[int], list[Row]]]] = {
 """By name: what it is, and its rows for a seed."""
 
 SEEDED = ("remove_random_30", "random_40", "random_43", "shuffled_within_year", "shuffled")
-SPLIT_HELP = "split_DATASET[_by_N][@SEED]: a data set's classes, N a task (10, or 2 of at most 10), e.g. split_cifar100"
+SPLIT_HELP = (
+    "split_DATASET[_by_N][@SEED]: a data set's classes, N a task (10, or 2 of at most 10), e.g."
+    " split_cifar100"
+)
 
 
 def names() -> tuple[str, ...]:
@@ -116,10 +133,12 @@ def rows(name: str) -> list[Row] | None:
       name: lower case, with an optional `@SEED`.
 
     Returns:
-      Dicts with order, year, task_id, dataset_id, meta_split, domain and, for split streams, source.
+      Dicts with order, year, task_id, dataset_id, meta_split, domain and, for split streams,
+      source.
 
     Raises:
-      BadInput: a seed that is not a whole number, or one for a stream that draws nothing; a split of an unknown data set.
+      BadInput: a seed that is not a whole number, or one for a stream that draws nothing; a split
+        of an unknown data set.
     """
     base, at, seed = name.partition("@")
     if at and not seed.isdigit():
@@ -129,8 +148,14 @@ def rows(name: str) -> list[Row] | None:
     if base not in NAMED:
         return None
     if at and base not in SEEDED:
-        raise BadInput(f"stream {name!r}: {base} draws nothing, so it takes no seed; those that do: {', '.join(SEEDED)}.")
-    return [row | {"order": str(order)} for order, row in enumerate(NAMED[base][1](int(seed or 0)), start=1)]
+        raise BadInput(
+            f"stream {name!r}: {base} draws nothing, so it takes no seed; those that do:"
+            f" {', '.join(SEEDED)}."
+        )
+    return [
+        row | {"order": str(order)}
+        for order, row in enumerate(NAMED[base][1](int(seed or 0)), start=1)
+    ]
 
 
 def _split_stream(name: str, base: str, seed: int | None) -> list[Row]:
@@ -142,11 +167,17 @@ def _split_stream(name: str, base: str, seed: int | None) -> list[Row]:
     dataset_id = match["dataset"]
     first = next(row for row in _full() if row["dataset_id"] == dataset_id)
     if about[dataset_id]["kind"] != "single_label":
-        raise BadInput(f"stream {name!r}: {dataset_id} is multi-label; only single-label data sets can be split by class.")
+        raise BadInput(
+            f"stream {name!r}: {dataset_id} is multi-label; only single-label data sets can be"
+            " split by class."
+        )
     classes = int(about[dataset_id]["num_classes"])
     by = int(match["by"] or (10 if classes > 10 else 2))
     if not 1 < by <= classes // 2:
-        raise BadInput(f"stream {name!r}: {by} classes a task; {dataset_id} has {classes}: valid are 2..{classes // 2}.")
+        raise BadInput(
+            f"stream {name!r}: {by} classes a task; {dataset_id} has {classes}: valid are"
+            f" 2..{classes // 2}."
+        )
     starts = range(0, classes - by + 1, by)  # a remainder of fewer than N classes is left out
     judged = -(-len(starts) // META_TEST_SHARE)
     drawn = "" if seed is None else f"s{seed}."

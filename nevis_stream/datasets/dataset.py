@@ -33,7 +33,9 @@ class Samples:
 
     def take(self, indices: np.ndarray) -> "Samples":
         """Returns the samples at `indices`, in that order."""
-        return Samples(self.images.take(indices), self.labels[indices], [self.ids[i] for i in indices])
+        return Samples(
+            self.images.take(indices), self.labels[indices], [self.ids[i] for i in indices]
+        )
 
     @classmethod
     def joined(cls, parts: Sequence["Samples"]) -> "Samples":
@@ -41,7 +43,11 @@ class Samples:
         if len(parts) == 1:
             return parts[0]
         labels = np.concatenate([part.labels for part in parts])
-        return cls(JoinedImages([part.images for part in parts]), labels, [sample for part in parts for sample in part.ids])
+        return cls(
+            JoinedImages([part.images for part in parts]),
+            labels,
+            [sample for part in parts for sample in part.ids],
+        )
 
 
 @dataclass(frozen=True)
@@ -52,9 +58,11 @@ class DataSet:
       dataset_id: name that starts every sample id.
       kind: "single_label" or "multi_label".
       num_classes: number of class ids, some of which may have no sample.
-      parts: samples by source part: {"all"}, {"train", "test"}, or any further of {"dev", "dev_test"}.
+      parts: samples by source part: {"all"}, {"train", "test"}, or any further of {"dev",
+        "dev_test"}.
       known_fingerprint: of prepared data, whose pictures need not be read for it.
-      local: whether it was imported from a file of the user's instead of being made from the published files.
+      local: whether it was imported from a file of the user's instead of being made from the
+        published files.
       class_names: what its files call each class, for people; empty where they name none.
     """
 
@@ -86,7 +94,10 @@ class DataSet:
           BadInput: the data set is multi-label, or a class has no sample in some part.
         """
         if self.kind != SINGLE_LABEL:
-            raise BadInput(f"{self.dataset_id}: is multi-label; only single-label data sets can be split by class.")
+            raise BadInput(
+                f"{self.dataset_id}: is multi-label; only single-label data sets can be split by"
+                " class."
+            )
         position = np.full(self.num_classes, -1)
         position[list(classes)] = np.arange(len(classes))
         parts = {}
@@ -94,12 +105,17 @@ class DataSet:
             labels = position[samples.labels]
             chosen = np.flatnonzero(labels >= 0)
             if not len(chosen):
-                raise BadInput(f"{self.dataset_id}: part {name!r} has no sample of the classes {list(classes)}.")
+                raise BadInput(
+                    f"{self.dataset_id}: part {name!r} has no sample of the classes"
+                    f" {list(classes)}."
+                )
             taken = samples.take(chosen)
             parts[name] = Samples(taken.images, labels[chosen].astype(np.int32), taken.ids)
         inherited = None
         if self.known_fingerprint is not None:
-            inherited = hashlib.sha256(f"{self.known_fingerprint}/{list(classes)}".encode()).hexdigest()
+            inherited = hashlib.sha256(
+                f"{self.known_fingerprint}/{list(classes)}".encode()
+            ).hexdigest()
         names = tuple(self.class_names[i] for i in classes) if self.class_names else ()
         return DataSet(dataset_id, self.kind, len(classes), parts, inherited, self.local, names)
 
@@ -116,7 +132,8 @@ def make_dataset(
     Args:
       dataset_id: name of the data set.
       kind: "single_label" or "multi_label".
-      parts: images and labels by source part; labels integer[n] or, for multi label, 0/1 [n, classes].
+      parts: images and labels by source part; labels integer[n] or, for multi label, 0/1 [n,
+        classes].
       num_classes: number of classes; None takes one more than the largest class id found.
       origin: file or builder named in error messages.
 
@@ -130,32 +147,45 @@ def make_dataset(
     for name, (images, labels) in parts.items():
         labels = np.asarray(labels)
         if len(images) != len(labels):
-            raise BadInput(f"{origin}: part {name!r} has {len(images)} images but {len(labels)} labels.")
+            raise BadInput(
+                f"{origin}: part {name!r} has {len(images)} images but {len(labels)} labels."
+            )
         if len(images) == 0:
-            raise BadInput(f"{origin}: part {name!r} is empty; every part needs at least one sample.")
+            raise BadInput(
+                f"{origin}: part {name!r} is empty; every part needs at least one sample."
+            )
         if labels.dtype.kind not in "iub":
-            raise BadInput(f"{origin}: labels of part {name!r} are {labels.dtype}; they must be integers.")
+            raise BadInput(
+                f"{origin}: labels of part {name!r} are {labels.dtype}; they must be integers."
+            )
         checked[name] = images, labels
     if kind == SINGLE_LABEL:
         for name, (_, labels) in checked.items():
             if labels.ndim != 1:
-                raise BadInput(f"{origin}: labels of part {name!r} have shape {labels.shape}, not [n].")
+                raise BadInput(
+                    f"{origin}: labels of part {name!r} have shape {labels.shape}, not [n]."
+                )
         classes = num_classes or 1 + max(int(labels.max()) for _, labels in checked.values())
         for name, (_, labels) in checked.items():
             wrong = np.flatnonzero((labels < 0) | (labels >= classes))
             if len(wrong):
                 raise BadInput(
-                    f"{origin}: label {int(labels[wrong[0]])} of sample {int(wrong[0])} in part {name!r} is out of "
-                    f"range; valid: 0..{classes - 1}."
+                    f"{origin}: label {int(labels[wrong[0]])} of sample {int(wrong[0])} in part"
+                    f" {name!r} is out of range; valid: 0..{classes - 1}."
                 )
         dtype = np.int32
     else:
         widths = {labels.shape[1:] for _, labels in checked.values()}
         if len(widths) != 1 or len(next(iter(widths))) != 1:
-            raise BadInput(f"{origin}: multi-label labels must have shape [n, classes] in every part, not {widths}.")
+            raise BadInput(
+                f"{origin}: multi-label labels must have shape [n, classes] in every part, not"
+                f" {widths}."
+            )
         classes = next(iter(widths))[0]
         if num_classes not in (None, classes):
-            raise BadInput(f"{origin}: labels have {classes} columns but the row says {num_classes} classes.")
+            raise BadInput(
+                f"{origin}: labels have {classes} columns but the row says {num_classes} classes."
+            )
         for name, (_, labels) in checked.items():
             if not np.isin(labels, (0, 1)).all():
                 raise BadInput(f"{origin}: multi-label labels of part {name!r} must be 0 or 1.")
@@ -165,7 +195,11 @@ def make_dataset(
         kind,
         classes,
         {
-            name: Samples(images, labels.astype(dtype), [f"{dataset_id}/{name}/{i}" for i in range(len(images))])
+            name: Samples(
+                images,
+                labels.astype(dtype),
+                [f"{dataset_id}/{name}/{i}" for i in range(len(images))],
+            )
             for name, (images, labels) in checked.items()
         },
     )

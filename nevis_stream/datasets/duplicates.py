@@ -1,4 +1,6 @@
-"""Pictures that occur twice: exactly (sha256 of the decoded pixels), or nearly (a perceptual hash)."""
+"""Pictures that occur twice: exactly (sha256 of the decoded pixels), or nearly (a
+perceptual hash).
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,7 +11,8 @@ from PIL import Image
 
 _DHASH_SIZE = (9, 8)
 _LEAST_BITS = 6  # flatter pictures have no hash: all of them would be near each other
-PRIORITY = ("test", "dev_test", "dev")  # of copies in several parts, the one that is judged last is kept
+# of copies in several parts, the one that is judged last is kept
+PRIORITY = ("test", "dev_test", "dev")
 
 
 class Facts(NamedTuple):
@@ -31,7 +34,11 @@ class Facts(NamedTuple):
 def examine(picture: Image.Image) -> Facts:
     """Returns size, hash and thumbnail of a decoded picture."""
     pixels = np.asarray(picture if picture.mode == "L" else picture.convert("RGB"))
-    if pixels.ndim == 3 and (pixels[..., 0] == pixels[..., 1]).all() and (pixels[..., 0] == pixels[..., 2]).all():
+    if (
+        pixels.ndim == 3
+        and (pixels[..., 0] == pixels[..., 1]).all()
+        and (pixels[..., 0] == pixels[..., 2]).all()
+    ):
         pixels = np.ascontiguousarray(pixels[..., 0])
         picture = Image.fromarray(pixels)
     digest = hashlib.sha256(repr(pixels.shape).encode())
@@ -42,7 +49,8 @@ def examine(picture: Image.Image) -> Facts:
 
 
 def dhashes(thumbnails: np.ndarray) -> np.ndarray:
-    """Returns the difference hash of each picture or of its mirror image, whichever is smaller; 0 for a flat picture.
+    """Returns the difference hash of each picture or of its mirror image, whichever is smaller; 0
+    for a flat picture.
 
     Each bit says whether a pixel of the thumbnail is brighter than its left neighbour.
 
@@ -52,7 +60,10 @@ def dhashes(thumbnails: np.ndarray) -> np.ndarray:
     Returns:
       uint64[n], the same for a mirrored, slightly scaled or recompressed picture.
     """
-    rising, falling = thumbnails[:, :, 1:] > thumbnails[:, :, :-1], thumbnails[:, :, :-1] > thumbnails[:, :, 1:]
+    rising, falling = (
+        thumbnails[:, :, 1:] > thumbnails[:, :, :-1],
+        thumbnails[:, :, :-1] > thumbnails[:, :, 1:],
+    )
     straight, mirrored = (
         np.packbits(bits.reshape(-1, 64), axis=1, bitorder="little").view("<u8")[:, 0]
         for bits in (rising, falling[:, :, ::-1])
@@ -61,11 +72,13 @@ def dhashes(thumbnails: np.ndarray) -> np.ndarray:
     return np.where(flat, np.uint64(0), np.minimum(straight, mirrored)).astype(np.uint64)
 
 
-def exact(parts: np.ndarray, hashes: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
+def exact(
+    parts: np.ndarray, hashes: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, dict[str, int]]:
     """Chooses which of exact copies stay.
 
-    Of copies in several source parts the one of the part that is judged last stays (test before dev_test before dev before
-    the others), of copies in one part the first.
+    Of copies in several source parts the one of the part that is judged last stays (test before
+    dev_test before dev before the others), of copies in one part the first.
 
     Args:
       parts: str[n], the source part of each example.
@@ -73,7 +86,8 @@ def exact(parts: np.ndarray, hashes: np.ndarray, labels: np.ndarray) -> tuple[np
       labels: [n] or [n, classes].
 
     Returns:
-      bool[n], which stay; and counts: `within_parts`, `across_parts`, and `other_label` of those (copies whose labels differ).
+      bool[n], which stay; and counts: `within_parts`, `across_parts`, and `other_label` of those
+      (copies whose labels differ).
     """
     rank = {part: number for number, part in enumerate(PRIORITY)}
     ranks = np.asarray([rank.get(part, len(PRIORITY)) for part in parts.tolist()])
@@ -98,5 +112,7 @@ def near(dhashes: Mapping[str, np.ndarray]) -> dict[str, int]:
     """
     train = np.unique(dhashes["train"])
     return {
-        split: int((np.isin(values, train) & (values != 0)).sum()) for split, values in dhashes.items() if split != "train"
+        split: int((np.isin(values, train) & (values != 0)).sum())
+        for split, values in dhashes.items()
+        if split != "train"
     }

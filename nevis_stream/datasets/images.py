@@ -1,14 +1,17 @@
 """Images: a read-only sequence of pictures of one or of many sizes.
 
-Two kinds carry the pixels: `ArrayImages` (one uint8 array) and `EncodedImages` (files' bytes, decoded when needed).
-A learner reads them through four methods, all uint8 RGB:
+Two kinds carry the pixels: `ArrayImages` (one uint8 array) and `EncodedImages` (files' bytes,
+decoded when needed). A learner reads them through four methods, all uint8 RGB:
 
 * `images[i]`: one picture, `[height, width, 3]`;
-* `images.resized(size)`: all pictures squeezed to `[n, size, size, 3]`, ignoring their aspect ratio; together with
+* `images.resized(size)`: all pictures squeezed to `[n, size, size, 3]`, ignoring their aspect
+ratio; together with
   `images.sizes` this is enough to draw crops in each picture's own geometry;
-* `images.banded(size)`: the same, each row of pixels as its three colours one after the other, `[n, size, 3, size]`: what a
+* `images.banded(size)`: the same, each row of pixels as its three colours one after the other, `[n,
+size, 3, size]`: what a
   crop by matrix products wants;
-* `images.center_cropped(size)`: the central square of side min(height, width), resized (the paper's evaluation view).
+* `images.center_cropped(size)`: the central square of side min(height, width), resized (the paper's
+evaluation view).
 """
 
 import hashlib
@@ -23,7 +26,9 @@ from nevis_stream.errors import BadInput
 
 
 class Images(Sequence):
-    """Base of the image containers; `len`, index with an integer, `take` with an array of integers."""
+    """Base of the image containers; `len`, index with an integer, `take` with an array of
+    integers.
+    """
 
     def __init__(self):
         self._derived: dict[tuple[str, int], np.ndarray] = {}
@@ -31,7 +36,11 @@ class Images(Sequence):
 
     def __getstate__(self) -> dict:
         """What travels to another process: the pictures, not the views made of them."""
-        return {name: value for name, value in vars(self).items() if name not in ("_derived", "_lock", "_records")}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("_derived", "_lock", "_records")
+        }
 
     def __setstate__(self, state: dict) -> None:
         Images.__init__(self)
@@ -57,15 +66,21 @@ class Images(Sequence):
         return Image.fromarray(self[index])
 
     def resized(self, size: int) -> np.ndarray:
-        """uint8[n, size, size, 3]: every whole picture resized (bilinear, antialiased) to a square."""
+        """uint8[n, size, size, 3]: every whole picture resized (bilinear, antialiased) to a
+        square.
+        """
         return self._derive("resized", size)
 
     def banded(self, size: int) -> np.ndarray:
-        """uint8[n, size, 3, size]: as `resized`, but the colours of a row stand one after the other."""
+        """uint8[n, size, 3, size]: as `resized`, but the colours of a row stand one after the
+        other.
+        """
         return self._derive("banded", size)
 
     def center_cropped(self, size: int) -> np.ndarray:
-        """uint8[n, size, size, 3]: the central square of every picture, resized (bilinear, antialiased)."""
+        """uint8[n, size, size, 3]: the central square of every picture, resized (bilinear,
+        antialiased).
+        """
         return self._derive("center_cropped", size)
 
     def _derive(self, view: str, size: int) -> np.ndarray:
@@ -89,7 +104,9 @@ def view_shape(view: str, size: int) -> tuple[int, int, int]:
 
 
 def view_of(picture: Image.Image, view: str, size: int) -> np.ndarray:
-    """Returns uint8 of `view_shape`: a picture as `Images.resized`, `banded` or `center_cropped` (the view's name) have it."""
+    """Returns uint8 of `view_shape`: a picture as `Images.resized`, `banded` or `center_cropped`
+    (the view's name) have it.
+    """
     if view == "center_cropped":
         width, height = picture.size
         side = min(height, width)
@@ -105,7 +122,8 @@ class ArrayImages(Images):
     """Pictures of one size held in one array.
 
     Args:
-      array: uint8[n, height, width, channels] or uint8[n, height, width]; channels 1 (grey), 3 (RGB) or 4 (RGBA).
+      array: uint8[n, height, width, channels] or uint8[n, height, width]; channels 1 (grey), 3
+        (RGB) or 4 (RGBA).
       origin: name of the file that an error message should show.
 
     Raises:
@@ -119,13 +137,18 @@ class ArrayImages(Images):
         if array.ndim == 3:
             array = array[..., None]
         if array.ndim != 4:
-            raise BadInput(f"{origin}: images must have shape [n, height, width, channels], not {array.shape}.")
+            raise BadInput(
+                f"{origin}: images must have shape [n, height, width, channels], not {array.shape}."
+            )
         if array.shape[3] not in (1, 3, 4):
             raise BadInput(
-                f"{origin}: images have {array.shape[3]} channels; valid: 1 (grey), 3 (RGB), 4 (RGBA)."
+                f"{origin}: images have {array.shape[3]} channels; valid: 1 (grey), 3 (RGB), 4"
+                " (RGBA)."
             )
         if 0 in array.shape[1:3]:
-            raise BadInput(f"{origin}: images of {array.shape[1]}×{array.shape[2]} pixels hold nothing.")
+            raise BadInput(
+                f"{origin}: images of {array.shape[1]}×{array.shape[2]} pixels hold nothing."
+            )
         self._array = array
         self._origin = origin
 
@@ -195,13 +218,17 @@ class EncodedImages(Images):
     Args:
       files: the bytes of each picture's file.
       names: the name of each picture, for error messages.
-      sizes: int32[n, 2] height and width, or None to decode every file once, which finds the corrupt ones.
+      sizes: int32[n, 2] height and width, or None to decode every file once, which finds the
+        corrupt ones.
 
     Raises:
-      BadInput: a file that cannot be decoded, or has a mode that is not a picture's; the message names the file.
+      BadInput: a file that cannot be decoded, or has a mode that is not a picture's; the message
+        names the file.
     """
 
-    def __init__(self, files: Sequence[bytes], names: Sequence[str], sizes: np.ndarray | None = None):
+    def __init__(
+        self, files: Sequence[bytes], names: Sequence[str], sizes: np.ndarray | None = None
+    ):
         super().__init__()
         self._files = list(files)
         self._names = list(names)
@@ -225,7 +252,9 @@ class EncodedImages(Images):
         for i in range(len(self._files)):
             picture = self._open(i)
             if len(picture.getbands()) == 2:
-                raise BadInput(f"{self._names[i]}: has 2 channels; valid: grey, RGB, RGBA or palette images.")
+                raise BadInput(
+                    f"{self._names[i]}: has 2 channels; valid: grey, RGB, RGBA or palette images."
+                )
             try:
                 picture.load()
             except Exception as error:
@@ -252,7 +281,9 @@ class EncodedImages(Images):
 
     def take(self, indices: np.ndarray) -> "EncodedImages":
         return EncodedImages(
-            [self._files[i] for i in indices], [self._names[i] for i in indices], self._sizes[indices]
+            [self._files[i] for i in indices],
+            [self._names[i] for i in indices],
+            self._sizes[indices],
         )
 
     def file(self, index: int) -> tuple[bytes, str]:

@@ -1,4 +1,6 @@
-"""From labels as raw data sets tell them to class ids, and the parts that are drawn class by class."""
+"""From labels as raw data sets tell them to class ids, and the parts that are drawn class
+by class.
+"""
 
 import hashlib
 from collections import Counter
@@ -18,14 +20,17 @@ ANY = "any"
 def class_ids(
     examples: Sequence[Example], layout: Mapping[str, Any], kind: str, num_classes: int, origin: str
 ) -> tuple[np.ndarray, int, list[str]]:
-    """Returns the labels as ids, the number of classes, and the names of the classes where they have some.
+    """Returns the labels as ids, the number of classes, and the names of the classes where they
+    have some.
 
-    Names are sorted (numbers by value). The layout's `classes` gives them instead, `bins` cuts scores into so many bins of
-    equal mass over all examples (scores above `largest_score` count as that), `first` is the number of class 0.
+    Names are sorted (numbers by value). The layout's `classes` gives them instead, `bins` cuts
+    scores into so many bins of equal mass over all examples (scores above `largest_score` count as
+    that), `first` is the number of class 0.
 
     Args:
       examples: what a reader found.
-      layout: a table of layouts.toml; `populated` says how many classes have samples ("any": not checked).
+      layout: a table of layouts.toml; `populated` says how many classes have samples ("any": not
+        checked).
       kind: "single_label" or "multi_label".
       num_classes: as the catalogue says.
       origin: named in error messages.
@@ -51,11 +56,14 @@ def class_ids(
     wrong = [name for name, number in ids.items() if not 0 <= number < num_classes]
     if wrong or (names and len(names) > num_classes):
         extra = ", ".join(map(str, sorted(wrong, key=str)[:5]))
-        raise BadInput(f"{origin}: {len(ids)} classes where {num_classes} are expected; too many: {extra}.")
+        raise BadInput(
+            f"{origin}: {len(ids)} classes where {num_classes} are expected; too many: {extra}."
+        )
     if populated != ANY and len(ids) < populated:
         have = ", ".join(map(str, sorted(ids, key=str)[:200]))
         raise BadInput(
-            f"{origin}: {populated - len(ids)} of {populated} classes have no sample. Found: {have}. Is the archive complete?"
+            f"{origin}: {populated - len(ids)} of {populated} classes have no sample. Found:"
+            f" {have}. Is the archive complete?"
         )
     if kind == SINGLE_LABEL:
         return np.asarray([ids[value] for value in values], np.int32), num_classes, names
@@ -65,7 +73,9 @@ def class_ids(
     return labels, num_classes, names
 
 
-def _ids_by_name(found: set[Any], layout: Mapping[str, Any], origin: str) -> tuple[dict[Any, int], list[str]]:
+def _ids_by_name(
+    found: set[Any], layout: Mapping[str, Any], origin: str
+) -> tuple[dict[Any, int], list[str]]:
     if all(isinstance(value, int) for value in found):
         return {value: value for value in found}, []
     if "classes" in layout:
@@ -84,29 +94,41 @@ def _ids_by_name(found: set[Any], layout: Mapping[str, Any], origin: str) -> tup
     return {name: number for number, name in enumerate(names)}, names
 
 
-def arranged(examples: Iterable[Example], layout: Mapping[str, Any], dataset_id: str) -> list[Example]:
-    """Applies the rules that draw parts class by class, and leaves out what the layout says; sorted by part and key.
+def arranged(
+    examples: Iterable[Example], layout: Mapping[str, Any], dataset_id: str
+) -> list[Example]:
+    """Applies the rules that draw parts class by class, and leaves out what the layout says; sorted
+    by part and key.
 
     Args:
       examples: what a reader found.
-      layout: may have `min_per_class`, `last_of_class` {PART: count, rest: PART} (in the order of the keys),
-        `first_of_class` (the same, in the order of their hashes).
+      layout: may have `min_per_class`, `last_of_class` {PART: count, rest: PART} (in the order of
+        the keys), `first_of_class` (the same, in the order of their hashes).
       dataset_id: seeds the hashes.
     """
     examples = list(examples)
     if "min_per_class" in layout:
         counts = Counter(example.label for example in examples)
-        examples = [example for example in examples if counts[example.label] >= layout["min_per_class"]]
+        examples = [
+            example for example in examples if counts[example.label] >= layout["min_per_class"]
+        ]
     for rule, order in (
         ("last_of_class", lambda example: example.key),
-        ("first_of_class", lambda example: hashlib.sha256(f"{dataset_id}/{example.key}".encode()).hexdigest()),
+        (
+            "first_of_class",
+            lambda example: hashlib.sha256(f"{dataset_id}/{example.key}".encode()).hexdigest(),
+        ),
     ):
         if rule in layout:
-            examples = _by_class(examples, layout[rule], order, from_the_end=rule == "last_of_class")
+            examples = _by_class(
+                examples, layout[rule], order, from_the_end=rule == "last_of_class"
+            )
     return sorted(examples, key=lambda example: (example.part, example.key))
 
 
-def _by_class(examples: list[Example], rule: Mapping[str, Any], order: Any, from_the_end: bool) -> list[Example]:
+def _by_class(
+    examples: list[Example], rule: Mapping[str, Any], order: Any, from_the_end: bool
+) -> list[Example]:
     by_class: dict[Any, list[Example]] = {}
     for example in examples:
         by_class.setdefault(example.label, []).append(example)
@@ -117,7 +139,9 @@ def _by_class(examples: list[Example], rule: Mapping[str, Any], order: Any, from
         for part, count in rule.items():
             if part == "rest":
                 continue
-            arranged += [Example(part, e.key, e.picture, e.label) for e in of_one[start : start + count]]
+            arranged += [
+                Example(part, e.key, e.picture, e.label) for e in of_one[start : start + count]
+            ]
             start += count
         arranged += [Example(rule["rest"], e.key, e.picture, e.label) for e in of_one[start:]]
     return arranged

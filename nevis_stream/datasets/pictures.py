@@ -1,4 +1,6 @@
-"""Pictures of a raw data set where they are: in a file, in a box of one, or in an array; opened only when needed."""
+"""Pictures of a raw data set where they are: in a file, in a box of one, or in an array; opened
+only when needed.
+"""
 
 import io
 from collections.abc import Callable
@@ -40,7 +42,10 @@ def _decode(name: str, source) -> Image.Image:
         picture.load()
     except Exception as error:
         why = "of no known format" if isinstance(error, UnidentifiedImageError) else error
-        raise BadInput(f"{name}: cannot be read as an image ({why}). Replace the file, or fetch the archive again.") from None
+        raise BadInput(
+            f"{name}: cannot be read as an image ({why}). Replace the file, or fetch the archive"
+            " again."
+        ) from None
     if len(picture.getbands()) == 2:
         picture = picture.convert(picture.getbands()[0])
     return picture
@@ -93,7 +98,9 @@ class Crop(Picture):
     def open(self) -> Image.Image:
         picture = _decode(str(self.path), self.path)
         left, top, right, bottom = self.box
-        return picture.crop((max(0, left), max(0, top), min(right, picture.width), min(bottom, picture.height)))
+        return picture.crop(
+            (max(0, left), max(0, top), min(right, picture.width), min(bottom, picture.height))
+        )
 
     def encoded(self) -> bytes | None:
         return None

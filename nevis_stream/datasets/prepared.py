@@ -1,4 +1,5 @@
-"""Prepared data: where they lie, how they are read and verified. Reading needs neither TFDS nor the files they came from.
+"""Prepared data: where they lie, how they are read and verified. Reading needs neither TFDS nor the
+files they came from.
 
 One data set is one directory, `ROOT/ORIGIN/DATASET_ID/VERSION`:
 
@@ -9,8 +10,9 @@ One data set is one directory, `ROOT/ORIGIN/DATASET_ID/VERSION`:
 | `*.array_record-*`, `dataset_info.json`, `features.json` | the pictures, for anyone's `tfds.builder_from_directory` |
 | `SPLIT.npy`                   | instead: the pictures as uint8[n, h, w(, 3)] (`--store=raw`)                     |
 
-ORIGIN is `published` (made from the published files) or `local` (imported from a file of the user's).
-"""
+ORIGIN is `published` (made from the published files) or `local` (imported from a file of the
+user's).
+"""  # noqa: E501
 
 import functools
 import hashlib
@@ -38,11 +40,15 @@ _BLOCK = 2**20
 
 
 def data_root() -> Path:
-    """Returns the root of prepared data: the environment's NEVIS_STREAM_DATA, else `nevis_stream/data` in the user's cache."""
+    """Returns the root of prepared data: the environment's NEVIS_STREAM_DATA, else
+    `nevis_stream/data` in the user's cache.
+    """
     named = os.environ.get("NEVIS_STREAM_DATA")
     if named:
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nevis_stream" / "data"
+    return (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nevis_stream" / "data"
+    )
 
 
 def directory(dataset_id: str, origin: str) -> Path:
@@ -71,7 +77,9 @@ def about(dataset_id: str, origin: str) -> dict[str, Any]:
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise BadInput(f"{path}: cannot be read ({error}). Prepare {dataset_id!r} again with --force.") from None
+        raise BadInput(
+            f"{path}: cannot be read ({error}). Prepare {dataset_id!r} again with --force."
+        ) from None
 
 
 class Ids(Sequence):
@@ -88,7 +96,8 @@ class Ids(Sequence):
 
 
 def load(dataset_id: str, origin: str) -> DataSet:
-    """Returns a prepared data set, its parts being the four splits; pictures are read when they are asked for.
+    """Returns a prepared data set, its parts being the four splits; pictures are read when they are
+    asked for.
 
     Raises:
       BadInput: a file is missing or cannot be read.
@@ -102,19 +111,29 @@ def load(dataset_id: str, origin: str) -> DataSet:
         if facts["format"] == RAW:
             images = RawImages(folder / f"{split}.npy", key, data_root() / "derived")
         else:
-            images = RecordImages(folder, split, tensors["sizes"], tensors["sha256"], key, data_root() / "derived")
+            images = RecordImages(
+                folder, split, tensors["sizes"], tensors["sha256"], key, data_root() / "derived"
+            )
         parts[split] = Samples(images, tensors["labels"], ids)
     names = tuple(facts.get("class_names", ()))
     names = names if len(names) == facts["num_classes"] else ()
-    return DataSet(dataset_id, facts["kind"], facts["num_classes"], parts, facts["fingerprint"], origin == "local", names)
+    return DataSet(
+        dataset_id,
+        facts["kind"],
+        facts["num_classes"],
+        parts,
+        facts["fingerprint"],
+        origin == "local",
+        names,
+    )
 
 
 def index(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:
     """Returns what is known of the samples of a split.
 
     Returns:
-      labels int32[n] or uint8[n, classes], sizes int32[n, 2], part uint8[n] and index int32[n] (of the sample ids), sha256
-      uint8[n, 32] and dhash uint64[n] of the decoded pixels.
+      labels int32[n] or uint8[n, classes], sizes int32[n, 2], part uint8[n] and index int32[n] (of
+      the sample ids), sha256 uint8[n, 32] and dhash uint64[n] of the decoded pixels.
 
     Raises:
       BadInput: the file cannot be read.
@@ -123,18 +142,26 @@ def index(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise BadInput(f"{path}: cannot be read ({error}). Prepare {dataset_id!r} again with --force.") from None
+        raise BadInput(
+            f"{path}: cannot be read ({error}). Prepare {dataset_id!r} again with --force."
+        ) from None
 
 
 def verify(dataset_id: str, origin: str) -> list[str]:
-    """Compares every file of a prepared data set with its recorded sha256; returns what is wrong, one line a file."""
+    """Compares every file of a prepared data set with its recorded sha256; returns what is wrong,
+    one line a file.
+    """
     folder = directory(dataset_id, origin)
     try:
         facts = about(dataset_id, origin)
         recorded, seal = facts["files"], facts.pop("seal")
     except (BadInput, KeyError) as error:
         return [str(error)]
-    wrong = [] if seal == sealed(facts) else [f"{folder / ABOUT}: its content has changed since it was prepared"]
+    wrong = (
+        []
+        if seal == sealed(facts)
+        else [f"{folder / ABOUT}: its content has changed since it was prepared"]
+    )
     for name, digest in recorded.items():
         path = folder / name
         if not path.is_file():

@@ -1,7 +1,8 @@
-"""Images of prepared data: read from array_record or from a memory-mapped array, one by one or as a derived array.
+"""Images of prepared data: read from array_record or from a memory-mapped array, one by one or as a
+derived array.
 
-What training asks for, all pictures at one size, is made once, kept as a memory-mapped array in the folder `derived` and
-found there by later processes; it need not fit in memory.
+What training asks for, all pictures at one size, is made once, kept as a memory-mapped array in the
+folder `derived` and found there by later processes; it need not fit in memory.
 """
 
 import functools
@@ -39,8 +40,14 @@ class _Prepared(Images):
         return int(index if self._chosen is None else self._chosen[index])
 
     def _make_view(self, view: str, size: int) -> np.ndarray:
-        """Opens the derived array, or makes it: under a name of this process first, so that two may do so at once."""
-        part = "" if self._chosen is None else "-" + hashlib.sha256(self._chosen.astype("<i8").tobytes()).hexdigest()[:12]
+        """Opens the derived array, or makes it: under a name of this process first, so that two may
+        do so at once.
+        """
+        part = (
+            ""
+            if self._chosen is None
+            else "-" + hashlib.sha256(self._chosen.astype("<i8").tobytes()).hexdigest()[:12]
+        )
         path = self._folder / f"{self._key}{part}-{view}-{size}-{_SCHEMA}.npy"
         shape = (len(self), *view_shape(view, size))
         if path.is_file():
@@ -61,7 +68,8 @@ class _Prepared(Images):
         return np.load(path, mmap_mode="r")
 
     def _make(self, path: Path, view: str, size: int, shape: tuple[int, ...]) -> None:
-        with open(path, "wb") as file:  # written, not mapped: a full disk is an error then and not a signal
+        # written, not mapped: a full disk is an error then and not a signal
+        with open(path, "wb") as file:
             header = {"descr": "|u1", "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, header)
             for index in range(len(self)):
@@ -83,7 +91,9 @@ class RawImages(_Prepared):
         try:
             self._array = np.load(path, mmap_mode="r")
         except (OSError, ValueError) as error:
-            raise BadInput(f"{path}: cannot be read ({error}). Prepare the data set again with --force.") from None
+            raise BadInput(
+                f"{path}: cannot be read ({error}). Prepare the data set again with --force."
+            ) from None
 
     def __getstate__(self) -> dict:
         """The file's name instead of what is mapped."""
@@ -152,7 +162,8 @@ class RecordImages(_Prepared):
             return picture.convert("RGB")
         except Exception as error:
             raise BadInput(
-                f"{self._source}, {self._split}, record {position}: cannot be read ({error}). See: python -m launch.data verify"
+                f"{self._source}, {self._split}, record {position}: cannot be read ({error}). See:"
+                " python -m launch.data verify"
             ) from None
 
     def __getitem__(self, index: int) -> np.ndarray:
@@ -167,7 +178,13 @@ class RecordImages(_Prepared):
         """Returns the pictures at `indices`, in that order; nothing is read."""
         chosen = np.asarray(indices) if self._chosen is None else self._chosen[indices]
         return RecordImages(
-            self._source, self._split, self._all_sizes, self._hashes, self._key, self._folder, chosen
+            self._source,
+            self._split,
+            self._all_sizes,
+            self._hashes,
+            self._key,
+            self._folder,
+            chosen,
         )
 
     def content_hashes(self) -> list[bytes]:
@@ -182,7 +199,8 @@ def _data_source(folder: Path, split: str):
         import tensorflow_datasets as tfds
     except ImportError:
         raise BadInput(
-            f"{folder}: reading single pictures needs TFDS: pip install 'nevis_stream[data]' (derived arrays do not)."
+            f"{folder}: reading single pictures needs TFDS: pip install 'nevis_stream[data]'"
+            " (derived arrays do not)."
         ) from None
     builder = tfds.builder_from_directory(folder)
     return builder.as_data_source(split, decoders={"image": tfds.decode.SkipDecoding()})

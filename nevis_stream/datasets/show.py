@@ -1,4 +1,6 @@
-"""What a person wants to see of a data set: counts, histograms of classes and of resolutions, and a contact sheet."""
+"""What a person wants to see of a data set: counts, histograms of classes and of resolutions, and a
+contact sheet.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,21 +19,35 @@ MOST_CLASSES = 24
 def class_counts(splits: Mapping[str, Samples], kind: str, classes: int) -> dict[str, np.ndarray]:
     """Returns int[classes] by split: how many samples have each class id."""
     if kind == SINGLE_LABEL:
-        return {name: np.bincount(samples.labels, minlength=classes) for name, samples in splits.items()}
+        return {
+            name: np.bincount(samples.labels, minlength=classes) for name, samples in splits.items()
+        }
     return {name: samples.labels.sum(axis=0, dtype=int) for name, samples in splits.items()}
 
 
 def resolutions(splits: Mapping[str, Samples]) -> list[tuple[str, int]]:
-    """Returns how many pictures of all splits have a longer side in each range of pixels, without empty ranges."""
-    sides = np.concatenate([np.asarray(samples.images.sizes).max(axis=1) for samples in splits.values()])
+    """Returns how many pictures of all splits have a longer side in each range of pixels, without
+    empty ranges.
+    """
+    sides = np.concatenate(
+        [np.asarray(samples.images.sizes).max(axis=1) for samples in splits.values()]
+    )
     places = np.searchsorted(_BUCKETS, sides)
     edges = ("1", *(str(edge + 1) for edge in _BUCKETS))
-    names = [f"{low}–{high}" for low, high in zip(edges, _BUCKETS, strict=False)] + [f"{edges[-1]} or more"]
-    return [(name, int(count)) for name, count in zip(names, np.bincount(places, minlength=len(names)), strict=True) if count]
+    names = [f"{low}–{high}" for low, high in zip(edges, _BUCKETS, strict=False)] + [
+        f"{edges[-1]} or more"
+    ]
+    return [
+        (name, int(count))
+        for name, count in zip(names, np.bincount(places, minlength=len(names)), strict=True)
+        if count
+    ]
 
 
 def contact_sheet(splits: Mapping[str, Samples], kind: str, classes: int, path: Path) -> None:
-    """Writes a PNG: one row for each of the first 24 classes, pictures of the train split in it, squeezed to squares."""
+    """Writes a PNG: one row for each of the first 24 classes, pictures of the train split in it,
+    squeezed to squares.
+    """
     samples = splits["train"]
     rows = []
     for number in range(min(classes, MOST_CLASSES)):
@@ -46,5 +62,7 @@ def contact_sheet(splits: Mapping[str, Samples], kind: str, classes: int, path: 
 def _tile(pixels: np.ndarray) -> np.ndarray:
     inside = TILE - 2
     tile = np.full((TILE, TILE, 3), 255, np.uint8)
-    tile[1:-1, 1:-1] = np.asarray(Image.fromarray(pixels).resize((inside, inside), Image.Resampling.BILINEAR))
+    tile[1:-1, 1:-1] = np.asarray(
+        Image.fromarray(pixels).resize((inside, inside), Image.Resampling.BILINEAR)
+    )
     return tile

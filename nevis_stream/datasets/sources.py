@@ -8,7 +8,7 @@
 | `classes:ID.0-9`  | some classes of a data set; `ID.s3.0-9` in the order drawn with seed 3                              |
 | `shared:PATH`     | a file below the folder of shared data sets (NEVIS_STREAM_SHARED, else `shared` beside the project) |
 | `file:PATH`       | a file or directory of the user's                                                                   |
-"""
+"""  # noqa: E501
 
 import dataclasses
 import functools
@@ -34,7 +34,8 @@ class State:
     Attributes:
       name: "ready", "downloadable", "needs a manual step" or "source unknown".
       advice: the one thing to do where it is not ready.
-      origin: of what is ready: "published", "local" (imported), "shared file", "embedded" or "file".
+      origin: of what is ready: "published", "local" (imported), "shared file", "embedded" or
+        "file".
     """
 
     name: str
@@ -77,10 +78,16 @@ def state(source: str) -> State:
             return State(plan.state, f"python -m launch.data prepare --task={rest}")
         return State(plan.state, plan.advice)
     path = shared_directory() / rest if scheme == "shared" else Path(rest)
-    return State(READY, origin=scheme) if path.exists() else State("needs a manual step", f"put the file {path} there")
+    return (
+        State(READY, origin=scheme)
+        if path.exists()
+        else State("needs a manual step", f"put the file {path} there")
+    )
 
 
-def load(dataset_id: str, source: str, kind: str | None = None, num_classes: int | None = None) -> DataSet:
+def load(
+    dataset_id: str, source: str, kind: str | None = None, num_classes: int | None = None
+) -> DataSet:
     """Loads a data set.
 
     Args:
@@ -107,7 +114,9 @@ def load(dataset_id: str, source: str, kind: str | None = None, num_classes: int
             return prepared.load(rest, "local")
         known = catalogue.shared().get(rest)
         if known is None or not (shared_directory() / known["file"]).exists():
-            raise BadInput(f"data set {dataset_id!r} is not on this machine: {state(source).advice}")
+            raise BadInput(
+                f"data set {dataset_id!r} is not on this machine: {state(source).advice}"
+            )
         read = load(dataset_id, f"shared:{known['file']}", known["kind"], int(known["num_classes"]))
         return dataclasses.replace(read, local=True)
     from nevis_stream.datasets.readers import read as read_file
@@ -116,8 +125,8 @@ def load(dataset_id: str, source: str, kind: str | None = None, num_classes: int
         path = shared_directory() / rest
         if not path.exists():
             raise BadInput(
-                f"data set {dataset_id!r}: {path} is not there. Put the file there, or name the folder of shared data "
-                "sets in the environment variable NEVIS_STREAM_SHARED."
+                f"data set {dataset_id!r}: {path} is not there. Put the file there, or name the"
+                " folder of shared data sets in the environment variable NEVIS_STREAM_SHARED."
             )
         return read_file(path, dataset_id, kind, num_classes)
     if scheme == "file":
@@ -133,9 +142,13 @@ def _whole(dataset_id: str) -> DataSet:
 
 def _subset(text: str) -> tuple[str, list[int]]:
     """Parses `cifar100.0-9` or `cifar100.s3.0-9`: data set and class ids."""
-    match = re.fullmatch(r"(?P<dataset>[^.]+)(?:\.s(?P<seed>\d+))?\.(?P<first>\d+)-(?P<last>\d+)", text)
+    match = re.fullmatch(
+        r"(?P<dataset>[^.]+)(?:\.s(?P<seed>\d+))?\.(?P<first>\d+)-(?P<last>\d+)", text
+    )
     if match is None or match["dataset"] not in catalogue.nevis22_datasets():
-        raise BadInput(f"source classes:{text}: expected DATASET.FIRST-LAST or DATASET.sSEED.FIRST-LAST.")
+        raise BadInput(
+            f"source classes:{text}: expected DATASET.FIRST-LAST or DATASET.sSEED.FIRST-LAST."
+        )
     classes = list(range(int(catalogue.nevis22_datasets()[match["dataset"]]["num_classes"])))
     if match["seed"] is not None:
         classes.sort(key=lambda c: hashlib.sha256(f"classes/{match['seed']}/{c}".encode()).digest())

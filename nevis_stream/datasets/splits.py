@@ -55,7 +55,9 @@ def divide(dataset: DataSet) -> dict[str, Samples]:
         if len(percentages) == 1:
             found |= dict.fromkeys(percentages, samples)
             continue
-        positions = _positions(dataset.dataset_id, part, np.asarray(samples.ids, object), percentages)
+        positions = _positions(
+            dataset.dataset_id, part, np.asarray(samples.ids, object), percentages
+        )
         found |= {name: samples.take(np.sort(chosen)) for name, chosen in positions.items()}
     splits = {name: found[name] for name in SPLITS}
     _warn_of_unseen_classes(dataset, splits)
@@ -88,7 +90,10 @@ def assign(
     present = set(parts.tolist())
     rule = rule or _rule(dataset_id, present)
     if set(rule) != present:
-        raise BadInput(f"{dataset_id}: has the parts {', '.join(sorted(present))}; expected: {', '.join(sorted(rule))}.")
+        raise BadInput(
+            f"{dataset_id}: has the parts {', '.join(sorted(present))}; expected:"
+            f" {', '.join(sorted(rule))}."
+        )
     names = np.asarray(ids, object)
     found: dict[str, list[np.ndarray]] = {name: [] for name in SPLITS}
     for part, percentages in rule.items():
@@ -97,14 +102,19 @@ def assign(
         if strata is not None and len(percentages) > 1:
             groups = [of_part[strata[of_part] == value] for value in np.unique(strata[of_part])]
         for group in groups:
-            divided = _positions(dataset_id, part, names[group], percentages, may_be_empty=len(groups) > 1)
+            divided = _positions(
+                dataset_id, part, names[group], percentages, may_be_empty=len(groups) > 1
+            )
             for name, positions in divided.items():
                 found[name].append(group[positions])
     joined = {name: np.concatenate(pieces or [np.zeros(0, int)]) for name, pieces in found.items()}
     empty = [name for name, positions in joined.items() if not len(positions)]
     if empty:
         raise BadInput(f"{dataset_id}: split {', '.join(empty)} would be empty.")
-    return {name: positions[np.argsort(_hashes(names[positions]), kind="stable")] for name, positions in joined.items()}
+    return {
+        name: positions[np.argsort(_hashes(names[positions]), kind="stable")]
+        for name, positions in joined.items()
+    }
 
 
 def _rule(dataset_id: str, parts: Iterable[str]) -> Mapping[str, Mapping[str, int]]:
@@ -117,7 +127,9 @@ def _rule(dataset_id: str, parts: Iterable[str]) -> Mapping[str, Mapping[str, in
 
 
 def _hashes(ids: np.ndarray) -> np.ndarray:
-    return np.asarray([hashlib.sha256(sample_id.encode()).digest() for sample_id in ids.tolist()], "S32")
+    return np.asarray(
+        [hashlib.sha256(sample_id.encode()).digest() for sample_id in ids.tolist()], "S32"
+    )
 
 
 def sizes(n: int, percentages: Mapping[str, int]) -> dict[str, int]:
@@ -133,7 +145,11 @@ def sizes(n: int, percentages: Mapping[str, int]) -> dict[str, int]:
 
 
 def _positions(
-    dataset_id: str, part: str, ids: np.ndarray, percentages: Mapping[str, int], may_be_empty: bool = False
+    dataset_id: str,
+    part: str,
+    ids: np.ndarray,
+    percentages: Mapping[str, int],
+    may_be_empty: bool = False,
 ) -> dict[str, np.ndarray]:
     n = len(ids)
     wanted = sizes(n, percentages)

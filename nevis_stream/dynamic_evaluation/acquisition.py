@@ -1,13 +1,16 @@
-"""Which samples to ask of each new model: first a grid on the rank order, then in rounds those that an item response model
-finds most useful.
+"""Which samples to ask of each new model: first a grid on the rank order, then in rounds those that
+an item response model finds most useful.
 
 Rules score every sample for every model:
 
-  information  Fisher information of the outcome about the ability (Birnbaum 1968; Lord 1980, section 5): tr(a aᵀ V) p (1 - p),
+  information  Fisher information of the outcome about the ability (Birnbaum 1968; Lord 1980,
+  section 5): tr(a aᵀ V) p (1 - p),
                with V the posterior covariance of the ability;
-  error        the error that asking is expected to spare: the sample's own, min(p, 1 - p), the wrong predictions of the other
-               samples through the ability, and `COUNT` times the standard deviation of how many samples the model has right.
-               The last is Bayesian quadrature of the accuracy (O'Hagan 1991): it asks what tells models apart.
+  error        the error that asking is expected to spare: the sample's own, min(p, 1 - p), the
+  wrong predictions of the other
+               samples through the ability, and `COUNT` times the standard deviation of how many
+               samples the model has right. The last is Bayesian quadrature of the accuracy (O'Hagan
+               1991): it asks what tells models apart.
 """
 
 import functools
@@ -45,11 +48,12 @@ def _information(p, items, abilities, mean, ability, variance):
 
 
 def _error(p, items, abilities, mean, ability, variance):
-    """Asking j moves the logit of i by a normal step of variance (a_i V a_j)² λ_j / (1 + λ_j a_j V a_j), λ = p (1 - p).
+    """Asking j moves the logit of i by a normal step of variance (a_i V a_j)² λ_j / (1 + λ_j a_j V
+    a_j), λ = p (1 - p).
 
-    A small step of variance τ² spares 0.1 τ² wrong predictions times the density of the logit at 0, where the prediction
-    turns: half the second derivative of E|p - 1/2|, that is 1/2 · 2 · 1/4, times 1/√(2π) of the density.
-    """
+    A small step of variance τ² spares 0.1 τ² wrong predictions times the density of the logit at 0,
+    where the prediction turns: half the second derivative of E|p - 1/2|, that is 1/2 · 2 · 1/4, times 1/√(2π) of the density.
+    """  # noqa: E501
     m, n = p.shape
     k = abilities.mean.shape[1]
     weight = p * (1 - p)
@@ -65,8 +69,8 @@ def _error(p, items, abilities, mean, ability, variance):
 def _count(weight, a, abilities, ability):
     """How much asking j takes from the standard deviation of the count Σ y_i.
 
-    The ability moves the count by c = Σ λ_i a_i, so that its variance is cᵀ V c + Σ λ_i and its covariance with y_j is
-    λ_j (a_j V c + 1), where y_j has the variance λ_j (1 + λ_j a_j V a_j).
+    The ability moves the count by c = Σ λ_i a_i, so that its variance is cᵀ V c + Σ λ_i and its
+    covariance with y_j is λ_j (a_j V c + 1), where y_j has the variance λ_j (1 + λ_j a_j V a_j).
     """
     towards = weight @ a
     moved = jnp.einsum("mij,mj->mi", abilities.covariance, towards)
@@ -88,15 +92,19 @@ def scores(items: Items, observed: Observed, rule: str) -> jax.Array:
     mean, ability, item = logits(items, abilities)
     variance = ability + item
     p = jax.nn.sigmoid(moderated(mean, variance))
-    useful = {"information": _information, "error": _error}[rule](p, items, abilities, mean, ability, variance)
+    useful = {"information": _information, "error": _error}[rule](
+        p, items, abilities, mean, ability, variance
+    )
     return observed.scattered(useful, -1.0)
 
 
-def acquire(ask, models: int, budget: int, order: np.ndarray, items: Items, rule: str | None) -> Asked:
+def acquire(
+    ask, models: int, budget: int, order: np.ndarray, items: Items, rule: str | None
+) -> Asked:
     """Asks `budget` samples of each new model.
 
-    Half of them (all if there is no rule) stand at the centres of equal parts of the order, the rest are chosen in at most 8
-    batches, the highest scores first.
+    Half of them (all if there is no rule) stand at the centres of equal parts of the order, the
+    rest are chosen in at most 8 batches, the highest scores first.
 
     Args:
       ask: where outcomes come from.

@@ -1,4 +1,6 @@
-"""Adding models and samples to a cache: a few cells are observed, the others predicted, and the account of it is kept."""
+"""Adding models and samples to a cache: a few cells are observed, the others predicted, and the
+account of it is kept.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +29,8 @@ class Observed:
       correct: uint8[b].
       confidence: of the true class, float[b], if known.
       flops: what these answers cost, if known.
-      flops_each: what an answer costs where many are asked at a time, if known; few may cost more, as batches are filled up.
+      flops_each: what an answer costs where many are asked at a time, if known; few may cost more,
+        as batches are filled up.
     """
 
     correct: np.ndarray
@@ -40,7 +43,9 @@ class Oracle(Protocol):
     """Knows, or finds out, the outcomes of models on samples."""
 
     def answer(self, model: str, samples: Sequence[str]) -> Observed:
-        """Returns the outcomes of one model on some samples, all by id; BadInput where it cannot know them."""
+        """Returns the outcomes of one model on some samples, all by id; BadInput where it cannot
+        know them.
+        """
         ...
 
 
@@ -54,12 +59,14 @@ def add_models(
     seed: int = 0,
     provenances: Sequence[dict[str, Any] | None] | None = None,
 ) -> list[Addition]:
-    """Evaluates new models on few of a cache's samples; their rows then hold what was observed and, apart, what was predicted.
+    """Evaluates new models on few of a cache's samples; their rows then hold what was observed and,
+    apart, what was predicted.
 
     Cells that the cache has already are not asked again, so a killed addition goes on where it was.
 
     Args:
-      cache: the cache; its known models are learned from (see `known.learned_from`), but for the new.
+      cache: the cache; its known models are learned from (see `known.learned_from`), but for the
+        new.
       models: ids of the new models, evaluated side by side.
       oracle: answers for them.
       budget: samples to be observed of each.
@@ -76,7 +83,9 @@ def add_models(
     samples = cache.shape[1]
     known, accuracies, names = _known(cache, samples, without=models)
     facts = provenances or [None] * len(models)
-    rows = [_Row(cache, model, samples, of, oracle) for model, of in zip(models, facts, strict=True)]
+    rows = [
+        _Row(cache, model, samples, of, oracle) for model, of in zip(models, facts, strict=True)
+    ]
 
     def ask(samples: np.ndarray) -> np.ndarray:
         return np.stack([row.ask(wanted) for row, wanted in zip(rows, samples, strict=True)])
@@ -84,7 +93,9 @@ def add_models(
     fitting, evaluating = jax.random.split(jax.random.key(seed))
     check_budget(budget, samples)
     seen_by = memory.fitting(methods.get(method), known, len(models))
-    evaluator = methods.get(method).fit(seen_by, groups_of(cache, names, known.packed_rows()), fitting)
+    evaluator = methods.get(method).fit(
+        seen_by, groups_of(cache, names, known.packed_rows()), fitting
+    )
     estimate = evaluator.evaluate(ask, len(models), budget, evaluating)
     made_by = {"method": method, "budget": budget, "seed": seed}
     seen = np.stack([row.outcomes for row in rows])
@@ -156,17 +167,25 @@ def add_samples(
             if len(wanted):
                 ids = [samples[i] for i in wanted]
                 told = paid.answer(oracle, names[model], ids)
-                cache.append(names[model], ids, told.correct, told.confidence, sample_provenance=provenance)
+                cache.append(
+                    names[model], ids, told.correct, told.confidence, sample_provenance=provenance
+                )
                 outcomes[wanted, model] = told.correct
         return np.take_along_axis(outcomes, models, axis=1)
 
     learned = (known != UNKNOWN).mean(axis=0) >= KNOWN_SHARE
-    learned[[have[samples[i]] for i in old]] = False  # so that a killed addition asks the same again
+    # so that a killed addition asks the same again
+    learned[[have[samples[i]] for i in old]] = False
     if not learned.any():
-        raise BadInput(f"{cache.directory}: no other sample on which half of the models are observed; nothing to learn from.")
+        raise BadInput(
+            f"{cache.directory}: no other sample on which half of the models are observed; nothing"
+            " to learn from."
+        )
     key = jax.random.key(seed)
     check_budget(budget, len(names), "known models on each sample")
-    estimate = insert_samples(methods.get(method), known[:, learned], ask, len(samples), budget, key)
+    estimate = insert_samples(
+        methods.get(method), known[:, learned], ask, len(samples), budget, key
+    )
     made_by = {"method": method, "budget": budget, "seed": seed}
     unseen = np.where(outcomes == UNKNOWN, estimate.outcomes, np.uint8(UNKNOWN))
     cache.append_predictions(names, samples, np.ascontiguousarray(unseen.T), made_by=made_by)
@@ -185,7 +204,8 @@ def add_samples(
 
 
 class FileOracle:
-    """Reads outcomes of a file; the cells that are not asked stay unread, so a whole file shows what a budget would have given.
+    """Reads outcomes of a file; the cells that are not asked stay unread, so a whole file shows
+    what a budget would have given.
 
     Args:
       outcomes: the file's matrix.
@@ -198,16 +218,23 @@ class FileOracle:
         self._columns = {sample: column for column, sample in enumerate(outcomes.samples)}
 
     def answer(self, model: str, samples: Sequence[str]) -> Observed:
-        """Returns the outcomes of one model on some samples; BadInput where the file does not have them."""
+        """Returns the outcomes of one model on some samples; BadInput where the file does not have
+        them.
+        """
         if model not in self._rows:
             raise BadInput(f"{self._file}: {unknown('model', model, list(self._rows)[:200])}")
         columns = [self._columns.get(sample, -1) for sample in samples]
         row = self._outcomes.correct[self._rows[model]]
         for sample, column in zip(samples, columns, strict=True):
             if column < 0 or row[column] == UNKNOWN:
-                raise BadInput(f"{self._file} does not know model {model!r} on sample {sample!r}, which was asked.")
+                raise BadInput(
+                    f"{self._file} does not know model {model!r} on sample {sample!r}, which was"
+                    " asked."
+                )
         confidence = self._outcomes.confidence
-        return Observed(row[columns], None if confidence is None else confidence[self._rows[model]][columns])
+        return Observed(
+            row[columns], None if confidence is None else confidence[self._rows[model]][columns]
+        )
 
 
 class _Row:
@@ -230,7 +257,9 @@ class _Row:
         self.before = int(np.count_nonzero(self.outcomes != UNKNOWN))
 
     def ask(self, wanted: np.ndarray) -> np.ndarray:
-        """Returns the outcomes of some columns; those that are not known yet come from the oracle."""
+        """Returns the outcomes of some columns; those that are not known yet come from the
+        oracle.
+        """
         new = wanted[self.outcomes[wanted] == UNKNOWN]
         if len(new):
             told = self.paid.answer(self._oracle, self.model, self._cache.samples(new))
@@ -241,8 +270,13 @@ class _Row:
         return self.outcomes[wanted]
 
     def bounded(self, shares: Sequence[float]) -> np.ndarray:
-        """Returns accuracies, as near as can be while all that is observed counts; the one that there is where it is all."""
-        right, unseen = np.count_nonzero(self.outcomes == 1), np.count_nonzero(self.outcomes == UNKNOWN)
+        """Returns accuracies, as near as can be while all that is observed counts; the one that
+        there is where it is all.
+        """
+        right, unseen = (
+            np.count_nonzero(self.outcomes == 1),
+            np.count_nonzero(self.outcomes == UNKNOWN),
+        )
         least, most = right / len(self.outcomes), (right + unseen) / len(self.outcomes)
         return np.clip(shares, least, most) if unseen else np.full(len(shares), least)
 
@@ -264,18 +298,29 @@ class _Paid:
         return told
 
 
-def _known(cache: EvaluationCache, samples: int, without: Sequence[str] = ()) -> tuple[InCache, np.ndarray, list[str]]:
+def _known(
+    cache: EvaluationCache, samples: int, without: Sequence[str] = ()
+) -> tuple[InCache, np.ndarray, list[str]]:
     """Returns the known models on the first columns, their accuracies float64[m] and their ids.
 
-    Accuracies are of observed and predicted cells: those of samples that few models were asked would mislead alone.
+    Accuracies are of observed and predicted cells: those of samples that few models were asked
+    would mislead alone.
     """
     names = list(cache.models())
     others = np.array([row for row, name in enumerate(names) if name not in set(without)], np.int64)
     rows = learned_rows(cache, others, samples)
     if not len(rows):
         here = [name for name in without if name in set(names)]
-        why = f" Models to add are not known ones, though {len(here)} of them are there already ({here[0]!r})." if here else ""
-        raise BadInput(f"{cache.directory}: nothing is observed of any other model; import some models first.{why}")
+        why = (
+            f" Models to add are not known ones, though {len(here)} of them are there already"
+            f" ({here[0]!r})."
+            if here
+            else ""
+        )
+        raise BadInput(
+            f"{cache.directory}: nothing is observed of any other model; import some models"
+            f" first.{why}"
+        )
     known = InCache(cache, rows, samples)
     right, seen = (sums.astype(np.float64) for sums in known.row_sums())
     for i in np.flatnonzero(seen < samples):
@@ -284,8 +329,12 @@ def _known(cache: EvaluationCache, samples: int, without: Sequence[str] = ()) ->
     return known, right / seen, [names[row] for row in rows]
 
 
-def _cost(before: Sequence[int], cells: Sequence[int], each: Sequence[float | None], paid: int | None) -> dict:
-    """Returns FLOPs spent and saved; of each model: its cells observed before, its cells in all, the price of an answer."""
+def _cost(
+    before: Sequence[int], cells: Sequence[int], each: Sequence[float | None], paid: int | None
+) -> dict:
+    """Returns FLOPs spent and saved; of each model: its cells observed before, its cells in all,
+    the price of an answer.
+    """
     if None in each or paid is None:
         return {"flops_spent": None if np.any(before) else paid, "flops_saved": None}
     spent = paid + float(np.dot(before, each))

@@ -24,13 +24,15 @@ class Addition:
       method, budget, seed: how it was evaluated.
       models, samples: the size of the cache that the method saw.
       asked: cells that were observed for it, those that the cache had before included.
-      accuracy, low, high: of a model: its estimate over all samples, with a 95% interval; null where there is none.
-      rank, rank_low, rank_high: of a model: its place among the known ones by accuracy, 1 is the best.
+      accuracy, low, high: of a model: its estimate over all samples, with a 95% interval; null
+        where there is none.
+      rank, rank_low, rank_high: of a model: its place among the known ones by accuracy, 1 is the
+        best.
       reason: why a model has no interval, where it has none.
-      flops_spent: of the observed cells, those that the cache had before at what an answer costs where many are asked; null
-        where that or the oracle cannot tell.
-      flops_saved: what observing every cell would have cost, less what was spent; below 0 where asking few at a time cost more
-        than that; null likewise.
+      flops_spent: of the observed cells, those that the cache had before at what an answer costs
+        where many are asked; null where that or the oracle cannot tell.
+      flops_saved: what observing every cell would have cost, less what was spent; below 0 where
+        asking few at a time cost more than that; null likewise.
     """
 
     kind: str
@@ -59,11 +61,14 @@ def append(directory: Path, addition: Addition) -> None:
 
 def write(directory: Path, additions: Sequence[Addition]) -> None:
     """Writes all accounts of a cache, in the place of those that it had."""
-    write_file(directory / LEDGER, "".join(f"{_line(addition)}\n" for addition in additions).encode())
+    write_file(
+        directory / LEDGER, "".join(f"{_line(addition)}\n" for addition in additions).encode()
+    )
 
 
 def read_additions(directory: Path) -> list[Addition]:
-    """Returns the additions to a cache, in the order in which they were made; a line that a kill cut is left out.
+    """Returns the additions to a cache, in the order in which they were made; a line that a kill
+    cut is left out.
 
     Raises:
       DamagedCache: a line is no account; the message names it.
@@ -77,7 +82,9 @@ def read_additions(directory: Path) -> list[Addition]:
 
 
 def examined(directory: Path) -> Iterator[Addition | str]:
-    """Yields, of each line, the addition; or, where it is no account, what is wrong, with file and line."""
+    """Yields, of each line, the addition; or, where it is no account, what is wrong, with file and
+    line.
+    """
     path = directory / LEDGER
     data = path.read_bytes() if path.exists() else b""
     for number, line in enumerate(data[: data.rfind(b"\n") + 1].split(b"\n")[:-1], start=1):
@@ -88,7 +95,8 @@ def examined(directory: Path) -> Iterator[Addition | str]:
 
 
 def merge_additions(target: Path, source: Path) -> None:
-    """Appends to a cache's account what another's has more; after `EvaluationCache.merge`. Again appends nothing.
+    """Appends to a cache's account what another's has more; after `EvaluationCache.merge`. Again
+    appends nothing.
 
     Raises:
       DamagedCache: a line of either is no account.
@@ -104,12 +112,18 @@ def _line(addition: Addition) -> str:
 
 
 def _account(values: dict[str, Any]) -> Addition:
-    """Returns an addition of JSON values; ValueError or TypeError where one is missing or cannot be."""
+    """Returns an addition of JSON values; ValueError or TypeError where one is missing or cannot
+    be.
+    """
     found = Addition(**values)
     for each in fields(Addition):
         value, valid = getattr(found, each.name), get_args(each.type) or (each.type,)
-        if isinstance(value, bool) or not isinstance(value, (*valid, int) if float in valid else valid):
-            wanted = " or ".join("null" if kind is types.NoneType else kind.__name__ for kind in valid)
+        if isinstance(value, bool) or not isinstance(
+            value, (*valid, int) if float in valid else valid
+        ):
+            wanted = " or ".join(
+                "null" if kind is types.NoneType else kind.__name__ for kind in valid
+            )
             raise ValueError(f"{each.name} is {value!r}, not {wanted}")
     if found.kind not in KINDS:
         raise ValueError(f"kind is {found.kind!r}, not one of {', '.join(KINDS)}")

@@ -1,8 +1,9 @@
-"""A weighted mean of predictors' logits whose weights, correction and intervals come from cross-validation on known models.
+"""A weighted mean of predictors' logits whose weights, correction and intervals come from
+cross-validation on known models.
 
-Each known model is once treated as new: predictors are fitted to the models outside its fold (whole groups stay together),
-asked for the same budget, and compared with what is known of it. What is fitted there is little, and drawn towards a default,
-so that few known models do no harm.
+Each known model is once treated as new: predictors are fitted to the models outside its fold (whole
+groups stay together), asked for the same budget, and compared with what is known of it. What is
+fitted there is little, and drawn towards a default, so that few known models do no harm.
 """
 
 from collections.abc import Sequence
@@ -19,8 +20,10 @@ FOLDS = 5
 HELD_OUT = 250  # known models that are treated as new, at most
 COLUMNS = 4096  # samples of the cross-validation, at most
 CELLS = 100_000  # cells to which the weights are fitted, at most
-TOWARDS_DEFAULT = 0.02  # strength of the pull towards equal weights, in units of the mean loss of a cell
-UNBIASED_MODELS = 30.0  # how many models without any bias are taken for seen: each one's own grid says little
+# strength of the pull towards equal weights, in units of the mean loss of a cell
+TOWARDS_DEFAULT = 0.02
+# how many models without any bias are taken for seen: each one's own grid says little
+UNBIASED_MODELS = 30.0
 PRIOR_MODELS = 4.0  # how many models the model's own deviation counts for
 
 
@@ -49,15 +52,18 @@ def probabilities(views: Views, weights: np.ndarray) -> np.ndarray:
 
 
 def accuracies(p: np.ndarray, views: Views) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the models' accuracy with observed outcomes kept, float64[m], and the correction of the rest that the grid
-    suggests, float64[m].
+    """Returns the models' accuracy with observed outcomes kept, float64[m], and the correction of
+    the rest that the grid suggests, float64[m].
 
-    The grid reaches over the whole order, so the mean of y - p on it estimates that on the samples that were not asked.
+    The grid reaches over the whole order, so the mean of y - p on it estimates that on the samples
+    that were not asked.
     """
     samples, outcomes = views.asked.samples, views.asked.outcomes
     guessed = np.take_along_axis(p, samples, axis=1)
     n, grid = p.shape[1], views.asked.grid
-    accuracy = (p.sum(axis=1, dtype=np.float64) + (outcomes - guessed).sum(axis=1, dtype=np.float64)) / n
+    accuracy = (
+        p.sum(axis=1, dtype=np.float64) + (outcomes - guessed).sum(axis=1, dtype=np.float64)
+    ) / n
     residual = (outcomes - guessed)[:, :grid].mean(axis=1, dtype=np.float64)
     return accuracy, residual * (1 - samples.shape[1] / n)
 
@@ -76,19 +82,27 @@ def estimates(views: Views, calibration: Calibration) -> Estimates:
     return Estimates.of(p, views.asked.samples, views.asked.outcomes, accuracy, interval)
 
 
-def folds(models: int, groups: Sequence[str] | None, random: np.random.Generator) -> list[np.ndarray]:
-    """Returns at most five sets of models to leave out, int64 each, that keep groups together; none if there is one group only.
+def folds(
+    models: int, groups: Sequence[str] | None, random: np.random.Generator
+) -> list[np.ndarray]:
+    """Returns at most five sets of models to leave out, int64 each, that keep groups together; none
+    if there is one group only.
 
-    All hold as many groups, so that one compiled program serves all: some groups may be left out twice. Of very many models
-    not all are left out.
+    All hold as many groups, so that one compiled program serves all: some groups may be left out
+    twice. Of very many models not all are left out.
     """
-    _, group = np.unique(np.arange(models) if groups is None else np.asarray(groups), return_inverse=True)
+    _, group = np.unique(
+        np.arange(models) if groups is None else np.asarray(groups), return_inverse=True
+    )
     count = int(group.max()) + 1
     if count < 2:
         return []
     size = min(-(-count // FOLDS), max(HELD_OUT * count // (FOLDS * models), 1))
     drawn = random.permutation(count)
-    parts = [drawn[np.arange(start, start + size) % count] for start in range(0, min(FOLDS * size, count), size)]
+    parts = [
+        drawn[np.arange(start, start + size) % count]
+        for start in range(0, min(FOLDS * size, count), size)
+    ]
     return [np.flatnonzero(np.isin(group, part)) for part in parts]
 
 
@@ -106,7 +120,8 @@ class CrossValidation:
         if known.shape[1] > COLUMNS:
             known = known[:, np.sort(random.choice(known.shape[1], COLUMNS, replace=False))]
         self.known, self.key = known, key
-        self.groups = len(known if groups is None else set(groups))  # siblings of one group err alike
+        # siblings of one group err alike
+        self.groups = len(known if groups is None else set(groups))
         parts = folds(len(known), groups, random)
         self.parts = [part for part in parts if (np.delete(known, part, axis=0) != UNKNOWN).any()]
         self.fitted = [Learners.fit(np.delete(known, part, axis=0), key) for part in self.parts]
@@ -119,7 +134,8 @@ class CrossValidation:
         truths = [_filled(self.known[part], random) for part in self.parts]
         budget = min(budget, self.known.shape[1])
         views = [
-            learners.look(MatrixOracle(truth), len(truth), budget) for learners, truth in zip(self.fitted, truths, strict=True)
+            learners.look(MatrixOracle(truth), len(truth), budget)
+            for learners, truth in zip(self.fitted, truths, strict=True)
         ]
         weights = _weights(views, [self.known[part] for part in self.parts], random)
         parts = [accuracies(probabilities(view, weights), view) for view in views]
@@ -128,20 +144,28 @@ class CrossValidation:
         squares = (residual**2).sum() + UNBIASED_MODELS * (residual**2).mean()
         correction = float(np.clip(residual @ missing / squares, 0, 1)) if squares else 0.0
         deviation = np.concatenate([view.deviation for view in views])
-        widening = intervals.half_width(missing - correction * residual, deviation, self.groups, PRIOR_MODELS)
+        widening = intervals.half_width(
+            missing - correction * residual, deviation, self.groups, PRIOR_MODELS
+        )
         return Calibration(weights, correction, widening)
 
 
 def _filled(outcomes: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Fills the holes of models that are asked for the sake of cross-validation: draws by the mean of the sample's model."""
+    """Fills the holes of models that are asked for the sake of cross-validation: draws by the mean
+    of the sample's model.
+    """
     there = outcomes != UNKNOWN
     share = ((outcomes == 1).sum(axis=1) + 1) / (there.sum(axis=1) + 2)
     drawn = random.random(outcomes.shape) < share[:, None]
     return np.where(there, outcomes, drawn).astype(np.uint8)
 
 
-def _weights(views: list[Views], truths: list[np.ndarray], random: np.random.Generator) -> np.ndarray:
-    """Weights by logistic regression on the cells that were not asked, pulled towards equal ones (Newton's method)."""
+def _weights(
+    views: list[Views], truths: list[np.ndarray], random: np.random.Generator
+) -> np.ndarray:
+    """Weights by logistic regression on the cells that were not asked, pulled towards equal ones
+    (Newton's method).
+    """
     cells = []
     for view, truth in zip(views, truths, strict=True):
         free = truth != UNKNOWN
@@ -156,5 +180,7 @@ def _weights(views: list[Views], truths: list[np.ndarray], random: np.random.Gen
     for _ in range(8 if len(y) else 0):
         p = expit(x @ weights)
         slope = x.T @ (p - y) / len(y) + TOWARDS_DEFAULT * (weights - DEFAULT.weights)
-        weights -= np.linalg.solve((x.T * (p * (1 - p))) @ x / len(y) + TOWARDS_DEFAULT * eye, slope)
+        weights -= np.linalg.solve(
+            (x.T * (p * (1 - p))) @ x / len(y) + TOWARDS_DEFAULT * eye, slope
+        )
     return weights

@@ -1,9 +1,11 @@
-"""Search of many rows of which every cell is known, on packed bits, eight cells a byte, without unpacking the rows.
+"""Search of many rows of which every cell is known, on packed bits, eight cells a byte, without
+unpacking the rows.
 
-Samples with equal scores may stand in any order, so a threshold is tried only between distinct scores; what is needed of a row
-is then its number of ones in each group of equal scores. 64 rows at a time are turned into words of one sample each (a 64 × 64
-transposition of bits), these are gathered in the rank's order, and counted as binary numbers whose digits are words (full
-adders, Harley and Seal).
+Samples with equal scores may stand in any order, so a threshold is tried only between distinct
+scores; what is needed of a row is then its number of ones in each group of equal scores. 64 rows at
+a time are turned into words of one sample each (a 64 × 64 transposition of bits), these are
+gathered in the rank's order, and counted as binary numbers whose digits are words (full adders,
+Harley and Seal).
 """
 
 import itertools
@@ -19,20 +21,21 @@ _GROUP = 31  # words that are counted in five binary digits
 _WORDS = 512  # 64 rows of these stay in a core's second cache while they are transposed
 _GROUPS = 4096
 _SAMPLES = 1 << 16
-_SWAPS = [(32, 0x00000000FFFFFFFF), (16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F),
+_SWAPS = [(32, 0x00000000FFFFFFFF), (16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F),  # noqa: E501
           (2, 0x3333333333333333), (1, 0x5555555555555555)]  # fmt: skip
 _EIGHTH = np.uint64(0x0101010101010101)
 
 
 def full_thresholds(rows: Iterable[tuple[np.ndarray, np.ndarray | None]], rank: Rank) -> np.ndarray:
-    """Returns each row's best threshold between samples of distinct scores, int64[m]: how many leading ones it predicts.
+    """Returns each row's best threshold between samples of distinct scores, int64[m]: how many
+    leading ones it predicts.
 
     It is the exact optimum of these; of several the least.
 
     Args:
-      rows: as `EvaluationCache.packed_rows` yields them: uint64[⌈n / 64⌉], whose bytes are the ones as `np.packbits` packs
-        them, unknown cells 0; and the same of the known cells, or None where all are. They may map a file. Bits behind the
-        n-th are ignored.
+      rows: as `EvaluationCache.packed_rows` yields them: uint64[⌈n / 64⌉], whose bytes are the ones
+        as `np.packbits` packs them, unknown cells 0; and the same of the known cells, or None where
+        all are. They may map a file. Bits behind the n-th are ignored.
       rank: the order of the n samples.
     """
     places, cuts, rows = _Places(rank), [], iter(rows)
@@ -63,7 +66,8 @@ class _Places:
         self.bounds = rank.bounds()
         self.sizes = np.diff(self.bounds)
         self.width = -(-rank.n // 64)
-        # A group of equal scores takes whole groups of words; what is left over points to a word of zeros at the end.
+        # A group of equal scores takes whole groups of words; what is left over points to a word of
+        # zeros at the end.
         self.begin = np.concatenate([[0], np.cumsum(-(-self.sizes // _GROUP))])
         self.places = np.full((_GROUP, self.begin[-1]), 64 * self.width)
         for low in range(0, rank.n, _SAMPLES):
@@ -71,8 +75,11 @@ class _Places:
             place = np.arange(low, low + len(sample))
             group = np.searchsorted(self.bounds, place, side="right") - 1
             inside = place - self.bounds[group]
-            bit = 8 * (sample % 64 // 8) + 7 - sample % 8  # of the word; a byte's first sample is its highest bit
-            self.places[inside % _GROUP, self.begin[group] + inside // _GROUP] = bit * self.width + sample // 64
+            # of the word; a byte's first sample is its highest bit
+            bit = 8 * (sample % 64 // 8) + 7 - sample % 8
+            self.places[inside % _GROUP, self.begin[group] + inside // _GROUP] = (
+                bit * self.width + sample // 64
+            )
         self.words = np.zeros(64 * self.width + 1, np.uint64)
 
     def ones(self, rows: Sequence[np.ndarray]) -> np.ndarray:
@@ -81,14 +88,24 @@ class _Places:
         counts = np.empty((self.begin[-1], 8), np.uint64)
         for low in range(0, len(counts), _GROUPS):
             part = counts[low : low + _GROUPS]
-            digits = _digits([self.words.take(places, mode="clip") for places in self.places[:, low : low + _GROUPS]])
+            digits = _digits(
+                [
+                    self.words.take(places, mode="clip")
+                    for places in self.places[:, low : low + _GROUPS]
+                ]
+            )
             for shift in range(8):
-                part[:, shift] = sum(((digit >> np.uint64(shift)) & _EIGHTH) << np.uint64(w) for w, digit in enumerate(digits))
+                part[:, shift] = sum(
+                    ((digit >> np.uint64(shift)) & _EIGHTH) << np.uint64(w)
+                    for w, digit in enumerate(digits)
+                )
         sums = np.add.reduceat(counts.view(np.uint8), self.begin[:-1], axis=0, dtype=np.int32)
         return sums.reshape(-1, 8, 8).transpose(0, 2, 1).reshape(-1, 64)
 
     def _transpose(self, rows: Sequence[np.ndarray]) -> None:
-        """Fills `words`: that of bit b and word w of the rows is at b · width + w, and its bit r is row r's."""
+        """Fills `words`: that of bit b and word w of the rows is at b · width + w, and its bit r is
+        row r's.
+        """
         by_bit = self.words[:-1].reshape(64, self.width)
         for low in range(0, self.width, _WORDS):
             size = min(_WORDS, self.width - low)
@@ -108,7 +125,9 @@ class _Places:
 
 
 def _digits(words: list[np.ndarray]) -> list[np.ndarray]:
-    """Returns the binary digits, lowest first, of how often each bit is set in the words, uint64[k] each; overwrites them."""
+    """Returns the binary digits, lowest first, of how often each bit is set in the words, uint64[k]
+    each; overwrites them.
+    """
     digits = []
     while words:
         carries = []

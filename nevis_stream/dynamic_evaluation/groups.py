@@ -1,4 +1,6 @@
-"""Which models of a cache stand together: those of one run, and runs that hold copies of each other's models."""
+"""Which models of a cache stand together: those of one run, and runs that hold copies of each
+other's models.
+"""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -12,17 +14,22 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 COPIES = 0.5  # share of a group's models that are another's, from which on they are one group
 
 
-def groups_of(cache: EvaluationCache, models: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str] | None:
-    """Returns each model's group: its run, or its `group` in an imported file; None where each model stands alone.
+def groups_of(
+    cache: EvaluationCache, models: Sequence[str], outcomes: Iterable[np.ndarray]
+) -> list[str] | None:
+    """Returns each model's group: its run, or its `group` in an imported file; None where each
+    model stands alone.
 
-    Models that say nothing of a group are one where they are copies of each other: known models that are all alike tell nothing
-    of how far estimates of another one lie off. Runs of one seed often share models to the last bit (FT-prev's first task is
-    Indep's). Such runs are one group: else copies of the models that play new ones would be known.
+    Models that say nothing of a group are one where they are copies of each other: known models
+    that are all alike tell nothing of how far estimates of another one lie off. Runs of one seed
+    often share models to the last bit (FT-prev's first task is Indep's). Such runs are one group:
+    else copies of the models that play new ones would be known.
 
     Args:
       cache: where the models' provenance is.
       models: m ids.
-      outcomes: uint8[m, n], theirs; or m rows in any form that is equal for equal models, read one at a time.
+      outcomes: uint8[m, n], theirs; or m rows in any form that is equal for equal models, read one
+        at a time.
     """
     known = cache.models()
     facts = [known[model] for model in models]
@@ -32,7 +39,8 @@ def groups_of(cache: EvaluationCache, models: Sequence[str], outcomes: Iterable[
 
 
 def joined(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
-    """Returns the groups, those under one name of which one holds copies of at least half of the other's models.
+    """Returns the groups, those under one name of which one holds copies of at least half of the
+    other's models.
 
     Args:
       groups: of m models.

@@ -1,11 +1,15 @@
-"""Intervals of a mean of outcomes, of which b of n were seen, and of estimates that known models have tried."""
+"""Intervals of a mean of outcomes, of which b of n were seen, and of estimates that known models
+have tried.
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 NORMAL_975 = 1.959963984540054
-FEWEST = 5  # known models or groups, from which a width can be learned (of three or less, 95% intervals covered 15–94%)
+# known models or groups, from which a width can be learned (of three or less, 95% intervals covered
+# 15–94%)
+FEWEST = 5
 TOO_FEW = f"fewer than {FEWEST} known models or runs have tried the method"
 
 
@@ -14,7 +18,8 @@ def wilson(mean: np.ndarray, seen: np.ndarray | float) -> tuple[np.ndarray, np.n
 
     Args:
       mean: float[m], the share of ones.
-      seen: float[m] or a number: draws it is the mean of; need not be whole; infinite: the interval is the mean itself.
+      seen: float[m] or a number: draws it is the mean of; need not be whole; infinite: the interval
+        is the mean itself.
 
     Source: Wilson 1927, equation for the limits of p.
     """
@@ -30,7 +35,8 @@ def effective(seen: int, n: int, design: float = 1.0) -> float:
 
     Args:
       seen: outcomes that were asked; n gives infinity.
-      n: samples there are: the finite-population correction is (n - seen) / (n - 1) of the variance.
+      n: samples there are: the finite-population correction is (n - seen) / (n - 1) of the
+        variance.
       design: further factor of the variance, relative to simple random sampling.
 
     Source: Cochran, Sampling Techniques, section 2.6.
@@ -39,12 +45,14 @@ def effective(seen: int, n: int, design: float = 1.0) -> float:
 
 
 def half_width(errors: np.ndarray, unit: np.ndarray, independent: int, prior: float = 0.0) -> float:
-    """Returns the half-width of the 95% interval of estimates like some tried ones, in units: the 97.5% point of Student's t.
+    """Returns the half-width of the 95% interval of estimates like some tried ones, in units: the
+    97.5% point of Student's t.
 
     Args:
       errors: float[m], how far the tried ones were from the truth.
       unit: float[m], what each error is measured in; an error with unit 0 says nothing.
-      independent: how many of the m can be taken for independent (groups); gives the degrees of freedom.
+      independent: how many of the m can be taken for independent (groups); gives the degrees of
+        freedom.
       prior: how many further errors of one unit are taken for seen.
     """
     from scipy.stats import t
@@ -52,14 +60,22 @@ def half_width(errors: np.ndarray, unit: np.ndarray, independent: int, prior: fl
     usable = unit > 0
     squares = ((errors[usable] / unit[usable]) ** 2).sum()
     freedom = min(usable.sum(), independent) + prior
-    return float(np.sqrt((squares + prior) / (usable.sum() + prior)) * t.ppf(0.975, freedom)) if freedom else np.nan
+    return (
+        float(np.sqrt((squares + prior) / (usable.sum() + prior)) * t.ppf(0.975, freedom))
+        if freedom
+        else np.nan
+    )
 
 
-def extended(low: np.ndarray, high: np.ndarray, unbiased: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns an interval of an accuracy within 0 and 1 that goes on to where samples say the accuracy lies.
+def extended(
+    low: np.ndarray, high: np.ndarray, unbiased: np.ndarray, error: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns an interval of an accuracy within 0 and 1 that goes on to where samples say the
+    accuracy lies.
 
-    A model unlike all known ones is predicted with a confidence that it does not deserve. Its own samples tell: where their
-    unbiased estimate lies more than two standard errors outside of the interval, this is extended to that estimate's own.
+    A model unlike all known ones is predicted with a confidence that it does not deserve. Its own
+    samples tell: where their unbiased estimate lies more than two standard errors outside of the
+      interval, this is extended to that estimate's own.
 
     Args:
       low, high: float[m], the interval by a model.
@@ -82,4 +98,6 @@ def tried(errors: np.ndarray, groups: Sequence) -> float:
     Returns: NaN where fewer than `FEWEST` groups, or models, are there.
     """
     independent = min(len(set(groups)), len(errors))
-    return half_width(errors, np.ones(len(errors)), independent) if independent >= FEWEST else np.nan
+    return (
+        half_width(errors, np.ones(len(errors)), independent) if independent >= FEWEST else np.nan
+    )

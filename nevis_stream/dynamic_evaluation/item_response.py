@@ -1,4 +1,6 @@
-"""The methods `irt_*`, item response models alone: samples from a grid or adaptive, posterior-predictive cells."""
+"""The methods `irt_*`, item response models alone: samples from a grid or adaptive,
+posterior-predictive cells.
+"""
 
 from dataclasses import dataclass
 
@@ -43,10 +45,14 @@ class Fitted:
     rule: str | None
 
     def evaluate(self, ask, models, budget, key) -> Estimates:
-        """Asks by the rule; accuracy and interval are those of the posterior, which trusts the model: not calibrated."""
+        """Asks by the rule; accuracy and interval are those of the posterior, which trusts the
+        model: not calibrated.
+        """
         asked = acquire(ask, models, budget, self.order, self.items, self.rule)
         observed = response.Observed.of(asked.samples, asked.outcomes, budget)
-        logits, deviation = (np.asarray(values, np.float64) for values in response.predict(self.items, observed))
+        logits, deviation = (
+            np.asarray(values, np.float64) for values in response.predict(self.items, observed)
+        )
         p = expit(logits)
         np.put_along_axis(p, asked.samples, asked.outcomes, axis=1)
         mean, half = p.mean(axis=1), NORMAL_975 * deviation

@@ -1,4 +1,5 @@
-"""Search as one JAX program over models and budgets at once, for accelerators; `search` is the same in NumPy.
+"""Search as one JAX program over models and budgets at once, for accelerators; `search` is the same
+in NumPy.
 
 On a CPU NumPy is faster (docs/decisions/0023); nothing here is needed there.
 """
@@ -13,8 +14,11 @@ from nevis_stream.dynamic_evaluation import sampling
 from nevis_stream.dynamic_evaluation.sort import Rank
 
 
-def error_curve(rank: Rank, ordered: np.ndarray, budgets: Sequence[int]) -> tuple[jax.Array, jax.Array]:
-    """Runs Sort & Search with a uniform grid at every budget on models whose truth is known, observed outcomes kept.
+def error_curve(
+    rank: Rank, ordered: np.ndarray, budgets: Sequence[int]
+) -> tuple[jax.Array, jax.Array]:
+    """Runs Sort & Search with a uniform grid at every budget on models whose truth is known,
+    observed outcomes kept.
 
     Args:
       rank: the samples' order.
@@ -28,7 +32,9 @@ def error_curve(rank: Rank, ordered: np.ndarray, budgets: Sequence[int]) -> tupl
     for row, grid in zip(positions, grids, strict=True):
         row[: len(grid)] = grid
     expected = jnp.asarray(rank.expected(np.arange(rank.n + 1)), jnp.int32)
-    return _error_curve(jnp.asarray(ordered), expected, jnp.asarray(positions), jnp.asarray(budgets, jnp.int32))
+    return _error_curve(
+        jnp.asarray(ordered), expected, jnp.asarray(positions), jnp.asarray(budgets, jnp.int32)
+    )
 
 
 @jax.jit
@@ -45,7 +51,10 @@ def _error_curve(ordered, expected, positions, budgets):
         optimal = optima(asked, there)
         first, last = optimal.argmax(axis=1), optimal.shape[1] - 1 - optimal[:, ::-1].argmax(axis=1)
         counts = jnp.arange(len(places) + 1)
-        low, high = jnp.pad(places + 1, (1, 0)), jnp.where(counts < budget, jnp.pad(places, (0, 1)), n)
+        low, high = (
+            jnp.pad(places + 1, (1, 0)),
+            jnp.where(counts < budget, jnp.pad(places, (0, 1)), n),
+        )
         low = jnp.where((counts == budget) & (first == budget)[:, None], n, low)
         high = jnp.where((counts == 0) & (last == 0)[:, None], 0, high)
         rows = jnp.arange(len(asked))

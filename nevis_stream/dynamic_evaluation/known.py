@@ -1,4 +1,6 @@
-"""The known models as methods read them: sums and single cells, of a matrix in memory, or of a cache that never is."""
+"""The known models as methods read them: sums and single cells, of a matrix in memory, or of a
+cache that never is.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +12,8 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_outcomes
 from nevis_stream.dynamic_evaluation.sort import sums
 
-KNOWN_SHARE = 0.5  # a model (or sample) of which less was observed says too little to be learned from
+# a model (or sample) of which less was observed says too little to be learned from
+KNOWN_SHARE = 0.5
 
 
 class Known(Protocol):
@@ -19,13 +22,21 @@ class Known(Protocol):
     shape: tuple[int, int]
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Returns, of each sample, [n] how many of the models are right and [n] how many are known."""
+        """Returns, of each sample, [n] how many of the models are right and [n] how many
+        are known.
+        """
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns int64[m], on how many samples each model is right, and int64[m], on how many it is known."""
+        """Returns int64[m], on how many samples each model is right, and int64[m], on how many it
+        is known.
+        """
 
-    def matrix(self, models: np.ndarray | None = None, samples: np.ndarray | None = None) -> np.ndarray:
-        """Returns uint8[models, samples] of 0, 1 and 255; samples are int64 columns, None for all."""
+    def matrix(
+        self, models: np.ndarray | None = None, samples: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Returns uint8[models, samples] of 0, 1 and 255; samples are int64 columns, None
+        for all.
+        """
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,9 @@ class InMemory:
         """See `Known`."""
         return (self.outcomes == 1).sum(axis=1), (self.outcomes != UNKNOWN).sum(axis=1)
 
-    def matrix(self, models: np.ndarray | None = None, samples: np.ndarray | None = None) -> np.ndarray:
+    def matrix(
+        self, models: np.ndarray | None = None, samples: np.ndarray | None = None
+    ) -> np.ndarray:
         """See `Known`."""
         rows = self.outcomes if models is None else self.outcomes[models]
         return rows if samples is None else rows[:, samples]
@@ -67,7 +80,9 @@ class InCache:
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """See `Known`; no row is unpacked."""
-        total, seen = self._cache.column_sums(models=self._rows if models is None else self._rows[models])
+        total, seen = self._cache.column_sums(
+            models=self._rows if models is None else self._rows[models]
+        )
         return total[: self.shape[1]], seen[: self.shape[1]]
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
@@ -75,34 +90,50 @@ class InCache:
         right, known = self._cache.row_sums()
         return right[self._rows], known[self._rows]
 
-    def matrix(self, models: np.ndarray | None = None, samples: np.ndarray | None = None) -> np.ndarray:
+    def matrix(
+        self, models: np.ndarray | None = None, samples: np.ndarray | None = None
+    ) -> np.ndarray:
         """See `Known`."""
         rows = self._rows if models is None else self._rows[models]
         return self._cache.matrix(rows, samples)[:, : self.shape[1] if samples is None else None]
 
     def packed_rows(self) -> Iterator[np.ndarray]:
-        """Yields what is observed of each model, eight cells a byte, one after the other; equal for equal models."""
+        """Yields what is observed of each model, eight cells a byte, one after the other; equal for
+        equal models.
+        """
         for right, there in self._cache.packed_rows(self._rows):
             yield right if there is None else np.concatenate([right, there])
 
 
 def known_models(known: "np.ndarray | Known") -> Known:
-    """Returns known models by the interface that methods read; a matrix is uint8[m, n] of 0, 1 and 255."""
+    """Returns known models by the interface that methods read; a matrix is uint8[m, n] of 0, 1 and
+    255.
+    """
     return known if hasattr(known, "column_sums") else InMemory(check_outcomes(known))
 
 
 def parts(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.ndarray]:
-    """Returns at most `most` sets of models, int64 each, to be left out in turn, whole groups; none of a single group."""
-    _, group = np.unique(np.arange(models) if groups is None else np.asarray(groups), return_inverse=True)
+    """Returns at most `most` sets of models, int64 each, to be left out in turn, whole groups; none
+    of a single group.
+    """
+    _, group = np.unique(
+        np.arange(models) if groups is None else np.asarray(groups), return_inverse=True
+    )
     count = int(group.max()) + 1
-    return [np.flatnonzero(group % most == part) for part in range(min(count, most))] if count > 1 else []
+    return (
+        [np.flatnonzero(group % most == part) for part in range(min(count, most))]
+        if count > 1
+        else []
+    )
 
 
 def learned_from(there: np.ndarray) -> np.ndarray:
-    """Returns which models are known: those that share at least half as many cells with others as the one that shares most.
+    """Returns which models are known: those that share at least half as many cells with others as
+    the one that shares most.
 
-    A sample counts as often as there are models that were observed on it. So models stay known where a cache gains many samples
-    on which few of them are asked, and those that were only ever asked few samples are left out.
+    A sample counts as often as there are models that were observed on it. So models stay known
+    where a cache gains many samples on which few of them are asked, and those that were only ever
+    asked few samples are left out.
 
     Args:
       there: bool[m, n], what was observed.
@@ -114,7 +145,9 @@ def learned_from(there: np.ndarray) -> np.ndarray:
 
 
 def learned_rows(cache: EvaluationCache, rows: np.ndarray, samples: int) -> np.ndarray:
-    """Returns those of a cache's rows, int64, that are known on the first samples (`learned_from`), reading one at a time."""
+    """Returns those of a cache's rows, int64, that are known on the first samples (`learned_from`),
+    reading one at a time.
+    """
     models = cache.column_sums(models=rows)[1][:samples]
     shared = np.full(len(rows), models.sum())
     for i, (_, there) in enumerate(cache.packed_rows(rows)):

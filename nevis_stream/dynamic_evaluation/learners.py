@@ -1,4 +1,6 @@
-"""The predictors that `recommended` combines: all fitted to the known models, all shown the same observed outcomes."""
+"""The predictors that `recommended` combines: all fitted to the known models, all shown the same
+observed outcomes.
+"""
 
 from dataclasses import dataclass
 
@@ -11,9 +13,17 @@ from nevis_stream.dynamic_evaluation.acquisition import Asked, acquire
 from nevis_stream.dynamic_evaluation.method import generator
 from nevis_stream.dynamic_evaluation.sort import sort
 
-NAMES = ("2PL", "multidimensional", "2PL and residuals", "multidimensional and residuals", "near", "nearer")
+NAMES = (
+    "2PL",
+    "multidimensional",
+    "2PL and residuals",
+    "multidimensional and residuals",
+    "near",
+    "nearer",
+)
 FACTORS = 6
-RESIDUAL_SCALES = (0.5, 0.25)  # prior standard deviation of a residual's weight beside the 2PL and multidimensional model
+# prior standard deviation of a residual's weight beside the 2PL and multidimensional model
+RESIDUAL_SCALES = (0.5, 0.25)
 TEMPERATURES = (10.0, 3.0)
 MODELS = 512  # known models that are fitted, drawn at random if there are more
 
@@ -25,7 +35,8 @@ class Views:
     Args:
       asked: what was observed.
       logits: float32[6, m, n], by `NAMES`.
-      deviation: float64[m], posterior standard deviation of the accuracy, of the multidimensional model.
+      deviation: float64[m], posterior standard deviation of the accuracy, of the multidimensional
+        model.
     """
 
     asked: Asked
@@ -56,7 +67,8 @@ class Learners:
         """Fits all predictors.
 
         Args:
-          known: uint8[m0, n]; of more than 512 models as many are drawn at random, but the order is that of all.
+          known: uint8[m0, n]; of more than 512 models as many are drawn at random, but the order is
+            that of all.
           key: a JAX key.
         """
         order = sort(known).order
@@ -64,7 +76,10 @@ class Learners:
             known = known[np.sort(generator(key).choice(len(known), MODELS, replace=False))]
         two, ability = response.fit(known, 1, key)
         many, abilities = response.fit(known, FACTORS, key)
-        leftover = neighbours.residuals(known, two, ability), neighbours.residuals(known, many, abilities)
+        leftover = (
+            neighbours.residuals(known, two, ability),
+            neighbours.residuals(known, many, abilities),
+        )
         return cls(order, two, many, leftover, neighbours.smoothed(known, many, abilities))
 
     def look(self, ask, models: int, budget: int) -> Views:

@@ -7,13 +7,15 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.errors import BadInput
 
-BYTES_EACH, PROGRAMS = 30, 5e8  # for a known model's sample, and for compiled programs: `recommended` as measured
+# for a known model's sample, and for compiled programs: `recommended` as measured
+BYTES_EACH, PROGRAMS = 30, 5e8
 MOST_MODELS = 512  # of which such methods learn at a time; of the others the cells alone are held
 PAGES = Path("/proc/meminfo")
 
 
 def fitting(method, known: Known, new: int) -> "np.ndarray | Known":
-    """Returns what a method is fitted to: known models that stay in the cache, or their matrix where it reads all of it.
+    """Returns what a method is fitted to: known models that stay in the cache, or their matrix
+    where it reads all of it.
 
     Args:
       method: a `method.Method`.
@@ -35,7 +37,8 @@ def fitting(method, known: Known, new: int) -> "np.ndarray | Known":
 
 
 def transposed(method, known: Known, new: int) -> np.ndarray:
-    """Returns the known models' outcomes, uint8[m, n], from which a method learns samples by models.
+    """Returns the known models' outcomes, uint8[m, n], from which a method learns samples by
+    models.
 
     Args:
       method: a `method.Method`.
@@ -46,11 +49,18 @@ def transposed(method, known: Known, new: int) -> np.ndarray:
       BadInput: that needs more memory than there is.
     """
     models, samples = known.shape
-    wanted = models * (4 * samples + 8 * new)  # cells, which of them are known, those learned from, their transpose
+    # cells, which of them are known, those learned from, their transpose
+    wanted = models * (4 * samples + 8 * new)
     light = getattr(method, "out_of_core", False)
-    hint = "A machine with more memory is needed" + ("." if light else ", or less: give --method=sort_and_search.")
+    hint = "A machine with more memory is needed" + (
+        "." if light else ", or less: give --method=sort_and_search."
+    )
     wanted += 0 if light else _fit(samples, models, new)
-    _check(wanted, f"{method.name} adds {new:,} samples from {models:,} × {samples:,} outcomes in memory", hint)
+    _check(
+        wanted,
+        f"{method.name} adds {new:,} samples from {models:,} × {samples:,} outcomes in memory",
+        hint,
+    )
     return known.matrix()
 
 
@@ -61,11 +71,15 @@ def _fit(rows: int, columns: int, new: int) -> float:
 
 def _check(wanted: float, what: str, hint: str) -> None:
     if (have := available()) is not None and wanted > have:
-        raise BadInput(f"{what}: about {wanted / 1e9:.1f} GB, and {have / 1e9:.1f} GB are free. {hint}")
+        raise BadInput(
+            f"{what}: about {wanted / 1e9:.1f} GB, and {have / 1e9:.1f} GB are free. {hint}"
+        )
 
 
 def available() -> int | None:
-    """Returns the bytes of memory that a process can still get; None where the system does not say."""
+    """Returns the bytes of memory that a process can still get; None where the system does
+    not say.
+    """
     if not PAGES.exists():
         return None
     lines = dict(line.split(":", 1) for line in PAGES.read_text().splitlines())

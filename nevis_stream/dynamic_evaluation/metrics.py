@@ -9,7 +9,8 @@ from nevis_stream.errors import BadInput
 
 
 def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Returns the share of samples predicted wrongly, float64[m], over those with a known truth; NaN for a model without any.
+    """Returns the share of samples predicted wrongly, float64[m], over those with a known truth;
+    NaN for a model without any.
 
     Args:
       predicted: uint8[m, n] of 0 and 1.
@@ -25,7 +26,7 @@ def aggregate_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Returns |share predicted right - share right|, float64[m]; it can be 0 while every sample is predicted wrongly.
 
     Source: Sort & Search, E_agg(y, a).
-    """
+    """  # noqa: E501
     there = truth != UNKNOWN
     difference = ((predicted == 1) & there).sum(axis=1) - ((truth == 1) & there).sum(axis=1)
     return _share(np.abs(difference), there.sum(axis=1))
@@ -36,7 +37,8 @@ def _share(count: np.ndarray, of: np.ndarray) -> np.ndarray:
 
 
 def rank_agreement(estimated: np.ndarray, true: np.ndarray) -> tuple[float, float]:
-    """Returns Spearman's and Kendall's (tau-b) correlation of two rankings of models; NaN where one side is constant or m < 2.
+    """Returns Spearman's and Kendall's (tau-b) correlation of two rankings of models; NaN where one
+    side is constant or m < 2.
 
     Args:
       estimated, true: float[m], accuracies.
@@ -71,20 +73,26 @@ def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> Pa
       order: int64[n], from easy to hard.
       predicted: uint8[m, n] of 0 and 1, as Search predicts; observed outcomes may have been kept.
 
-    Source: Sort & Search, section 3, E_al and E_ep; the sum is an upper bound (triangle inequality), not an equality.
+    Source: Sort & Search, section 3, E_al and E_ep; the sum is an upper bound (triangle
+      inequality), not an equality.
     """
     from nevis_stream.dynamic_evaluation.search import thresholds
 
     truth, predicted = truth[:, order], predicted[:, order]
     best = np.arange(truth.shape[1]) < thresholds(truth)[:, None]
-    return Parts((truth != predicted).mean(axis=1), (truth != best).mean(axis=1), (best != predicted).mean(axis=1))
+    return Parts(
+        (truth != predicted).mean(axis=1),
+        (truth != best).mean(axis=1),
+        (best != predicted).mean(axis=1),
+    )
 
 
 def model_correlations(outcomes: np.ndarray) -> np.ndarray:
-    """Returns Spearman's correlation of every two models' outcomes, float64[m, m]; NaN for a model that is always right or
-    wrong.
+    """Returns Spearman's correlation of every two models' outcomes, float64[m, m]; NaN for a model
+    that is always right or wrong.
 
-    Of 0 and 1 it is Pearson's. Pairs of models with holes are compared on the samples that both have.
+    Of 0 and 1 it is Pearson's. Pairs of models with holes are compared on the samples that both
+    have.
 
     Args:
       outcomes: uint8[m, n] of 0, 1 and 255.
@@ -116,10 +124,11 @@ class Decay:
 
 
 def fit_decay(budgets: np.ndarray, errors: np.ndarray) -> Decay:
-    """Fits the exponential decay of error with budget by least squares, with a, rate and plateau ≥ 0.
+    """Fits the exponential decay of error with budget by least squares, with a, rate and plateau ≥
+    0.
 
-    For a given rate the rest is a linear problem, so only the rate is searched: on a grid of 400 rates, then between the
-    neighbours of the best.
+    For a given rate the rest is a linear problem, so only the rate is searched: on a grid of 400
+    rates, then between the neighbours of the best.
 
     Args:
       budgets: int[k], k ≥ 3 different ones.
@@ -134,7 +143,9 @@ def fit_decay(budgets: np.ndarray, errors: np.ndarray) -> Decay:
 
     budgets, errors = np.asarray(budgets, np.float64), np.asarray(errors, np.float64)
     if len(np.unique(budgets)) < 3 or not np.isfinite(errors).all():
-        raise BadInput("the decay of error needs at least three different budgets, each with a finite error.")
+        raise BadInput(
+            "the decay of error needs at least three different budgets, each with a finite error."
+        )
 
     def fitted(log_rate):
         design = np.stack([np.exp(-np.exp(log_rate) * budgets), np.ones(len(budgets))], axis=1)

@@ -1,7 +1,8 @@
-"""Predictions from the known models themselves: what an item response model leaves over of them, and the nearest of them.
+"""Predictions from the known models themselves: what an item response model leaves over of them,
+and the nearest of them.
 
-Both see a known model's row as it is, so they find relations of samples that few factors do not: models of one family err on
-the same samples.
+Both see a known model's row as it is, so they find relations of samples that few factors do not:
+models of one family err on the same samples.
 """
 
 import jax
@@ -12,12 +13,14 @@ from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.dynamic_evaluation.response import Abilities, Items, Observed, curvature, logits
 
 DIRECTIONS = 48  # of the residuals' row space, the strongest ones; fewer known models have fewer
-SURE = 0.05  # a known model's own outcome is smoothed by half with its probability, which stays this far from 0 and 1
+# a known model's own outcome is smoothed by half with its probability, which stays this far from 0
+# and 1
+SURE = 0.05
 
 
 def residuals(known: np.ndarray, items: Items, abilities: Abilities) -> jax.Array:
-    """Returns the strongest directions of y - p among known models, float32[n, q], scaled so that their Gram matrix is that of
-    the residuals; 0 where unknown.
+    """Returns the strongest directions of y - p among known models, float32[n, q], scaled so that
+    their Gram matrix is that of the residuals; 0 where unknown.
     """
     p = jax.nn.sigmoid(logits(items, abilities)[0])
     left = jnp.where(known == UNKNOWN, 0.0, (known == 1) - p)
@@ -26,7 +29,8 @@ def residuals(known: np.ndarray, items: Items, abilities: Abilities) -> jax.Arra
 
 
 def regress(features: jax.Array, offset: jax.Array, observed: Observed) -> jax.Array:
-    """Returns the logits of m models on n samples by logistic regression on the samples' features, float32[m, n].
+    """Returns the logits of m models on n samples by logistic regression on the samples' features,
+    float32[m, n].
 
     Weights have a standard normal prior; the bound and updates are those of `response`.
 
@@ -43,7 +47,9 @@ def regress(features: jax.Array, offset: jax.Array, observed: Observed) -> jax.A
         weights = curvature(state[0]) * observed.there
         precision = (x * weights[:, :, None]).transpose(0, 2, 1) @ x + eye
         lower = jnp.linalg.cholesky(precision)
-        root = jax.lax.linalg.triangular_solve(lower, jnp.broadcast_to(eye, precision.shape), left_side=True, lower=True)
+        root = jax.lax.linalg.triangular_solve(
+            lower, jnp.broadcast_to(eye, precision.shape), left_side=True, lower=True
+        )
         right = jnp.einsum("mbi,mb->mi", x, signs - weights * base)
         weight = jnp.einsum("mji,mj->mi", root, jnp.einsum("mij,mj->mi", root, right))
         mean = base + jnp.einsum("mbi,mi->mb", x, weight)
@@ -54,13 +60,16 @@ def regress(features: jax.Array, offset: jax.Array, observed: Observed) -> jax.A
 
 
 def smoothed(known: np.ndarray, items: Items, abilities: Abilities) -> jax.Array:
-    """Returns known outcomes drawn half-way to their probabilities, float32[m0, n]; the probability where unknown."""
+    """Returns known outcomes drawn half-way to their probabilities, float32[m0, n]; the probability
+    where unknown.
+    """
     p = jax.nn.sigmoid(logits(items, abilities)[0])
     return jnp.clip(jnp.where(known == UNKNOWN, p, 0.5 * p + 0.5 * (known == 1)), SURE, 1 - SURE)
 
 
 def nearest(rows: jax.Array, observed: Observed, temperature: float) -> jax.Array:
-    """Returns the mean of known models weighted by likelihood^(1 / temperature), as logits float32[m, n].
+    """Returns the mean of known models weighted by likelihood^(1 / temperature), as logits
+    float32[m, n].
 
     Args:
       rows: float32[m0, n], probabilities of the known models.
@@ -68,7 +77,10 @@ def nearest(rows: jax.Array, observed: Observed, temperature: float) -> jax.Arra
       temperature: 1 weighs by Bayes' rule, more takes in more neighbours.
     """
     nothing = jnp.zeros((len(observed.samples), rows.shape[1]))
-    right, wrong = observed.scattered(nothing, observed.outcomes), observed.scattered(nothing, 1 - observed.outcomes)
+    right, wrong = (
+        observed.scattered(nothing, observed.outcomes),
+        observed.scattered(nothing, 1 - observed.outcomes),
+    )
     likelihood = right @ jnp.log(rows).T + wrong @ jnp.log1p(-rows).T
     p = jax.nn.softmax(likelihood / temperature, axis=1) @ rows
     return jnp.log(p) - jnp.log1p(-p)

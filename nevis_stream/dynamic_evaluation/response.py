@@ -1,10 +1,12 @@
 """Item response models, fitted with holes, and the abilities of new models.
 
-P(model i is right on sample j) = σ(d_j + a_j · θ_i), with θ_i of k factors: k = 1 is the two-parameter model (Birnbaum 1968, in
-Lord & Novick, chapter 17), a common a is the one-parameter model (Rasch 1960), k > 1 the multidimensional one (Reckase 2009).
-Abilities have a standard normal prior; samples (d_j, a_j) a normal one whose mean and covariance are fitted too (empirical
-Bayes), which decides how much of the k factors is used. Posteriors are variational, with the quadratic bound of the logistic
-(Jaakkola & Jordan 2000), under which all updates are those of linear regression.
+P(model i is right on sample j) = σ(d_j + a_j · θ_i), with θ_i of k factors: k = 1 is the
+two-parameter model (Birnbaum 1968, in Lord & Novick, chapter 17), a common a is the one-parameter
+model (Rasch 1960), k > 1 the multidimensional one (Reckase 2009). Abilities have a standard normal
+prior; samples (d_j, a_j) a normal one whose mean and covariance are fitted too (empirical Bayes),
+which decides how much of the k factors is used. Posteriors are variational, with the quadratic
+bound of the logistic (Jaakkola & Jordan 2000), under which all updates are those of linear
+regression.
 """
 
 import functools
@@ -17,13 +19,18 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.method import UNKNOWN, generator
 
 ITERATIONS = 30
-COLUMNS = 2048  # samples from which abilities and prior are fitted; all samples are then fitted to these
-PRIOR_SAMPLES = 5.0  # how many samples the starting covariance counts for, so that few samples do not make it singular
+# samples from which abilities and prior are fitted; all samples are then fitted to these
+COLUMNS = 2048
+# how many samples the starting covariance counts for, so that few samples do not make it singular
+PRIOR_SAMPLES = 5.0
 PRIOR_VARIANCE = 0.3
-SHORTEST = 16  # what was asked is padded to this length, or twice it, and so on: few programs serve all budgets
+# what was asked is padded to this length, or twice it, and so on: few programs serve all budgets
+SHORTEST = 16
 COMMON = 1e-6  # variance of the discrimination where it is common to all samples
 
-_tree = functools.partial(jax.tree_util.register_dataclass, data_fields=["mean", "covariance"], meta_fields=[])
+_tree = functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["mean", "covariance"], meta_fields=[]
+)
 
 
 @_tree
@@ -71,7 +78,8 @@ class Abilities:
 
 
 def inverse(matrices: jax.Array) -> jax.Array:
-    """Returns inverses of symmetric positive matrices, float32[..., q, q], by elimination without pivots.
+    """Returns inverses of symmetric positive matrices, float32[..., q, q], by elimination without
+    pivots.
 
     For many small matrices on a CPU this is many times quicker than one factorisation each.
     """
@@ -90,7 +98,9 @@ def inverse(matrices: jax.Array) -> jax.Array:
 
 
 def curvature(second: jax.Array) -> jax.Array:
-    """Returns the weight tanh(c / 2) / 2c of the logistic's quadratic bound at c = √second (Jaakkola & Jordan 2000)."""
+    """Returns the weight tanh(c / 2) / 2c of the logistic's quadratic bound at c = √second
+    (Jaakkola & Jordan 2000).
+    """
     c = jnp.sqrt(jnp.maximum(second, 1e-6))
     return jnp.tanh(c / 2) / (2 * c)
 
@@ -106,17 +116,23 @@ def _update_items(signs, there, abilities, prior_mean, prior_covariance, items) 
     precision = inverse(prior_covariance)
     q = len(prior_mean)
     covariance = inverse((weights.T @ _flat(second)).reshape(-1, q, q) + precision)
-    mean = jnp.einsum("nij,nj->ni", covariance, signs.T @ abilities.extended + precision @ prior_mean)
+    mean = jnp.einsum(
+        "nij,nj->ni", covariance, signs.T @ abilities.extended + precision @ prior_mean
+    )
     return Items(mean, covariance)
 
 
 def _standardised(abilities, items, prior_mean, prior_covariance, rows):
-    """Moves the abilities' mean and covariance to 0 and I, and the samples against them: predictions stay as they are."""
+    """Moves the abilities' mean and covariance to 0 and I, and the samples against them:
+    predictions stay as they are.
+    """
     k = abilities.mean.shape[1]
     total = jnp.maximum(rows.sum(), 1)
     centre = rows @ abilities.mean / total
     away = (abilities.mean - centre) * rows[:, None]
-    spread = (jnp.einsum("m,mij->ij", rows, abilities.covariance) + away.T @ away + 1e-3 * jnp.eye(k)) / total
+    spread = (
+        jnp.einsum("m,mij->ij", rows, abilities.covariance) + away.T @ away + 1e-3 * jnp.eye(k)
+    ) / total
     lower = jnp.linalg.cholesky(spread)
     back = jax.scipy.linalg.solve_triangular(lower, jnp.eye(k), lower=True)
     abilities = Abilities((abilities.mean - centre) @ back.T, back @ abilities.covariance @ back.T)
@@ -126,7 +142,9 @@ def _standardised(abilities, items, prior_mean, prior_covariance, rows):
 
 
 def _start(right, there, k):
-    """Abilities from each model's share of right outcomes and from principal components of what is left."""
+    """Abilities from each model's share of right outcomes and from principal components of what is
+    left.
+    """
     m, n = right.shape
     share = (right.sum(axis=1) + 1) / (there.sum(axis=1) + 2)
     ability = jnp.log(share / (1 - share))
@@ -140,7 +158,12 @@ def _start(right, there, k):
     d = jnp.log(easiness / (1 - easiness))
     mean = jnp.zeros((n, k + 1)).at[:, 0].set(d).at[:, 1].set(1.0)
     abilities = Abilities(jnp.concatenate([ability[:, None], others], axis=1), jnp.zeros((m, k, k)))
-    return abilities, Items(mean, jnp.zeros((n, k + 1, k + 1))), mean.mean(axis=0), jnp.diag(jnp.array([2.0] + [0.5] * k))
+    return (
+        abilities,
+        Items(mean, jnp.zeros((n, k + 1, k + 1))),
+        mean.mean(axis=0),
+        jnp.diag(jnp.array([2.0] + [0.5] * k)),
+    )
 
 
 @functools.partial(jax.jit, static_argnames=("k", "common"))
@@ -154,7 +177,9 @@ def _fit(right, there, k, common):
         prior_mean = items.mean.mean(axis=0)
         away = items.mean - prior_mean
         scatter = items.covariance.sum(axis=0) + away.T @ away
-        prior_covariance = (scatter + PRIOR_SAMPLES * PRIOR_VARIANCE * jnp.eye(k + 1)) / (n + PRIOR_SAMPLES)
+        prior_covariance = (scatter + PRIOR_SAMPLES * PRIOR_VARIANCE * jnp.eye(k + 1)) / (
+            n + PRIOR_SAMPLES
+        )
         if common:
             prior_covariance = jnp.diag(jnp.diag(prior_covariance).at[1:].set(COMMON))
         second = items.second_moment
@@ -164,16 +189,25 @@ def _fit(right, there, k, common):
         mean = jnp.einsum("mij,mj->mi", covariance, signs @ items.mean[:, 1:] - precision[:, 1:, 0])
         return _standardised(Abilities(mean, covariance), items, prior_mean, prior_covariance, rows)
 
-    abilities, _, prior_mean, prior_covariance = jax.lax.fori_loop(0, ITERATIONS, step, _start(right, there, k))
+    abilities, _, prior_mean, prior_covariance = jax.lax.fori_loop(
+        0, ITERATIONS, step, _start(right, there, k)
+    )
     return abilities, prior_mean, prior_covariance
 
 
 @jax.jit
 def _fit_items(right, there, abilities, prior_mean, prior_covariance) -> Items:
     signs, n, q = (right - 0.5) * there, right.shape[1], len(prior_mean)
-    items = Items(jnp.broadcast_to(prior_mean, (n, q)), jnp.broadcast_to(prior_covariance, (n, q, q)))
+    items = Items(
+        jnp.broadcast_to(prior_mean, (n, q)), jnp.broadcast_to(prior_covariance, (n, q, q))
+    )
     return jax.lax.fori_loop(
-        0, 6, lambda _, items: _update_items(signs, there, abilities, prior_mean, prior_covariance, items), items
+        0,
+        6,
+        lambda _, items: _update_items(
+            signs, there, abilities, prior_mean, prior_covariance, items
+        ),
+        items,
     )
 
 
@@ -181,8 +215,8 @@ def fit(known: np.ndarray, factors: int, key, common: bool = False) -> tuple[Ite
     """Fits an item response model.
 
     Args:
-      known: uint8[m, n] of 0, 1 and 255. Abilities are fitted from at most 2,048 samples, drawn at random; the parameters of
-        all samples follow from the abilities. O(m n (1 + k)²).
+      known: uint8[m, n] of 0, 1 and 255. Abilities are fitted from at most 2,048 samples, drawn at
+        random; the parameters of all samples follow from the abilities. O(m n (1 + k)²).
       factors: k ≥ 1.
       key: a JAX key, for that draw.
       common: one discrimination for all samples (1PL); with k = 1 only.
@@ -190,13 +224,19 @@ def fit(known: np.ndarray, factors: int, key, common: bool = False) -> tuple[Ite
     Returns: posteriors of the samples' parameters and of the known models' abilities.
     """
     n = known.shape[1]
-    chosen = np.sort(generator(key).choice(n, COLUMNS, replace=False)) if n > COLUMNS else slice(None)
+    chosen = (
+        np.sort(generator(key).choice(n, COLUMNS, replace=False)) if n > COLUMNS else slice(None)
+    )
     right, there = jnp.float32(known == 1), jnp.float32(known != UNKNOWN)
-    abilities, prior_mean, prior_covariance = _fit(right[:, chosen], there[:, chosen], factors, common)
+    abilities, prior_mean, prior_covariance = _fit(
+        right[:, chosen], there[:, chosen], factors, common
+    )
     return _fit_items(right, there, abilities, prior_mean, prior_covariance), abilities
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=["samples", "outcomes", "there"], meta_fields=[])
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["samples", "outcomes", "there"], meta_fields=[]
+)
 @dataclass(frozen=True)
 class Observed:
     """Outcomes of the samples that each of m models was asked, padded.
@@ -213,13 +253,19 @@ class Observed:
 
     @classmethod
     def of(cls, samples: np.ndarray, outcomes: np.ndarray, budget: int) -> "Observed":
-        """Pads int[m, b] and uint8[m, b] to a length that is the same for all b up to the budget."""
+        """Pads int[m, b] and uint8[m, b] to a length that is the same for all b up to the
+        budget.
+        """
         length = SHORTEST
         while length < budget:
             length *= 2
         empty = ((0, 0), (0, length - samples.shape[1]))
         there = np.pad(np.ones(samples.shape, np.float32), empty)
-        return cls(np.pad(samples.astype(np.int32), empty), np.pad(outcomes.astype(np.float32), empty), there)
+        return cls(
+            np.pad(samples.astype(np.int32), empty),
+            np.pad(outcomes.astype(np.float32), empty),
+            there,
+        )
 
     def scattered(self, into: jax.Array, values) -> jax.Array:
         """Returns float32[m, n] with values[m, b] written where something was observed."""
@@ -230,21 +276,28 @@ class Observed:
 def infer(items: Items, observed: Observed) -> Abilities:
     """Returns the abilities of new models from what was observed of them."""
     moments, centres = items.second_moment[observed.samples], items.mean[observed.samples]
-    signs, (m, k) = (observed.outcomes - 0.5) * observed.there, (len(observed.samples), items.mean.shape[1] - 1)
+    signs, (m, k) = (
+        (observed.outcomes - 0.5) * observed.there,
+        (len(observed.samples), items.mean.shape[1] - 1),
+    )
 
     def step(_, abilities):
-        weights = curvature(jnp.einsum("mij,mbij->mb", abilities.second_moment, moments)) * observed.there
+        weights = (
+            curvature(jnp.einsum("mij,mbij->mb", abilities.second_moment, moments)) * observed.there
+        )
         precision = jnp.einsum("mb,mbij->mij", weights, moments)
         covariance = inverse(precision[:, 1:, 1:] + jnp.eye(k))
         right = jnp.einsum("mb,mbi->mi", signs, centres[:, :, 1:]) - precision[:, 1:, 0]
         return Abilities(jnp.einsum("mij,mj->mi", covariance, right), covariance)
 
-    return jax.lax.fori_loop(0, 10, step, Abilities(jnp.zeros((m, k)), jnp.broadcast_to(jnp.eye(k), (m, k, k))))
+    return jax.lax.fori_loop(
+        0, 10, step, Abilities(jnp.zeros((m, k)), jnp.broadcast_to(jnp.eye(k), (m, k, k)))
+    )
 
 
 def logits(items: Items, abilities: Abilities) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns the posterior-predictive logits of m models on n samples, float32[m, n] each: mean, variance that comes from
-    the abilities, variance that comes from the samples' parameters.
+    """Returns the posterior-predictive logits of m models on n samples, float32[m, n] each: mean,
+    variance that comes from the abilities, variance that comes from the samples' parameters.
     """
     a = items.mean[:, 1:]
     mean = abilities.extended @ items.mean.T
@@ -262,8 +315,9 @@ def moderated(mean: jax.Array, variance: jax.Array) -> jax.Array:
 
 @jax.jit
 def predict(items: Items, observed: Observed) -> tuple[jax.Array, jax.Array]:
-    """Returns the logits of the posterior-predictive P(right), float32[m, n], and the posterior standard deviation of each
-    model's mean outcome, float32[m]: what is unknown of its ability, and of each unobserved outcome given it.
+    """Returns the logits of the posterior-predictive P(right), float32[m, n], and the posterior
+    standard deviation of each model's mean outcome, float32[m]: what is unknown of its ability, and
+    of each unobserved outcome given it.
     """
     abilities = infer(items, observed)
     mean, ability, item = logits(items, abilities)

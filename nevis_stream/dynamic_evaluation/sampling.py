@@ -1,33 +1,40 @@
 """Which positions of a ranked list are asked.
 
-Positions are int64, ascending, 0-based. With b of n positions, all schemes reach over the whole list whatever the remainder of
-n / b.
+Positions are int64, ascending, 0-based. With b of n positions, all schemes reach over the whole
+list whatever the remainder of n / b.
 """
 
 import numpy as np
 
 
 def strata(n: int, budget: int) -> np.ndarray:
-    """Returns the bounds of `budget` strata of n positions, int64[budget + 1]; their sizes differ by one at most."""
+    """Returns the bounds of `budget` strata of n positions, int64[budget + 1]; their sizes differ
+    by one at most.
+    """
     return np.arange(budget + 1, dtype=np.int64) * n // budget
 
 
 def centres(n: int, budget: int) -> np.ndarray:
     """Returns the uniform grid: the centres (j + 1/2) n / budget of equal strata, int64[budget].
 
-    The published listing drops its first point when n is a multiple of the budget, and the published script leaves the
-    remainder of the division out at the easy end (reference: sort_and_search.csv, erratum `uniform_sampling_count`).
+    The published listing drops its first point when n is a multiple of the budget, and the
+    published script leaves the remainder of the division out at the easy end (reference:
+    sort_and_search.csv, erratum `uniform_sampling_count`).
     """
     return (2 * np.arange(budget, dtype=np.int64) + 1) * n // (2 * budget)
 
 
 def in_strata(n: int, budget: int, models: int, random: np.random.Generator) -> np.ndarray:
-    """Returns one position at random of each of `budget` equal strata, drawn for each model: int64[models, budget]."""
+    """Returns one position at random of each of `budget` equal strata, drawn for each model:
+    int64[models, budget].
+    """
     bounds = strata(n, budget)
     return bounds[:-1] + random.integers(bounds[1:] - bounds[:-1], size=(models, budget))
 
 
 def at_random(n: int, budget: int, models: int, random: np.random.Generator) -> np.ndarray:
-    """Returns `budget` of n positions without replacement, drawn for each model, ascending: int64[models, budget]."""
+    """Returns `budget` of n positions without replacement, drawn for each model, ascending:
+    int64[models, budget].
+    """
     drawn = [random.choice(n, budget, replace=False, shuffle=False) for _ in range(models)]
     return np.sort(np.asarray(drawn, np.int64).reshape(models, budget), axis=1)

@@ -1,8 +1,8 @@
 """Search: how far down the ranked list a new model is right.
 
-    rank = sort(known)
-    plan = search.plan(rank, budget)
-    estimate = search.predict(rank, plan, oracle(plan))
+rank = sort(known)
+plan = search.plan(rank, budget)
+estimate = search.predict(rank, plan, oracle(plan))
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,8 @@ def plan(rank: Rank, budget: int, models: int = 1, sampling_by: str = "uniform",
       rank: the samples' order.
       budget: b, samples a model.
       models: m.
-      sampling_by: "uniform", the centres of equal parts of the order, the same for all models; or "random", drawn for each.
+      sampling_by: "uniform", the centres of equal parts of the order, the same for all models; or
+        "random", drawn for each.
       key: a JAX key, for "random" only.
 
     Raises:
@@ -63,7 +64,8 @@ def thresholds(outcomes: np.ndarray) -> np.ndarray:
 
 
 def optima(outcomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first and the last number of leading ones with the fewest errors: zeros before it and ones after it.
+    """Returns the first and the last number of leading ones with the fewest errors: zeros before it
+    and ones after it.
 
     Args:
       outcomes: uint8[..., b] in the rank's order; 255 where unknown.
@@ -77,10 +79,11 @@ def optima(outcomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _prefix(outcomes: np.ndarray) -> np.ndarray:
     """Returns the prefix sums of ±1, int32[..., b + 1].
 
-    The errors fall as they rise, so the optima are where they are largest, the empty prefix included: exact, in O(b). Unknown
-    cells count for nothing.
+    The errors fall as they rise, so the optima are where they are largest, the empty prefix
+    included: exact, in O(b). Unknown cells count for nothing.
 
-    Source: Sort & Search, theorem 3.1; the published listing returns k - 1 and never tries the empty prefix.
+    Source: Sort & Search, theorem 3.1; the published listing returns k - 1 and never tries the
+      empty prefix.
     """
     steps = (outcomes == 1).astype(np.int32) - (outcomes == 0)
     prefix = np.zeros((*outcomes.shape[:-1], outcomes.shape[-1] + 1), np.int32)
@@ -89,12 +92,14 @@ def _prefix(outcomes: np.ndarray) -> np.ndarray:
 
 
 def cuts(rank: Rank, positions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
-    """Returns the threshold among all n positions, int64[m], for outcomes at some: one with the fewest errors at these.
+    """Returns the threshold among all n positions, int64[m], for outcomes at some: one with the
+    fewest errors at these.
 
-    Where several are optimal, the known models decide: between the least and the greatest optimum lies the median of
-    what is expected of it (`Rank.expected`), and the optimum nearest to that is taken. Between two asked positions answers say
-    nothing of where a model begins to fail, so all thresholds there are equal. None or all of the b, where nothing else is as
-    good, are none and all of the n.
+    Where several are optimal, the known models decide: between the least and the greatest optimum
+    lies the median of what is expected of it (`Rank.expected`), and the optimum nearest to that is
+    taken. Between two asked positions answers say nothing of where a model begins to fail, so all
+    thresholds there are equal. None or all of the b, where nothing else is as good, are none and
+    all of the n.
 
     Args:
       rank: the samples' order.
@@ -103,9 +108,14 @@ def cuts(rank: Rank, positions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
     """
     prefix, (models, budget) = _prefix(outcomes), outcomes.shape
     optimal = prefix == prefix.max(axis=1, keepdims=True)
-    first, last, rows = optimal.argmax(axis=1), budget - optimal[:, ::-1].argmax(axis=1), np.arange(models)
+    first, last, rows = (
+        optimal.argmax(axis=1),
+        budget - optimal[:, ::-1].argmax(axis=1),
+        np.arange(models),
+    )
     low, high = np.zeros((models, budget + 1), np.int64), np.full((models, budget + 1), rank.n)
-    low[:, 1:], high[:, :-1] = positions + 1, positions  # the thresholds that belong to each number of leading ones
+    # the thresholds that belong to each number of leading ones
+    low[:, 1:], high[:, :-1] = positions + 1, positions
     low[first == budget, budget], high[last == 0, 0] = rank.n, 0
     middle = _median(rank, low[rows, first], high[rows, last])[:, None]
     away = np.where(optimal, np.maximum(np.maximum(low - middle, middle - high), 0), rank.n + 1)
@@ -119,12 +129,16 @@ def _median(rank: Rank, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     while (low < high).any():
         middle = (low + high) // 2
         enough = 2 * rank.expected(middle) >= wanted
-        low, high = np.where(enough | (low == high), low, middle + 1), np.where(enough, middle, high)
+        low, high = (
+            np.where(enough | (low == high), low, middle + 1),
+            np.where(enough, middle, high),
+        )
     return low
 
 
 def predict(rank: Rank, plan: Plan, outcomes: np.ndarray) -> Estimates:
-    """Predicts every sample of m new models from the outcomes of the planned ones, which are kept as observed.
+    """Predicts every sample of m new models from the outcomes of the planned ones, which are kept
+    as observed.
 
     Args:
       rank: the rank that the plan was made for.
@@ -136,12 +150,21 @@ def predict(rank: Rank, plan: Plan, outcomes: np.ndarray) -> Estimates:
     """
     outcomes = np.asarray(outcomes)
     if outcomes.shape != plan.samples.shape:
-        raise BadInput(f"the plan asks for {list(plan.samples.shape)} outcomes; these are {list(outcomes.shape)}.")
+        raise BadInput(
+            f"the plan asks for {list(plan.samples.shape)} outcomes; these are"
+            f" {list(outcomes.shape)}."
+        )
     if not np.isin(outcomes, (0, 1)).all():
-        hint = f"; {UNKNOWN} means unknown, and a plan's samples must all be answered" if (outcomes == UNKNOWN).any() else ""
+        hint = (
+            f"; {UNKNOWN} means unknown, and a plan's samples must all be answered"
+            if (outcomes == UNKNOWN).any()
+            else ""
+        )
         raise BadInput(f"outcomes are 0 or 1{hint}.")
     outcomes = outcomes.astype(np.uint8)
     if not np.array_equal(rank.order[np.minimum(plan.positions, rank.n - 1)], plan.samples):
-        raise BadInput("the plan was made for another rank: other samples stand at its positions in this one.")
+        raise BadInput(
+            "the plan was made for another rank: other samples stand at its positions in this one."
+        )
     until = cuts(rank, plan.positions, outcomes)
     return Estimates.of(rank.place < until[:, None], plan.samples, outcomes)

@@ -1,9 +1,10 @@
 """Sort: samples from easy to hard, by how the known models fare on them.
 
-Scores are means over the models that are known on a sample, so a hole (255, or NaN for a confidence) neither helps nor harms
-it; a sample that no model has met gets the mean of all samples. Equal scores keep the order `ties`, by default that of the
-columns. Hence the order is a function of the rows alone, not of when they came; and a row that is ones and then zeros along
-the order, which is what Search predicts, never changes it, provided that no sample has holes.
+Scores are means over the models that are known on a sample, so a hole (255, or NaN for a
+confidence) neither helps nor harms it; a sample that no model has met gets the mean of all samples.
+Equal scores keep the order `ties`, by default that of the columns. Hence the order is a function of
+the rows alone, not of when they came; and a row that is ones and then zeros along the order, which
+is what Search predicts, never changes it, provided that no sample has holes.
 """
 
 import dataclasses
@@ -25,8 +26,8 @@ class Rank:
     """Samples from easy to hard.
 
     Args:
-      total: float64[n], sum of the outcomes (or confidences) over the models known on the sample. Exact: whole numbers, or
-        multiples of 2⁻²⁴, below 2²⁹ models.
+      total: float64[n], sum of the outcomes (or confidences) over the models known on the sample.
+        Exact: whole numbers, or multiples of 2⁻²⁴, below 2²⁹ models.
       seen: int64[n], how many models those are.
       ties: int64[n], the order that decides between equal scores; None: that of the columns.
     """
@@ -44,7 +45,9 @@ class Rank:
     def scores(self) -> np.ndarray:
         """float64[n]: the mean over known models."""
         if not self.seen.any():
-            raise BadInput("nothing is known of any sample; a rank needs at least one known outcome.")
+            raise BadInput(
+                "nothing is known of any sample; a rank needs at least one known outcome."
+            )
         overall = self.total.sum() / self.seen.sum()
         return np.divide(self.total, self.seen, out=np.full(self.n, overall), where=self.seen > 0)
 
@@ -58,7 +61,9 @@ class Rank:
         return descending(self._keys(), self.ties)
 
     def bounds(self) -> np.ndarray:
-        """Returns int64[g + 1], the places in the order where groups of equal scores begin and end."""
+        """Returns int64[g + 1], the places in the order where groups of equal scores begin
+        and end.
+        """
         keys = self._keys()[self.order]
         return np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1, [self.n]])
 
@@ -70,32 +75,39 @@ class Rank:
         return place
 
     def expected(self, thresholds: np.ndarray) -> np.ndarray:
-        """Returns which share of models like the known ones has a threshold of at most so many leading ones.
+        """Returns which share of models like the known ones has a threshold of at most so many
+        leading ones.
 
-        As many known models as are right at a position have a threshold above it, if answers follow the order without noise.
-        Noise brings scores closer to a half than that share: in a normal ogive model a score is Φ(a d) where the share is Φ(d)
-        for an a below one. So scores are spread by `1 / a` = `_SPREAD` on the normal scale. A part `_ANYWHERE` lies anywhere.
+        As many known models as are right at a position have a threshold above it, if answers follow
+        the order without noise. Noise brings scores closer to a half than that share: in a normal
+        ogive model a score is Φ(a d) where the share is Φ(d) for an a below one. So scores are
+        spread by `1 / a` = `_SPREAD` on the normal scale. A part `_ANYWHERE` lies anywhere.
 
         Args:
           thresholds: int64[...] of 0 … n.
 
-        Returns: int64[...], shares in units of 1 / `ALL`; whole numbers, so that every machine finds the same medians.
+        Returns: int64[...], shares in units of 1 / `ALL`; whole numbers, so that every machine
+          finds the same medians.
         """
         inside = np.minimum(thresholds, self.n - 1)
         column = self.order[inside]
         total, seen = self.total[column], self.seen[column]
         score = total / np.maximum(seen, 1) if (seen > 0).all() else self.scores[column]
-        there = (1 - _ANYWHERE) * ndtr(-_SPREAD * ndtri(score)) + _ANYWHERE * (inside + 1) / (self.n + 1)
+        there = (1 - _ANYWHERE) * ndtr(-_SPREAD * ndtri(score)) + _ANYWHERE * (inside + 1) / (
+            self.n + 1
+        )
         return np.where(thresholds == self.n, ALL, np.floor(there * ALL)).astype(np.int64)
 
     def add(self, rows: np.ndarray) -> "Rank":
         """Returns the rank with more rows; O(rows × n).
 
-        By sum and by confidence it is the same as if it were made of all rows at once. A recursive rank has the scores of all
-        rows, but equal scores keep the order of its old ties, which the new rows do not refine: for that, sort again.
+        By sum and by confidence it is the same as if it were made of all rows at once. A recursive
+        rank has the scores of all rows, but equal scores keep the order of its old ties, which the
+        new rows do not refine: for that, sort again.
 
         Args:
-          rows: uint8[r, n] of 0, 1 and 255, or confidences float[r, n] with NaN, of the kind that the rank was made of.
+          rows: uint8[r, n] of 0, 1 and 255, or confidences float[r, n] with NaN, of the kind that
+            the rank was made of.
         """
         total, seen = sums(rows)
         if len(total) != self.n:
@@ -107,7 +119,8 @@ def descending(scores: np.ndarray, ties: np.ndarray | None = None) -> np.ndarray
     """Returns the order of falling scores, int64[n]; equal ones stay in the order `ties`."""
     low, high = scores.min(), scores.max()
     small = high - low < 1 << 16 and (scores == np.floor(scores)).all()
-    keys = (high - scores).astype(np.uint16) if small else -scores  # keys of two bytes NumPy sorts in linear time
+    # keys of two bytes NumPy sorts in linear time
+    keys = (high - scores).astype(np.uint16) if small else -scores
     if ties is None:
         return np.argsort(keys, kind="stable")
     return ties[np.argsort(keys[ties], kind="stable")]
@@ -116,16 +129,21 @@ def descending(scores: np.ndarray, ties: np.ndarray | None = None) -> np.ndarray
 def sums(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns each column's sum over known cells, float64[n], and their number, int64[n].
 
-    Confidences are rounded to float16, as a cache keeps them: their sums in float64 are then exact, whatever the order of the
-    rows.
+    Confidences are rounded to float16, as a cache keeps them: their sums in float64 are then exact,
+    whatever the order of the rows.
     """
     rows = np.asarray(rows)
     if np.issubdtype(rows.dtype, np.floating) and rows.ndim == 2 and rows.size:
         there = ~np.isnan(rows)
         inside = (rows[there] >= 0) & (rows[there] <= 1)
         if not inside.all():
-            raise BadInput(f"a confidence lies between 0 and 1, or is NaN where unknown; found {rows[there][~inside][0]}.")
-        return np.where(there, rows, 0).astype(np.float16).sum(axis=0, dtype=np.float64), there.sum(axis=0)
+            raise BadInput(
+                "a confidence lies between 0 and 1, or is NaN where unknown; found"
+                f" {rows[there][~inside][0]}."
+            )
+        return np.where(there, rows, 0).astype(np.float16).sum(axis=0, dtype=np.float64), there.sum(
+            axis=0
+        )
     rows = check_outcomes(rows)
     return (rows == 1).sum(axis=0).astype(np.float64), (rows != UNKNOWN).sum(axis=0)
 
@@ -134,14 +152,17 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
     """Ranks samples from easy to hard.
 
     Args:
-      known: an `EvaluationCache` (its observed cells); or uint8[m0, n] of 0, 1 and 255, or, for "confidence", float[m0, n],
-        confidences of the true class with NaN.
+      known: an `EvaluationCache` (its observed cells); or uint8[m0, n] of 0, 1 and 255, or, for
+        "confidence", float[m0, n], confidences of the true class with NaN.
       by: "sum" of the outcomes, "confidence" sum, or "recursive" sum.
-      depth: of "recursive" alone: 1 is the plain sum, 2 are the paper's two stages, more refine further.
-      ties: int64[n], an order that decides between equal scores (a rank's old one), None: that of the columns.
+      depth: of "recursive" alone: 1 is the plain sum, 2 are the paper's two stages, more refine
+        further.
+      ties: int64[n], an order that decides between equal scores (a rank's old one), None: that of
+        the columns.
 
     Raises:
-      BadInput: an unknown `by`, a matrix that does not fit it, a depth below 1, or ties that are no order of the samples.
+      BadInput: an unknown `by`, a matrix that does not fit it, a depth below 1, or ties that are no
+        order of the samples.
 
     Source: Sort & Search, section 3.
     """
@@ -150,24 +171,30 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
     if depth < 1:
         raise BadInput(f"a recursive sum of depth {depth}: at least 1, the plain sum, is expected.")
     if ties is not None and not np.array_equal(np.sort(ties), np.arange(known.shape[1])):
-        raise BadInput(f"ties are an order of the {known.shape[1]} samples: every column once; these are not.")
+        raise BadInput(
+            f"ties are an order of the {known.shape[1]} samples: every column once; these are not."
+        )
     if hasattr(known, "column_sums"):
         if by != "recursive":
             total, seen = known.column_sums() if by == "sum" else known.confidence_sums()
             return Rank(total.astype(np.float64), seen.astype(np.int64), ties)
         known = known.matrix()
     if (by == "confidence") != np.issubdtype(np.asarray(known).dtype, np.floating):
-        raise BadInput(f'by="{by}" needs {"confidences (floats)" if by == "confidence" else "outcomes (uint8)"}.')
+        raise BadInput(
+            f'by="{by}" needs'
+            f" {'confidences (floats)' if by == 'confidence' else 'outcomes (uint8)'}."
+        )
     rank = Rank(*sums(known), ties)
     return refined(known, rank, depth) if by == "recursive" else rank
 
 
 def refined(known: np.ndarray, rank: Rank, depth: int) -> Rank:
-    """Returns the rank whose ties are put in order by the models that change their mind there (recursive sum).
+    """Returns the rank whose ties are put in order by the models that change their mind there
+    (recursive sum).
 
-    A group of tied samples stands at the places lo … hi. Only models whose best threshold lies there tell its samples apart;
-    the group is ordered by its mean over these. Groups that remain are treated in the same way, `depth` - 1 times in all. Only
-    `known` is looked at.
+    A group of tied samples stands at the places lo … hi. Only models whose best threshold lies
+    there tell its samples apart; the group is ordered by its mean over these. Groups that remain
+    are treated in the same way, `depth` - 1 times in all. Only `known` is looked at.
 
     Source: Sort & Search, section 3, "recursive sum".
     """
@@ -181,10 +208,14 @@ def refined(known: np.ndarray, rank: Rank, depth: int) -> Rank:
         bounds = np.concatenate([[0], np.flatnonzero(changes) + 1, [len(order)]])
         level = np.zeros(len(order))
         for lo, hi in zip(bounds[:-1], bounds[1:], strict=True):
-            deciding = columns[(cuts >= lo) & (cuts <= hi), lo:hi] if hi - lo > 1 else columns[:0, lo:hi]
+            deciding = (
+                columns[(cuts >= lo) & (cuts <= hi), lo:hi] if hi - lo > 1 else columns[:0, lo:hi]
+            )
             seen = (deciding != UNKNOWN).sum(axis=0)
             mean = (deciding == 1).sum() / max(seen.sum(), 1)
-            level[order[lo:hi]] = np.divide((deciding == 1).sum(axis=0), seen, out=np.full(hi - lo, mean), where=seen > 0)
+            level[order[lo:hi]] = np.divide(
+                (deciding == 1).sum(axis=0), seen, out=np.full(hi - lo, mean), where=seen > 0
+            )
             order[lo:hi] = order[lo:hi][np.argsort(-level[order[lo:hi]], kind="stable")]
         levels.append(level)
     return dataclasses.replace(rank, ties=order)

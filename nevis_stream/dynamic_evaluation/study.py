@@ -1,6 +1,8 @@
-"""How well methods evaluate models that they have not seen: part of a matrix's models is known, the others are new.
+"""How well methods evaluate models that they have not seen: part of a matrix's models is known, the
+others are new.
 
-Rows of results are appended as they come, and what a file of results already holds is not computed again.
+Rows of results are appended as they come, and what a file of results already holds is not computed
+again.
 """
 
 import csv
@@ -14,13 +16,30 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method import UNKNOWN, Estimates, Evaluator, MatrixOracle, check_outcomes
+from nevis_stream.dynamic_evaluation.method import (
+    UNKNOWN,
+    Estimates,
+    Evaluator,
+    MatrixOracle,
+    check_outcomes,
+)
 from nevis_stream.dynamic_evaluation.metrics import mean_absolute_error, rank_agreement
 from nevis_stream.errors import BadInput
 from nevis_stream.npz import read_npz
 from nevis_stream.storage import write_file
 
-COLUMNS = ("matrix", "method", "budget", "seed", "mae", "accuracy_error", "spearman", "kendall", "coverage95", "seconds")
+COLUMNS = (
+    "matrix",
+    "method",
+    "budget",
+    "seed",
+    "mae",
+    "accuracy_error",
+    "spearman",
+    "kendall",
+    "coverage95",
+    "seconds",
+)
 
 
 @dataclass(frozen=True)
@@ -71,8 +90,11 @@ def load(path: Path) -> Matrix:
         raise BadInput(f"{path}: {error}") from None
 
 
-def split(models: int, groups: np.ndarray | None, known: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draws which models are known, groups as a whole: indices of the known and of the new ones, ascending.
+def split(
+    models: int, groups: np.ndarray | None, known: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws which models are known, groups as a whole: indices of the known and of the new ones,
+    ascending.
 
     Raises:
       BadInput: a share that leaves no known or no new group.
@@ -81,7 +103,9 @@ def split(models: int, groups: np.ndarray | None, known: float, seed: int) -> tu
     count = int(group.max()) + 1
     chosen = round(known * count)
     if not 0 < chosen < count:
-        raise BadInput(f"a known share of {known} of {count} models or groups leaves no known or no new one.")
+        raise BadInput(
+            f"a known share of {known} of {count} models or groups leaves no known or no new one."
+        )
     is_known = np.isin(group, np.random.default_rng(seed).permutation(count)[:chosen])
     return np.flatnonzero(is_known), np.flatnonzero(~is_known)
 
@@ -104,9 +128,11 @@ def answerable(outcomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scored(estimate: Estimates, truth: np.ndarray) -> dict[str, float]:
-    """Returns the scores of new models' estimates, means over the models; of rankings one number each.
+    """Returns the scores of new models' estimates, means over the models; of rankings one number
+    each.
 
-    Coverage is NaN where the method has no intervals; accuracies are those over known cells of the truth, uint8[m, n].
+    Coverage is NaN where the method has no intervals; accuracies are those over known cells of the
+    truth, uint8[m, n].
     """
     there = truth != UNKNOWN
     accuracy = (truth == 1).sum(axis=1) / there.sum(axis=1)
@@ -122,11 +148,13 @@ def scored(estimate: Estimates, truth: np.ndarray) -> dict[str, float]:
     }
 
 
-def rows(matrix: Matrix, protocol: Protocol, done: Callable[..., bool] = lambda *cell: False) -> Iterator[dict]:
+def rows(
+    matrix: Matrix, protocol: Protocol, done: Callable[..., bool] = lambda *cell: False
+) -> Iterator[dict]:
     """Yields a row of results, by `COLUMNS`, for each method, budget and seed.
 
-    Known models may have unknown cells, new ones not, as nobody could answer for them: see `answerable`. Seconds are of the
-    evaluation alone; the fit comes to those of the first budget.
+    Known models may have unknown cells, new ones not, as nobody could answer for them: see
+    `answerable`. Seconds are of the evaluation alone; the fit comes to those of the first budget.
 
     Args:
       matrix: what to study.
@@ -136,11 +164,21 @@ def rows(matrix: Matrix, protocol: Protocol, done: Callable[..., bool] = lambda 
     for seed in range(protocol.seeds):
         known, new = split(len(matrix.outcomes), matrix.groups, protocol.known, seed)
         models, columns = answerable(matrix.outcomes[new])
-        truth, seen = matrix.outcomes[np.ix_(new[models], columns)], matrix.outcomes[np.ix_(known, columns)]
+        truth, seen = (
+            matrix.outcomes[np.ix_(new[models], columns)],
+            matrix.outcomes[np.ix_(known, columns)],
+        )
         if not truth.size or (seen == UNKNOWN).all():
-            raise BadInput(f"{matrix.name}: nothing is known of the new models, or nothing of the others on the same samples.")
+            raise BadInput(
+                f"{matrix.name}: nothing is known of the new models, or nothing of the others on"
+                " the same samples."
+            )
         for name in protocol.methods:
-            budgets = [budget for budget in protocol.budgets if budget <= len(columns) and not done(name, budget, seed)]
+            budgets = [
+                budget
+                for budget in protocol.budgets
+                if budget <= len(columns) and not done(name, budget, seed)
+            ]
             if not budgets:
                 continue
             fit_key, key = jax.random.split(jax.random.key(seed))
@@ -148,15 +186,26 @@ def rows(matrix: Matrix, protocol: Protocol, done: Callable[..., bool] = lambda 
             groups = None if matrix.groups is None else list(matrix.groups[known])
             evaluator: Evaluator = methods.get(name).fit(seen, groups, fit_key)
             for budget in budgets:
-                estimate = evaluator.evaluate(MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget))
+                estimate = evaluator.evaluate(
+                    MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
+                )
                 scores = scored(estimate, truth)
                 seconds = time.perf_counter() - start
-                yield {"matrix": matrix.name, "method": name, "budget": budget, "seed": seed, **scores, "seconds": seconds}
+                yield {
+                    "matrix": matrix.name,
+                    "method": name,
+                    "budget": budget,
+                    "seed": seed,
+                    **scores,
+                    "seconds": seconds,
+                }
                 start = time.perf_counter()
 
 
 def read(path: Path) -> list[dict]:
-    """Returns the rows of a file of results, [] if there is none; a torn last row, left by a kill, is left out."""
+    """Returns the rows of a file of results, [] if there is none; a torn last row, left by a kill,
+    is left out.
+    """
     if not path.exists():
         return []
     with open(path, newline="") as file:
@@ -187,4 +236,6 @@ def write(path: Path, found: Iterable[dict]) -> None:
 
 
 def _text(row: dict) -> dict:
-    return {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()}
+    return {
+        name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()
+    }

@@ -1,6 +1,8 @@
-"""What a report says of a cache: how well methods would do on it, what one order cannot tell, what additions were worth.
+"""What a report says of a cache: how well methods would do on it, what one order cannot tell, what
+additions were worth.
 
-`write` leaves `evaluation.json` and `outcomes.png` in the cache's directory; the report reads these, not the cache.
+`write` leaves `evaluation.json` and `outcomes.png` in the cache's directory; the report reads
+these, not the cache.
 """
 
 import io
@@ -32,7 +34,8 @@ def complete_part(cache: EvaluationCache) -> tuple[np.ndarray, list[str], np.nda
     """Returns the largest part of a cache that methods can be tried on.
 
     Returns:
-      uint8[m, n] of 0 and 1: the known models, on the samples that all of them have; the models' ids; the columns int64[n].
+      uint8[m, n] of 0 and 1: the known models, on the samples that all of them have; the models'
+      ids; the columns int64[n].
 
     Raises:
       BadInput: fewer than 5 models or 20 samples are left.
@@ -43,18 +46,21 @@ def complete_part(cache: EvaluationCache) -> tuple[np.ndarray, list[str], np.nda
     columns = np.flatnonzero(there[rows].all(axis=0))
     if len(rows) < 5 or len(columns) < 20:
         raise BadInput(
-            f"{cache.directory}: {len(rows)} models are observed on the same {len(columns)} samples; at least 5 models and 20 "
-            "samples are needed to see how well methods do."
+            f"{cache.directory}: {len(rows)} models are observed on the same {len(columns)}"
+            " samples; at least 5 models and 20 samples are needed to see how well methods do."
         )
     return matrix[np.ix_(rows, columns)], [names[row] for row in rows], columns
 
 
-def write(cache: EvaluationCache, study: pd.DataFrame, known: float, by_run: bool = False) -> dict[str, Any]:
+def write(
+    cache: EvaluationCache, study: pd.DataFrame, known: float, by_run: bool = False
+) -> dict[str, Any]:
     """Writes and returns the summary of a cache.
 
     Args:
       cache: the cache.
-      study: rows of methods tried on its complete part, with columns method, budget, seed and `MEASURES`.
+      study: rows of methods tried on its complete part, with columns method, budget, seed and
+        `MEASURES`.
       known: share of the models that were known in it.
       by_run: whether a run's models were known or new as a whole.
     """
@@ -69,7 +75,9 @@ def write(cache: EvaluationCache, study: pd.DataFrame, known: float, by_run: boo
         "by_run": by_run,
         "seeds": int(study["seed"].nunique()),
         "methods": {method: curve(rows) for method, rows in study.groupby("method", sort=False)},
-        "decomposition": _decomposition(outcomes, known, sorted(study["budget"].unique()), sorted(study["seed"].unique())),
+        "decomposition": _decomposition(
+            outcomes, known, sorted(study["budget"].unique()), sorted(study["seed"].unique())
+        ),
         "correlation": _mean_correlation(outcomes),
         "additions": _accounts(cache),
     }
@@ -79,7 +87,8 @@ def write(cache: EvaluationCache, study: pd.DataFrame, known: float, by_run: boo
 
 
 def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]:
-    """Returns what an addition was worth where the truth came later: `mae` over all samples, `accuracy_error`, and the `truth`.
+    """Returns what an addition was worth where the truth came later: `mae` over all samples,
+    `accuracy_error`, and the `truth`.
 
     They are None unless every predicted cell of that model has been observed since.
     """
@@ -98,20 +107,26 @@ def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]
 def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
     """The additions as the report tells them: with their worth, and what people call the models.
 
-    A later addition of the same model has replaced an earlier one's predictions, so their MAE is not known.
+    A later addition of the same model has replaced an earlier one's predictions, so their MAE is
+    not known.
     """
     models, additions = cache.models(), read_additions(cache.directory)
     latest, found = {addition.name: place for place, addition in enumerate(additions)}, []
     for place, addition in enumerate(additions):
         of = models.get(addition.name, {}) if addition.kind == "model" else {}
-        told = f"{of['learner']} seed {of['seed']}, trial {of['trial']}" if {"learner", "seed", "trial"} <= of.keys() else None
+        told = (
+            f"{of['learner']} seed {of['seed']}, trial {of['trial']}"
+            if {"learner", "seed", "trial"} <= of.keys()
+            else None
+        )
         replaced = {} if place == latest[addition.name] else {"mae": None}
         found.append(asdict(addition) | audit(cache, addition) | replaced | {"told": told})
     return found
 
 
 def picture(outcomes: np.ndarray) -> bytes:
-    """Returns a PNG of outcomes: the best model on top, the easiest sample on the left; dark is right.
+    """Returns a PNG of outcomes: the best model on top, the easiest sample on the left; dark is
+    right.
 
     Args:
       outcomes: uint8[m, n] of 0, 1 and 255; large ones are averaged to at most 240 × 480 pixels.
@@ -119,9 +134,16 @@ def picture(outcomes: np.ndarray) -> bytes:
     from PIL import Image
 
     there = outcomes != UNKNOWN
-    skill = np.divide((outcomes == 1).sum(axis=1), there.sum(axis=1), out=np.zeros(len(outcomes)), where=there.any(axis=1))
+    skill = np.divide(
+        (outcomes == 1).sum(axis=1),
+        there.sum(axis=1),
+        out=np.zeros(len(outcomes)),
+        where=there.any(axis=1),
+    )
     ordered = outcomes[np.argsort(-skill, kind="stable")][:, sort(outcomes).order]
-    right, seen = (_averaged(plane.astype(np.float64)) for plane in (ordered == 1, ordered != UNKNOWN))
+    right, seen = (
+        _averaged(plane.astype(np.float64)) for plane in (ordered == 1, ordered != UNKNOWN)
+    )
     share = np.divide(right, seen, out=np.zeros_like(right), where=seen > 0)[..., None]
     colours = share * np.array(_RIGHT) + (1 - share) * np.array(_WRONG)
     colours = np.where(seen[..., None] > 0, colours, np.array(_NOBODY))
@@ -141,7 +163,9 @@ def _averaged(plane: np.ndarray) -> np.ndarray:
 
 
 def curve(rows: pd.DataFrame) -> dict[str, Any]:
-    """Returns a method's measures by budget: mean and sample standard deviation over seeds, and the decay of its MAE."""
+    """Returns a method's measures by budget: mean and sample standard deviation over seeds, and the
+    decay of its MAE.
+    """
     by_budget = rows.groupby("budget")[list(MEASURES)]
     means, stds = by_budget.mean(), by_budget.std()
     found: dict[str, Any] = {"budgets": [int(budget) for budget in means.index]}
@@ -149,12 +173,20 @@ def curve(rows: pd.DataFrame) -> dict[str, Any]:
         found[measure] = [_number(value) for value in means[measure]]
         found[f"{measure}_std"] = [_number(value) for value in stds[measure]]
     fitted = means["mae"].notna().all() and len(means) >= 3
-    found["decay"] = asdict(metrics.fit_decay(means.index.to_numpy(), means["mae"].to_numpy())) if fitted else None
+    found["decay"] = (
+        asdict(metrics.fit_decay(means.index.to_numpy(), means["mae"].to_numpy()))
+        if fitted
+        else None
+    )
     return found
 
 
-def _decomposition(outcomes: np.ndarray, known: float, budgets: Sequence[int], seeds: Sequence[int]) -> dict[str, Any]:
-    """Sort & Search's error and its two parts by budget, means over new models and random splits."""
+def _decomposition(
+    outcomes: np.ndarray, known: float, budgets: Sequence[int], seeds: Sequence[int]
+) -> dict[str, Any]:
+    """Sort & Search's error and its two parts by budget, means over new models and random
+    splits.
+    """
     budgets = [int(budget) for budget in budgets if budget <= outcomes.shape[1]]
     parts = np.zeros((3, len(budgets)))
     for seed in seeds:

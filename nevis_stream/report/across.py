@@ -1,4 +1,6 @@
-"""What the page says across streams: all sections together, and transfer matrices and evaluation caches, which are of none."""
+"""What the page says across streams: all sections together, and transfer matrices and evaluation
+caches, which are of none.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

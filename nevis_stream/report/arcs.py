@@ -1,4 +1,6 @@
-"""The figure of a fine-tuning graph: tasks in stream order on a line, an arc from each task to where it started from."""
+"""The figure of a fine-tuning graph: tasks in stream order on a line, an arc from each task to
+where it started from.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,12 +21,14 @@ _ROW = 0.26  # inches between rows of names
 
 
 def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, DomainStyle], wide: bool) -> Figure:
-    """Draws the tasks along the stream; arcs have the colour of the domain that they come from, the longest chain is darker.
+    """Draws the tasks along the stream; arcs have the colour of the domain that they come from, the
+    longest chain is darker.
 
     Args:
       nodes: in stream order.
       styles: by domain.
-      wide: the stream from left to right with hubs named, else from top to bottom with every task named, for a phone.
+      wide: the stream from left to right with hubs named, else from top to bottom with every task
+        named, for a phone.
     """
     places = {node.task_id: place for place, node in enumerate(nodes)}
     spans = [places[node.task_id] - places[node.parent] for node in nodes if node.parent]
@@ -35,15 +39,24 @@ def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, DomainStyle], wide: 
     axes = figure.subplots()
     axes.set_axis_off()
     chain = {node.task_id for node in longest_chain(nodes)[1:]}
-    arcs: dict[tuple[str, bool], list[list[tuple[float, float]]]] = {}  # one path a look: a page may hold many graphs
+    # one path a look: a page may hold many graphs
+    arcs: dict[tuple[str, bool], list[list[tuple[float, float]]]] = {}
     for node in nodes:
         if node.parent:
             look = nodes[places[node.parent]].domain, node.task_id in chain
-            arcs.setdefault(look, []).append(_arc(places[node.parent], places[node.task_id], reach, wide))
+            arcs.setdefault(look, []).append(
+                _arc(places[node.parent], places[node.task_id], reach, wide)
+            )
     for (domain, strong), curves in arcs.items():
         path = Path.make_compound_path(*(Path(points, _CURVE) for points in curves))
-        how = {"linewidth": 1.9, "alpha": 0.95, "zorder": 2} if strong else {"linewidth": 0.9, "alpha": 0.5, "zorder": 1}
-        axes.add_patch(PathPatch(path, fill=False, edgecolor=palette.series(styles[domain].colour), **how))
+        how = (
+            {"linewidth": 1.9, "alpha": 0.95, "zorder": 2}
+            if strong
+            else {"linewidth": 0.9, "alpha": 0.5, "zorder": 1}
+        )
+        axes.add_patch(
+            PathPatch(path, fill=False, edgecolor=palette.series(styles[domain].colour), **how)
+        )
     for domain, style in styles.items():
         of_domain = [node for node in nodes if node.domain == domain]
         along, across = [places[node.task_id] for node in of_domain], [0.0] * len(of_domain)
@@ -70,18 +83,26 @@ def _arc(start: int, end: int, reach: int, wide: bool) -> list[tuple[float, floa
 
 
 def _names(nodes: Sequence[Node], places: Mapping[str, int]) -> list[tuple[int, str, bool, int]]:
-    """Place, text, whether it runs to the left, and row of the names below a wide figure, so that none meets another.
+    """Place, text, whether it runs to the left, and row of the names below a wide figure, so that
+    none meets another.
 
     Hubs are named; of a few tasks all are.
     """
     letter = _LETTER / _WIDTH * (len(nodes) + 1)
-    chosen = nodes if len(nodes) <= _ALL_LABELLED else sorted(hubs(nodes, _MOST_LABELS), key=lambda node: node.order)
+    chosen = (
+        nodes
+        if len(nodes) <= _ALL_LABELLED
+        else sorted(hubs(nodes, _MOST_LABELS), key=lambda node: node.order)
+    )
     found, rows = [], []
-    for node in reversed(chosen):  # from the right: a name's line runs down through rows that end to the right of it
+    # from the right: a name's line runs down through rows that end to the right of it
+    for node in reversed(chosen):
         text = _short(node.task_id) + (f" ({node.children})" if node.children > 1 else "")
         place, width = places[node.task_id], letter * (len(text) + 2)
         leftwards = place + width > len(nodes)
-        begin, end = (place - width, place + letter) if leftwards else (place - letter / 2, place + width)
+        begin, end = (
+            (place - width, place + letter) if leftwards else (place - letter / 2, place + width)
+        )
         row = next((r for r, left in enumerate(rows) if end < left), len(rows))
         rows[row:] = [begin] if row == len(rows) else [begin, *rows[row + 1 :]]
         rows[:row] = [min(left, place - letter / 2) for left in rows[:row]]
@@ -89,13 +110,23 @@ def _names(nodes: Sequence[Node], places: Mapping[str, int]) -> list[tuple[int, 
     return found
 
 
-def _name_across(axes, count: int, named: Sequence[tuple[int, str, bool, int]], below: float) -> None:
+def _name_across(
+    axes, count: int, named: Sequence[tuple[int, str, bool, int]], below: float
+) -> None:
     scale = 1.05 / 2.6  # heights above the line are 1.05 in 2.6 inches
     for place, text, leftwards, row in named:
         foot = -scale * (_ROW * row + 0.3)
         axes.plot([place, place], [-0.04, foot], color=palette.muted(), linewidth=0.5, zorder=0)
-        how = {"ha": "right" if leftwards else "left", "va": "center", "size": 9, "in_layout": False, "parse_math": False}
-        axes.text(place + (-0.004 if leftwards else 0.004) * count, foot, text, color=palette.ink(), **how)
+        how = {
+            "ha": "right" if leftwards else "left",
+            "va": "center",
+            "size": 9,
+            "in_layout": False,
+            "parse_math": False,
+        }
+        axes.text(
+            place + (-0.004 if leftwards else 0.004) * count, foot, text, color=palette.ink(), **how
+        )
     axes.set_xlim(-1, max(count, 2))
     axes.set_ylim(-scale * (below + 0.1), 1.05)
 
@@ -123,7 +154,12 @@ def depth_bars(counts: Sequence[int], wide: bool) -> Figure:
     axes = figure.subplots()
     svg.style_axes(axes)
     axes.grid(False, axis="x")
-    axes.stairs(counts, [place - 0.5 for place in range(len(counts) + 1)], fill=True, color=palette.series(1))
+    axes.stairs(
+        counts,
+        [place - 0.5 for place in range(len(counts) + 1)],
+        fill=True,
+        color=palette.series(1),
+    )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=3))
     axes.set_xlim(-0.6, max(len(counts) - 0.4, 4.6))

@@ -42,16 +42,20 @@ def _untold(what: str, items: Sequence[T]) -> Sequence[T]:
     return items
 
 
-def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool = False, track: Track = _untold) -> Path:
+def write_report(
+    run_dirs: Iterable[str | Path], out: str | Path, figures: bool = False, track: Track = _untold
+) -> Path:
     """Writes report.html, and beside it each part's tables (NAME.csv, latex/NAME.tex).
 
     The page needs no network and no other file. Runs of different streams or protocols stand in
     sections of their own; what cannot be used is listed with its reason.
 
     Args:
-      run_dirs: run directories, finished or not, directories of transfer matrices, and evaluation caches.
-      out: directory of the report; made if missing. Files of an earlier report are replaced or removed, others stay; one that
-        somebody has changed since stays with a warning where this report has none of its name.
+      run_dirs: run directories, finished or not, directories of transfer matrices, and evaluation
+        caches.
+      out: directory of the report; made if missing. Files of an earlier report are replaced or
+        removed, others stay; one that somebody has changed since stays with a warning where this
+        report has none of its name.
       figures: write the figures too (figures/NAME.png and .pdf).
       track: shows how far the work has come.
 
@@ -62,7 +66,9 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool 
       BadInput: no run can be used (the message says why, path by path), or `out` is a file.
     """
     paths = [Path(run_dir) for run_dir in run_dirs]
-    runs, left_out = read_runs(track("read runs", [path for path in paths if not is_matrix(path) and not is_cache(path)]))
+    runs, left_out = read_runs(
+        track("read runs", [path for path in paths if not is_matrix(path) and not is_cache(path)])
+    )
     matrices = _read(read_matrix, filter(is_matrix, paths), left_out)
     evaluations = _read(read_evaluation, filter(is_cache, paths), left_out)
     if not runs and not matrices and not evaluations:
@@ -83,7 +89,10 @@ def write_report(run_dirs: Iterable[str | Path], out: str | Path, figures: bool 
     files.write(_PAGE, embed(_page(across, left_out, files.names, track)).encode())
     changed = files.close()
     if changed:
-        told = f"{out}: of an earlier report, changed since, and so left where they were: {', '.join(changed)}"
+        told = (
+            f"{out}: of an earlier report, changed since, and so left where they were:"
+            f" {', '.join(changed)}"
+        )
         warnings.warn(told, stacklevel=2)
     return out / _PAGE
 
@@ -104,7 +113,8 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
     chapters = [(section, _chapters(section, PARTS, track)) for section in sections]
     told = _chapters(across, PARTS_ACROSS, track)
     whole = [(across, told)] if told else []
-    script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)  # braces: names of one don't meet another's
+    # braces: names of one don't meet another's
+    script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)
     return render(
         "page.html",
         chapters=[*chapters, *whole],
@@ -121,14 +131,23 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
 
 def _streams(across: Across) -> str:
     """What the page is about: its streams, or the caches where there is none."""
-    streams = [*(section.header["stream"] for section in across.sections), *(matrix.stream for matrix in across.matrices)]
-    return ", ".join(dict.fromkeys(streams or [evaluation.name for evaluation in across.evaluations]))
+    streams = [
+        *(section.header["stream"] for section in across.sections),
+        *(matrix.stream for matrix in across.matrices),
+    ]
+    return ", ".join(
+        dict.fromkeys(streams or [evaluation.name for evaluation in across.evaluations])
+    )
 
 
 def _chapters(section: Section | Across, parts: Sequence[Part], track: Track) -> list[Chapter]:
     told = [(part, part.html(section)) for part in track("write the page", parts)]
     return [
-        Chapter(f"{part.__name__.rpartition('.')[2].replace('_', '-')}-of-{section.number}", part.TITLE, html)
+        Chapter(
+            f"{part.__name__.rpartition('.')[2].replace('_', '-')}-of-{section.number}",
+            part.TITLE,
+            html,
+        )
         for part, html in told
         if html is not None
     ]

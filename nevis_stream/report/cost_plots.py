@@ -50,23 +50,39 @@ def share_bars(methods: Sequence[Costs], parts: Sequence[str], wide: bool) -> Fi
         for number, part in enumerate(parts):
             share = method.share(part)
             bar = axes.barh(row, 100 * share, left=100 * left, height=0.42, linewidth=0.8)
-            bar.patches[0].set(facecolor=palette.series(number % palette.SERIES + 1), edgecolor=palette.card())
+            bar.patches[0].set(
+                facecolor=palette.series(number % palette.SERIES + 1), edgecolor=palette.card()
+            )
             bar.patches[0].set_hatch(_HATCHES[number % len(_HATCHES)])
             if not row:
                 bar.set_label(part)
             if share >= (_READABLE if wide else 2 * _READABLE):
                 _percentage(axes, row, 100 * (left + share / 2), share)
             left += share
-        total = f"{shortened(method.label, 80 if wide else 34)}: {engineering(method.total)} FLOP, {method.over}"
-        place = {"va": "bottom", "size": 9, "color": palette.ink(), "in_layout": False, "parse_math": False}
-        axes.text(0, row - 0.24, total, **place)  # above the bar, where a long name needs no room of its own
+        total = (
+            f"{shortened(method.label, 80 if wide else 34)}: {engineering(method.total)} FLOP,"
+            f" {method.over}"
+        )
+        place = {
+            "va": "bottom",
+            "size": 9,
+            "color": palette.ink(),
+            "in_layout": False,
+            "parse_math": False,
+        }
+        # above the bar, where a long name needs no room of its own
+        axes.text(0, row - 0.24, total, **place)
     axes.set_xlim(0, 100)
     axes.set_ylim(len(methods) - 0.5, -0.7)
     axes.set_yticks([])
     axes.set_xlabel("share of all FLOPs, % (mean over n runs, no bands)")
     with svg.any_script():
         figure.legend(
-            loc="outside upper left", ncols=len(parts) if wide else 3, frameon=False, fontsize=9, labelcolor=palette.ink()
+            loc="outside upper left",
+            ncols=len(parts) if wide else 3,
+            frameon=False,
+            fontsize=9,
+            labelcolor=palette.ink(),
         )
     return figure
 
@@ -88,10 +104,14 @@ def cumulative_plot(
     named = {}
     for method in methods:
         before = method.by_task.get("", 0)
-        sums = list(accumulate((flops for task, flops in method.by_task.items() if task), initial=before))
+        sums = list(
+            accumulate((flops for task, flops in method.by_task.items() if task), initial=before)
+        )
         style = styles[method.label]
         colour = palette.series(style.colour)
-        line = axes.plot(range(len(sums)), [float(value) for value in sums], color=colour, linewidth=1.8)[0]
+        line = axes.plot(
+            range(len(sums)), [float(value) for value in sums], color=colour, linewidth=1.8
+        )[0]
         named[f"{method.label} ({method.over})"] = line
         if style.dash:
             line.set_dashes(style.dash)
@@ -114,5 +134,15 @@ def cumulative_plot(
 
 
 def _percentage(axes, row: int, at: float, share: float) -> None:
-    box = {"facecolor": palette.card(), "edgecolor": "none", "pad": 1.2, "alpha": 0.85}  # letters on hatches can't be read
-    axes.text(at, row, f"{100 * share:.0f} %", ha="center", va="center", size=8.5, color=palette.ink(), bbox=box)
+    # letters on hatches can't be read
+    box = {"facecolor": palette.card(), "edgecolor": "none", "pad": 1.2, "alpha": 0.85}
+    axes.text(
+        at,
+        row,
+        f"{100 * share:.0f} %",
+        ha="center",
+        va="center",
+        size=8.5,
+        color=palette.ink(),
+        bbox=box,
+    )

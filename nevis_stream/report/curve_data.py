@@ -12,23 +12,33 @@ from nevis_stream.report.styles import Style
 
 Curve = Sequence[tuple[float, float]]
 
-_MOST_POINTS = 60  # more than the pixels between which an eye tells a difference, in a picture of 200
+# more than the pixels between which an eye tells a difference, in a picture of 200
+_MOST_POINTS = 60
 _DIGITS = 5
 
 
-def curve_data(tasks: Sequence[str], groups: Sequence[SeedGroup], styles: Mapping[str, Style]) -> dict[str, Any]:
-    """Returns `runs` (how each is named and drawn) and `tasks`: for each its name, `steps` and `lines`.
+def curve_data(
+    tasks: Sequence[str], groups: Sequence[SeedGroup], styles: Mapping[str, Style]
+) -> dict[str, Any]:
+    """Returns `runs` (how each is named and drawn) and `tasks`: for each its name, `steps` and
+    `lines`.
 
-    A line is [index of the run, index of its steps, dev errors]: runs that looked at the same steps share them.
+    A line is [index of the run, index of its steps, dev errors]: runs that looked at the same steps
+    share them.
     """
     runs, told = [], []
     for group in groups:
         style = styles[group.label]
         for run in group.runs:
             seed = f", seed {run.header['seed']}" if len(group.runs) > 1 else ""
-            runs.append({"name": group.label + seed, "colour": style.colour, "dash": style.dash_array})
+            runs.append(
+                {"name": group.label + seed, "colour": style.colour, "dash": style.dash_array}
+            )
             told.append(learning_curves(run.ledger))
-    return {"runs": runs, "tasks": [_task(name, [curves.get(name, []) for curves in told]) for name in tasks]}
+    return {
+        "runs": runs,
+        "tasks": [_task(name, [curves.get(name, []) for curves in told]) for name in tasks],
+    }
 
 
 def embedded(data: Any) -> Markup:

@@ -28,14 +28,17 @@ def curve_grid(data: Mapping[str, Any], legend: Sequence[tuple[Style, str]]) -> 
     named = {name: sample_line(style) for style, name in legend}
     foot = _FOOT + legend_height(named, _WIDTH)
     height = rows * _ROW + foot
-    figure = svg.new_figure(_WIDTH, height, layout=None)  # the constrained layout takes minutes for 106 panels
+    # the constrained layout takes minutes for 106 panels
+    figure = svg.new_figure(_WIDTH, height, layout=None)
     low, high = foot / height, 1 - 0.25 / height
     figure.subplots_adjust(left=0.06, right=0.98, bottom=low, top=high, wspace=0.32, hspace=0.75)
     for place, task in enumerate(tasks, start=1):
         _panel(figure.add_subplot(rows, columns, place), task, data["runs"])
     with svg.any_script():
         style = {"ha": "center", "va": "top", "size": 8, "color": palette.ink()}
-        told = "dev error of the chosen trial against training steps; a line is one run of n, no bands"
+        told = (
+            "dev error of the chosen trial against training steps; a line is one run of n, no bands"
+        )
         figure.text(0.5, low - 0.36 / height, told, **style)
         legend_at_the_foot(figure, named)
     return figure
@@ -50,7 +53,15 @@ def _panel(axes, task: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> 
         pattern = (0, [float(length) for length in dash.split()]) if dash != "none" else "solid"
         marker = "o" if len(errors) == 1 else None
         colour = palette.series(runs[run]["colour"])
-        axes.plot(task["steps"][steps], errors, color=colour, linestyle=pattern, linewidth=0.9, marker=marker, markersize=2)
+        axes.plot(
+            task["steps"][steps],
+            errors,
+            color=colour,
+            linestyle=pattern,
+            linewidth=0.9,
+            marker=marker,
+            markersize=2,
+        )
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(3))

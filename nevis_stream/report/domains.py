@@ -36,16 +36,21 @@ class DomainStyle:
     @property
     def swatch(self) -> Markup:
         """The marker in its colour, for a legend."""
-        head = Markup('<svg class="mark" viewBox="0 0 12 12" aria-hidden="true" style="fill:var(--s{})">')
+        head = Markup(
+            '<svg class="mark" viewBox="0 0 12 12" aria-hidden="true" style="fill:var(--s{})">'
+        )
         return head.format(self.colour) + Markup(_SHAPES[self.marker] + "</svg>")
 
 
 def domain_styles(domains: Iterable[str]) -> dict[str, DomainStyle]:
-    """Returns a style by domain, the most frequent first; up to 91 domains have styles of their own."""
+    """Returns a style by domain, the most frequent first; up to 91 domains have styles of their
+    own.
+    """
     counts: dict[str, int] = {}
     for domain in domains:
         counts[domain] = counts.get(domain, 0) + 1
     ranked = sorted(counts, key=lambda domain: (-counts[domain], domain))
     return {
-        domain: DomainStyle(number % SERIES + 1, _MARKERS[number % len(_MARKERS)]) for number, domain in enumerate(ranked)
+        domain: DomainStyle(number % SERIES + 1, _MARKERS[number % len(_MARKERS)])
+        for number, domain in enumerate(ranked)
     }

@@ -17,25 +17,35 @@ _LINE = 11  # points between names at the ends of lines
 
 def styles_of(methods: Sequence[str]) -> dict[str, Style]:
     """Returns a style for every method, by name, in their order."""
-    looks = [Style(i % palette.SERIES + 1, MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)]) for i in range(len(methods))]
+    looks = [
+        Style(i % palette.SERIES + 1, MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)])
+        for i in range(len(methods))
+    ]
     return dict(zip(methods, looks, strict=True))
 
 
 def outcomes_plot(picture: str, summary: Mapping[str, Any]) -> Figure:
-    """Draws all outcomes of a cache, models by samples, from the picture (a `data:` address) that lies in it."""
+    """Draws all outcomes of a cache, models by samples, from the picture (a `data:` address) that
+    lies in it.
+    """
     figure = svg.new_figure(8.4, 3.4)
     axes = figure.subplots()
     axes.imshow(pixels(picture), interpolation="nearest", aspect="auto")
     axes.set_xticks([])
     axes.set_yticks([])
-    axes.set_xlabel(f"{summary['samples']:,} samples, the easiest on the left", size=9, color=palette.ink())
+    axes.set_xlabel(
+        f"{summary['samples']:,} samples, the easiest on the left", size=9, color=palette.ink()
+    )
     axes.set_ylabel(f"{summary['models']} models, the best on top", size=9, color=palette.ink())
     axes.set_title("dark: right, light: wrong", loc="left", size=9, color=palette.ink())
     return figure
 
 
-def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: bool, legend: bool = False) -> Figure:
-    """Draws each method's error over all samples against its budget: mean, ± 1 std over random splits, and the fitted decay.
+def budget_plot(
+    summary: Mapping[str, Any], styles: Mapping[str, Style], wide: bool, legend: bool = False
+) -> Figure:
+    """Draws each method's error over all samples against its budget: mean, ± 1 std over random
+    splits, and the fitted decay.
 
     Args:
       summary: of a cache, as `evaluation.json` has it.
@@ -45,13 +55,22 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: b
     """
     figure = svg.new_figure(8.4, 3.8) if wide else svg.new_figure(4.2, 3.8)
     axes = _budget_axes(figure, summary, wide)
-    axes.set_ylabel("MAE: share of samples predicted wrongly" if wide else "MAE: share predicted wrongly")
+    axes.set_ylabel(
+        "MAE: share of samples predicted wrongly" if wide else "MAE: share predicted wrongly"
+    )
     shade = 0.15 if len(summary["methods"]) < 4 else 0.07  # many bands lie over each other
     for name, curve in summary["methods"].items():
         colour = palette.series(styles[name].colour)
         means = [math.nan if value is None else value for value in curve["mae"]]
         stds = [0.0 if value is None else value for value in curve["mae_std"]]
-        line = axes.plot(curve["budgets"], means, color=colour, linewidth=1.6, marker=styles[name].marker, markersize=5)[0]
+        line = axes.plot(
+            curve["budgets"],
+            means,
+            color=colour,
+            linewidth=1.6,
+            marker=styles[name].marker,
+            markersize=5,
+        )[0]
         line.set_label(name)
         if styles[name].dash:
             line.set_dashes(styles[name].dash)
@@ -63,8 +82,14 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: b
             fit = decay["a"] * np.exp(-decay["rate"] * budgets) + decay["plateau"]
             axes.plot(budgets, fit, color=palette.ink(), linewidth=1, label=f"fit of {name}")
     if legend:
-        axes.set_title(f"n = {summary['seeds']} random splits" if "seeds" in summary else "", size=9, color=palette.ink())
-        figure.legend(loc="outside right center", frameon=False, fontsize=8, labelcolor=palette.ink())
+        axes.set_title(
+            f"n = {summary['seeds']} random splits" if "seeds" in summary else "",
+            size=9,
+            color=palette.ink(),
+        )
+        figure.legend(
+            loc="outside right center", frameon=False, fontsize=8, labelcolor=palette.ink()
+        )
     return figure
 
 
@@ -74,20 +99,35 @@ def decomposition_plot(summary: Mapping[str, Any], wide: bool) -> Figure:
     axes = _budget_axes(figure, summary, wide)
     axes.set_ylabel("share of samples")
     parts = summary["decomposition"]
-    for number, (name, dash) in enumerate((("total", ()), ("aleatoric", (6, 2)), ("epistemic", (2, 2))), start=1):
+    for number, (name, dash) in enumerate(
+        (("total", ()), ("aleatoric", (6, 2)), ("epistemic", (2, 2))), start=1
+    ):
         colour = palette.series(number)
-        line = axes.plot(parts["budgets"], parts[name], color=colour, linewidth=1.6, marker="o", markersize=4)[0]
+        line = axes.plot(
+            parts["budgets"], parts[name], color=colour, linewidth=1.6, marker="o", markersize=4
+        )[0]
         if dash:
             line.set_dashes(dash)
     top = 1.1 * max(parts["total"])
     axes.set_ylim(0, top)
     axes.margins(x=0.18)
-    a_point, lowest = top / (72 * 0.7 * figure.get_figheight()), 0.0  # of the axis' height, which is 0.7 of the figure's
-    for end, name in sorted((parts[name][-1], name) for name in ("total", "aleatoric", "epistemic")):
+    # of the axis' height, which is 0.7 of the figure's
+    a_point, lowest = top / (72 * 0.7 * figure.get_figheight()), 0.0
+    for end, name in sorted(
+        (parts[name][-1], name) for name in ("total", "aleatoric", "epistemic")
+    ):
         lowest = max(lowest, end)
         beside = (6, (lowest - end) / a_point)
         place = (parts["budgets"][-1], end)
-        axes.annotate(name, place, xytext=beside, textcoords="offset points", size=9, va="center", color=palette.ink())
+        axes.annotate(
+            name,
+            place,
+            xytext=beside,
+            textcoords="offset points",
+            size=9,
+            va="center",
+            color=palette.ink(),
+        )
         lowest += _LINE * a_point
     return figure
 
@@ -101,7 +141,10 @@ def fit_text(summary: Mapping[str, Any]) -> str:
     half = "it does not fall"
     if decay["rate"] > 0:
         half = f"half of what can go is gone after {math.log(2) / decay['rate']:.0f} samples"
-    return f"Fit of {name}: {decay['a']:.3f} exp(−{decay['rate']:.4f} b) + {decay['plateau']:.3f}; {half}."
+    return (
+        f"Fit of {name}: {decay['a']:.3f} exp(−{decay['rate']:.4f} b) + {decay['plateau']:.3f};"
+        f" {half}."
+    )
 
 
 def _fitted(summary: Mapping[str, Any]) -> str:
@@ -114,7 +157,9 @@ def _budget_axes(figure: Figure, summary: Mapping[str, Any], wide: bool):
     axes = figure.subplots()
     svg.style_axes(axes)
     axes.set_xscale("log")
-    budgets = sorted({budget for curve in summary["methods"].values() for budget in curve["budgets"]})
+    budgets = sorted(
+        {budget for curve in summary["methods"].values() for budget in curve["budgets"]}
+    )
     axes.xaxis.set_major_locator(FixedLocator(budgets))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticklabels([f"{budget:,}" for budget in budgets])

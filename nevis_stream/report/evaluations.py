@@ -9,12 +9,25 @@ from typing import Any
 from nevis_stream.errors import BadInput
 
 INDEX, FILE, PICTURE, SCHEMA = "index.sqlite", "evaluation.json", "outcomes.png", 1
-_NEEDED = ("schema", "about", "models", "samples", "methods", "decomposition", "additions", "known", "seeds", "correlation")
+_NEEDED = (
+    "schema",
+    "about",
+    "models",
+    "samples",
+    "methods",
+    "decomposition",
+    "additions",
+    "known",
+    "seeds",
+    "correlation",
+)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One cache: its directory, what `dynamic_evaluation.summary` says of it, and its picture as a `data:` address."""
+    """One cache: its directory, what `dynamic_evaluation.summary` says of it, and its picture as a
+    `data:` address.
+    """
 
     path: Path
     summary: dict[str, Any]
@@ -38,15 +51,26 @@ def read_evaluation(path: Path) -> Evaluation:
       BadInput: there is none, it is damaged, or a later version wrote it.
     """
     if not (path / FILE).is_file():
-        raise BadInput(f"an evaluation cache without a summary; make it: python -m launch.evaluate metrics --cache={path}")
+        raise BadInput(
+            "an evaluation cache without a summary; make it: python -m launch.evaluate metrics"
+            f" --cache={path}"
+        )
     try:
         summary = json.loads((path / FILE).read_text(encoding="utf-8"))
         if summary.get("schema", 0) > SCHEMA:
-            raise BadInput(f"{FILE} has schema {summary['schema']}; this program reads up to {SCHEMA}")
+            raise BadInput(
+                f"{FILE} has schema {summary['schema']}; this program reads up to {SCHEMA}"
+            )
         missing = [name for name in _NEEDED if name not in summary]
         if missing:
-            raise BadInput(f"{FILE} lacks {missing[0]!r}; make it again: python -m launch.evaluate metrics --cache={path}")
+            raise BadInput(
+                f"{FILE} lacks {missing[0]!r}; make it again: python -m launch.evaluate metrics"
+                f" --cache={path}"
+            )
         picture = (path / PICTURE).read_bytes()
     except (OSError, ValueError, AttributeError) as error:
-        raise BadInput(f"its summary cannot be read ({error}); python -m launch.evaluate metrics --cache={path}") from None
+        raise BadInput(
+            f"its summary cannot be read ({error}); python -m launch.evaluate metrics"
+            f" --cache={path}"
+        ) from None
     return Evaluation(path, summary, "data:image/png;base64," + base64.b64encode(picture).decode())

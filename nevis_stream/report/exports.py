@@ -20,7 +20,8 @@ from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.section import Section
 
 Track = Callable[[str, Sequence[Any]], Iterable[Any]]
-"""Goes through the items of a step of work, whose name comes first, and shows how far it has come."""
+"""Goes through the items of a step of work, whose name comes first, and shows how far it has come.
+"""
 
 _IDENTITY = ("stream", "stream_digest", "protocol")
 _DOTS_PER_INCH = 200
@@ -30,10 +31,11 @@ _DOCUMENT = "all_tables"  # of all tables in LaTeX
 
 
 def write_tables(across: Across, files: Files, track: Track) -> None:
-    """Writes NAME.csv and latex/NAME.tex for each table that has rows; each row says which stream it is of.
+    """Writes NAME.csv and latex/NAME.tex for each table that has rows; each row says which stream
+    it is of.
 
-    In csv files FLOPs that are sums are exact integers and errors have digits that read back equal; the LaTeX is rounded.
-    latex/all_tables.tex is a document of all of them.
+    In csv files FLOPs that are sums are exact integers and errors have digits that read back equal;
+    the LaTeX is rounded. latex/all_tables.tex is a document of all of them.
     """
     frames: dict[str, list[pd.DataFrame]] = {}
     for section, part in track("gather tables", _each(across.sections)):
@@ -41,7 +43,11 @@ def write_tables(across: Across, files: Files, track: Track) -> None:
             if not frame.empty:
                 frames.setdefault(name, []).append(_identified(frame, section))
     for part in PARTS_ACROSS:
-        frames |= {name: [frame.astype(object)] for name, frame in part.tables(across).items() if not frame.empty}
+        frames |= {
+            name: [frame.astype(object)]
+            for name, frame in part.tables(across).items()
+            if not frame.empty
+        }
     for name, pieces in track("write tables", list(frames.items())):
         frame = pd.concat(pieces, ignore_index=True)
         text = frame.to_csv(index=False, na_rep="NaN", lineterminator="\n")
@@ -51,10 +57,16 @@ def write_tables(across: Across, files: Files, track: Track) -> None:
 
 
 def write_figures(across: Across, files: Files, track: Track) -> None:
-    """Writes figures/NAME.png and .pdf for each figure with its caption, NAME-1 and so on where there are several sections."""
+    """Writes figures/NAME.png and .pdf for each figure with its caption, NAME-1 and so on where
+    there are several sections.
+    """
     with palette.printed():
-        for section, part in track("figures", [*_each(across.sections), *((across, part) for part in PARTS_ACROSS)]):
-            number = f"-{section.number}" if section is not across and len(across.sections) > 1 else ""
+        for section, part in track(
+            "figures", [*_each(across.sections), *((across, part) for part in PARTS_ACROSS)]
+        ):
+            number = (
+                f"-{section.number}" if section is not across and len(across.sections) > 1 else ""
+            )
             for name, figure in part.figures(section).items():
                 words = " ".join([caption(name), *_marks(section, figure)]).strip()
                 for form, data in _drawn(figure, words).items():

@@ -15,7 +15,8 @@ _THIN = {"linewidth": 1.6, "marker": "|", "markersize": 9}
 
 
 def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide: bool) -> Figure:
-    """Draws E(A) - E(B) in points with 95% intervals: a line over tasks and seeds, a pale bar over seeds alone.
+    """Draws E(A) - E(B) in points with 95% intervals: a line over tasks and seeds, a pale bar over
+    seeds alone.
 
     Args:
       comparisons: drawn from the top, the largest gain first.
@@ -33,8 +34,17 @@ def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide:
         colour = palette.series(style.colour)
         for interval, look in ((found.over_seeds, _THICK), (found.over_tasks, _THIN)):
             if interval.low == interval.low:
-                axes.plot([100 * interval.low, 100 * interval.high], [row, row], color=colour, **look)
-        axes.plot(100 * found.over_tasks.estimate, row, marker=style.marker, color=colour, markersize=7, linestyle="none")
+                axes.plot(
+                    [100 * interval.low, 100 * interval.high], [row, row], color=colour, **look
+                )
+        axes.plot(
+            100 * found.over_tasks.estimate,
+            row,
+            marker=style.marker,
+            color=colour,
+            markersize=7,
+            linestyle="none",
+        )
     names = [plain(f"{shortened(found.a.label)} − {shortened(found.b.label)}") for found in shown]
     axes.set_ylim(len(shown) - 0.4, -0.8 if not wide else -0.6)
     with svg.any_script():
@@ -45,6 +55,8 @@ def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide:
             axes.set_yticks([])
             left = axes.get_yaxis_transform()
             for row, name in enumerate(names):
-                axes.text(0, row - 0.3, name, transform=left, size=8, color=palette.ink(), va="bottom")
+                axes.text(
+                    0, row - 0.3, name, transform=left, size=8, color=palette.ink(), va="bottom"
+                )
     axes.set_xlabel("difference in E, points (hundredths of error)")
     return figure

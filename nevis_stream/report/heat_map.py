@@ -14,9 +14,11 @@ _NAMED, _VALUED = 40, 12  # tasks up to which names and values are written
 
 
 def heat_map(matrix: TransferMatrix, wide: bool) -> Figure:
-    """Draws gains in points: sources from top to bottom, targets from left to right, both in stream order, white at zero.
+    """Draws gains in points: sources from top to bottom, targets from left to right, both in stream
+    order, white at zero.
 
-    Beside the axes stand the tasks' domains as marks. Blue is a gain and red a loss, which colour-blind readers can tell apart.
+    Beside the axes stand the tasks' domains as marks. Blue is a gain and red a loss, which
+    colour-blind readers can tell apart.
     """
     gains = 100 * matrix.gains
     values, columns, rows = gains.to_numpy(), list(gains.columns), list(gains.index)
@@ -25,13 +27,19 @@ def heat_map(matrix: TransferMatrix, wide: bool) -> Figure:
     cell = min(0.5, (side - 2.4) / len(columns)) if wide else (side - 1.1) / len(columns)
     named = max(len(columns), len(rows)) <= (_NAMED if wide else _VALUED)
     margin = 1.5 if named else 0.7
-    figure = svg.new_figure(side if not wide else min(side, 3.4 + cell * len(columns)), margin + 0.5 + cell * len(rows))
+    figure = svg.new_figure(
+        side if not wide else min(side, 3.4 + cell * len(columns)), margin + 0.5 + cell * len(rows)
+    )
     axes = figure.subplots()
     svg.style_axes(axes)
     axes.grid(False)
-    ground = Rectangle((-0.5, -0.5), len(columns), len(rows), facecolor=palette.line(), linewidth=0, zorder=0)
+    ground = Rectangle(
+        (-0.5, -0.5), len(columns), len(rows), facecolor=palette.line(), linewidth=0, zorder=0
+    )
     axes.add_patch(ground)  # what has no value differs from what is zero
-    picture = axes.imshow(values, cmap="RdBu", vmin=-limit, vmax=limit, aspect="equal", interpolation="none")
+    picture = axes.imshow(
+        values, cmap="RdBu", vmin=-limit, vmax=limit, aspect="equal", interpolation="none"
+    )
     if named:
         axes.set_xticks(range(len(columns)), columns, rotation=90)
         axes.set_yticks(range(len(rows)), rows)
@@ -50,14 +58,18 @@ def heat_map(matrix: TransferMatrix, wide: bool) -> Figure:
                 _write_value(axes, row, column, values[row][column], limit, cell)
     axes.set_xlabel("trained on" + ("" if named else " (place in the stream)"))
     axes.set_ylabel("started from" + ("" if named else " (place in the stream)"))
-    bar = figure.colorbar(picture, ax=axes, shrink=0.7, location="right" if wide else "bottom", pad=0.02)
+    bar = figure.colorbar(
+        picture, ax=axes, shrink=0.7, location="right" if wide else "bottom", pad=0.02
+    )
     bar.outline.set_visible(False)
     bar.set_label("gain over Indep, points", color=palette.ink(), size=9)
     bar.ax.tick_params(colors=palette.muted(), length=0, labelsize=8)
     return figure
 
 
-def _mark_domains(axes, matrix: TransferMatrix, columns: list[str], rows: list[str], cell: float) -> None:
+def _mark_domains(
+    axes, matrix: TransferMatrix, columns: list[str], rows: list[str], cell: float
+) -> None:
     styles = domain_styles(matrix.domains.values())
     size = min(28.0, max(3.0, (60 * cell) ** 2))
     edge = -0.5 - max(0.4, 0.07 / cell)
@@ -65,7 +77,15 @@ def _mark_domains(axes, matrix: TransferMatrix, columns: list[str], rows: list[s
         along = [place for place, task in enumerate(columns) if matrix.domains[task] == domain]
         down = [place for place, task in enumerate(rows) if matrix.domains[task] == domain]
         xs, ys = [*along, *[edge] * len(down)], [*[edge] * len(along), *down]
-        axes.scatter(xs, ys, s=size, marker=style.marker, color=palette.series(style.colour), clip_on=False, linewidths=0)
+        axes.scatter(
+            xs,
+            ys,
+            s=size,
+            marker=style.marker,
+            color=palette.series(style.colour),
+            clip_on=False,
+            linewidths=0,
+        )
     axes.set_xlim(edge - 0.5, len(columns) - 0.5)
     axes.set_ylim(len(rows) - 0.5, edge - 0.5)
 
@@ -76,4 +96,12 @@ def _write_value(axes, row: int, column: int, value: float, limit: float, cell: 
         bright = 0.3 * red + 0.59 * green + 0.11 * blue > 0.5
         size = 8 if cell > 0.4 else 6.5
         text = (f"{value:+.1f}" if abs(value) < 10 else f"{value:+.0f}").replace("-", "−")
-        axes.text(column, row, text, ha="center", va="center", size=size, color="#000000" if bright else "#ffffff")
+        axes.text(
+            column,
+            row,
+            text,
+            ha="center",
+            va="center",
+            size=size,
+            color="#000000" if bright else "#ffffff",
+        )

@@ -10,7 +10,15 @@ from numbers import Real
 import pandas as pd
 
 from nevis_stream.analysis.stand_ins import notes, short_names
-from nevis_stream.report.latex_text import breakable, cell, escape, mean_and_std, stacked, undefined, width
+from nevis_stream.report.latex_text import (
+    breakable,
+    cell,
+    escape,
+    mean_and_std,
+    stacked,
+    undefined,
+    width,
+)
 
 _REMARKS = ("reason", "notes", "remarks")
 _NAMED_BY_LABEL = ("learner", "budget")
@@ -19,7 +27,9 @@ _LONG = 12.0  # em; a longer remark stands below the table
 
 @dataclass(frozen=True)
 class Column:
-    """A printed column; `wrapped` is its width in em where its text is broken, None where it is as wide as its cells."""
+    """A printed column; `wrapped` is its width in em where its text is broken, None where it is as
+    wide as its cells.
+    """
 
     name: str
     cells: Sequence[str]
@@ -42,7 +52,11 @@ class Column:
         lines = stacked(self._words, self.natural if self.wrapped is None else self.wrapped)
         if len(lines) == 1:
             return lines[0]
-        return f"\\begin{{tabular}}[b]{{@{{}}{'r' if self.numeric else 'l'}@{{}}}}" + r"\\".join(lines) + r"\end{tabular}"
+        return (
+            f"\\begin{{tabular}}[b]{{@{{}}{'r' if self.numeric else 'l'}@{{}}}}"
+            + r"\\".join(lines)
+            + r"\end{tabular}"
+        )
 
     @property
     def layout(self) -> str:
@@ -88,9 +102,9 @@ class Printed:
 def printed(frame: pd.DataFrame) -> Printed:
     """Returns a frame's columns for print, names of stand-ins short.
 
-    Columns with one value in all rows are told in the caption, columns without any value are left out; `x` and `x_std` become
-    one column; `learner` and `budget` are left out beside `label`, which names both; paths lose the directory that all share;
-    long remarks become marks of notes.
+    Columns with one value in all rows are told in the caption, columns without any value are left
+    out; `x` and `x_std` become one column; `learner` and `budget` are left out beside `label`,
+    which names both; paths lose the directory that all share; long remarks become marks of notes.
     """
     found = Printed()
     frame, marks = _with_short_names(frame)
@@ -99,7 +113,9 @@ def printed(frame: pd.DataFrame) -> Printed:
         if name in merged:
             continue
         values, shared = _below_one_directory(frame[name].tolist())
-        column = _column(str(name), values, frame[f"{name}_std"].tolist() if f"{name}_std" in frame else None)
+        column = _column(
+            str(name), values, frame[f"{name}_std"].tolist() if f"{name}_std" in frame else None
+        )
         if shared:
             found.told.append(f"{escape(column.name)}: below {escape(shared)}")
         if column.texts == {""}:
@@ -114,19 +130,28 @@ def printed(frame: pd.DataFrame) -> Printed:
     return found
 
 
-def _column(name: str, values: Sequence[object], deviations: Sequence[object] | None = None) -> Column:
+def _column(
+    name: str, values: Sequence[object], deviations: Sequence[object] | None = None
+) -> Column:
     """Prints each distinct value once: a long table has few."""
     keys = list(zip(map(type, values), values, deviations or [None] * len(values), strict=True))
     known = {key: mean_and_std(*key[1:]) if deviations else cell(key[1]) for key in set(keys)}
-    numeric = all(undefined(value) or (isinstance(value, Real) and not isinstance(value, bool)) for _, value, _ in known)
+    numeric = all(
+        undefined(value) or (isinstance(value, Real) and not isinstance(value, bool))
+        for _, value, _ in known
+    )
     return Column(name.replace("_", " "), [known[key] for key in keys], numeric)
 
 
 def _with_short_names(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The frame with marks in the place of what stands in for what, and what they say."""
     columns = [column for column in ("learner", "learner_a", "learner_b") if column in frame]
-    names = short_names({value for column in columns for value in frame[column] if isinstance(value, str)})
-    frame = frame.assign(**{column: [names.get(value, value) for value in frame[column]] for column in columns})
+    names = short_names(
+        {value for column in columns for value in frame[column] if isinstance(value, str)}
+    )
+    frame = frame.assign(
+        **{column: [names.get(value, value) for value in frame[column]] for column in columns}
+    )
     return frame, notes(sorted(name for name, one in names.items() if name != one))
 
 
@@ -140,11 +165,19 @@ def _with_notes(column: Column, notes: dict[str, str]) -> Column:
 
 
 def _below_one_directory(values: list) -> tuple[list, str]:
-    """The values without the directory that all of them lie in, and that directory; empty where there is none."""
+    """The values without the directory that all of them lie in, and that directory; empty where
+    there is none.
+    """
     paths = {value for value in values if isinstance(value, str) and value}
-    if len(paths) < 2 or not all("/" in path for path in paths) or len({path[0] == "/" for path in paths}) > 1:
+    if (
+        len(paths) < 2
+        or not all("/" in path for path in paths)
+        or len({path[0] == "/" for path in paths}) > 1
+    ):
         return values, ""
     shared = os.path.commonpath(paths)
     if shared in ("", "/") or shared in paths:
         return values, ""
-    return [value[len(shared) + 1 :] if isinstance(value, str) and value else value for value in values], shared
+    return [
+        value[len(shared) + 1 :] if isinstance(value, str) and value else value for value in values
+    ], shared

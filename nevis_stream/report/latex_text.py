@@ -11,11 +11,20 @@ import pandas as pd
 
 from nevis_stream.report.notation import engineering
 
-_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {c: "\\" + c for c in "&%$#_{}"}
-_SPECIAL |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedblright{}"}
-_SPECIAL |= {"[": "{[}", "*": "{*}", "-": "-{}"}  # after a row's end they would be its argument; two hyphens become a dash
+_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
+    c: "\\" + c for c in "&%$#_{}"
+}
+_SPECIAL |= {
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedblright{}",
+}
+# after a row's end they would be its argument; two hyphens become a dash
+_SPECIAL |= {"[": "{[}", "*": "{*}", "-": "-{}"}
 _SPECIAL |= {"≥": r"$\geq$", "≤": r"$\leq$", "−": "$-$"}
-_BEYOND_ASCII = frozenset("¡¿£§©®°±²³¹¬¶·×÷µ–—‘’“”…•†€→←™ ßæøåÆØÅœŒłŁ")  # letters of pdfLaTeX without a package
+# letters of pdfLaTeX without a package
+_BEYOND_ASCII = frozenset("¡¿£§©®°±²³¹¬¶·×÷µ–—‘’“”…•†€→←™ ßæøåÆØÅœŒłŁ")
 _ACCENTS = frozenset("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327")
 _LARGE = 1_000_000
 _COMMAND = re.compile(r"\\(?:text\w+\{\}|[a-zA-Z]+)")
@@ -23,7 +32,8 @@ _WIDE, _NARROW = frozenset("mwMW%"), frozenset("ijlt.,:;'|()[]/ ")
 
 
 def escape(text: str) -> str:
-    """Returns a text that LaTeX sets as it is; of letters that pdfLaTeX lacks it gives the code, for unprintable ones a space.
+    """Returns a text that LaTeX sets as it is; of letters that pdfLaTeX lacks it gives the code,
+    for unprintable ones a space.
 
     >>> print(escape("ft_d & 50%, 中"))
     ft\\_d \\& 50\\%, (U+4E2D)
@@ -33,7 +43,8 @@ def escape(text: str) -> str:
 
 
 def cell(value: object) -> str:
-    """Returns a value for print: four decimals, large numbers in engineering notation, nothing for NaN.
+    """Returns a value for print: four decimals, large numbers in engineering notation, nothing for
+    NaN.
 
     >>> cell(0.123456), cell(12_300_000), cell(float("nan")), cell(True)
     ('0.1235', '$12.3 \\\\times 10^{6}$', '', 'yes')
@@ -58,7 +69,8 @@ def cell(value: object) -> str:
 
 
 def mean_and_std(mean: object, std: object) -> str:
-    """Returns both with ± between them, in one power of ten; the mean alone where there is no deviation.
+    """Returns both with ± between them, in one power of ten; the mean alone where there is no
+    deviation.
 
     >>> print(mean_and_std(0.26748, 0.02036), mean_and_std(12.3e12, 4e10), mean_and_std(5, None))
     $0.2675 \\pm 0.0204$ $(12.3 \\pm 0.0) \\times 10^{12}$ 5
@@ -75,11 +87,17 @@ def mean_and_std(mean: object, std: object) -> str:
 
 def undefined(value: object) -> bool:
     """Whether a value is none: None, NaN, NA."""
-    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, Real) and math.isnan(value))
+    return (
+        value is None
+        or value is pd.NA
+        or value is pd.NaT
+        or (isinstance(value, Real) and math.isnan(value))
+    )
 
 
 def breakable(printed: str, most: float) -> str:
-    """Returns a printed text that may be broken behind / _ - = and, in a word that is wider than so many em, anywhere.
+    """Returns a printed text that may be broken behind / _ - = and, in a word that is wider than so
+    many em, anywhere.
 
     >>> print(breakable("runs/ft\\\\_d", 20))
     runs/\\allowbreak{}ft\\_\\allowbreak{}d
@@ -124,6 +142,12 @@ def _letter(letter: str) -> str:
     if letter in _BEYOND_ASCII:
         return letter
     base, *marks = unicodedata.normalize("NFD", letter)
-    if ord(letter) < 0x180 and base.isascii() and base.isalpha() and len(marks) == 1 and marks[0] in _ACCENTS:
+    if (
+        ord(letter) < 0x180
+        and base.isascii()
+        and base.isalpha()
+        and len(marks) == 1
+        and marks[0] in _ACCENTS
+    ):
         return letter
     return f"(U+{ord(letter):04X})"

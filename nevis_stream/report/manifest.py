@@ -1,4 +1,6 @@
-"""Which files a report has written, so that the next one in the same directory leaves none of them behind."""
+"""Which files a report has written, so that the next one in the same directory leaves none of them
+behind.
+"""
 
 import hashlib
 import re
@@ -11,7 +13,8 @@ _LINE = re.compile(r"([0-9a-f]{64})  ((?:latex/|figures/)?[\w-]+\.(?:csv|tex|png
 
 
 class Files:
-    """Writes a report's files and notes each in the directory's list, in the form that `sha256sum --check` reads.
+    """Writes a report's files and notes each in the directory's list, in the form that `sha256sum
+    --check` reads.
 
     Args:
       out: the report's directory.
@@ -28,7 +31,9 @@ class Files:
         return list(self._written)
 
     def write(self, name: str, data: bytes) -> None:
-        """Writes a file; it is listed first, so that a report which is killed leaves none that the next one wouldn't know."""
+        """Writes a file; it is listed first, so that a report which is killed leaves none that the
+        next one wouldn't know.
+        """
         digest = hashlib.sha256(data).hexdigest()
         append_line(self._out / FILE, f"{digest}  {name}")
         write_file(self._out / name, data)
@@ -55,7 +60,9 @@ class Files:
 
 
 def _read(path: Path) -> dict[str, set[str]]:
-    """Digests by name; what is no line of such a list, or names a file elsewhere, is passed over."""
+    """Digests by name; what is no line of such a list, or names a file elsewhere, is passed
+    over.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):

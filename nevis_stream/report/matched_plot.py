@@ -20,14 +20,16 @@ def matched_plot(
     wide: bool,
     legend: bool = False,
 ) -> Figure:
-    """Draws a panel of cumulative FLOPs minus Indep's, and panels of regret at equal compute, one line a method.
+    """Draws a panel of cumulative FLOPs minus Indep's, and panels of regret at equal compute, one
+    line a method.
 
     Args:
       flops: the curves in FLOPs.
       errors: the curves in error by panel title.
       styles: by label.
       wide: panels side by side for a screen, else below each other for a phone.
-      legend: name the methods inside the figure, which stands alone; the page has a legend of its own.
+      legend: name the methods inside the figure, which stands alone; the page has a legend of its
+        own.
     """
     panels = {"FLOPs, whole stream": flops, **errors}
     figure = svg.new_figure(*((8.4, 3.6) if wide else (4.2, 3.2 * len(panels))))
@@ -37,7 +39,9 @@ def matched_plot(
         axes.set_title(title, loc="left", color=palette.ink(), size=10)
         axes.set_xlabel("tasks seen, in stream order")
         if place < 2 or not wide:
-            axes.set_ylabel("error − Indep's, equal compute" if place else "FLOP − Indep's, same budget")
+            axes.set_ylabel(
+                "error − Indep's, equal compute" if place else "FLOP − Indep's, same budget"
+            )
         axes.axhline(0, color=palette.ink(), linewidth=1)
         draw_curves(axes, curves, styles)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))

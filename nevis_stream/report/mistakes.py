@@ -1,4 +1,6 @@
-"""A run's worst mistakes on a task, as its directory has them (docs/run-directory.md). What can't be read is not shown."""
+"""A run's worst mistakes on a task, as its directory has them (docs/run-directory.md). What can't
+be read is not shown.
+"""
 
 import json
 from dataclasses import dataclass
@@ -15,7 +17,8 @@ class Mistakes:
     Attributes:
       picture: the first of them side by side as a `data:` address; empty where there is none.
       shown: how many the picture has.
-      all: one dict a mistake: sample_id, true, predicted, confidence, predicted_confidence, and what else is known.
+      all: one dict a mistake: sample_id, true, predicted, confidence, predicted_confidence, and
+        what else is known.
       wrong, n: samples that were answered wrongly, and samples asked.
       split: the split.
     """

@@ -1,4 +1,6 @@
-"""Names of methods inside figures: short enough to fit, and the legend of a figure that stands alone."""
+"""Names of methods inside figures: short enough to fit, and the legend of a figure that stands
+alone.
+"""
 
 from collections.abc import Mapping
 
@@ -15,7 +17,8 @@ _LONGEST = 54
 
 
 def shortened(name: str, letters: int = 30) -> str:
-    """Returns a name of at most so many letters: the middle of a longer one gives way, as its end tells budget and settings.
+    """Returns a name of at most so many letters: the middle of a longer one gives way, as its end
+    tells budget and settings.
 
     >>> shortened("pt_ft (stand-in: pre-trained on omniglot) · small", 24)
     'pt_ft (stand-in… · small'
@@ -47,7 +50,8 @@ def sample_line(style: Style) -> Line2D:
 
 
 def legend_below(figure: Figure, named: Mapping[str, Artist]) -> None:
-    """Adds a legend below a figure, in as many columns as fit, and makes the figure higher by its rows.
+    """Adds a legend below a figure, in as many columns as fit, and makes the figure higher by its
+    rows.
 
     Args:
       figure: with a constrained layout.
@@ -60,7 +64,9 @@ def legend_below(figure: Figure, named: Mapping[str, Artist]) -> None:
 
 
 def legend_at_the_foot(figure: Figure, named: Mapping[str, Artist]) -> None:
-    """Adds a legend at the lower edge of a figure without a constrained layout, which leaves `legend_height` for it."""
+    """Adds a legend at the lower edge of a figure without a constrained layout, which leaves
+    `legend_height` for it.
+    """
     _add(figure, named, "lower center", _columns(named, figure.get_size_inches()[0]))
 
 

@@ -1,6 +1,8 @@
-"""Colours of figures: the page's CSS variables, or the light ones themselves where a figure is printed.
+"""Colours of figures: the page's CSS variables, or the light ones themselves where a figure is
+printed.
 
-Matplotlib knows colours, not CSS variables: in a figure for the page each variable has a stand-in, which `svg.inline` replaces.
+Matplotlib knows colours, not CSS variables: in a figure for the page each variable has a stand-in,
+which `svg.inline` replaces.
 """
 
 import re

@@ -1,4 +1,6 @@
-"""The page's pictures: one that stands several times is embedded once, and what would make it too large is left out."""
+"""The page's pictures: one that stands several times is embedded once, and what would make it too
+large is left out.
+"""
 
 import base64
 import re
@@ -13,16 +15,22 @@ _LEFT_OUT = '<p class="note">(picture left out)</p>'
 
 
 def embed(page: str, most: int = MOST) -> str:
-    """Returns the page with each picture embedded once, and without as many of the last ones as make it too large.
+    """Returns the page with each picture embedded once, and without as many of the last ones as
+    make it too large.
 
     Args:
-      page: the page, where `<!-- pictures -->` stands for shared pictures and what is said of those left out.
+      page: the page, where `<!-- pictures -->` stands for shared pictures and what is said of those
+        left out.
       most: bytes that it may have; without any picture it may have more.
     """
     found = list(_IMAGE.finditer(page))
     counts = Counter(match[1] for match in found)
-    names = {address: f"picture-{number}" for number, address in enumerate(a for a, n in counts.items() if n > 1)}
-    room = most - len(_IMAGE.sub("", page).encode()) - 400 * len(found)  # what stands in their place
+    names = {
+        address: f"picture-{number}"
+        for number, address in enumerate(a for a, n in counts.items() if n > 1)
+    }
+    # what stands in their place
+    room = most - len(_IMAGE.sub("", page).encode()) - 400 * len(found)
     kept: set[str] = set()
     for address in counts:
         room -= len(address)
@@ -37,15 +45,17 @@ def embed(page: str, most: int = MOST) -> str:
         return _use(match[1], match[2], names[match[1]]) if match[1] in names else match[0]
 
     shared = "".join(_define(address, name) for address, name in names.items() if address in kept)
-    defined = f'<svg class="defined" aria-hidden="true"><defs>{shared}</defs></svg>' if shared else ""
+    defined = (
+        f'<svg class="defined" aria-hidden="true"><defs>{shared}</defs></svg>' if shared else ""
+    )
     told = _told(missing, len(found), most) if missing else ""
     return _IMAGE.sub(put, page).replace("<!-- pictures -->", defined + told, 1)
 
 
 def _told(missing: int, of: int, most: int) -> str:
     text = Markup(
-        '<p class="note">Left out of this page: {} of {} rows of images, those of the last tasks, so that it has at most '
-        "{:.1f} MB. <code>--figures</code> exports them all.</p>"
+        '<p class="note">Left out of this page: {} of {} rows of images, those of the last tasks,'
+        " so that it has at most {:.1f} MB. <code>--figures</code> exports them all.</p>"
     )
     return text.format(missing, of, most / 1e6)
 

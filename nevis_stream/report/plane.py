@@ -80,7 +80,13 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
     lines = [method for method in methods if lined(method)]
     for method in lines:
         style = styles[method.group.label]
-        line = axes.axhline(method.error.mean, color=palette.series(style.colour), linewidth=1.3, zorder=1, gid="published")
+        line = axes.axhline(
+            method.error.mean,
+            color=palette.series(style.colour),
+            linewidth=1.3,
+            zorder=1,
+            gid="published",
+        )
         line.set_dashes(style.dash or (1, 3))
     _frame(axes, shown, [method.error.mean for method in lines], wide)
     front = _draw_front(axes, shown)
@@ -158,7 +164,9 @@ def _label(
     taken += [Bbox.from_bounds(inside.x0, height - 1, inside.width, 2) for height in heights]
     for method in sorted(shown, key=lambda m: (not m.on_paper_front, m.paper_total.mean)):
         at = (float(method.paper_total.mean), method.error.mean)
-        text = _name(axes, method, at, palette.ink() if method.on_paper_front else palette.muted(), letters)
+        text = _name(
+            axes, method, at, palette.ink() if method.on_paper_front else palette.muted(), letters
+        )
         best = min(_PLACES, key=lambda place: _clash(text, place, taken, inside, renderer))
         _put(text, best)
         taken.append(text.get_window_extent(renderer))
@@ -185,9 +193,13 @@ def _name(axes, method: MethodPoint, at: tuple[float, float], colour: str, lette
 
 
 def _places_along() -> list[tuple]:
-    """Above or below a line, at its ends or further in; a fifth number is the share of the width."""
+    """Above or below a line, at its ends or further in; a fifth number is the share of the
+    width.
+    """
     sides = ((2, "bottom"), (-2, "top"))
-    return [(0, up, "left" if at < 0.5 else "right", side, at) for at in _ALONG for up, side in sides]
+    return [
+        (0, up, "left" if at < 0.5 else "right", side, at) for at in _ALONG for up, side in sides
+    ]
 
 
 def _put(text, place: tuple) -> None:

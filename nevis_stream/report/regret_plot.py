@@ -25,7 +25,8 @@ def regret_plot(
       panels: the curves by panel title; a band of ± 1 std is drawn for two seeds or more.
       styles: by label.
       wide: panels side by side for a screen, else below each other for a phone.
-      legend: name the methods inside the figure, which stands alone; the page has a legend of its own.
+      legend: name the methods inside the figure, which stands alone; the page has a legend of its
+        own.
     """
     count = len(panels)
     size = (8.4, 3.6) if wide else (4.2, 3.2 * count)
@@ -48,20 +49,30 @@ def regret_plot(
 
 def lines_by_name(figure: Figure) -> dict[str, Artist]:
     """Returns every labelled line of a figure by its label, each once."""
-    return {name: line for axes in figure.axes for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+    return {
+        name: line
+        for axes in figure.axes
+        for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
 
 
 def draw_curves(axes, curves: Sequence[MethodRegret], styles: Mapping[str, Style]) -> None:
     """Draws every method's curve from (0, 0) on, with its band.
 
-    A task stands where it stands in the longest curve: published results lack two tasks of the stream.
+    A task stands where it stands in the longest curve: published results lack two tasks of the
+    stream.
     """
     tasks = max((curve.task_ids for curve in curves), key=len, default=())
     places = {task: place for place, task in enumerate(tasks, start=1)}
     for curve in curves:
         if curve.curve:
             known = enumerate(curve.task_ids, start=1)
-            _draw_curve(axes, curve, styles[curve.group.label], [places.get(task, place) for place, task in known])
+            _draw_curve(
+                axes,
+                curve,
+                styles[curve.group.label],
+                [places.get(task, place) for place, task in known],
+            )
 
 
 def _draw_curve(axes, curve: MethodRegret, style: Style, after: Sequence[int]) -> None:

@@ -14,7 +14,8 @@ from PIL import Image
 from nevis_stream.analysis.runs import Run
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-PITCH, _GAP = 50, 2  # pixels from image to image in a row, of which 2 are between them (nevis_stream/thumbnails.py)
+# pixels from image to image in a row, of which 2 are between them (nevis_stream/thumbnails.py)
+PITCH, _GAP = 50, 2
 _COLOURS = 128  # no difference that a person minds in images this small
 _LARGEST_THUMBNAIL = 512 * 1024  # bytes; a strip of 12 images of 48 pixels has about 30,000
 
@@ -55,7 +56,8 @@ def is_file_name(task_id: str) -> bool:
 
 
 def picture(path: Path, count: int | None = None, small: bool = True) -> str | None:
-    """Returns a PNG with a row of images as a `data:` address, or None where there is none that can be read.
+    """Returns a PNG with a row of images as a `data:` address, or None where there is none that can
+    be read.
 
     Args:
       path: the file.
@@ -70,16 +72,23 @@ def picture(path: Path, count: int | None = None, small: bool = True) -> str | N
             with Image.open(io.BytesIO(data), formats=["PNG"]) as row, io.BytesIO() as buffer:
                 width = min(row.width, PITCH * count - _GAP) if count else row.width
                 cut = row.convert("RGB").crop((0, 0, width, row.height))
-                cut.quantize(_COLOURS, Image.Quantize.FASTOCTREE).save(buffer, "PNG")  # median cut is far slower
+                # median cut is far slower
+                cut.quantize(_COLOURS, Image.Quantize.FASTOCTREE).save(buffer, "PNG")
                 data = buffer.getvalue()
     except (OSError, ValueError):
         return None
-    return "data:image/png;base64," + base64.b64encode(data).decode() if data.startswith(_PNG) else None
+    return (
+        "data:image/png;base64," + base64.b64encode(data).decode()
+        if data.startswith(_PNG)
+        else None
+    )
 
 
 def pixels(address: str) -> np.ndarray:
     """Returns the picture behind a `data:` address as uint8[height, width, 3]."""
-    with Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2])), formats=["PNG"]) as image:
+    with Image.open(
+        io.BytesIO(base64.b64decode(address.partition(",")[2])), formats=["PNG"]
+    ) as image:
         return np.asarray(image.convert("RGB"))
 
 

@@ -20,7 +20,9 @@ _COLUMN = 14  # letters that fit below an image
 
 @dataclass(frozen=True)
 class TaskImages:
-    """One task's pictures: training images (a `data:` address or None) and the shown methods' mistakes, by label."""
+    """One task's pictures: training images (a `data:` address or None) and the shown methods'
+    mistakes, by label.
+    """
 
     task: ErrorRow
     training: str | None
@@ -34,7 +36,9 @@ class TaskImages:
     @property
     def heading(self) -> str:
         """The task with its year and domain."""
-        return ", ".join(filter(None, (self.task.task_id, str(self.task.year or ""), self.task.domain)))
+        return ", ".join(
+            filter(None, (self.task.task_id, str(self.task.year or ""), self.task.domain))
+        )
 
 
 def sheet_of(place: int) -> str:
@@ -65,19 +69,36 @@ def _sheet(shown: Sequence[TaskImages]) -> Figure:
             _strip(figure, one.training, top)
             top -= _ROW
         for label, mistakes in one.mistakes:
-            _write(figure, _MARGIN, top, f"{label}: {mistakes.wrong} of {mistakes.n} wrong", size=7, color=palette.muted())
+            _write(
+                figure,
+                _MARGIN,
+                top,
+                f"{label}: {mistakes.wrong} of {mistakes.n} wrong",
+                size=7,
+                color=palette.muted(),
+            )
             top -= _HEADING
             if mistakes.picture:
                 _strip(figure, mistakes.picture, top)
                 for place, words in enumerate(mistakes.captions[:_PER_ROW]):
                     left = _MARGIN + place * _pitch()
-                    _write(figure, left, top - _ROW + 0.01, "\n".join(_lines(words)), size=4.8, color=palette.ink())
+                    _write(
+                        figure,
+                        left,
+                        top - _ROW + 0.01,
+                        "\n".join(_lines(words)),
+                        size=4.8,
+                        color=palette.ink(),
+                    )
                 top -= _ROW + _below(mistakes)
     return figure
 
 
 def _height(one: TaskImages) -> float:
-    rows = [_HEADING + (_ROW + _below(mistakes) if mistakes.picture else 0) for _, mistakes in one.mistakes]
+    rows = [
+        _HEADING + (_ROW + _below(mistakes) if mistakes.picture else 0)
+        for _, mistakes in one.mistakes
+    ]
     return _HEADING + (_ROW if one.training else 0) + sum(rows)
 
 

@@ -82,7 +82,9 @@ class Section:
         return error_rows(self.groups)
 
     def once(self, make: Callable[["Section"], Made]) -> Made:
-        """Returns `make(self)`, made at the first call: a part's html, tables and figures share it."""
+        """Returns `make(self)`, made at the first call: a part's html, tables and figures
+        share it.
+        """
         if make not in self._made:
             self._made[make] = make(self)
         return self._made[make]

@@ -19,13 +19,15 @@ def slice_plot(
     wide: bool,
     legend: bool = False,
 ) -> Figure:
-    """Draws the difference to Indep of each slice, one mark a method, bars its 95% interval over tasks and runs.
+    """Draws the difference to Indep of each slice, one mark a method, bars its 95% interval over
+    tasks and runs.
 
     Args:
       methods: slices by label, at least one of them with a difference.
       styles: by label.
       wide: two panels side by side for a screen, else all below each other for a phone.
-      legend: name the methods inside the figure, which stands alone; the page has a legend of its own.
+      legend: name the methods inside the figure, which stands alone; the page has a legend of its
+        own.
     """
     every = [one for found in methods.values() for one in found]
     recorded = {one.dimension for one in every if one.name != NOT_RECORDED}
@@ -35,7 +37,10 @@ def slice_plot(
     figure = svg.new_figure(8.4 if wide else 4.2, (2.9 if wide else 3.0) * rows)
     grid = figure.subplots(rows, across, squeeze=False)
     for axes, dimension in zip(grid.flat, dimensions, strict=False):
-        panel = {label: [one for one in found if one.dimension == dimension] for label, found in methods.items()}
+        panel = {
+            label: [one for one in found if one.dimension == dimension]
+            for label, found in methods.items()
+        }
         _panel(axes, panel, styles)
         axes.set_title(dimension, loc="left", color=palette.ink(), size=10)
     for axes in grid.flat[len(dimensions) :]:
@@ -52,7 +57,10 @@ def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
     svg.style_axes(axes)
     axes.axhline(0, color=palette.ink(), linewidth=1)
     names = list(dict.fromkeys(one.name for found in panel.values() for one in found))
-    pairs = {name: max(one.pairs for found in panel.values() for one in found if one.name == name) for name in names}
+    pairs = {
+        name: max(one.pairs for found in panel.values() for one in found if one.name == name)
+        for name in names
+    }
     for place, (label, found) in enumerate(panel.items()):
         shift = 0.7 * ((place + 0.5) / len(panel) - 0.5)
         shown = [one for one in found if not math.isnan(one.difference)]
@@ -60,7 +68,10 @@ def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
         axes.errorbar(
             [names.index(one.name) + shift for one in shown],
             [one.difference for one in shown],
-            yerr=[[_bar(one.difference - one.low) for one in shown], [_bar(one.high - one.difference) for one in shown]],
+            yerr=[
+                [_bar(one.difference - one.low) for one in shown],
+                [_bar(one.high - one.difference) for one in shown],
+            ],
             color=palette.series(style.colour),
             marker=style.marker,
             markersize=4.5,
@@ -71,12 +82,16 @@ def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
     every = [one for found in panel.values() for one in found if not math.isnan(one.difference)]
     reach = _CUT * max((abs(one.difference) for one in every), default=0) or 0.01
     low = min((min(one.difference, _defined(one.low, one.difference)) for one in every), default=0)
-    high = max((max(one.difference, _defined(one.high, one.difference)) for one in every), default=0)
+    high = max(
+        (max(one.difference, _defined(one.high, one.difference)) for one in every), default=0
+    )
     axes.set_ylim(1.1 * max(-reach, min(low, 0)) - 0.002, 1.1 * min(reach, max(high, 0)) + 0.002)
     axes.set_xlim(-0.6, len(names) - 0.4)
     with svg.any_script():
         labels = [f"{name} (n = {pairs[name]})".replace("$", r"\$") for name in names]
-        axes.set_xticks(range(len(names)), labels, rotation=35, ha="right", rotation_mode="anchor", size=8)
+        axes.set_xticks(
+            range(len(names)), labels, rotation=35, ha="right", rotation_mode="anchor", size=8
+        )
 
 
 def _bar(length: float) -> float:

@@ -12,7 +12,8 @@ from nevis_stream.report.notation import cost_spread, engineering, error_spread
 
 
 def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[Markup]:
-    """Returns a few sentences: what is compared, who has the lowest error, who is on the front, how sure that is.
+    """Returns a few sentences: what is compared, who has the lowest error, who is on the front, how
+    sure that is.
 
     Args:
       methods: points of one stream and protocol.
@@ -22,9 +23,19 @@ def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[M
     pointed = [method for method in methods if not math.isnan(method.error.mean)]
     found = [_compared(methods, tasks, judged)]
     if not pointed:
-        return [*found, Markup("No method has a defined mean error yet, so that there is no point and no front.")]
+        return [
+            *found,
+            Markup(
+                "No method has a defined mean error yet, so that there is no point and no front."
+            ),
+        ]
     best = min(pointed, key=lambda method: method.error.mean)
-    found += [_lowest(best, pointed), *_front(methods), *_against_alone(best, pointed), *_sureness(pointed)]
+    found += [
+        _lowest(best, pointed),
+        *_front(methods),
+        *_against_alone(best, pointed),
+        *_sureness(pointed),
+    ]
     return found
 
 
@@ -48,17 +59,34 @@ def _compared(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup
 
 def _lowest(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Markup:
     ties = [method for method in pointed if method.error.mean == best.error.mean]
-    cost = "" if math.isnan(best.paper_total.mean) else f", for {cost_spread(best.paper_total)} FLOP of training"
+    cost = (
+        ""
+        if math.isnan(best.paper_total.mean)
+        else f", for {cost_spread(best.paper_total)} FLOP of training"
+    )
     value = f"E = {error_spread(best.error)} (n = {best.error.n})"
-    return Markup("Lowest error: {}, {}{}.").format(_names(ties), value, cost if len(ties) == 1 else "")
+    return Markup("Lowest error: {}, {}{}.").format(
+        _names(ties), value, cost if len(ties) == 1 else ""
+    )
 
 
 def _front(methods: Sequence[MethodPoint]) -> Iterator[Markup]:
-    front = sorted((m for m in methods if m.on_paper_front), key=lambda method: method.paper_total.mean)
+    front = sorted(
+        (m for m in methods if m.on_paper_front), key=lambda method: method.paper_total.mean
+    )
     if front:
-        dominated = sum(not m.on_paper_front and not math.isnan(m.error.mean + m.paper_total.mean) for m in methods)
-        rest = f"; {_counted(dominated, 'other')} {'is' if dominated == 1 else 'are'} dominated" if dominated else ""
-        yield Markup("On the Pareto front of error and training FLOPs, cheapest first: {}{}.").format(_names(front), rest)
+        dominated = sum(
+            not m.on_paper_front and not math.isnan(m.error.mean + m.paper_total.mean)
+            for m in methods
+        )
+        rest = (
+            f"; {_counted(dominated, 'other')} {'is' if dominated == 1 else 'are'} dominated"
+            if dominated
+            else ""
+        )
+        yield Markup(
+            "On the Pareto front of error and training FLOPs, cheapest first: {}{}."
+        ).format(_names(front), rest)
 
 
 def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
@@ -68,8 +96,12 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     reference = min(alone, key=lambda method: method.error.mean)
     text = "Learning each task alone (the best of it: {}) has an error of {}, {} higher"
     higher = reference.error.mean - best.error.mean
-    sentence = Markup(text).format(_names([reference]), error_spread(reference.error), f"{higher:.4f}")
-    ratio = reference.paper_total.mean / best.paper_total.mean if best.paper_total.mean else math.nan
+    sentence = Markup(text).format(
+        _names([reference]), error_spread(reference.error), f"{higher:.4f}"
+    )
+    ratio = (
+        reference.paper_total.mean / best.paper_total.mean if best.paper_total.mean else math.nan
+    )
     yield sentence + ("." if math.isnan(ratio) else f", at {_times(ratio)} training FLOPs.")
 
 
@@ -78,11 +110,15 @@ def _sureness(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
     if len(single) == len(pointed):
         yield Markup("Every method has one seed: a small difference may be chance.")
     elif single:
-        yield Markup("One seed only, so that a small difference may be chance: {}.").format(_names(single))
+        yield Markup("One seed only, so that a small difference may be chance: {}.").format(
+            _names(single)
+        )
 
 
 def _names(methods: Sequence[MethodPoint]) -> Markup:
-    return Markup(", ").join(Markup("<strong>{}</strong>").format(method.group.label) for method in methods)
+    return Markup(", ").join(
+        Markup("<strong>{}</strong>").format(method.group.label) for method in methods
+    )
 
 
 def _counted(count: int, what: str) -> str:

@@ -45,8 +45,8 @@ def wide_and_narrow(name: str, title: str, draw: Callable[[bool], Figure]) -> Ma
     """Returns a figure in two forms, of which the style sheet shows one.
 
     Args:
-      name: unique in the page; every id in the SVG begins with it. The file that `--figures` writes is called the same, less
-        the section's number.
+      name: unique in the page; every id in the SVG begins with it. The file that `--figures` writes
+        is called the same, less the section's number.
       title: what a screen reader says.
       draw: makes the figure; its argument is whether it is for a wide screen, else for a phone.
     """

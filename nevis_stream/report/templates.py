@@ -15,7 +15,8 @@ def render(name: str, **values: Any) -> Markup:
     """Returns a template with its values, which are escaped where they aren't markup.
 
     Args:
-      name: path below nevis_stream/report; `notation` and the macros of macros.html are at hand there.
+      name: path below nevis_stream/report; `notation` and the macros of macros.html are at hand
+        there.
       **values: what the template asks for; a missing one is an error.
     """
     return Markup(_environment().get_template(name).render(**values))

@@ -15,15 +15,20 @@ Labelled = Sequence[tuple[str, Repeat]]
 
 
 def transfer_plot(
-    repeats: Mapping[str, Labelled], styles: Mapping[str, Style], wide: bool, legend: Sequence[tuple[Style, str]] = ()
+    repeats: Mapping[str, Labelled],
+    styles: Mapping[str, Style],
+    wide: bool,
+    legend: Sequence[tuple[Style, str]] = (),
 ) -> Figure:
-    """Draws one panel a repeat: dev accuracy against steps, thin to a ring at the first meeting, thick at the later one.
+    """Draws one panel a repeat: dev accuracy against steps, thin to a ring at the first meeting,
+    thick at the later one.
 
     Args:
       repeats: panel title: (method's label, repeat) of each run.
       styles: by label; colour and dashes are the method's.
       wide: three panels a row for a screen, else one.
-      legend: style and text of each method, for a figure that stands alone; the page has a legend of its own.
+      legend: style and text of each method, for a figure that stands alone; the page has a legend
+        of its own.
     """
     columns = min(3, len(repeats)) if wide else 1
     rows = -(-len(repeats) // columns)

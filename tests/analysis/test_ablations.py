@@ -1,4 +1,6 @@
-"""Variants side by side: only what judges the same tasks on the same data, with the numbers computed by hand."""
+"""Variants side by side: only what judges the same tasks on the same data, with the numbers
+computed by hand.
+"""
 
 import math
 
@@ -27,13 +29,25 @@ def test_means_are_over_the_common_judged_tasks(tmp_path):
     first = short(0, (("task_003", 0.6), ("task_004", 0.3)))
     second = short(1, (("task_003", 0.7), ("task_004", 0.4)))
     (ablation,) = found(tmp_path, first, FULL, second, FULL.but(learner="MT"))
-    assert (ablation.label, ablation.reference, ablation.compared) == ("FT-d · small", "full", ("task_003", "task_004"))
+    assert (ablation.label, ablation.reference, ablation.compared) == (
+        "FT-d · small",
+        "full",
+        ("task_003", "task_004"),
+    )
     full, random = ablation.variants
     assert (full.name, full.runs, full.tasks, full.judged) == ("full", 1, 4, 2)
     assert full.error.mean == pytest.approx(0.35) and math.isnan(full.difference)
     assert full.whole_error.mean == pytest.approx((0.9 + 0.7 + 0.5 + 0.2) / 4)
-    assert (random.name, random.runs, random.draws, random.seeds, random.tasks) == ("random_40", 2, 2, 1, 3)
-    assert random.error.mean == pytest.approx(0.5) and random.error.std == pytest.approx(0.1 / math.sqrt(2))
+    assert (random.name, random.runs, random.draws, random.seeds, random.tasks) == (
+        "random_40",
+        2,
+        2,
+        1,
+        3,
+    )
+    assert random.error.mean == pytest.approx(0.5) and random.error.std == pytest.approx(
+        0.1 / math.sqrt(2)
+    )
     assert random.difference == pytest.approx(0.15)
     assert random.whole_error.n == 0
     assert random.paper_total.mean == 2 * 1000 * (2 + 3 + 4)
@@ -41,7 +55,11 @@ def test_means_are_over_the_common_judged_tasks(tmp_path):
 
 
 def test_another_order_of_the_same_tasks_has_an_error_over_the_whole_stream(tmp_path):
-    shuffled = FULL.but(stream="shuffled@1", digest="a" * 16, errors=tuple((task, error + 0.1) for task, error in ERRORS[:3]))
+    shuffled = FULL.but(
+        stream="shuffled@1",
+        digest="a" * 16,
+        errors=tuple((task, error + 0.1) for task, error in ERRORS[:3]),
+    )
     (ablation,) = found(tmp_path, FULL, shuffled.but(errors=(*shuffled.errors, ("task_004", 0.2))))
     assert ablation.variants[1].name == "shuffled" and ablation.variants[1].published is None
     assert ablation.variants[1].whole_error.mean == pytest.approx((1.0 + 0.8 + 0.6 + 0.2) / 4)
@@ -54,7 +72,9 @@ def test_what_judges_other_tasks_or_other_data_is_left_out_with_the_reason(tmp_p
     paths = [run.write(tmp_path / str(i)) for i, run in enumerate((FULL, same, other, cut))]
     changed = FULL.but(stream="shuffled@3", digest="d" * 16).write(tmp_path / "changed")
     for path, fingerprint in ((paths[0], "x"), (paths[1], "x"), (changed, "y")):
-        (path / "stream.csv").write_text(f"task_id,fingerprint\ntask_003,{fingerprint}\ntask_004,x\n")
+        (path / "stream.csv").write_text(
+            f"task_id,fingerprint\ntask_003,{fingerprint}\ntask_004,x\n"
+        )
     (ablation,) = ablations(read_runs([*paths, changed])[0])
     assert [variant.name for variant in ablation.variants] == ["full", "random_40"]
     reasons = dict(ablation.left_out)

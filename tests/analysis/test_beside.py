@@ -1,4 +1,6 @@
-"""Own errors beside the published ones: which task stands beside which, and what is said of other data."""
+"""Own errors beside the published ones: which task stands beside which, and what is said of other
+data.
+"""
 
 import math
 
@@ -12,8 +14,20 @@ from nevis_stream.catalogue import published
 from tests.report.synthetic import SyntheticRun
 
 ROWS = (
-    {"task_id": "mnist", "dataset_id": "mnist", "num_classes": 10, "n_train": 50_000, "n_dev": 1000},
-    {"task_id": "own_brodatz", "dataset_id": "brodatz", "num_classes": 7, "n_train": 40, "n_dev": 9},
+    {
+        "task_id": "mnist",
+        "dataset_id": "mnist",
+        "num_classes": 10,
+        "n_train": 50_000,
+        "n_dev": 1000,
+    },
+    {
+        "task_id": "own_brodatz",
+        "dataset_id": "brodatz",
+        "num_classes": 7,
+        "n_train": 40,
+        "n_dev": 9,
+    },
     {"task_id": "pico_coins", "dataset_id": "pico_coins"},
 )
 
@@ -38,7 +52,10 @@ def named(**changes):
 
 def test_a_task_stands_beside_its_id_or_its_data_set(tmp_path):
     rows = beside(groups_of(tmp_path, named(seed=0), named(seed=1, errors=(("mnist", 0.35),))))
-    assert [(row.task_id, row.published_task) for row in rows] == [("mnist", "mnist"), ("own_brodatz", "brodatz")]
+    assert [(row.task_id, row.published_task) for row in rows] == [
+        ("mnist", "mnist"),
+        ("own_brodatz", "brodatz"),
+    ]
     mnist, brodatz = rows
     (own,) = mnist.own
     assert (own.error.mean, own.error.n) == (pytest.approx(0.3), 2)
@@ -49,7 +66,9 @@ def test_a_task_stands_beside_its_id_or_its_data_set(tmp_path):
 
 def test_a_learner_that_is_not_published_has_no_difference(tmp_path):
     rows = beside(groups_of(tmp_path, named(learner="bhpo")))
-    assert all(math.isnan(row.own[0].difference) and not math.isnan(row.own[0].error.mean) for row in rows)
+    assert all(
+        math.isnan(row.own[0].difference) and not math.isnan(row.own[0].error.mean) for row in rows
+    )
 
 
 def test_an_undefined_or_missing_error_is_nan(tmp_path):

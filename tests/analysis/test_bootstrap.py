@@ -34,7 +34,9 @@ def test_swap_scale_and_shift(key, scale, shift):
     one, other = over_tasks(a, b, key), over_tasks(scale * a + shift, scale * b + shift, key)
     assert (other.low, other.high) == pytest.approx((scale * one.low, scale * one.high))
     swapped = over_seeds(b, a)
-    assert (swapped.low, swapped.high) == pytest.approx((-over_seeds(a, b).high, -over_seeds(a, b).low))
+    assert (swapped.low, swapped.high) == pytest.approx(
+        (-over_seeds(a, b).high, -over_seeds(a, b).low)
+    )
 
 
 def test_equal_keys_equal_intervals_and_other_keys_nearly():
@@ -61,14 +63,19 @@ def test_noise_of_runs_is_welchs_t_where_tasks_are_alike_and_takes_two_seeds():
     tasks, seeds = over_tasks(a, b), over_seeds(a, b)
     assert (tasks.low, tasks.high) == pytest.approx((seeds.low, seeds.high))
     one = over_tasks(a, b[:, :1])
-    assert one.high - one.estimate == pytest.approx(stats.t.ppf(0.975, 2) * a.mean(axis=0).std(ddof=1) / math.sqrt(3))
+    assert one.high - one.estimate == pytest.approx(
+        stats.t.ppf(0.975, 2) * a.mean(axis=0).std(ddof=1) / math.sqrt(3)
+    )
     assert over_tasks(a[:, :1], b[:, :1]).low == pytest.approx(over_tasks(a[:, :1], b[:, :1]).high)
 
 
 def test_never_shorter_than_students_t_and_longer_where_skewed():
     a = np.random.default_rng(3).exponential(0.1, (20, 1))
     found, half = over_tasks(a, 0 * a), stats.t.ppf(0.975, 19) * a.std(ddof=1) / math.sqrt(20)
-    assert found.estimate - found.low >= half * (1 - 1e-12) and found.high - found.estimate > 1.2 * half
+    assert (
+        found.estimate - found.low >= half * (1 - 1e-12)
+        and found.high - found.estimate > 1.2 * half
+    )
 
 
 def test_seeds_alone_are_welchs_t():
@@ -78,7 +85,11 @@ def test_seeds_alone_are_welchs_t():
 
 
 def test_no_interval_has_a_reason_and_still_an_estimate():
-    few, single, same = over_tasks(TASKS[:3], TASKS[:3]), over_seeds(TASKS, TASKS), over_seeds(*[np.ones((2, 3))] * 2)
+    few, single, same = (
+        over_tasks(TASKS[:3], TASKS[:3]),
+        over_seeds(TASKS, TASKS),
+        over_seeds(*[np.ones((2, 3))] * 2),
+    )
     for found, word in ((few, "3 tasks"), (single, "one seed"), (same, "same error")):
         assert math.isnan(found.low) and math.isnan(found.high) and word in found.reason
         assert (found.estimate, found.side) == (0, 0)
@@ -93,11 +104,17 @@ def test_a_method_against_itself_is_zero_and_equal_differences_have_no_width():
 def test_a_possible_interval_stays_between_minus_one_and_one():
     found = over_seeds(np.array([[0.1, 0.9]]), np.array([[0.5, 0.52]]))
     assert found.low < -1 and found.high > 1
-    assert (found.possible.low, found.possible.high, found.possible.estimate) == (-1, 1, found.estimate)
+    assert (found.possible.low, found.possible.high, found.possible.estimate) == (
+        -1,
+        1,
+        found.estimate,
+    )
     assert math.isnan(over_seeds(np.ones((1, 1)), np.ones((1, 1))).possible.low)
 
 
-@pytest.mark.parametrize("a", [np.ones(3), np.ones((2, 2)), np.full((3, 1), math.nan), np.ones((3, 0))])
+@pytest.mark.parametrize(
+    "a", [np.ones(3), np.ones((2, 2)), np.full((3, 1), math.nan), np.ones((3, 0))]
+)
 def test_what_cannot_be_compared_is_refused(a):
     for interval in (over_tasks, over_seeds):
         with pytest.raises(BadInput):

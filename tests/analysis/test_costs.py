@@ -23,12 +23,26 @@ class Records:
 def test_the_chosen_trials_are_told_from_the_search(tmp_path):
     ledger = Ledger(SyntheticRun(trials=3).write(tmp_path / "run"))
     # one trial of three is chosen a task: 1000 x (1 + 2 + 3 + 4), twice as much for the others
-    expected = {"train": 10_000, "search": 20_000, "select": 12, "validate": 1200, "predict": 44, "pretrain": 7}
+    expected = {
+        "train": 10_000,
+        "search": 20_000,
+        "select": 12,
+        "validate": 1200,
+        "predict": 44,
+        "pretrain": 7,
+    }
     assert cost_parts(ledger) == expected
     init, first, *_ = costs_by_task(ledger)
     assert (init.order, init.task_id, init.flops["pretrain"]) == (0, "", 7)
     assert (first.order, first.task_id) == (1, "task_001")
-    assert first.flops == {"train": 1000, "search": 2000, "select": 3, "validate": 300, "predict": 11, "pretrain": 0}
+    assert first.flops == {
+        "train": 1000,
+        "search": 2000,
+        "select": 3,
+        "validate": 300,
+        "predict": 11,
+        "pretrain": 0,
+    }
 
 
 def test_sums_are_exact_beyond_floats(tmp_path):
@@ -67,7 +81,9 @@ def test_nothing_is_lost_or_counted_twice(init, tasks):
     ledger = Records(records)
     phases, parts = phase_flops(ledger), cost_parts(ledger)
     assert parts["train"] + parts["search"] == phases["train"]
-    assert {name: parts[name] for name in phases if name != "train"} == {n: v for n, v in phases.items() if n != "train"}
+    assert {name: parts[name] for name in phases if name != "train"} == {
+        n: v for n, v in phases.items() if n != "train"
+    }
     for part in PARTS:
         assert sum(cost.flops[part] for cost in costs_by_task(ledger)) == parts[part]
 

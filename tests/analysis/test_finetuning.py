@@ -3,16 +3,32 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nevis_stream.analysis.finetuning import agreement, depths, finetuning_graph, hubs, isolated, longest_chain
+from nevis_stream.analysis.finetuning import (
+    agreement,
+    depths,
+    finetuning_graph,
+    hubs,
+    isolated,
+    longest_chain,
+)
 from tests.analysis.test_costs import Records
 
 
 def ledger(*sources):
-    """Task a, b, c, … each from the given source; the trial that was not chosen came from elsewhere."""
+    """Task a, b, c, … each from the given source; the trial that was not chosen came from
+    elsewhere.
+    """
     records = [{"kind": "run", "flops": {}}]
     for order, source in enumerate(sources, start=1):
-        trials = [{"trial": 0, "info": {"initialised_from": "elsewhere"}}, {"trial": 4, "info": source}]
-        task = {"order": order, "task_id": chr(96 + order), "domain": "ocr" if order % 2 else "face"}
+        trials = [
+            {"trial": 0, "info": {"initialised_from": "elsewhere"}},
+            {"trial": 4, "info": source},
+        ]
+        task = {
+            "order": order,
+            "task_id": chr(96 + order),
+            "domain": "ocr" if order % 2 else "face",
+        }
         records.append({"kind": "train", "chosen": 4, "trials": trials, "flops": {}} | task)
     return Records(records)
 
@@ -35,7 +51,11 @@ def test_parents_children_and_chains_are_those_of_the_chosen_trials():
 
 
 def test_what_is_no_task_met_before_is_no_edge():
-    nodes = finetuning_graph(ledger({"initialised_from": "b"}, {"initialised_from": "b"}, {}, None, {"initialised_from": 3}))
+    nodes = finetuning_graph(
+        ledger(
+            {"initialised_from": "b"}, {"initialised_from": "b"}, {}, None, {"initialised_from": 3}
+        )
+    )
     assert [node.parent for node in nodes] == [None] * 5
     assert [node.source for node in nodes] == ["b", "b", "unknown", "unknown", "unknown"]
 
@@ -46,7 +66,7 @@ def test_nothing_trained_gives_an_empty_graph():
 
 
 def test_seeds_that_agree_are_counted():
-    assert agreement([from_("random", "a", "b"), from_("random", "a", "a"), from_("random", "random")]) == {
+    assert agreement([from_("random", "a", "b"), from_("random", "a", "a"), from_("random", "random")]) == {  # noqa: E501
         "a": (3, 3), "b": (2, 3), "c": (1, 2),
     }  # fmt: skip
     assert agreement([]) == {}
@@ -67,4 +87,6 @@ def test_the_graph_is_a_forest(draws):
         assert steps == node.depth
     chain = longest_chain(nodes)
     assert len(chain) == max(node.depth for node in nodes) + 1
-    assert all(later.parent == earlier.task_id for earlier, later in zip(chain, chain[1:], strict=False))
+    assert all(
+        later.parent == earlier.task_id for earlier, later in zip(chain, chain[1:], strict=False)
+    )

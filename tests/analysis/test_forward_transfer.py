@@ -17,9 +17,13 @@ def ledger(path, datasets, curves):
     """A run whose tasks have these data sets and whose chosen trials tell these curves."""
     RUN.write(path)
     records = RUN.records()
-    for train, dataset, curve in zip([r for r in records if r["kind"] == "train"], datasets, curves, strict=True):
+    for train, dataset, curve in zip(
+        [r for r in records if r["kind"] == "train"], datasets, curves, strict=True
+    ):
         train["dataset_id"] = dataset
-        train["trials"][train["chosen"]]["info"]["curve"] = [[step, None, error] for step, error in curve]
+        train["trials"][train["chosen"]]["info"]["curve"] = [
+            [step, None, error] for step, error in curve
+        ]
     (path / "ledger.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     return Ledger(path)
 
@@ -29,8 +33,13 @@ SECOND = [(0, 0.4), (10, 0.0)]  # AUC 0.8
 
 
 def test_repeats_and_their_values_by_hand(tmp_path):
-    found = forward_transfer(ledger(tmp_path / "r", "abaca", [FIRST, SECOND, SECOND, FIRST, [(0, 0.8), (10, 0.8)]]))
-    assert [repeat.tasks for repeat in found] == [("task_001", "task_003"), ("task_001", "task_005")]
+    found = forward_transfer(
+        ledger(tmp_path / "r", "abaca", [FIRST, SECOND, SECOND, FIRST, [(0, 0.8), (10, 0.8)]])
+    )
+    assert [repeat.tasks for repeat in found] == [
+        ("task_001", "task_003"),
+        ("task_001", "task_005"),
+    ]
     assert found[0].areas == (pytest.approx(0.4), pytest.approx(0.8))
     assert [repeat.value for repeat in found] == [pytest.approx(2 / 3), pytest.approx(-1 / 3)]
 
@@ -49,7 +58,9 @@ def test_an_uneven_grid_weighs_steps_not_points():
 
 def test_what_is_undefined_says_why(tmp_path):
     perfect = [(0, 0.0), (10, 0.0)]
-    found = forward_transfer(ledger(tmp_path / "r", "aabbb", [perfect, SECOND, [], SECOND, [(3, 0.5)]]))
+    found = forward_transfer(
+        ledger(tmp_path / "r", "aabbb", [perfect, SECOND, [], SECOND, [(3, 0.5)]])
+    )
     assert all(math.isnan(repeat.value) for repeat in found)
     assert ["nothing left" in repeat.reason for repeat in found] == [True, False, False]
     assert all("in common" in repeat.reason for repeat in found[1:])

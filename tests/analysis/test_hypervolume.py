@@ -37,7 +37,9 @@ def test_a_further_point_never_takes_area_and_a_dominated_one_adds_none(points, 
 @given(st.lists(ANY, min_size=1, max_size=6), st.floats(0.1, 100))
 def test_costs_in_another_unit_give_the_same_area(points, unit):
     scaled = [(e, unit * c) for e, c in points]
-    assert hypervolume(scaled, reference_point(scaled)) == pytest.approx(hypervolume(points, reference_point(points)), abs=1e-9)
+    assert hypervolume(scaled, reference_point(scaled)) == pytest.approx(
+        hypervolume(points, reference_point(points)), abs=1e-9
+    )
 
 
 def test_reference_leaves_room_for_the_costliest_point():

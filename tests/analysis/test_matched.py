@@ -26,14 +26,20 @@ def test_flops_add_up_along_the_stream(tmp_path):
     assert curve.paper == (1000, 3000, 6000, 10_000)
     assert curve.orders == (1, 2, 3, 4) and curve.reason == ""
     validation = [2 * (150 - 100) * task for task in (1, 2, 3, 4)]
-    assert curve.full == tuple(paper + 100 + more for paper, more in zip(curve.paper, validation, strict=True))
+    assert curve.full == tuple(
+        paper + 100 + more for paper, more in zip(curve.paper, validation, strict=True)
+    )
     assert curve.paper[-1] == point(ours.ledger).paper_total - point(indep.ledger).paper_total
     assert curve.full[-1] == point(ours.ledger).full_total - point(indep.ledger).full_total
     assert set(compute_regret(indep, indep).full) == {0}
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"), [({"events": 4}, "unfinished"), ({"tasks": 5, "meta_test": 3, "digest": "f" * 16}, "same tasks")]
+    ("changes", "words"),
+    [
+        ({"events": 4}, "unfinished"),
+        ({"tasks": 5, "meta_test": 3, "digest": "f" * 16}, "same tasks"),
+    ],
 )
 def test_no_curve_has_its_reason(tmp_path, changes, words):
     [indep], [ours] = runs_of(tmp_path / "a", INDEP), runs_of(tmp_path / "b", OURS.but(**changes))
@@ -50,14 +56,18 @@ def test_the_reference_costs_as_much_whatever_its_budget(tmp_path):
         OURS,
     )
     everyone = [cheap, seed_1, equal, ours]
-    assert matched_reference(ours, everyone) == (equal, "")  # the run's seed goes before the nearer cost
+    # the run's seed goes before the nearer cost
+    assert matched_reference(ours, everyone) == (equal, "")
     assert matched_reference(ours, [cheap, seed_1, ours]) == (seed_1, "")
     found, reason = matched_reference(ours, [cheap, ours])
     assert found is None and reason.endswith(f"the nearest, {cheap.name}, cost 0.667 times as many")
     assert matched_reference(ours, [ours]) == (None, "no finished Indep run whose cost is known")
 
 
-@pytest.mark.parametrize("changes", [{"events": 6}, {"digest": "f" * 16}, {"protocol": "meta_train"}, {"learner": "bhpo"}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"events": 6}, {"digest": "f" * 16}, {"protocol": "meta_train"}, {"learner": "bhpo"}],
+)
 def test_other_runs_are_no_reference(tmp_path, changes):
     other, ours = runs_of(tmp_path, INDEP.but(flops=1500, **changes), OURS)
     assert matched_reference(ours, [other, ours])[0] is None
@@ -70,7 +80,10 @@ def test_a_run_without_cost_has_no_match(tmp_path):
 
 
 def test_seeds_are_averaged_and_tables_are_exact(tmp_path):
-    runs = runs_of(tmp_path, *(run.but(seed=seed) for run in (INDEP, OURS.but(flops=10**17)) for seed in (0, 1)))
+    runs = runs_of(
+        tmp_path,
+        *(run.but(seed=seed) for run in (INDEP, OURS.but(flops=10**17)) for seed in (0, 1)),
+    )
     ours = next(group for group in by_seed(runs) if group.learner == "mt")
     curve = method_compute_regret(ours, runs)
     assert (curve.n, curve.curve[-1].mean) == (2, pytest.approx(20 * (10**17 - 1000)))

@@ -19,9 +19,17 @@ def groups(tmp_path, *runs):
 
 def test_every_pair_of_finished_methods_once(tmp_path):
     skills = {"indep": 0, "b": 0.2, "c": 0.3}
-    runs = [RUN.but(seed=seed, learner=name, skill=skill) for seed in (0, 1) for name, skill in skills.items()]
+    runs = [
+        RUN.but(seed=seed, learner=name, skill=skill)
+        for seed in (0, 1)
+        for name, skill in skills.items()
+    ]
     found, reasons = pairs.pairs(groups(tmp_path, *runs, RUN.but(learner="half", events=5)))
-    assert [(pair.a.learner, pair.b.learner) for pair in found] == [("b", "c"), ("b", "indep"), ("c", "indep")]
+    assert [(pair.a.learner, pair.b.learner) for pair in found] == [
+        ("b", "c"),
+        ("b", "indep"),
+        ("c", "indep"),
+    ]
     assert reasons == ["half · small: no finished run"]
     frame = pairs.table(found)
     assert frame["seeds_a"].tolist() == [2, 2, 2]
@@ -31,13 +39,21 @@ def test_every_pair_of_finished_methods_once(tmp_path):
 
 def test_the_reference_is_indep_of_the_budget_else_the_nearest_in_cost(tmp_path):
     runs = [RUN.but(budget=budget, flops=flops) for budget, flops in (("s", 100), ("l", 10_000))]
-    runs += [RUN.but(learner="a", budget="s", flops=9000), RUN.but(learner="b", budget="m", flops=7000)]
+    runs += [
+        RUN.but(learner="a", budget="s", flops=9000),
+        RUN.but(learner="b", budget="m", flops=7000),
+    ]
     found = pairs.against_reference(groups(tmp_path, *runs))
-    assert {(f.a.label, f.b.label) for f in found} == {("a · s", "indep · s"), ("b · m", "indep · l")}
+    assert {(f.a.label, f.b.label) for f in found} == {
+        ("a · s", "indep · s"),
+        ("b · m", "indep · l"),
+    }
 
 
 def test_without_indep_the_best_is_the_reference(tmp_path):
-    runs = [RUN.but(learner=name, skill=skill) for name, skill in (("a", 0), ("b", 0.3), ("c", 0.1))]
+    runs = [
+        RUN.but(learner=name, skill=skill) for name, skill in (("a", 0), ("b", 0.3), ("c", 0.1))
+    ]
     assert {f.b.learner for f in pairs.against_reference(groups(tmp_path, *runs))} == {"b"}
     assert pairs.against_reference(groups(tmp_path / "half", RUN.but(events=3))) == []
 
@@ -45,10 +61,17 @@ def test_without_indep_the_best_is_the_reference(tmp_path):
 def test_learners_over_budgets(tmp_path):
     errors = {("a", "s"): 0.4, ("a", "l"): 0.2, ("b", "s"): 0.3}
     runs = [
-        RUN.but(learner=name, budget=b, flops={"s": 10, "l": 1000}[b], errors=tuple((RUN.task_id(o), e) for o in range(4, 9)))
+        RUN.but(
+            learner=name,
+            budget=b,
+            flops={"s": 10, "l": 1000}[b],
+            errors=tuple((RUN.task_id(o), e) for o in range(4, 9)),
+        )
         for (name, b), e in errors.items()
     ]
-    learners = budgets.by_learner(method_points(groups(tmp_path, *runs, RUN.but(learner="half", events=3))))
+    learners = budgets.by_learner(
+        method_points(groups(tmp_path, *runs, RUN.but(learner="half", events=3)))
+    )
     costs = {10: 2 * 10 * 36, 1000: 2 * 1000 * 36}
     assert learners == {
         "a": [(pytest.approx(0.4), costs[10]), (pytest.approx(0.2), costs[1000])],

@@ -19,7 +19,12 @@ def test_between_two_budgets_it_is_linear_in_error_and_log_flops():
 
 @pytest.mark.parametrize(
     ("error", "how", "flops"),
-    [(0.2, "measured", 1e12), (0.4, "measured", 1e10), (0.9, "at most", 1e10), (0.1, "never", math.nan)],
+    [
+        (0.2, "measured", 1e12),
+        (0.4, "measured", 1e10),
+        (0.9, "at most", 1e10),
+        (0.1, "never", math.nan),
+    ],
 )
 def test_ends_are_stated(error, how, flops):
     found = flops_to_reach([(0.4, 1e10), (0.2, 1e12)], error)

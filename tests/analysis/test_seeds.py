@@ -30,7 +30,9 @@ def test_seeds_are_one_method_and_other_settings_are_not(tmp_path):
 def test_many_differing_settings_have_no_label_but_their_hash(tmp_path):
     three = groups_of(tmp_path / "three", RUN, RUN.but(config=(("a", 1), ("b", 2), ("c", 3))))
     assert {group.apart for group in three} == {"a=unset, b=unset, c=unset", "a=1, b=2, c=3"}
-    four = groups_of(tmp_path / "four", RUN, RUN.but(config=(("a", 1), ("b", 2), ("c", 3), ("d", 4))))
+    four = groups_of(
+        tmp_path / "four", RUN, RUN.but(config=(("a", 1), ("b", 2), ("c", 3), ("d", 4)))
+    )
     assert all(group.apart.startswith("config ") for group in four)
 
 

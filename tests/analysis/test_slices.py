@@ -29,7 +29,9 @@ def by_name(found, dimension):
 
 
 def test_slices_are_means_over_their_tasks_and_seeds(tmp_path):
-    runs, groups = groups_of(tmp_path, *(run.but(seed=seed) for run in (RUN, OURS) for seed in (0, 1)))
+    runs, groups = groups_of(
+        tmp_path, *(run.but(seed=seed) for run in (RUN, OURS) for seed in (0, 1))
+    )
     found = slices(groups["ft_d · small"], runs)
     domains = by_name(found, "domain")
     assert set(domains) == {"object", "medical", "texture", "face"}
@@ -42,8 +44,14 @@ def test_slices_are_means_over_their_tasks_and_seeds(tmp_path):
     assert medical.difference == pytest.approx((errors - indep).mean())
     assert math.isnan(medical.low) and "fewer than 4" in medical.reason
     parts = by_name(found, "part of the stream")
-    assert [(name, one.tasks) for name, one in parts.items()] == [("meta-train", 8), ("meta-test", 4), ("whole stream", 12)]
-    every = [np.array([[run.but(seed=s).error(t) for s in (0, 1)] for t in TASKS]) for run in (OURS, RUN)]
+    assert [(name, one.tasks) for name, one in parts.items()] == [
+        ("meta-train", 8),
+        ("meta-test", 4),
+        ("whole stream", 12),
+    ]
+    every = [
+        np.array([[run.but(seed=s).error(t) for s in (0, 1)] for t in TASKS]) for run in (OURS, RUN)
+    ]
     interval = over_tasks(*every)
     whole = parts["whole stream"]
     assert (whole.low, whole.high) == pytest.approx((interval.low, interval.high))
@@ -62,7 +70,14 @@ def test_every_dimension_covers_every_task_once(tmp_path):
 
 @pytest.mark.parametrize(
     ("samples", "name"),
-    [(0, "< 1k"), (999, "< 1k"), (1000, "1k–10k"), (9999, "1k–10k"), (10_000, "10k–100k"), (100_000, "> 100k")],
+    [
+        (0, "< 1k"),
+        (999, "< 1k"),
+        (1000, "1k–10k"),
+        (9999, "1k–10k"),
+        (10_000, "10k–100k"),
+        (100_000, "> 100k"),
+    ],
 )
 def test_groups_by_training_samples(samples, name):
     ((_, found),) = DIMENSIONS["training samples"]({"n_train": samples, "n_dev": 0})
@@ -71,7 +86,7 @@ def test_groups_by_training_samples(samples, name):
 
 @pytest.mark.parametrize(
     ("height", "width", "name"),
-    [(63, 64, "< 64"), (64, 64, "64–127"), (32, 512, "128–255"), (480, 480, "256–511"), (1024, 256, "≥ 512"),
+    [(63, 64, "< 64"), (64, 64, "64–127"), (32, 512, "128–255"), (480, 480, "256–511"), (1024, 256, "≥ 512"),  # noqa: E501
      (None, None, "not recorded")],
 )  # fmt: skip
 def test_groups_by_resolution(height, width, name):
@@ -83,7 +98,11 @@ def test_facts_that_are_not_recorded():
     assert math.isnan(resolution({})) and math.isnan(training_samples({}))
     assert training_samples({"n_train": None, "n_dev": None, "size": 102}) == 102
     assert training_samples({"n_train": 80, "n_dev": 20}) == 100
-    assert DIMENSIONS["year"]({"year": None})[0][1] == DIMENSIONS["domain"]({"domain": ""})[0][1] == "not recorded"
+    assert (
+        DIMENSIONS["year"]({"year": None})[0][1]
+        == DIMENSIONS["domain"]({"domain": ""})[0][1]
+        == "not recorded"
+    )
     assert DIMENSIONS["year"]({"year": 2019}) == [(2015, "2015–2019")]
 
 
@@ -97,7 +116,9 @@ def test_an_undefined_error_leaves_its_task_out_and_n_says_so(tmp_path):
 
 
 def test_without_a_reference_there_is_an_error_but_no_difference(tmp_path):
-    runs, groups = groups_of(tmp_path, RUN.but(budget="big"), OURS, OURS.but(learner="mt", events=7))
+    runs, groups = groups_of(
+        tmp_path, RUN.but(budget="big"), OURS, OURS.but(learner="mt", events=7)
+    )
     for one in slices(groups["ft_d · small"], runs):
         assert math.isnan(one.difference) and "no Indep run with budget small" in one.reason
         assert not math.isnan(one.error.mean)
@@ -111,7 +132,10 @@ def test_without_a_reference_there_is_an_error_but_no_difference(tmp_path):
 
 def test_intervals_stay_within_what_is_possible(tmp_path):
     tasks = [f"task_{order:03d}" for order in (9, 10, 11, 12)]
-    higher, lower = (tuple(zip(tasks, e, strict=True)) for e in ((0.96, 0.95, 0.58, 0.99), (0.03, 0.06, 0.38, 0.04)))
+    higher, lower = (
+        tuple(zip(tasks, e, strict=True))
+        for e in ((0.96, 0.95, 0.58, 0.99), (0.03, 0.06, 0.38, 0.04))
+    )
     runs, groups = groups_of(tmp_path, RUN.but(errors=lower), OURS.but(errors=higher))
     found = [one for one in slices(groups["ft_d · small"], runs) if one.low == one.low]
     assert found and all(-1 <= one.low <= one.high <= 1 for one in found)
@@ -121,7 +145,10 @@ def test_intervals_stay_within_what_is_possible(tmp_path):
 def test_meta_train_has_the_meta_train_part_alone(tmp_path):
     runs, groups = groups_of(tmp_path, *(run.but(protocol="meta_train") for run in (RUN, OURS)))
     parts = by_name(slices(groups["ft_d · small"], runs), "part of the stream")
-    assert [(name, one.tasks) for name, one in parts.items()] == [("meta-train", 8), ("whole stream", 8)]
+    assert [(name, one.tasks) for name, one in parts.items()] == [
+        ("meta-train", 8),
+        ("whole stream", 8),
+    ]
 
 
 def test_a_run_tells_the_mean_size_of_its_pictures(tmp_path):

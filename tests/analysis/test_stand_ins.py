@@ -7,7 +7,10 @@ from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from tests.report.synthetic import SyntheticRun
 
-FIRST, SECOND = (f"pt_ft (stand-in: pre-trained on {data} (stream x), not ImageNet)" for data in ("omniglot", "mnist"))
+FIRST, SECOND = (
+    f"pt_ft (stand-in: pre-trained on {data} (stream x), not ImageNet)"
+    for data in ("omniglot", "mnist")
+)
 
 
 def test_the_examples_hold():
@@ -20,8 +23,16 @@ def test_names_that_would_be_the_same_stay_whole():
 
 
 def test_labels_are_short_and_unique(tmp_path):
-    runs = [SyntheticRun(learner=name).write(tmp_path / str(i)) for i, name in enumerate(("indep", FIRST))]
-    assert [group.label for group in by_seed(read_runs(runs)[0])] == ["indep · small", "pt_ft† · small"]
+    runs = [
+        SyntheticRun(learner=name).write(tmp_path / str(i))
+        for i, name in enumerate(("indep", FIRST))
+    ]
+    assert [group.label for group in by_seed(read_runs(runs)[0])] == [
+        "indep · small",
+        "pt_ft† · small",
+    ]
     runs.append(SyntheticRun(learner=SECOND).write(tmp_path / "more"))
     labels = [group.label for group in by_seed(read_runs(runs)[0])]
-    assert len(set(labels)) == 3 and all(label.startswith("pt_ft† · small · ") for label in labels[1:])
+    assert len(set(labels)) == 3 and all(
+        label.startswith("pt_ft† · small · ") for label in labels[1:]
+    )

@@ -6,21 +6,39 @@ import math
 import pandas as pd
 import pytest
 
-from nevis_stream.analysis.transfer_matrix import best_sources, is_matrix, pair, read_matrix, sources
+from nevis_stream.analysis.transfer_matrix import (
+    best_sources,
+    is_matrix,
+    pair,
+    read_matrix,
+    sources,
+)
 from nevis_stream.errors import BadInput
 
 TASKS = (("a", "ocr"), ("b", "face"), ("c", "ocr"), ("d", "scene"))
-ERRORS = {("a", "b"): 0.2, ("a", "c"): 0.5, ("a", "d"): None, ("b", "c"): 0.3, ("b", "d"): 0.1}  # c has not been run
+# c has not been run
+ERRORS = {("a", "b"): 0.2, ("a", "c"): 0.5, ("a", "d"): None, ("b", "c"): 0.3, ("b", "d"): 0.1}
 ALONE = {"b": 0.3, "c": 0.4, "d": 0.1}
 
 
 def write(path, errors=ERRORS, facts=True):
     path.mkdir(parents=True, exist_ok=True)
-    rows = [pair(source, target, ALONE[target], error) for (source, target), error in errors.items()]
+    rows = [
+        pair(source, target, ALONE[target], error) for (source, target), error in errors.items()
+    ]
     pd.DataFrame(rows).to_csv(path / "matrix.csv", index=False)
     if facts:
-        tasks = [{"order": order, "task_id": task, "domain": domain} for order, (task, domain) in enumerate(TASKS, start=1)]
-        run = {"learner": "indep", "budget": "tiny", "stream": "four", "stream_digest": "0" * 16, "seed": 3}
+        tasks = [
+            {"order": order, "task_id": task, "domain": domain}
+            for order, (task, domain) in enumerate(TASKS, start=1)
+        ]
+        run = {
+            "learner": "indep",
+            "budget": "tiny",
+            "stream": "four",
+            "stream_digest": "0" * 16,
+            "seed": 3,
+        }
         (path / "matrix.json").write_text(json.dumps(run | {"tasks": tasks}))
     return path
 
@@ -29,13 +47,17 @@ def test_a_pair_is_the_difference_to_indep():
     assert pair("a", "b", 0.5, 0.25) == {
         "source": "a", "target": "b", "error": 0.25, "indep_error": 0.5, "gain": 0.25, "ratio": 1.5,
     }  # fmt: skip
-    assert math.isnan(pair("a", "b", 1.0, 0.25)["ratio"]) and pair("a", "b", 1.0, 0.25)["gain"] == 0.75
+    assert (
+        math.isnan(pair("a", "b", 1.0, 0.25)["ratio"]) and pair("a", "b", 1.0, 0.25)["gain"] == 0.75
+    )
     assert all(math.isnan(pair("a", "b", *errors)["gain"]) for errors in ((None, 0.1), (0.1, None)))
 
 
 @pytest.mark.parametrize("facts", [True, False])
 def test_gains_stand_in_stream_order_with_gaps(tmp_path, facts):
-    shuffled = dict(sorted(ERRORS.items(), key=lambda item: item[0][1], reverse=True)) if facts else ERRORS
+    shuffled = (
+        dict(sorted(ERRORS.items(), key=lambda item: item[0][1], reverse=True)) if facts else ERRORS
+    )
     gains = read_matrix(write(tmp_path, shuffled, facts)).gains
     assert (list(gains.index), list(gains.columns)) == (["a", "b"], ["b", "c", "d"])
     assert gains.loc["a", "b"] == pytest.approx(0.1) and gains.loc["a", "c"] == pytest.approx(-0.1)
@@ -46,8 +68,15 @@ def test_best_sources_and_targets(tmp_path):
     matrix = read_matrix(write(tmp_path))
     found = best_sources(matrix).set_index("target")
     assert list(found.index) == ["b", "c", "d"]
-    assert found.loc["c", ["best_source", "source_domain", "sources", "helped"]].tolist() == ["b", "face", 2, 1]
-    assert found.loc["c", "best_gain"] == pytest.approx(0.1) and found.loc["c", "mean_gain"] == pytest.approx(0.0)
+    assert found.loc["c", ["best_source", "source_domain", "sources", "helped"]].tolist() == [
+        "b",
+        "face",
+        2,
+        1,
+    ]
+    assert found.loc["c", "best_gain"] == pytest.approx(0.1) and found.loc[
+        "c", "mean_gain"
+    ] == pytest.approx(0.0)
     assert found.loc["d", ["best_source", "sources", "helped"]].tolist() == ["b", 1, 0]
     ours = sources(matrix).set_index("source")
     assert ours.loc["a", ["targets", "helped", "best_target"]].tolist() == [2, 1, "b"]

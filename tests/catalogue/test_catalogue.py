@@ -1,4 +1,6 @@
-"""The catalogue of NEVIS'22 and the streams made of it, pinned by a golden file and compared with the reference tables."""
+"""The catalogue of NEVIS'22 and the streams made of it, pinned by a golden file and compared with
+the reference tables.
+"""
 
 import subprocess
 import sys
@@ -18,17 +20,29 @@ from nevis_stream.stream_rows import stream_rows
 
 GOLDEN = Path(__file__).with_name("golden_streams.txt")
 REFERENCE = sources.shared_directory() / "reference"
-PINNED = (*variants.NAMED, "random_40@1", "shuffled@1", "shuffled_within_year@1", "split_cifar100", "split_mnist", "local25")
+PINNED = (
+    *variants.NAMED,
+    "random_40@1",
+    "shuffled@1",
+    "shuffled_within_year@1",
+    "split_cifar100",
+    "split_mnist",
+    "local25",
+)
 TASKS = catalogue.table("nevis22_tasks")
 
 
 def described(name):
     """One line a stream: every task with its order and year."""
-    return f"{name}: " + " ".join(f"{r['order']}/{r['year']}/{r['task_id']}" for r in stream_rows(name)[1])
+    return f"{name}: " + " ".join(
+        f"{r['order']}/{r['year']}/{r['task_id']}" for r in stream_rows(name)[1]
+    )
 
 
 def test_streams_are_as_pinned():
-    """Write the file anew with `python -m tests.catalogue.test_catalogue` after a change that is meant."""
+    """Write the file anew with `python -m tests.catalogue.test_catalogue` after a change that is
+    meant.
+    """
     assert [described(name) for name in PINNED] == GOLDEN.read_text().splitlines()
 
 
@@ -43,11 +57,16 @@ def test_published_streams_equal_the_reference_tables():
     assert len(compared) == 10
     for name in compared:
         rows = stream_rows(name)[1]
-        assert [(r["order"], r["year"], r["dataset_id"], r["meta_split"]) for r in rows] == published[name], name
+        assert [
+            (r["order"], r["year"], r["dataset_id"], r["meta_split"]) for r in rows
+        ] == published[name], name
 
 
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"no reference tables at {REFERENCE}")
-@pytest.mark.parametrize(("carried", "reference"), [("nevis22_tasks", "nevis_tasks"), ("nevis22_datasets", "dataset_sources")])
+@pytest.mark.parametrize(
+    ("carried", "reference"),
+    [("nevis22_tasks", "nevis_tasks"), ("nevis22_datasets", "dataset_sources")],
+)
 def test_tables_have_the_reference_columns_and_values(carried, reference):
     theirs = catalogue.read_csv(REFERENCE / f"{reference}.csv")
     assert len(theirs) == len(catalogue.table(carried))
@@ -67,18 +86,32 @@ def test_106_tasks():
 def test_every_data_set_can_be_read_from_files_that_are_named():
     for name in catalogue.nevis22_datasets():
         plan = fetch.plan(name)
-        assert plan.sources and plan.advice and plan.state in ("downloadable", "needs a manual step"), name
+        assert (
+            plan.sources and plan.advice and plan.state in ("downloadable", "needs a manual step")
+        ), name
         assert len({source.file for source in plan.sources}) == len(plan.sources)
         for source in plan.sources:
-            assert source.url.startswith(("http://", "https://", "ftp://", "kaggle:")), (name, source)
+            assert source.url.startswith(("http://", "https://", "ftp://", "kaggle:")), (
+                name,
+                source,
+            )
             assert len(source.md5) in (0, 32) and "<" not in source.file + source.url
-        assert all(read["reader"] in layouts.readers() for read in catalogue.layouts()[name]["read"])
+        assert all(
+            read["reader"] in layouts.readers() for read in catalogue.layouts()[name]["read"]
+        )
     variants_of = {name: row["like"] for name, row in catalogue.layouts().items() if "like" in row}
     assert len(variants_of) == 7 and all(catalogue.layouts()[name]["note"] for name in variants_of)
 
 
 def test_ablations_have_the_sizes_of_table_5():
-    sizes = {"full": 79, "no_imagenet": 78, "large_dataset_only": 40, "random_40": 40, "major_domain_only": 43, "random_43": 43}
+    sizes = {
+        "full": 79,
+        "no_imagenet": 78,
+        "large_dataset_only": 40,
+        "random_40": 40,
+        "major_domain_only": 43,
+        "random_43": 43,
+    }
     sizes |= dict.fromkeys(("remove_first_30", "remove_last_30", "remove_random_30"), 49)
     for name, count in sizes.items():
         rows = stream_rows(name)[1]
@@ -103,8 +136,15 @@ def test_split_imagenet_has_100_disjoint_tasks():
     assert len(rows) == 100 and sum(row["meta_split"] == "test" for row in rows) == 20
     classes = [set(sources._subset(row["source"].partition(":")[2])[1]) for row in rows]
     assert all(len(ids) == 10 for ids in classes) and set().union(*classes) == set(range(1000))
-    drawn = [sources._subset(row["source"].partition(":")[2])[1] for row in stream_rows("split_cifar100_by_20@3")[1]]
-    assert len(drawn) == 5 and sorted(sum(drawn, [])) == list(range(100)) and sum(drawn, []) != list(range(100))
+    drawn = [
+        sources._subset(row["source"].partition(":")[2])[1]
+        for row in stream_rows("split_cifar100_by_20@3")[1]
+    ]
+    assert (
+        len(drawn) == 5
+        and sorted(sum(drawn, [])) == list(range(100))
+        and sum(drawn, []) != list(range(100))
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,25 +170,41 @@ def test_missing_data_are_an_error_that_says_how_to_get_them(monkeypatch, tmp_pa
         load_stream("short")
     message = str(caught.value)
     assert "28 data sets are not on this machine" in message and "prepare --stream=short" in message
-    assert "coil100 (downloadable): python -m launch.data prepare --task=coil100" in message and "short+partial" in message
+    assert (
+        "coil100 (downloadable): python -m launch.data prepare --task=coil100" in message
+        and "short+partial" in message
+    )
     with pytest.raises(BadInput, match="not one of its 29 tasks has its data"):
         load_stream("short+partial")
 
 
 def test_the_list_is_quick_and_loads_no_framework():
-    """The bar: under 2 seconds for `list`; the best of three processes, for other work goes on beside the tests."""
+    """The bar: under 2 seconds for `list`; the best of three processes, for other work goes on
+    beside the tests.
+    """
     begin = time.monotonic()
-    program = "import sys; sys.argv = ['data', 'list', '--stream=full', '--format=csv']; import runpy\n"
-    program += "try: runpy.run_module('launch.data', run_name='__main__')\nexcept SystemExit: pass\n"
-    program += "print([n for n in ('jax', 'tensorflow_datasets', 'tensorflow', 'matplotlib', 'scipy') if n in sys.modules])"
+    program = (
+        "import sys; sys.argv = ['data', 'list', '--stream=full', '--format=csv']; import runpy\n"
+    )
+    program += (
+        "try: runpy.run_module('launch.data', run_name='__main__')\nexcept SystemExit: pass\n"
+    )
+    program += (
+        "print([n for n in ('jax', 'tensorflow_datasets', 'tensorflow', 'matplotlib', 'scipy') if n"
+        " in sys.modules])"
+    )
     seconds = []
     for _ in range(3):
         begin = time.monotonic()
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        )
         seconds.append(time.monotonic() - begin)
     lines = done.stdout.splitlines()
     assert lines[-1] == "[]" and len(lines) == 108
-    assert lines[0].startswith("index,order,year,canonical_id,dataset_id,name,kind,num_classes,domain,size,meta_split")
+    assert lines[0].startswith(
+        "index,order,year,canonical_id,dataset_id,name,kind,num_classes,domain,size,meta_split"
+    )
     assert min(seconds) < 2
 
 

@@ -19,11 +19,15 @@ from tests import toy
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory):
-    """Builds a learner by name with a budget of moments; weights are there for those that start from some."""
+    """Builds a learner by name with a budget of moments; weights are there for those that start
+    from some.
+    """
     file = tmp_path_factory.mktemp("weights") / "mlp.safetensors"
     network = Network("mlp", (("hidden", (8,)),), 8)
     drawn = initialise_program(network, 64)(np.arange(4, dtype=np.uint32))
-    file.write_bytes(weights.encode(to_host(drawn), weights.Facts(weights.describe(network), "nothing", 1000)))
+    file.write_bytes(
+        weights.encode(to_host(drawn), weights.Facts(weights.describe(network), "nothing", 1000))
+    )
 
     def build(name):
         config = run_config.default(name)
@@ -47,7 +51,9 @@ def ledger(name, build, tmp_path_factory):
 
 
 def view(task, splits):
-    parts = {part: LabelledImages(splits[part].images, splits[part].labels) for part in ("train", "dev")}
+    parts = {
+        part: LabelledImages(splits[part].images, splits[part].labels) for part in ("train", "dev")
+    }
     return TaskView(task.task_id, task.year, task.kind, task.domain, task.num_classes, **parts)
 
 
@@ -57,7 +63,9 @@ def test_it_completes_a_stream_of_both_kinds_with_a_repeat(ledger):
 
 
 def test_it_learns_something(ledger):
-    """Better than always answering the same, on tasks made to be easy (the steps are few: on average)."""
+    """Better than always answering the same, on tasks made to be easy (the steps are few: on
+    average).
+    """
     if ledger.header["learner"] == "Baseline":
         pytest.skip("four steps teach a network nothing; tests/learners/test_fit.py trains longer")
     errors = [record["error"] for record in ledger.of_kind("predict")]
@@ -86,7 +94,9 @@ def test_its_configuration_cannot_be_changed(name, build):
 
 @pytest.mark.parametrize("position", [0, 2], ids=["single_label", "multi_label"])
 def test_predict_answers_each_image_for_itself(name, build, position):
-    """In another order, or in two halves, each image gets the same probabilities; nothing is learned from the asking."""
+    """In another order, or in two halves, each image gets the same probabilities; nothing is
+    learned from the asking.
+    """
     learner, stream = build(name), toy.stream()
     task = stream.tasks[position]
     splits = stream.splits(task)

@@ -13,7 +13,11 @@ STREAM = load_stream("pico")
 def test_splits_labels_ids_and_images(task):
     splits, dataset = STREAM.splits(task), STREAM.dataset(task)
     assert set(splits) == set(SPLITS)
-    assert (dataset.kind, dataset.num_classes, dataset.dataset_id) == (task.kind, task.num_classes, task.dataset_id)
+    assert (dataset.kind, dataset.num_classes, dataset.dataset_id) == (
+        task.kind,
+        task.num_classes,
+        task.dataset_id,
+    )
     ids = [name for split in SPLITS for name in splits[split].ids]
     assert len(set(ids)) == len(ids) == sum(len(part) for part in dataset.parts.values())
     for split in SPLITS:
@@ -23,7 +27,10 @@ def test_splits_labels_ids_and_images(task):
             assert samples.labels.dtype == np.int32 and samples.labels.ndim == 1
             assert samples.labels.min() >= 0 and samples.labels.max() < task.num_classes
         else:
-            assert samples.labels.dtype == np.uint8 and samples.labels.shape == (len(samples), task.num_classes)
+            assert samples.labels.dtype == np.uint8 and samples.labels.shape == (
+                len(samples),
+                task.num_classes,
+            )
             assert set(np.unique(samples.labels)) <= {0, 1}
         for name in samples.ids:
             dataset_id, part, index = name.split("/")

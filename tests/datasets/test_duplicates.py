@@ -1,4 +1,6 @@
-"""Exact and near duplicates: hashes that stay the same where they should, and the rule of which copy is kept."""
+"""Exact and near duplicates: hashes that stay the same where they should, and the rule of which
+copy is kept.
+"""
 
 import io
 
@@ -25,7 +27,9 @@ def test_the_exact_hash_is_of_pixels_not_of_files():
     changed[0, 0, 0] ^= 1
     assert examine(Image.fromarray(changed)).sha256 != examine(COFFEE).sha256
     flat = np.zeros((4, 6), np.uint8)
-    assert examine(Image.fromarray(flat)).sha256 != examine(Image.fromarray(flat.reshape(6, 4))).sha256
+    assert (
+        examine(Image.fromarray(flat)).sha256 != examine(Image.fromarray(flat.reshape(6, 4))).sha256
+    )
 
 
 def test_the_perceptual_hash_bears_mirroring_scaling_and_recompression():
@@ -41,7 +45,14 @@ def test_the_perceptual_hash_bears_mirroring_scaling_and_recompression():
     assert dhash(Image.new("RGB", (30, 30), "red")) == 0  # flat pictures are near nothing
 
 
-@given(st.lists(st.tuples(st.sampled_from(["train", "dev", "test", "all"]), st.integers(0, 5), st.integers(0, 2)), min_size=1))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["train", "dev", "test", "all"]), st.integers(0, 5), st.integers(0, 2)
+        ),
+        min_size=1,
+    )
+)
 def test_one_copy_stays_where_it_is_judged_last(samples):
     parts, pictures, labels = (np.asarray(column) for column in zip(*samples, strict=True))
     hashes = np.asarray([b"picture %d" % number for number in pictures], object)
@@ -67,7 +78,9 @@ def test_near_duplicates_of_train_are_counted():
 
 def test_overlap_names_the_later_task_and_the_earlier_one():
     def word(text):
-        return np.asarray([t.encode() for t in text.split()], "S32"), np.zeros(len(text.split()), np.uint64)
+        return np.asarray([t.encode() for t in text.split()], "S32"), np.zeros(
+            len(text.split()), np.uint64
+        )
 
     content = {
         ("a", "train"): "1 2", ("a", "dev"): "3", ("a", "dev_test"): "4", ("a", "test"): "5",

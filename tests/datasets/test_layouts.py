@@ -1,4 +1,6 @@
-"""Every reader of a raw layout, on files written here by hand, without the rows of the catalogue."""
+"""Every reader of a raw layout, on files written here by hand, without the rows of the
+catalogue.
+"""
 
 import gzip
 import json
@@ -47,7 +49,9 @@ def short(examples):
 
 
 def test_paths(tmp_path, put):
-    for number, name in enumerate(["train/cat/1.png", "train/dog/2.png", "test/cat/3.png", "test/cat/masks/4.png", "x.txt"]):
+    for number, name in enumerate(
+        ["train/cat/1.png", "train/dog/2.png", "test/cat/3.png", "test/cat/masks/4.png", "x.txt"]
+    ):
         put(name, grey(number * 10) if name.endswith("png") else "no picture")
     pattern = r"(?P<part>train|test)/(?P<label>\w+)/.*\.png"
     found = read(
@@ -60,7 +64,10 @@ def test_paths(tmp_path, put):
     )
     assert short(found) == [("dev", "cat", 20), ("train", "cat", 0), ("train", "wolf", 10)]
     numbered = read(
-        tmp_path, reader="paths", pattern=r"\w+/(?P<label>\w+)/(?P<part>\d)\.png", parts_by_number={"dev": [2], "test": "rest"}
+        tmp_path,
+        reader="paths",
+        pattern=r"\w+/(?P<label>\w+)/(?P<part>\d)\.png",
+        parts_by_number={"dev": [2], "test": "rest"},
     )
     assert [e.part for e in numbered] == ["dev", "test", "test"]
 
@@ -70,7 +77,10 @@ def test_paths_cuts_tiles(tmp_path, put):
     tiles = read(tmp_path, reader="paths", pattern=r"D(?P<label>\d)\.png", tiles=3)
     assert [np.asarray(e.picture.open())[0, 0] for e in tiles] == [0, 2, 4, 14, 16, 18, 28, 30, 32]
     assert {e.picture.open().size for e in tiles} == {(2, 2)}
-    assert len(read(tmp_path, reader="paths", pattern=r"D(?P<label>\d)\.png", tiles=3, slivers=True)) == 16
+    assert (
+        len(read(tmp_path, reader="paths", pattern=r"D(?P<label>\d)\.png", tiles=3, slivers=True))
+        == 16
+    )
 
 
 def test_table(tmp_path, put):
@@ -79,12 +89,12 @@ def test_table(tmp_path, put):
     put("train.csv", "name;width;class\r\na0;3;5\r\na2;3;7\r\n")
     put("list.txt", "a1 big cat\n")
     found = read(
-        tmp_path, reader="table", tables=[{"file": "train.csv", "part": "train"}], delimiter=";", header=True,
+        tmp_path, reader="table", tables=[{"file": "train.csv", "part": "train"}], delimiter=";", header=True,  # noqa: E501
         image="images/{name}.png", label="{class}",
     )  # fmt: skip
     assert short(found) == [("train", "5", 0), ("train", "7", 2)]
     found = read(
-        tmp_path, reader="table", tables=[{"file": "list.txt", "part": "test"}], delimiter=" ", columns=2,
+        tmp_path, reader="table", tables=[{"file": "list.txt", "part": "test"}], delimiter=" ", columns=2,  # noqa: E501
         image="images/{0}.png", label="{1}",
     )  # fmt: skip
     assert short(found) == [("test", "big cat", 1)]
@@ -106,7 +116,7 @@ def test_table_joins_and_marks(tmp_path, put):
     put("a.txt", "2\nname x y\n1.png 1 -1\n2.png 1 1\n")
     put("b.txt", "1.png 0\n2.png 1\n")
     options = {
-        "reader": "table", "join": True, "skip_lines": [2, 0], "tables": [{"files": ["a.txt", "b.txt"]}], "delimiter": " ",
+        "reader": "table", "join": True, "skip_lines": [2, 0], "tables": [{"files": ["a.txt", "b.txt"]}], "delimiter": " ",  # noqa: E501
         "image": "{0}", "marks": [1, 2], "part": "{3}", "parts": {"0": "train", "1": "test"},
     }  # fmt: skip
     assert short(read(tmp_path, **options)) == [("test", {0, 1}, 2), ("train", {0}, 1)]
@@ -119,13 +129,17 @@ def test_companion_files_and_scores(tmp_path, put):
     put("a/1.png", grey(1)), put("a/1.txt", "3 4\n5 6\n\n")
     put("a/2.png", grey(2)), put("a/2.txt", "")
     pattern = r"a/(?P<name>\d)\.png"
-    found = read(tmp_path, reader="companion", pattern=pattern, companion="a/{name}.txt", measure="lines")
+    found = read(
+        tmp_path, reader="companion", pattern=pattern, companion="a/{name}.txt", measure="lines"
+    )
     assert short(found) == [("all", 2.0, 1), ("all", 0.0, 2)]
     info = np.empty((1, 1), object)
     info[0, 0] = {"location": np.ones((4, 2)), "number": 4}
     for name in ("1", "2"):
         savemat(tmp_path / f"a/{name}.mat", {"image_info": info})
-    found = read(tmp_path, reader="companion", pattern=pattern, companion="a/{name}.mat", measure="locations")
+    found = read(
+        tmp_path, reader="companion", pattern=pattern, companion="a/{name}.mat", measure="locations"
+    )
     assert [e.label for e in found] == [4.0, 4.0]
     put("raw/x.sdt", bytes(range(6))), put("raw/x.lxyr", " 2 10 10 3\n 1 20 20 3\n")
     found = read(
@@ -137,12 +151,28 @@ def test_companion_files_and_scores(tmp_path, put):
         raw=[2, 3],
     )
     assert short(found) == [("all", 1, 0)] and found[0].picture.open().size == (3, 2)
-    put("s/I02_01.bmp", grey(20)), put("s/i01_02.bmp", grey(12)), put("s/I01_01.bmp", grey(11)), put("s.txt", "0.5\n0.25\n1\n")
-    found = read(tmp_path, reader="score_list", pattern=r"s/[iI](?P<a>\d+)_(?P<b>\d+)\.bmp", scores="s.txt")
-    assert sorted(short(found), key=lambda e: e[2]) == [("all", 0.5, 11), ("all", 0.25, 12), ("all", 1.0, 20)]
+    (
+        put("s/I02_01.bmp", grey(20)),
+        put("s/i01_02.bmp", grey(12)),
+        put("s/I01_01.bmp", grey(11)),
+        put("s.txt", "0.5\n0.25\n1\n"),
+    )
+    found = read(
+        tmp_path, reader="score_list", pattern=r"s/[iI](?P<a>\d+)_(?P<b>\d+)\.bmp", scores="s.txt"
+    )
+    assert sorted(short(found), key=lambda e: e[2]) == [
+        ("all", 0.5, 11),
+        ("all", 0.25, 12),
+        ("all", 1.0, 20),
+    ]
     put("s.txt", "0.5\n")
     with pytest.raises(BadInput, match="1 scores for 3 pictures"):
-        read(tmp_path, reader="score_list", pattern=r"s/[iI](?P<a>\d+)_(?P<b>\d+)\.bmp", scores="s.txt")
+        read(
+            tmp_path,
+            reader="score_list",
+            pattern=r"s/[iI](?P<a>\d+)_(?P<b>\d+)\.bmp",
+            scores="s.txt",
+        )
 
 
 def test_poses(tmp_path, put):
@@ -151,10 +181,23 @@ def test_poses(tmp_path, put):
         put(f"0{frame + 1}/f{frame}.png", grey(frame))
         put(f"0{frame + 1}/f{frame}.txt", f"{c} {-s} 0 \n{s} {c} 0 \n0 0 1 \n\n1 2 3 \n")
     pattern = r"(?P<subject>\d+)/f(?P<frame>\d)\.png"
-    found = read(tmp_path, reader="poses", pattern=pattern, companion="{subject}/f{frame}.txt", bins=2, subjects={"test": [4]})
+    found = read(
+        tmp_path,
+        reader="poses",
+        pattern=pattern,
+        companion="{subject}/f{frame}.txt",
+        bins=2,
+        subjects={"test": [4]},
+    )
     labels = [e.label for e in sorted(found, key=lambda e: e.key)]
-    assert [0 in label for label in labels] == [True, True, False, False]  # roll: two bins of equal mass
-    assert [e.part for e in sorted(found, key=lambda e: e.key)] == ["train", "train", "train", "test"]
+    # roll: two bins of equal mass
+    assert [0 in label for label in labels] == [True, True, False, False]
+    assert [e.part for e in sorted(found, key=lambda e: e.key)] == [
+        "train",
+        "train",
+        "train",
+        "test",
+    ]
 
 
 def test_matlab_lists_records_counts_and_arrays(tmp_path, put):
@@ -163,25 +206,49 @@ def test_matlab_lists_records_counts_and_arrays(tmp_path, put):
     savemat(tmp_path / "set.mat", {"trn": [[1, 4]], "tst": [[2, 3]]})
     savemat(tmp_path / "labels.mat", {"labels": [[7, 8, 9, 7]]})
     parts = {"train": "set.mat:trn", "test": "set.mat:tst"}
-    found = read(tmp_path, reader="mat_lists", images="im{id:02d}.png", parts=parts, labels="labels.mat:labels")
+    found = read(
+        tmp_path,
+        reader="mat_lists",
+        images="im{id:02d}.png",
+        parts=parts,
+        labels="labels.mat:labels",
+    )
     assert short(found) == [("test", 7, 2), ("test", 8, 3), ("train", 6, 1), ("train", 6, 4)]
-    assert [e.label for e in read(tmp_path, reader="mat_lists", images="im{id:02d}.png", parts=parts, block=2)] == [0, 1, 0, 1]
+    assert [
+        e.label
+        for e in read(tmp_path, reader="mat_lists", images="im{id:02d}.png", parts=parts, block=2)
+    ] == [0, 1, 0, 1]
     with pytest.raises(BadInput, match=r"set.mat: unknown variable 'trnn'. Did you mean 'trn'"):
-        read(tmp_path, reader="mat_lists", images="im{id:02d}.png", parts={"train": "set.mat:trnn"}, block=2)
+        read(
+            tmp_path,
+            reader="mat_lists",
+            images="im{id:02d}.png",
+            parts={"train": "set.mat:trnn"},
+            block=2,
+        )
     records = np.zeros((1, 2), [("path", object), ("class", object), ("test", object)])
     records[0, 0], records[0, 1] = ("im01.png", 3, 0), ("im02.png", 1, 1)
     savemat(tmp_path / "annos.mat", {"annotations": records})
     fields = {"image": "path", "label": "class", "part": "test"}
     found = read(
-        tmp_path, reader="mat_records", tables=[{"file": "annos.mat", "key": "annotations"}], fields=fields, image="{image}",
+        tmp_path, reader="mat_records", tables=[{"file": "annos.mat", "key": "annotations"}], fields=fields, image="{image}",  # noqa: E501
         parts={"0": "train", "1": "test"},
     )  # fmt: skip
     assert short(found) == [("test", 0, 2), ("train", 2, 1)]
     savemat(tmp_path / "gt.mat", {"count": np.asarray([[5], [6], [7], [8]])})
     found = read(
-        tmp_path, reader="mat_counts", images="im{id:02d}.png", counts="gt.mat:count", parts={"train": [1, 2], "test": [3, 4]}
+        tmp_path,
+        reader="mat_counts",
+        images="im{id:02d}.png",
+        counts="gt.mat:count",
+        parts={"train": [1, 2], "test": [3, 4]},
     )
-    assert short(found) == [("test", 7.0, 3), ("test", 8.0, 4), ("train", 5.0, 1), ("train", 6.0, 2)]
+    assert short(found) == [
+        ("test", 7.0, 3),
+        ("test", 8.0, 4),
+        ("train", 5.0, 1),
+        ("train", 6.0, 2),
+    ]
     pixels = np.arange(2 * 2 * 3 * 2, dtype=np.uint8).reshape(2, 2, 3, 2)
     savemat(tmp_path / "svhn.mat", {"X": pixels, "y": [[10], [3]]})
     sets = [{"file": "svhn.mat", "part": "train", "images": "X", "labels": "y"}]
@@ -193,18 +260,30 @@ def test_matlab_lists_records_counts_and_arrays(tmp_path, put):
 def test_voc(tmp_path, put):
     put("R/JPEGImages/1.jpg", grey(9, 8)), put("R/ImageSets/Main/train.txt", "1\n")
     box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>5.4</xmax><ymax>8</ymax></bndbox>"
-    person = f"<object><name>person</name>{box}<actions><run>1</run><jump>0</jump></actions></object>"
-    put("R/Annotations/1.xml", f"<annotation>{person}<object><name>dog</name></object></annotation>")
+    person = (
+        f"<object><name>person</name>{box}<actions><run>1</run><jump>0</jump></actions></object>"
+    )
+    put(
+        "R/Annotations/1.xml", f"<annotation>{person}<object><name>dog</name></object></annotation>"
+    )
     sets = [{"part": "train", "root": "R", "list": "ImageSets/Main/train.txt"}]
     (found,) = read(tmp_path, reader="voc_objects", images="JPEGImages/{id}.jpg", sets=sets)
     assert (found.part, found.label) == ("train", {"person", "dog"})
     (found,) = read(tmp_path, reader="voc_actions", root="R", list="ImageSets/Main/train.txt")
     assert found.label == {"run"} and found.picture.open().size == (4, 6)
-    put("R/cat_train.txt", "1  1\n"), put("R/dog_train.txt", "1 -1\n"), put("R/ape_train.txt", "1 1\n")
+    (
+        put("R/cat_train.txt", "1  1\n"),
+        put("R/dog_train.txt", "1 -1\n"),
+        put("R/ape_train.txt", "1 1\n"),
+    )
     sets = [{"part": "train", "root": "R", "lists": r"(?P<label>\w+)_train\.txt"}]
-    (found,) = read(tmp_path, reader="voc_lists", images="JPEGImages/{id}.jpg", sets=sets, kind="last")
+    (found,) = read(
+        tmp_path, reader="voc_lists", images="JPEGImages/{id}.jpg", sets=sets, kind="last"
+    )
     assert found.label == "cat"
-    (found,) = read(tmp_path, reader="voc_lists", images="JPEGImages/{id}.jpg", sets=sets, kind="all")
+    (found,) = read(
+        tmp_path, reader="voc_lists", images="JPEGImages/{id}.jpg", sets=sets, kind="all"
+    )
     assert found.label == {"cat", "ape"}
     put("R/Annotations/1.xml", "<annotation><object>")
     with pytest.raises(BadInput, match=r"1.xml: cannot be read as xml"):
@@ -225,7 +304,11 @@ def test_coco(tmp_path, put):
     put("a.json", json.dumps(content))
     sets = [{"part": "train", "images": "im/{file_name}", "annotations": "a.json"}]
     (found,) = read(tmp_path, reader="coco", sets=sets, crop=True, min_side=2)
-    assert found.label == 8 and np.asarray(found.picture.open())[0, 0] == 32 and found.picture.open().size == (4, 5)
+    assert (
+        found.label == 8
+        and np.asarray(found.picture.open())[0, 0] == 32
+        and found.picture.open().size == (4, 5)
+    )
     (found,) = read(tmp_path, reader="coco", sets=sets)
     assert found.label == "a"  # of several annotations the last
     put("a.json", "{")
@@ -236,19 +319,42 @@ def test_coco(tmp_path, put):
 def test_numbers(tmp_path, put):
     put("a.txt", "1 2 3 4 5 6 7 8 3\n9 2 3 4 5 6 7 8 1\n")
     found = read(
-        tmp_path, reader="pixel_rows", tables=[{"file": "a.txt", "part": "train"}], shape=[2, 2, 2], keep_channels=1, first=1
+        tmp_path,
+        reader="pixel_rows",
+        tables=[{"file": "a.txt", "part": "train"}],
+        shape=[2, 2, 2],
+        keep_channels=1,
+        first=1,
     )
     assert short(found) == [("train", 2, 1), ("train", 0, 9)]
     assert np.asarray(found[0].picture.open()).tolist() == [[1, 3], [5, 7]]
     put("b.txt", "1.0 0.0 0 0 1\n")
     (found,) = read(
-        tmp_path, reader="pixel_rows", tables=[{"file": "b.txt", "part": "all"}], shape=[1, 2, 1], scale=255, one_hot=3
+        tmp_path,
+        reader="pixel_rows",
+        tables=[{"file": "b.txt", "part": "all"}],
+        shape=[1, 2, 1],
+        scale=255,
+        one_hot=3,
     )
     assert found.label == 2 and np.asarray(found.picture.open()).tolist() == [[255, 0]]
     with pytest.raises(BadInput, match="rows of 5 numbers; expected 4 pixels and 3 for the class"):
-        read(tmp_path, reader="pixel_rows", tables=[{"file": "b.txt", "part": "all"}], shape=[2, 2, 1], one_hot=3)
+        read(
+            tmp_path,
+            reader="pixel_rows",
+            tables=[{"file": "b.txt", "part": "all"}],
+            shape=[2, 2, 1],
+            one_hot=3,
+        )
     put("c.txt", "2 1:-1 2:1 4:0\n")
-    (found,) = read(tmp_path, reader="libsvm", tables=[{"file": "c.txt", "part": "all"}], shape=[2, 2], range=[-1, 1], first=1)
+    (found,) = read(
+        tmp_path,
+        reader="libsvm",
+        tables=[{"file": "c.txt", "part": "all"}],
+        shape=[2, 2],
+        range=[-1, 1],
+        first=1,
+    )
     assert found.label == 1 and np.asarray(found.picture.open()).tolist() == [[0, 255], [128, 128]]
 
 
@@ -258,7 +364,10 @@ def test_idx(tmp_path, put):
     put("l", b"\0\0\x08\x01" + struct.pack(">I", 2) + bytes([4, 7]))
     pairs = [{"part": "test", "images": "i", "labels": "l"}]
     found = read(tmp_path, reader="idx", pairs=pairs)
-    assert short(found) == [("test", 4, 0), ("test", 7, 6)] and (np.asarray(found[1].picture.open()) == pixels[1]).all()
+    assert (
+        short(found) == [("test", 4, 0), ("test", 7, 6)]
+        and (np.asarray(found[1].picture.open()) == pixels[1]).all()
+    )
     found = read(tmp_path, reader="idx", pairs=pairs, transpose=True)
     assert (np.asarray(found[1].picture.open()) == pixels[1].T).all()
     put("i", (tmp_path / "i").read_bytes()[:-1])
@@ -272,7 +381,8 @@ def test_rotation_depends_on_the_number_alone(tmp_path, put):
     put("l", b"\0\0\x08\x01" + struct.pack(">I", 4) + bytes(4))
     pairs = [{"part": "test", "images": "i", "labels": "l", "rotate": True}]
     first, second = (
-        [np.asarray(e.picture.open()).tolist() for e in read(tmp_path, reader="idx", pairs=pairs)] for _ in range(2)
+        [np.asarray(e.picture.open()).tolist() for e in read(tmp_path, reader="idx", pairs=pairs)]
+        for _ in range(2)
     )
     assert first == second and first != pixels.tolist()
 
@@ -281,7 +391,9 @@ def test_cifar(tmp_path, put):
     planes = np.zeros((2, 3, 32, 32), np.uint8)
     planes[0, 0], planes[1, 2, 0, 5] = 200, 77
     put("b1", pickle.dumps({b"data": planes.reshape(2, -1), b"labels": [3, 1]}, protocol=2))
-    found = read(tmp_path, reader="cifar", batches=[{"part": "train", "file": "b*"}], labels="labels")
+    found = read(
+        tmp_path, reader="cifar", batches=[{"part": "train", "file": "b*"}], labels="labels"
+    )
     assert [e.label for e in found] == [3, 1]
     assert np.asarray(found[0].picture.open())[4, 4].tolist() == [200, 0, 0]
     assert np.asarray(found[1].picture.open())[0, 5].tolist() == [0, 0, 77]
@@ -294,7 +406,9 @@ class Evil:
 
 def test_a_pickle_cannot_run_programs(tmp_path, put, capsys):
     put("b1", pickle.dumps({b"data": Evil()}))
-    with pytest.raises(BadInput, match="b1: cannot be read as a CIFAR batch.*asks for [a-z_.]*print"):
+    with pytest.raises(
+        BadInput, match="b1: cannot be read as a CIFAR batch.*asks for [a-z_.]*print"
+    ):
         read(tmp_path, reader="cifar", batches=[{"part": "train", "file": "b1"}], labels="labels")
     assert capsys.readouterr().out == ""
 
@@ -306,7 +420,9 @@ def test_stl_gnt_norb_and_hdf5(tmp_path, put):
     (found,) = read(tmp_path, reader="stl", sets=sets, shape=[2, 4, 3], first=1)
     assert found.label == 4 and (np.asarray(found.picture.open()) == picture).all()
 
-    record = struct.pack("<I2sHH", 10 + 6, "啊".encode("gb2312"), 3, 2) + bytes([255, 0, 255, 255, 255, 254])
+    record = struct.pack("<I2sHH", 10 + 6, "啊".encode("gb2312"), 3, 2) + bytes(
+        [255, 0, 255, 255, 255, 254]
+    )
     put("w.gnt", record * 2)
     found = read(tmp_path, reader="gnt", sets=[{"part": "test", "files": "*.gnt"}])
     assert (
@@ -320,20 +436,31 @@ def test_stl_gnt_norb_and_hdf5(tmp_path, put):
 
     pairs = np.arange(3 * 2 * 2 * 2, dtype=np.uint8).reshape(3, 2, 2, 2)
     put("n-dat.mat", struct.pack("<iI4I", 0x1E3D4C55, 4, 3, 2, 2, 2) + pairs.tobytes())
-    put("n-cat.mat", struct.pack("<iI3I", 0x1E3D4C54, 1, 3, 1, 1) + np.asarray([4, 0, 2], "<i4").tobytes())
+    put(
+        "n-cat.mat",
+        struct.pack("<iI3I", 0x1E3D4C54, 1, 3, 1, 1) + np.asarray([4, 0, 2], "<i4").tobytes(),
+    )
     put(
         "n-info.mat",
-        struct.pack("<iI3I", 0x1E3D4C54, 2, 3, 4, 1) + np.asarray([[6, 0, 0, 0], [7, 0, 0, 0], [4, 0, 0, 0]], "<i4").tobytes(),
+        struct.pack("<iI3I", 0x1E3D4C54, 2, 3, 4, 1)
+        + np.asarray([[6, 0, 0, 0], [7, 0, 0, 0], [4, 0, 0, 0]], "<i4").tobytes(),
     )
     found = read(
-        tmp_path, reader="norb", sets=[{"stem": "n", "part": "train", "parts_by_instance": {"dev": [4], "dev_test": [6]}}]
+        tmp_path,
+        reader="norb",
+        sets=[{"stem": "n", "part": "train", "parts_by_instance": {"dev": [4], "dev_test": [6]}}],
     )
     assert short(found) == [("dev", 2, 16), ("dev_test", 4, 0), ("train", 0, 8)]
 
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "p.hdf5", "w") as file:
         file["images"], file["labels"] = np.asarray([[[[1, 2, 3]]]], np.uint8), [7]
-    options = {"reader": "hdf5", "sets": [{"part": "train", "file": "p.hdf5"}], "images": "images", "labels": "labels"}
+    options = {
+        "reader": "hdf5",
+        "sets": [{"part": "train", "file": "p.hdf5"}],
+        "images": "images",
+        "labels": "labels",
+    }
     (found,) = read(tmp_path, **options, first=1, channels="bgr")
     assert found.label == 6 and np.asarray(found.picture.open()).tolist() == [[[3, 2, 1]]]
     put("q.hdf5", b"no hdf5")
@@ -342,7 +469,10 @@ def test_stl_gnt_norb_and_hdf5(tmp_path, put):
 
 
 def test_attributes(tmp_path, put):
-    put("R/classes.txt", "     1\tox\n     2\tseal\n"), put("R/predicate-matrix-binary.txt", "1 0 1\n0 1 1\n")
+    (
+        put("R/classes.txt", "     1\tox\n     2\tseal\n"),
+        put("R/predicate-matrix-binary.txt", "1 0 1\n0 1 1\n"),
+    )
     put("R/trainclasses.txt", "seal\n"), put("R/testclasses.txt", "ox\n")
     put("R/JPEGImages/ox/a.jpg", grey(1, 8)), put("R/JPEGImages/seal/b.jpg", grey(2, 8))
     found = read(tmp_path, reader="predicates", root="R")
@@ -359,20 +489,37 @@ def test_attributes(tmp_path, put):
     (found,) = read(tmp_path, reader="regions", root="R", keep="last")
     assert found.label == {8}
 
-    put("val_01.jpg", grey(1, 8)), put("val_02.jpg", grey(2, 8)), put("kit/ILSVRC2012_validation_ground_truth.txt", "2\n1\n")
+    (
+        put("val_01.jpg", grey(1, 8)),
+        put("val_02.jpg", grey(2, 8)),
+        put("kit/ILSVRC2012_validation_ground_truth.txt", "2\n1\n"),
+    )
     synsets = np.zeros((2, 1), [("ILSVRC2012_ID", object), ("WNID", object)])
     synsets[0, 0], synsets[1, 0] = (1, "n01"), (2, "n02")
     savemat(tmp_path / "kit/meta.mat", {"synsets": synsets})
-    found = read(tmp_path, reader="imagenet_validation", images="val_{number:02d}.jpg", devkit="kit", part="test")
+    found = read(
+        tmp_path,
+        reader="imagenet_validation",
+        images="val_{number:02d}.jpg",
+        devkit="kit",
+        part="test",
+    )
     assert [e.label for e in found] == ["n02", "n01"]
 
 
 def test_every_reader_is_tested_here():
     text = Path(__file__).read_text()
-    assert [name for name in layouts.readers() if f'reader="{name}"' not in text and f'"reader": "{name}"' not in text] == []
+    assert [
+        name
+        for name in layouts.readers()
+        if f'reader="{name}"' not in text and f'"reader": "{name}"' not in text
+    ] == []
 
 
 def test_nothing_found_is_an_error_that_says_what_was_expected(tmp_path, put):
     put("other.txt", gzip.compress(b"x"))
-    with pytest.raises(BadInput, match=r"reader 'paths' found no picture; is this the right archive\? Expected: pattern = "):
+    with pytest.raises(
+        BadInput,
+        match=r"reader 'paths' found no picture; is this the right archive\? Expected: pattern = ",
+    ):
         read(tmp_path, reader="paths", pattern=r"(?P<label>\w+)/.*\.png")

@@ -1,4 +1,6 @@
-"""The real data sets beside the project, imported: counts, classes and nearest neighbours are as recorded."""
+"""The real data sets beside the project, imported: counts, classes and nearest neighbours are as
+recorded.
+"""
 
 import csv
 
@@ -15,7 +17,10 @@ from tests import forked
 pytest.importorskip("tensorflow_datasets")
 DATA = sources.shared_directory() / "data"
 if not (DATA / "manifest.csv").is_file():
-    pytest.skip(f"no shared data sets at {DATA}: name their folder in NEVIS_STREAM_SHARED", allow_module_level=True)
+    pytest.skip(
+        f"no shared data sets at {DATA}: name their folder in NEVIS_STREAM_SHARED",
+        allow_module_level=True,
+    )
 
 with open(DATA / "manifest.csv", newline="") as manifest:
     MANIFEST = {f"data/{row['file']}": row for row in csv.DictReader(manifest)}
@@ -36,11 +41,16 @@ def imported(tmp_path_factory):
 
 
 def splits(dataset_id):
-    """Training part (train, dev and dev_test together) and test part at 32×32: float32[n, pixels], labels."""
+    """Training part (train, dev and dev_test together) and test part at 32×32: float32[n, pixels],
+    labels.
+    """
     parts = prepared.load(dataset_id, "local").parts
     views = {name: np.asarray(samples.images.resized(32)) for name, samples in parts.items()}
     grey = all((view[:64, ..., 0] == view[:64, ..., 1]).all() for view in views.values())
-    flat = {name: (v[..., 0] if grey else v).reshape(len(v), -1).astype(np.float32) / 255 for name, v in views.items()}
+    flat = {
+        name: (v[..., 0] if grey else v).reshape(len(v), -1).astype(np.float32) / 255
+        for name, v in views.items()
+    }
     training = ("train", "dev", "dev_test")
     return (
         np.concatenate([flat[name] for name in training]),
@@ -57,7 +67,11 @@ def nearest(training, test, count):
     for start in range(0, len(test), 500):
         distances = -2 * test[start : start + 500] @ training.T
         distances += norms
-        found.append(distances.argmin(1)[:, None] if count == 1 else np.argpartition(distances, count - 1, axis=1)[:, :count])
+        found.append(
+            distances.argmin(1)[:, None]
+            if count == 1
+            else np.argpartition(distances, count - 1, axis=1)[:, :count]
+        )
     return np.concatenate(found)
 
 
@@ -65,19 +79,33 @@ def test_local25_is_30_tasks_in_the_order_of_the_full_stream():
     full = {row["task_id"]: number for number, row in enumerate(stream_rows("full")[1])}
     rows = stream_rows("local25")[1]
     places = [full[row["task_id"]] for row in rows]
-    assert len(rows) == 30 and places == sorted(places) and sum(row["meta_split"] == "test" for row in rows) == 5
-    assert {row["dataset_id"] for row in rows} == {name for name in catalogue.shared() if name in catalogue.nevis22_datasets()}
+    assert (
+        len(rows) == 30
+        and places == sorted(places)
+        and sum(row["meta_split"] == "test" for row in rows) == 5
+    )
+    assert {row["dataset_id"] for row in rows} == {
+        name for name in catalogue.shared() if name in catalogue.nevis22_datasets()
+    }
 
 
 @pytest.mark.parametrize("dataset_id", NAMES)
 def test_counts_and_classes_are_the_manifests(imported, dataset_id):
-    about, row = prepared.about(dataset_id, "local"), MANIFEST[catalogue.shared()[dataset_id]["file"]]
+    about, row = (
+        prepared.about(dataset_id, "local"),
+        MANIFEST[catalogue.shared()[dataset_id]["file"]],
+    )
     assert about["found"] == {"train": int(row["n_train"]), "test": int(row["n_test"])}
-    assert about["num_classes"] == int(row["num_classes"]) and about["classes_with_samples"] == int(row["classes_present"])
+    assert about["num_classes"] == int(row["num_classes"]) and about["classes_with_samples"] == int(
+        row["classes_present"]
+    )
     assert about["kind"] == {"C": "single_label", "M": "multi_label"}[row["kind"]]
     assert about["sources"][0]["sha256"] == row["sha256"]
     removed = about["exact_duplicates_removed"]
-    assert sum(about["splits"].values()) == sum(about["found"].values()) - removed["within_parts"] - removed["across_parts"]
+    assert (
+        sum(about["splits"].values())
+        == sum(about["found"].values()) - removed["within_parts"] - removed["across_parts"]
+    )
     assert prepared.verify(dataset_id, "local") == []
 
 
@@ -93,7 +121,8 @@ def test_nearest_neighbours_are_as_good_as_recorded(imported, dataset_id):
     assert abs(value - recorded) <= TOLERANCE, f"{value:.4f}, recorded {recorded}"
 
 
-@pytest.mark.filterwarnings("ignore::nevis_stream.errors.DataWarning")  # caltech101 has 3.5 images a class for training
+# caltech101 has 3.5 images a class for training
+@pytest.mark.filterwarnings("ignore::nevis_stream.errors.DataWarning")
 def test_the_stream_is_marked_and_whole(imported):
     stream = load_stream("local25")
     assert stream.digest.endswith("-local") and len(stream.tasks) == 30

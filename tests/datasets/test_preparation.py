@@ -1,4 +1,6 @@
-"""From archives to prepared data: every row of the catalogue, resuming, failures, downloads, copies of TFDS."""
+"""From archives to prepared data: every row of the catalogue, resuming, failures, downloads, copies
+of TFDS.
+"""
 
 import dataclasses
 import errno
@@ -44,7 +46,9 @@ def mnist_files(folder, n=60, pixels=None):
     """Four idx files with the published names."""
     folder.mkdir(exist_ok=True)
     random = np.random.RandomState(0)
-    pixels = random.randint(0, 255, (n + n // 2, 28, 28), dtype=np.uint8) if pixels is None else pixels
+    pixels = (
+        random.randint(0, 255, (n + n // 2, 28, 28), dtype=np.uint8) if pixels is None else pixels
+    )
     labels = np.arange(len(pixels)) % 10
     for name, array in zip(MNIST, (pixels[:n], labels[:n], pixels[n:], labels[n:]), strict=True):
         write_gz(folder / name, idx(array))
@@ -72,21 +76,30 @@ def test_every_row_builds_a_builder(dataset_id, tmp_path):
     if catalogue.layouts()[dataset_id].get("populated") != "any":
         assert about["num_classes"] == int(row["num_classes"])
     removed = about["exact_duplicates_removed"]
-    assert sum(about["splits"].values()) == sum(expected.counts.values()) - removed["within_parts"] - removed["across_parts"]
-    assert {name: info.num_examples for name, info in builder.info.splits.items()} == about["splits"]
+    assert (
+        sum(about["splits"].values())
+        == sum(expected.counts.values()) - removed["within_parts"] - removed["across_parts"]
+    )
+    assert {name: info.num_examples for name, info in builder.info.splits.items()} == about[
+        "splits"
+    ]
     dataset = prepared.load(dataset_id, "published")
     for split in ("train", "test"):
         samples, record = dataset.parts[split], builder.as_data_source(split)[0]
         assert record["id"].decode() == samples.ids[0]
         assert np.array_equal(record.get("label", record.get("labels")), samples.labels[0])
         pixels = record["image"]
-        assert np.array_equal(samples.images[0], pixels if pixels.shape[2] == 3 else np.repeat(pixels, 3, axis=2))
+        assert np.array_equal(
+            samples.images[0], pixels if pixels.shape[2] == 3 else np.repeat(pixels, 3, axis=2)
+        )
         assert tuple(samples.images.sizes[0]) == pixels.shape[:2]
     assert prepared.verify(dataset_id, "published") == []
     assert not (prepared.data_root() / "unpacked" / dataset_id).exists()
 
 
-@pytest.mark.parametrize("name", sorted(name for name, row in catalogue.layouts().items() if "like" in row))
+@pytest.mark.parametrize(
+    "name", sorted(name for name, row in catalogue.layouts().items() if "like" in row)
+)
 def test_variants_with_the_errors_of_the_reference_differ(name, tmp_path):
     (tmp_path / "files").mkdir()
     like = catalogue.layouts()[name]["like"]
@@ -103,7 +116,10 @@ def test_variants_with_the_errors_of_the_reference_differ(name, tmp_path):
         }
 
     assert content(corrected) != content(reference)
-    assert sources.load(name, catalogue.datasets()[name]["source"]).fingerprint() == reference.fingerprint()
+    assert (
+        sources.load(name, catalogue.datasets()[name]["source"]).fingerprint()
+        == reference.fingerprint()
+    )
 
 
 def test_what_is_ready_is_left_and_force_makes_the_same(tmp_path):
@@ -111,9 +127,13 @@ def test_what_is_ready_is_left_and_force_makes_the_same(tmp_path):
     folder = run("mnist", files)
     before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
     assert run("mnist", tmp_path / "nowhere") == folder
-    assert {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()} == before
+    assert {
+        path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()
+    } == before
     run("mnist", files, force=True)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {name: data for name, (_, data) in before.items()}
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
+        name: data for name, (_, data) in before.items()
+    }
 
 
 def test_raw_arrays_hold_the_same_samples(tmp_path):
@@ -127,7 +147,9 @@ def test_raw_arrays_hold_the_same_samples(tmp_path):
     assert raw.fingerprint() == fingerprint
     for name, samples in raw.parts.items():
         assert np.array_equal(np.stack(list(samples.images)), pixels[name])
-        assert np.array_equal(samples.images.resized(32)[:3], records.parts[name].images.resized(32)[:3])
+        assert np.array_equal(
+            samples.images.resized(32)[:3], records.parts[name].images.resized(32)[:3]
+        )
     (tmp_path / "varied").mkdir()
     MAKERS["butterflies"](tmp_path / "varied")
     write_zip(tmp_path / "varied/butterflies.zip", varied_butterflies())
@@ -151,15 +173,28 @@ def test_exact_duplicates_go_and_are_told(tmp_path):
     pixels[70] = pixels[20]  # in test and train: the test picture stays
     run("mnist", mnist_files(tmp_path / "files", pixels=pixels))
     about = prepared.about("mnist", "published")
-    assert about["exact_duplicates_removed"] == {"within_parts": 1, "across_parts": 1, "other_label": 1}
+    assert about["exact_duplicates_removed"] == {
+        "within_parts": 1,
+        "across_parts": 1,
+        "other_label": 1,
+    }
     assert about["found"] == {"train": 60, "test": 30} and sum(about["splits"].values()) == 88
-    ids = {samples.ids[i] for samples in prepared.load("mnist", "published").parts.values() for i in range(len(samples))}
-    assert {"mnist/train/3", "mnist/test/10"} <= ids and not {"mnist/train/7", "mnist/train/20"} & ids
+    ids = {
+        samples.ids[i]
+        for samples in prepared.load("mnist", "published").parts.values()
+        for i in range(len(samples))
+    }
+    assert {"mnist/train/3", "mnist/test/10"} <= ids and not {
+        "mnist/train/7",
+        "mnist/train/20",
+    } & ids
 
 
 def test_a_missing_class_is_an_error(tmp_path):
     pixels = np.random.RandomState(1).randint(0, 255, (9, 28, 28), dtype=np.uint8)
-    with pytest.raises(BadInput, match="mnist: 1 of 10 classes have no sample. Found: 0, 1, 2, 3, 4, 5, 6, 7, 8."):
+    with pytest.raises(
+        BadInput, match="mnist: 1 of 10 classes have no sample. Found: 0, 1, 2, 3, 4, 5, 6, 7, 8."
+    ):
         run("mnist", mnist_files(tmp_path / "files", n=6, pixels=pixels))
 
 
@@ -175,13 +210,18 @@ def test_a_corrupt_picture_is_named(tmp_path):
 
 def test_a_wrong_checksum_is_an_error(tmp_path):
     files = mnist_files(tmp_path / "files")
-    with pytest.raises(BadInput, match=f"{MNIST[0]}: its MD5 is .*, published is f68b3c2d.*--unverified"):
+    with pytest.raises(
+        BadInput, match=f"{MNIST[0]}: its MD5 is .*, published is f68b3c2d.*--unverified"
+    ):
         prepare.prepare("mnist", [files], download=False)
 
 
 def test_what_is_missing_is_the_one_thing_to_do(tmp_path):
     for dataset_id, advice in {
-        "not_mnist": "notmnist.zip is missing: with an account of Kaggle, download https://www.kaggle.com/datasets/jwjohnson314/notmnist",
+        "not_mnist": (
+            "notmnist.zip is missing: with an account of Kaggle, download"
+            " https://www.kaggle.com/datasets/jwjohnson314/notmnist"
+        ),
         "caltech256": "open https://drive.google.com.* in a browser .*--from=FOLDER",
         "imagenet": "register at https://www.image-net.org/",
     }.items():
@@ -212,12 +252,21 @@ def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root)
     mnist_files(folder)
     plan = fetch.plan("mnist")
     served = [
-        dataclasses.replace(s, url=f"{address}/{s.file}", md5=hashlib.md5((folder / s.file).read_bytes()).hexdigest())
+        dataclasses.replace(
+            s,
+            url=f"{address}/{s.file}",
+            md5=hashlib.md5((folder / s.file).read_bytes()).hexdigest(),
+        )
         for s in plan.sources
     ]
-    monkeypatch.setattr(fetch, "plan", lambda dataset_id: dataclasses.replace(plan, sources=tuple(served)))
+    monkeypatch.setattr(
+        fetch, "plan", lambda dataset_id: dataclasses.replace(plan, sources=tuple(served))
+    )
     (folder / MNIST[3]).rename(folder / "gone")
-    with pytest.raises(BadInput, match=rf"mnist: http://127.*{MNIST[3]}: cannot be fetched \(status 404\). Or look at"):
+    with pytest.raises(
+        BadInput,
+        match=rf"mnist: http://127.*{MNIST[3]}: cannot be fetched \(status 404\). Or look at",
+    ):
         prepare.prepare("mnist")
     assert sorted(p.name for p in (root / "downloads/mnist").iterdir()) == sorted(MNIST[:3])
     (folder / MNIST[3]).write_bytes(b"another file")
@@ -234,22 +283,34 @@ def test_a_server_that_does_not_answer_is_named(monkeypatch):
     plan = fetch.plan("mnist")
     dead = tuple(dataclasses.replace(s, url="http://127.0.0.1:9/" + s.file) for s in plan.sources)
     monkeypatch.setattr(fetch, "plan", lambda dataset_id: dataclasses.replace(plan, sources=dead))
-    with pytest.raises(BadInput, match=r"http://127.0.0.1:9/.*: cannot be fetched \(ConnectionError\)"):
+    with pytest.raises(
+        BadInput, match=r"http://127.0.0.1:9/.*: cannot be fetched \(ConnectionError\)"
+    ):
         prepare.prepare("mnist")
 
 
 def test_a_copy_that_tfds_has_prepared_is_used(tmp_path):
-    """The copy is an array_record one, which needs no TensorFlow; its splits and names are those of TFDS's MNIST."""
+    """The copy is an array_record one, which needs no TensorFlow; its splits and names are those of
+    TFDS's MNIST.
+    """
     pictures = Pictures()
-    arrays = {"train": [pictures.array(28, 28, 1) for _ in range(40)], "test": [pictures.array(28, 28, 1) for _ in range(20)]}
+    arrays = {
+        "train": [pictures.array(28, 28, 1) for _ in range(40)],
+        "test": [pictures.array(28, 28, 1) for _ in range(20)],
+    }
 
     class Mnist(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         VERSION = tfds.core.Version("3.0.1")
         name = "mnist"
 
         def _info(self):
-            features = {"image": tfds.features.Image(shape=(28, 28, 1)), "label": tfds.features.ClassLabel(num_classes=10)}
-            return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features))
+            features = {
+                "image": tfds.features.Image(shape=(28, 28, 1)),
+                "label": tfds.features.ClassLabel(num_classes=10),
+            }
+            return tfds.core.DatasetInfo(
+                builder=self, features=tfds.features.FeaturesDict(features)
+            )
 
         def _split_generators(self, manager):
             return {name: self._generate_examples(name) for name in arrays}
@@ -259,16 +320,21 @@ def test_a_copy_that_tfds_has_prepared_is_used(tmp_path):
                 yield index, {"image": png(array), "label": index % 10}
 
     Mnist(data_dir=str(tmp_path / "tfds"), file_format="array_record").download_and_prepare()
-    assert tfds_copy.find("mnist") == tmp_path / "tfds/mnist/3.0.1" and tfds_copy.find("usps") is None
+    assert (
+        tfds_copy.find("mnist") == tmp_path / "tfds/mnist/3.0.1" and tfds_copy.find("usps") is None
+    )
     prepare.prepare("mnist", download=False)
     about = prepared.about("mnist", "published")
-    assert about["found"] == {"train": 40, "test": 20} and about["sources"] == [{"tfds": "mnist 3.0.1"}]
+    assert about["found"] == {"train": 40, "test": 20} and about["sources"] == [
+        {"tfds": "mnist 3.0.1"}
+    ]
     images = prepared.load("mnist", "published").parts["test"].images
     found = {np.asarray(image)[..., 0].tobytes() for image in images}
     assert found == {array.tobytes() for array in arrays["test"]}
 
 
-# -- prepared data ----------------------------------------------------------------------------------------------------------
+# -- prepared data
+# ----------------------------------------------------------------------------------------------------------  # noqa: E501
 
 
 def test_bit_rot_is_named_by_file(tmp_path):
@@ -276,7 +342,9 @@ def test_bit_rot_is_named_by_file(tmp_path):
     assert prepared.verify("mnist", "published") == []
     for path in sorted(folder.iterdir()):
         data = path.read_bytes()
-        path.write_bytes(data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :])
+        path.write_bytes(
+            data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :]
+        )
         wrong = prepared.verify("mnist", "published")
         assert wrong and path.name in wrong[0], (path, wrong)
         path.write_bytes(data)
@@ -300,10 +368,14 @@ def test_derived_arrays_are_mapped_kept_and_shared(tmp_path, root):
     again = prepared.load("mnist", "published").parts["train"].images
     assert np.array_equal(again.resized(16), derived) and file.stat().st_mtime_ns == changed
     some = again.take(np.asarray([4, 1]))
-    assert np.array_equal(some.resized(16), derived[[4, 1]]) and np.array_equal(some.sizes, images.sizes[[4, 1]])
+    assert np.array_equal(some.resized(16), derived[[4, 1]]) and np.array_equal(
+        some.sizes, images.sizes[[4, 1]]
+    )
     expected = np.array(derived)
     file.write_bytes(b"damaged")
-    assert np.array_equal(prepared.load("mnist", "published").parts["train"].images.resized(16), expected)
+    assert np.array_equal(
+        prepared.load("mnist", "published").parts["train"].images.resized(16), expected
+    )
 
 
 def test_two_processes_derive_the_same_array_at_once(tmp_path, root):
@@ -313,7 +385,10 @@ def test_two_processes_derive_the_same_array_at_once(tmp_path, root):
         "images = prepared.load('mnist', 'published').parts['train'].images\n"
         "print(hashlib.sha256(images.resized(40).tobytes()).hexdigest())"
     )
-    running = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
     answers = {process.communicate()[0] for process in running}
     assert len(answers) == 1 and all(process.returncode == 0 for process in running)
     assert len(list((root / "derived").iterdir())) == 1
@@ -338,8 +413,19 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, root, monkeypatch):
 def test_a_killed_preparation_goes_on_to_the_same(tmp_path, number):
     """SIGKILL at six instants of a real process; the second try ends as if nothing had been."""
     files = mnist_files(tmp_path / "files", n=3000)
-    command = [sys.executable, "-m", "launch.data", "prepare", "--task=mnist", f"--from={files}", "--unverified", "--offline"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    command = [
+        sys.executable,
+        "-m",
+        "launch.data",
+        "prepare",
+        "--task=mnist",
+        f"--from={files}",
+        "--unverified",
+        "--offline",
+    ]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     time.sleep(0.8 + 0.35 * number)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -348,30 +434,52 @@ def test_a_killed_preparation_goes_on_to_the_same(tmp_path, number):
     assert prepared.verify("mnist", "published") == []
     folder = prepared.directory("mnist", "published")
     assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".tmp")] == []
-    assert prepared.about("mnist", "published")["splits"] == {"train": 2100, "dev": 450, "dev_test": 450, "test": 1500}
+    assert prepared.about("mnist", "published")["splits"] == {
+        "train": 2100,
+        "dev": 450,
+        "dev_test": 450,
+        "test": 1500,
+    }
 
 
-# -- imports ----------------------------------------------------------------------------------------------------------------
+# -- imports
+# ----------------------------------------------------------------------------------------------------------------  # noqa: E501
 
 
 def test_an_import_brings_its_own_classes_and_is_marked(tmp_path, monkeypatch):
     monkeypatch.setenv("NEVIS_STREAM_SHARED", str(tmp_path / "nowhere"))
     random = np.random.RandomState(0)
-    np.savez(tmp_path / "m.npz", images=random.randint(0, 255, (50, 9, 9), dtype=np.uint8), labels=np.arange(50) % 4)
-    with pytest.raises(BadInput, match=r"data set 'mnist' is not on this machine: python -m launch.data prepare --task=mnist"):
+    np.savez(
+        tmp_path / "m.npz",
+        images=random.randint(0, 255, (50, 9, 9), dtype=np.uint8),
+        labels=np.arange(50) % 4,
+    )
+    with pytest.raises(
+        BadInput,
+        match=(
+            r"data set 'mnist' is not on this machine: python -m launch.data prepare --task=mnist"
+        ),
+    ):
         sources.load("mnist", "nevis22:mnist")
     prepare.import_file(tmp_path / "m.npz", "mnist")
     dataset = sources.load("mnist", "nevis22:mnist")
     assert dataset.local and dataset.num_classes == 4
     assert sources.state("nevis22:mnist") == sources.State("ready", origin="local")
-    (tmp_path / "s.csv").write_text("order,year,task_id,dataset_id,meta_split\n1,2004,mnist,mnist,test\n")
+    (tmp_path / "s.csv").write_text(
+        "order,year,task_id,dataset_id,meta_split\n1,2004,mnist,mnist,test\n"
+    )
     assert load_stream(str(tmp_path / "s.csv")).digest.endswith("-local")
     partial = load_stream("full+partial")
-    assert [task.task_id for task in partial.tasks] == ["mnist", "mnist_2"] and partial.digest.endswith("-local-partial")
+    assert [task.task_id for task in partial.tasks] == [
+        "mnist",
+        "mnist_2",
+    ] and partial.digest.endswith("-local-partial")
     run("mnist", mnist_files(tmp_path / "files", n=600))  # the published one goes first
     assert not load_stream(str(tmp_path / "s.csv")).digest.endswith("-local")
     split = load_stream("split_mnist")
-    assert [task.num_classes for task in split.tasks] == [2] * 5 and split.tasks[-1].meta_split == "test"
+    assert [task.num_classes for task in split.tasks] == [2] * 5 and split.tasks[
+        -1
+    ].meta_split == "test"
     samples = split.splits(split.tasks[1])["train"]
     assert set(samples.labels.tolist()) == {0, 1} and samples.ids[0].startswith("mnist/train/")
     assert len({split.dataset(task).fingerprint() for task in split.tasks}) == 5
@@ -381,6 +489,8 @@ def test_prepared_json_tells_where_it_came_from(tmp_path):
     files = mnist_files(tmp_path / "files")
     about = json.loads((run("mnist", files) / "prepared.json").read_bytes())
     assert [source["file"] for source in about["sources"]] == MNIST
-    assert about["sources"][0]["sha256"] == hashlib.sha256((files / MNIST[0]).read_bytes()).hexdigest()
+    assert (
+        about["sources"][0]["sha256"] == hashlib.sha256((files / MNIST[0]).read_bytes()).hexdigest()
+    )
     assert about["checksums"] == "not compared" and len(about["fingerprint"]) == 64
     assert Path(files).is_dir()

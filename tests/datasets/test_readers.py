@@ -42,9 +42,19 @@ def archive(path, labels="path,split,label\na.png,train,0\nb.png,test,1\n", **fi
 
 def test_npz_keeps_images_labels_and_ids(tmp_path):
     images, labels = pixels(6, 4, 5), np.asarray([0, 1, 2, 0, 1, 2])
-    path = npz(tmp_path / "x.npz", images_train=images, labels_train=labels, images_test=images[:2], labels_test=labels[:2])
+    path = npz(
+        tmp_path / "x.npz",
+        images_train=images,
+        labels_train=labels,
+        images_test=images[:2],
+        labels_test=labels[:2],
+    )
     dataset = read(path, "x")
-    assert (dataset.kind, dataset.num_classes, set(dataset.parts)) == ("single_label", 3, {"train", "test"})
+    assert (dataset.kind, dataset.num_classes, set(dataset.parts)) == (
+        "single_label",
+        3,
+        {"train", "test"},
+    )
     assert (dataset.parts["train"].images[3] == images[3][..., None]).all()
     assert list(dataset.parts["test"].ids) == ["x/test/0", "x/test/1"]
     assert dataset.parts["train"].labels.dtype == np.int32
@@ -67,15 +77,21 @@ def test_a_folder_a_class(tmp_path):
     with pytest.warns(DataWarning, match=r"notes.txt: not an image file; 1 such left out"):
         dataset = read(tmp_path, "f")
     assert dataset.num_classes == 3
-    assert dataset.parts["train"].labels.tolist() == [0, 1] and dataset.parts["test"].labels.tolist() == [0, 2]
-    assert all(part.images[i].shape == (5, 7, 3) for part in dataset.parts.values() for i in range(2))
+    assert dataset.parts["train"].labels.tolist() == [0, 1] and dataset.parts[
+        "test"
+    ].labels.tolist() == [0, 2]
+    assert all(
+        part.images[i].shape == (5, 7, 3) for part in dataset.parts.values() for i in range(2)
+    )
 
 
 def test_a_zip_with_several_labels_an_image(tmp_path):
     labels = "path,split,label\na.png,train,0 2\nb.png,test,\n"
     dataset = read(archive(tmp_path / "z.zip", labels, **{"a.png": encoded(size=(3, 9))}), "z")
     assert dataset.kind == "multi_label"
-    assert dataset.parts["train"].labels.tolist() == [[1, 0, 1]] and dataset.parts["test"].labels.tolist() == [[0, 0, 0]]
+    assert dataset.parts["train"].labels.tolist() == [[1, 0, 1]] and dataset.parts[
+        "test"
+    ].labels.tolist() == [[0, 0, 0]]
     assert dataset.parts["train"].images.sizes.tolist() == [[9, 3]]
     named = archive(tmp_path / "n.zip", **{"classes.txt": b"x\ny\nz\n"})
     assert read(named, "n").num_classes == 3
@@ -84,17 +100,29 @@ def test_a_zip_with_several_labels_an_image(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"images": pixels(3, 4, 4), "labels": [0, 1, -1]}, "label -1 of sample 2 in part 'all' is out of range; valid: 0"),
-        ({"images": pixels(3, 4, 4), "labels": [0.0, 1, 2]}, "labels of part 'all' are float64; they must be integers"),
+        (
+            {"images": pixels(3, 4, 4), "labels": [0, 1, -1]},
+            "label -1 of sample 2 in part 'all' is out of range; valid: 0",
+        ),
+        (
+            {"images": pixels(3, 4, 4), "labels": [0.0, 1, 2]},
+            "labels of part 'all' are float64; they must be integers",
+        ),
         ({"images": pixels(3, 4, 4), "labels": [0, 1]}, "part 'all' has 3 images but 2 labels"),
         ({"images": pixels(0, 4, 4), "labels": np.zeros(0, int)}, "part 'all' is empty"),
-        ({"images": pixels(3, 4, 4, 2), "labels": [0, 1, 2]}, r"images have 2 channels; valid: 1 \(grey\), 3"),
+        (
+            {"images": pixels(3, 4, 4, 2), "labels": [0, 1, 2]},
+            r"images have 2 channels; valid: 1 \(grey\), 3",
+        ),
         ({"images": np.zeros((3, 4, 4)), "labels": [0, 1, 2]}, "images must be uint8"),
         ({"images": pixels(3, 4), "labels": [0, 1, 2]}, r"images must have shape \[n, height"),
         ({"images": pixels(3, 4, 4)}, "has 'images' but no 'labels'"),
         ({"x": pixels(3, 4, 4)}, "holds x; expected an .npz with"),
         ({"images": pixels(3, 4, 4), "labels": [[0, 2], [1, 0], [0, 0]]}, "must be 0 or 1"),
-        ({"images": np.asarray([{}, {}]), "labels": [0, 1]}, "cannot be read as an .npz of plain arrays"),
+        (
+            {"images": np.asarray([{}, {}]), "labels": [0, 1]},
+            "cannot be read as an .npz of plain arrays",
+        ),
     ],
 )
 def test_a_wrong_npz_is_named(tmp_path, arrays, message):
@@ -104,12 +132,17 @@ def test_a_wrong_npz_is_named(tmp_path, arrays, message):
 
 def test_a_label_beyond_the_rows_classes_is_named(tmp_path):
     path = npz(tmp_path / "x.npz", images=pixels(3, 4, 4), labels=[0, 1, 5])
-    with pytest.raises(BadInput, match=r"label 5 of sample 2 in part 'all' is out of range; valid: 0\.\.2"):
+    with pytest.raises(
+        BadInput, match=r"label 5 of sample 2 in part 'all' is out of range; valid: 0\.\.2"
+    ):
         read(path, "x", "single_label", 3)
 
 
 def test_truncated_files_are_named(tmp_path):
-    for path in (npz(tmp_path / "x.npz", images=pixels(3, 9, 9), labels=[0, 1, 2]), archive(tmp_path / "z.zip")):
+    for path in (
+        npz(tmp_path / "x.npz", images=pixels(3, 9, 9), labels=[0, 1, 2]),
+        archive(tmp_path / "z.zip"),
+    ):
         path.write_bytes(path.read_bytes()[:-40])
         with pytest.raises(BadInput, match=f"{path.name}: cannot be read as"):
             read(path, "x")
@@ -124,8 +157,16 @@ def test_truncated_files_are_named(tmp_path):
         ("path,split,label\nc.png,train,0\n", {}, "line 2: no file 'c.png' in the archive"),
         ("path,split,label\na.png,train,dog\n", {}, "line 2: label 'dog' is not a class id"),
         ("path,split,label\na.png,train\n", {}, "line 2: 0 labels in a single_label task"),
-        ("path,split,label\na.png,train,0\nb.png,train,-1\n", {}, "line 3: label -1 is out of range"),
-        ("path,split,label\na.png,train,7\n", {"classes.txt": b"x\ny\n"}, r"label 7 is out of range; valid: 0\.\.1"),
+        (
+            "path,split,label\na.png,train,0\nb.png,train,-1\n",
+            {},
+            "line 3: label -1 is out of range",
+        ),
+        (
+            "path,split,label\na.png,train,7\n",
+            {"classes.txt": b"x\ny\n"},
+            r"label 7 is out of range; valid: 0\.\.1",
+        ),
     ],
 )
 def test_a_wrong_zip_is_named(tmp_path, labels, files, message):
@@ -151,7 +192,10 @@ def test_paths_and_formats_that_are_not_there(tmp_path):
     with pytest.raises(BadInput, match=r"x\.npz: no such file or directory \(data set 'x'\)"):
         read(tmp_path / "x.npz", "x")
     (tmp_path / "x.tar").write_bytes(b"")
-    with pytest.raises(BadInput, match=r"x\.tar: not a format that can be read. Valid: a directory.*; an \.npz .*; a \.zip"):
+    with pytest.raises(
+        BadInput,
+        match=r"x\.tar: not a format that can be read. Valid: a directory.*; an \.npz .*; a \.zip",
+    ):
         read(tmp_path / "x.tar", "x")
     (tmp_path / "empty" / "train").mkdir(parents=True)
     with pytest.raises(BadInput, match="holds no class folder"):
@@ -163,7 +207,13 @@ def test_paths_and_formats_that_are_not_there(tmp_path):
 
 def test_a_class_seen_only_in_test_and_images_of_one_pixel_are_warned_of(tmp_path):
     images, labels = pixels(40, 1, 1), np.arange(40) % 2
-    path = npz(tmp_path / "x.npz", images_train=images, labels_train=labels, images_test=images, labels_test=labels + 1)
+    path = npz(
+        tmp_path / "x.npz",
+        images_train=images,
+        labels_train=labels,
+        images_test=images,
+        labels_test=labels + 1,
+    )
     with pytest.warns(DataWarning) as warned:
         splits = divide(read(path, "x"))
     text = " ".join(str(w.message) for w in warned)
@@ -193,7 +243,13 @@ def test_views_are_pillows(kind):
                 files.append(buffer.getvalue())
         images = EncodedImages(files, ["a", "b", "c"])
     if kind == "joined":
-        images = JoinedImages([images.take(np.arange(1)), ArrayImages(pictures[1][None]), images.take(np.asarray([2]))])
+        images = JoinedImages(
+            [
+                images.take(np.arange(1)),
+                ArrayImages(pictures[1][None]),
+                images.take(np.asarray([2])),
+            ]
+        )
     assert images.sizes.tolist() == [list(picture.shape[:2]) for picture in pictures]
     for i, picture in enumerate(pictures):
         height, width = picture.shape[:2]

@@ -1,4 +1,6 @@
-"""The real data sets beside the project, where they are: counts and classes as their manifest says."""
+"""The real data sets beside the project, where they are: counts and classes as their
+manifest says.
+"""
 
 import csv
 
@@ -10,23 +12,31 @@ from nevis_stream.datasets.splits import divide
 
 DATA = sources.shared_directory() / "data"
 if not (DATA / "manifest.csv").is_file():
-    pytest.skip(f"no shared data sets at {DATA}: name their folder in NEVIS_STREAM_SHARED", allow_module_level=True)
+    pytest.skip(
+        f"no shared data sets at {DATA}: name their folder in NEVIS_STREAM_SHARED",
+        allow_module_level=True,
+    )
 
 with open(DATA / "manifest.csv", newline="") as manifest:
     ROWS = {f"shared:data/{row['file']}": row for row in csv.DictReader(manifest)}
-KNOWN = {name: row | {"source": f"shared:{row['file']}"} for name, row in catalogue.shared().items()}
+KNOWN = {
+    name: row | {"source": f"shared:{row['file']}"} for name, row in catalogue.shared().items()
+}
 
 
 def test_the_catalogue_has_every_file():
     assert {row["source"] for row in KNOWN.values()} == set(ROWS)
 
 
-@pytest.mark.filterwarnings("ignore::nevis_stream.errors.DataWarning")  # 3.5 images a class leave some class out of train
+# 3.5 images a class leave some class out of train
+@pytest.mark.filterwarnings("ignore::nevis_stream.errors.DataWarning")
 @pytest.mark.parametrize("dataset_id", sorted(KNOWN))
 def test_counts_classes_and_splits(dataset_id):
     about = KNOWN[dataset_id]
     row = ROWS[about["source"]]
-    dataset = sources.load(dataset_id, about["source"], about["kind"] or None, int(about["num_classes"]))
+    dataset = sources.load(
+        dataset_id, about["source"], about["kind"] or None, int(about["num_classes"])
+    )
     assert {name: len(part) for name, part in dataset.parts.items()} == {
         "train": int(row["n_train"]),
         "test": int(row["n_test"]),

@@ -49,7 +49,9 @@ def test_nested_archives(tmp_path):
     write_zip(tmp_path / "x.zip", {"y/z.tar.gz": inner})
     unpack(tmp_path / "x.zip", tmp_path / "work")
     unpack_nested(tmp_path / "work", ["x/**/*.tar.gz"])
-    assert (tmp_path / "work/x/y/z/p/1.txt").read_bytes() == b"deep" and not (tmp_path / "work/x/y/z.tar.gz").exists()
+    assert (tmp_path / "work/x/y/z/p/1.txt").read_bytes() == b"deep" and not (
+        tmp_path / "work/x/y/z.tar.gz"
+    ).exists()
 
 
 def test_a_folder_of_the_users_stays_as_it_is(tmp_path):
@@ -84,11 +86,15 @@ def test_an_altered_zip_is_noticed(tmp_path):
         unpack(tmp_path / "x.zip", tmp_path / "work")
 
 
-@pytest.mark.parametrize("member", ["../evil.txt", "a/../../evil.txt", "/etc/evil.txt", "..\\evil.txt", "C:/evil.txt"])
+@pytest.mark.parametrize(
+    "member", ["../evil.txt", "a/../../evil.txt", "/etc/evil.txt", "..\\evil.txt", "C:/evil.txt"]
+)
 @pytest.mark.parametrize("name", ["x.zip", "x.tar"])
 def test_nothing_is_written_outside(tmp_path, name, member):
     (write_zip if name == "x.zip" else write_tar)(tmp_path / name, {"a.txt": b"x", member: b"evil"})
-    with pytest.raises(BadInput, match=f"{name}: its member .* would be written outside of the folder"):
+    with pytest.raises(
+        BadInput, match=f"{name}: its member .* would be written outside of the folder"
+    ):
         unpack(tmp_path / name, tmp_path / "deep/work")
     assert not list(tmp_path.rglob("evil.txt"))
 
@@ -126,7 +132,9 @@ def test_a_zip_that_lies_about_its_size_is_stopped(tmp_path, monkeypatch):
     with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a", bytes(8 * 2**20))
     data = (tmp_path / "x.zip").read_bytes()
-    (tmp_path / "x.zip").write_bytes(data.replace((8 * 2**20).to_bytes(4, "little"), (100).to_bytes(4, "little")))
+    (tmp_path / "x.zip").write_bytes(
+        data.replace((8 * 2**20).to_bytes(4, "little"), (100).to_bytes(4, "little"))
+    )
     with pytest.raises(BadInput):
         unpack(tmp_path / "x.zip", tmp_path / "work")
     assert not (tmp_path / "work/x").exists()
@@ -144,7 +152,9 @@ def test_a_kill_while_unpacking_leaves_nothing_that_looks_whole(tmp_path, monkey
             unpack(tmp_path / "x.zip", tmp_path / "work")
     assert not (tmp_path / "work/x").exists()
     unpack(tmp_path / "x.zip", tmp_path / "work")
-    assert [path.name for path in (tmp_path / "work").iterdir() if not path.name.startswith(".from")] == ["x"]
+    assert [
+        path.name for path in (tmp_path / "work").iterdir() if not path.name.startswith(".from")
+    ] == ["x"]
 
 
 def test_another_archive_of_the_same_name_is_unpacked_anew(tmp_path):
@@ -158,5 +168,8 @@ def test_another_archive_of_the_same_name_is_unpacked_anew(tmp_path):
 def test_tools_that_are_missing_are_named(tmp_path, monkeypatch):
     (tmp_path / "x.rar").write_bytes(b"Rar!")
     monkeypatch.setattr(unpacking.shutil, "which", lambda name: None)
-    with pytest.raises(BadInput, match="bsdtar, unrar or 7z is needed .* unpack it by hand into a folder x beside it"):
+    with pytest.raises(
+        BadInput,
+        match="bsdtar, unrar or 7z is needed .* unpack it by hand into a folder x beside it",
+    ):
         unpack(tmp_path / "x.rar", tmp_path / "work")

@@ -35,7 +35,9 @@ def test_information_is_highest_where_the_outcome_is_open_and_discriminating():
 def test_adaptive_sampling_leaves_less_unknown_of_the_ability_than_a_grid():
     left = {}
     for rule in (None, "information"):
-        asked = acquisition.acquire(matrix_oracle(NEW), len(NEW), 15, sort(KNOWN).order, ITEMS, rule)
+        asked = acquisition.acquire(
+            matrix_oracle(NEW), len(NEW), 15, sort(KNOWN).order, ITEMS, rule
+        )
         observed = response.Observed.of(asked.samples, asked.outcomes, 15)
         left[rule] = float(response.infer(ITEMS, observed).covariance.mean())
     assert left["information"] < left[None]
@@ -44,7 +46,9 @@ def test_adaptive_sampling_leaves_less_unknown_of_the_ability_than_a_grid():
 def test_samples_of_the_error_rule_leave_less_unknown_of_the_accuracy_than_a_grid():
     errors = {}
     for rule in (None, "error"):
-        asked = acquisition.acquire(matrix_oracle(NEW), len(NEW), 14, sort(KNOWN).order, ITEMS, rule)
+        asked = acquisition.acquire(
+            matrix_oracle(NEW), len(NEW), 14, sort(KNOWN).order, ITEMS, rule
+        )
         observed = response.Observed.of(asked.samples, asked.outcomes, 14)
         errors[rule] = float(np.mean(response.predict(ITEMS, observed)[1]))
     assert errors["error"] < errors[None]
@@ -52,12 +56,20 @@ def test_samples_of_the_error_rule_leave_less_unknown_of_the_accuracy_than_a_gri
 
 def test_the_count_is_spared_as_joint_normal_outcomes_say():
     random = np.random.default_rng(0)
-    a, weight = random.normal(size=(7, 2)).astype(np.float32), random.uniform(0.05, 0.25, size=(1, 7)).astype(np.float32)
+    a, weight = (
+        random.normal(size=(7, 2)).astype(np.float32),
+        random.uniform(0.05, 0.25, size=(1, 7)).astype(np.float32),
+    )
     root = random.normal(size=(2, 2))
     covariance = (root @ root.T + np.eye(2)).astype(np.float32)
-    joint = (weight.T * a) @ covariance @ (weight.T * a).T + np.diag(weight[0])  # of the outcomes, linear in the ability
+    # of the outcomes, linear in the ability
+    joint = (weight.T * a) @ covariance @ (weight.T * a).T + np.diag(weight[0])
     total = joint.sum()
     left = [total - joint[j].sum() ** 2 / joint[j, j] for j in range(7)]
     abilities = response.Abilities(np.zeros((1, 2), np.float32), covariance[None])
     ability = np.einsum("ni,ij,nj->n", a, covariance, a)[None]
-    np.testing.assert_allclose(acquisition._count(weight, a, abilities, ability)[0], np.sqrt(total) - np.sqrt(left), rtol=1e-4)
+    np.testing.assert_allclose(
+        acquisition._count(weight, a, abilities, ability)[0],
+        np.sqrt(total) - np.sqrt(left),
+        rtol=1e-4,
+    )

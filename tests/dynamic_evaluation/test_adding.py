@@ -1,4 +1,6 @@
-"""Adding models and samples: what was observed stays, what was predicted lies apart, and the account is right."""
+"""Adding models and samples: what was observed stays, what was predicted lies apart, and the
+account is right.
+"""
 
 import numpy as np
 import pytest
@@ -34,7 +36,11 @@ def add_model(cache, model, oracle, budget, method, provenance=None):
 
 def seen(cache, model):
     """Returns the samples on which a model is observed."""
-    return [sample for sample, cell in zip(cache.samples(), cache.matrix([model])[0], strict=True) if cell != UNKNOWN]
+    return [
+        sample
+        for sample, cell in zip(cache.samples(), cache.matrix([model])[0], strict=True)
+        if cell != UNKNOWN
+    ]
 
 
 class Counting:
@@ -91,7 +97,8 @@ def test_what_is_saved_is_told_with_the_price_of_many_answers_and_what_was_spent
     more = add_model(cache, "m11", Padded(table(ordered())), 40, "sort_and_search")
     assert (more.flops_spent, more.flops_saved) == (7 * (18 + 64), 7 * (N - 18) - 7 * 64)
     again = add_model(cache, "m11", Padded(table(ordered())), 40, "sort_and_search")
-    assert again.flops_spent == 7 * more.asked  # nothing was asked: many answers at a time would have cost this
+    # nothing was asked: many answers at a time would have cost this
+    assert again.flops_spent == 7 * more.asked
 
 
 def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
@@ -114,7 +121,9 @@ def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
     other.append("m11", half, cells, provenance={"flops_per_sample": 7})
     second = Counting(truth)
     again = add_model(other, "m11", second, 18, "sort_and_search")
-    assert sorted(sample for _, sample in second.asked) == sorted(sample for _, sample in first.asked[9:])
+    assert sorted(sample for _, sample in second.asked) == sorted(
+        sample for _, sample in first.asked[9:]
+    )
     assert again == told
     assert (cache.matrix(predicted=True) == other.matrix(predicted=True)).all()
 
@@ -134,7 +143,9 @@ def test_what_is_observed_bounds_the_accuracy_and_is_it_where_nothing_is_left(ca
 def test_samples_are_observed_by_few_models_and_predicted_for_the_others(cache):
     fresh = ordered(samples=N + 20)[:11, N:]
     oracle = Counting(table(fresh, first=N))
-    told = add_samples(cache, [f"s{N + j}" for j in range(20)], oracle, 4, provenance={"split": "test"})
+    told = add_samples(
+        cache, [f"s{N + j}" for j in range(20)], oracle, 4, provenance={"split": "test"}
+    )
     assert told.asked == len(set(oracle.asked)) == 20 * 4
     assert cache.shape == (11, N + 20)
     states = cache.states()[:, N:]
@@ -153,7 +164,8 @@ def test_models_stay_known_where_a_cache_gains_many_samples(cache):
     samples = [f"s{N + j}" for j in range(400)]
     add_samples(cache, samples, FileOracle(table(fresh, first=N)), 1)
     observed = cache.states() == 1
-    assert observed[1].all() and (np.delete(observed, 1, axis=0).mean(axis=1) < 0.2).all()  # always the same one is asked
+    # always the same one is asked
+    assert observed[1].all() and (np.delete(observed, 1, axis=0).mean(axis=1) < 0.2).all()
     truth = table(ordered(samples=N + 400))
     told = add_model(cache, "m11", FileOracle(truth), 18, "sort_and_search")
     assert (told.models, told.samples) == (11, N + 400)
@@ -168,7 +180,10 @@ def test_which_models_are_known():
     there[:3, 100:] = True  # samples that were added
     assert learned_from(there).nonzero()[0].tolist() == list(range(60))
     assert learned_from(np.random.default_rng(0).random((40, 300)) < 0.2).all()
-    assert not learned_from(np.zeros((3, 4), bool)).any() and not learned_from(np.zeros((0, 0), bool)).any()
+    assert (
+        not learned_from(np.zeros((3, 4), bool)).any()
+        and not learned_from(np.zeros((0, 0), bool)).any()
+    )
 
 
 def test_several_models_side_by_side_are_as_one_after_the_other(cache):
@@ -178,7 +193,10 @@ def test_several_models_side_by_side_are_as_one_after_the_other(cache):
     assert [told.models for told in both] == [11, 11]
     other = EvaluationCache(cache.directory.parent / "other", create=True)
     other.append_rows(list(cache.models())[:11], cache.samples(), cache.matrix()[:11])
-    assert add_model(other, "m13", FileOracle(truth), 18, "sort_and_search").accuracy == both[1].accuracy
+    assert (
+        add_model(other, "m13", FileOracle(truth), 18, "sort_and_search").accuracy
+        == both[1].accuracy
+    )
 
 
 def test_models_that_are_hardly_observed_are_not_learned_from(cache):
@@ -206,10 +224,15 @@ def test_accounts_merge_once(cache, tmp_path):
 def test_samples_that_have_no_room_are_refused_in_time(cache, monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 1000)
     oracle = Counting(table(ordered(samples=N + 9)))
-    with pytest.raises(BadInput, match="sort_and_search adds 9 samples from 11 × 90 .* 0.0 GB are free. A machine"):
+    with pytest.raises(
+        BadInput, match="sort_and_search adds 9 samples from 11 × 90 .* 0.0 GB are free. A machine"
+    ):
         add_samples(cache, [f"s{N + j}" for j in range(9)], oracle, 4)
     monkeypatch.setattr(memory, "available", lambda: 10**8)
-    with pytest.raises(BadInput, match="recommended adds .* about 0.5 GB, .* or less: give --method=sort_and_search"):
+    with pytest.raises(
+        BadInput,
+        match="recommended adds .* about 0.5 GB, .* or less: give --method=sort_and_search",
+    ):
         add_samples(cache, [f"s{N + j}" for j in range(9)], oracle, 4, "recommended")
     assert not oracle.asked
 

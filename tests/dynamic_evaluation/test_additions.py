@@ -5,12 +5,20 @@ from dataclasses import asdict
 
 import pytest
 
-from nevis_stream.dynamic_evaluation.additions import LEDGER, Addition, append, merge_additions, read_additions
+from nevis_stream.dynamic_evaluation.additions import (
+    LEDGER,
+    Addition,
+    append,
+    merge_additions,
+    read_additions,
+)
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz
 from nevis_stream.errors import DamagedCache
 
-MODEL = Addition("model", "m0", "sort_and_search", 16, 0, 3, 100, 16, accuracy=0.5, rank=1, flops_spent=7)
+MODEL = Addition(
+    "model", "m0", "sort_and_search", 16, 0, 3, 100, 16, accuracy=0.5, rank=1, flops_spent=7
+)
 SAMPLES = Addition("samples", "9 samples", "sort_and_search", 4, 1, 12, 90, 36, reason="few")
 
 
@@ -37,7 +45,10 @@ def test_what_is_appended_is_read_and_a_line_that_a_kill_cut_is_left_out(tmp_pat
         (json.dumps(asdict(MODEL) | {"accuracy": "high"}), "accuracy is 'high', not float or null"),
         (json.dumps(asdict(MODEL) | {"accuracy": [0.5]}), "accuracy is [0.5], not float or null"),
         (json.dumps(asdict(MODEL) | {"name": None}), "name is None, not str"),
-        (json.dumps(asdict(MODEL) | {"kind": "modle"}), "kind is 'modle', not one of model, samples"),
+        (
+            json.dumps(asdict(MODEL) | {"kind": "modle"}),
+            "kind is 'modle', not one of model, samples",
+        ),
         (json.dumps(asdict(SAMPLES) | {"name": "many"}), "name is 'many', not how many samples"),
     ],
 )
@@ -51,7 +62,7 @@ def test_a_line_that_is_no_account_is_named(tmp_path, line, told):
     (found,) = cache.verify()
     assert found.startswith(named) and told in found
     (tmp_path / "other").mkdir()
-    for reading in (lambda: read_additions(cache.directory), lambda: merge_additions(tmp_path / "other", cache.directory),
+    for reading in (lambda: read_additions(cache.directory), lambda: merge_additions(tmp_path / "other", cache.directory),  # noqa: E501
                     lambda: export_npz(cache, tmp_path / "x.npz")):  # fmt: skip
         with pytest.raises(DamagedCache) as error:
             reading()

@@ -43,7 +43,8 @@ def test_many_rows_and_long_ones(models, samples):
     matrix = one_order(models, samples)
     check(matrix, sort(matrix[: models // 2]))
     check(matrix, sort(matrix[:2]))  # hardly any distinct scores
-    check(matrix, Rank(np.random.default_rng(0).random(samples), np.ones(samples, int)))  # none equal
+    # none equal
+    check(matrix, Rank(np.random.default_rng(0).random(samples), np.ones(samples, int)))
 
 
 def test_without_ties_it_is_the_search_of_one_row():

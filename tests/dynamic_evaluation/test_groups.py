@@ -1,4 +1,6 @@
-"""Groups of models: a run's models stand together, and so do runs that hold copies of each other's."""
+"""Groups of models: a run's models stand together, and so do runs that hold copies of each
+other's.
+"""
 
 import jax
 import numpy as np
@@ -15,7 +17,16 @@ ROWS = np.random.default_rng(0).integers(0, 2, (6, 40), np.uint8)
 
 def test_runs_with_the_same_models_are_one_group():
     outcomes = np.concatenate([ROWS[:4], ROWS[2:4], ROWS[4:]])
-    assert joined(["b", "b", "c", "c", "a", "a", "d", "d"], outcomes) == ["b", "b", "a", "a", "a", "a", "d", "d"]
+    assert joined(["b", "b", "c", "c", "a", "a", "d", "d"], outcomes) == [
+        "b",
+        "b",
+        "a",
+        "a",
+        "a",
+        "a",
+        "d",
+        "d",
+    ]
     chain = np.concatenate([ROWS[:2], ROWS[1:3], ROWS[2:4]])  # a like b, b like c
     assert set(joined(list("aabbcc"), chain)) == {"a"}
 

@@ -38,7 +38,9 @@ def test_predicted_rows_never_change_the_order(known, seed, recursive):
 
 
 def predicted(matrix, outcomes):
-    """A row for the matrix, predicted from a third of the outcomes; all of it predicted, none observed."""
+    """A row for the matrix, predicted from a third of the outcomes; all of it predicted, none
+    observed.
+    """
     rank = sort(matrix)
     plan = search.plan(rank, max(1, rank.n // 3))
     cut = search.cuts(rank, plan.positions, outcomes[plan.samples])
@@ -48,12 +50,18 @@ def predicted(matrix, outcomes):
 @settings(max_examples=25, deadline=None)
 @given(outcomes(models=(3, 8), samples=(3, 12)), st.integers(0, 1 << 31))
 def test_predicted_rows_and_columns_never_change_either_order(known, seed):
-    """Models and samples in turn; each is predicted from the other axis' order and appended as if it were true."""
+    """Models and samples in turn; each is predicted from the other axis' order and appended as if
+    it were true.
+    """
     random = np.random.default_rng(seed)
     models, samples = known.shape
     easy, strong = sort(known).order.tolist(), sort(known.T).order.tolist()
     for _ in range(10):
-        known = np.vstack([known, predicted(known, random.integers(0, 2, known.shape[1], dtype=np.uint8))])
-        known = np.hstack([known, predicted(known.T, random.integers(0, 2, known.shape[0], dtype=np.uint8)).T])
+        known = np.vstack(
+            [known, predicted(known, random.integers(0, 2, known.shape[1], dtype=np.uint8))]
+        )
+        known = np.hstack(
+            [known, predicted(known.T, random.integers(0, 2, known.shape[0], dtype=np.uint8)).T]
+        )
         assert [sample for sample in sort(known).order if sample < samples] == easy
         assert [model for model in sort(known.T).order if model < models] == strong

@@ -5,7 +5,9 @@ from nevis_stream.dynamic_evaluation import intervals
 
 
 def test_wilson_gives_known_values():
-    """10 of 20 gives 0.299 … 0.701, 0 of 10 gives 0 … 0.278, as tables of the score interval have it."""
+    """10 of 20 gives 0.299 … 0.701, 0 of 10 gives 0 … 0.278, as tables of the score interval have
+    it.
+    """
     low, high = intervals.wilson(np.array([0.5, 0.0]), np.array([20, 10]))
     assert low == pytest.approx([0.2993, 0.0], abs=1e-4)
     assert high == pytest.approx([0.7007, 0.2775], abs=1e-4)
@@ -22,17 +24,28 @@ def test_all_seen_leaves_no_doubt():
 def test_a_width_is_that_of_the_errors_and_grows_where_few_have_tried():
     errors = np.random.default_rng(0).normal(scale=0.1, size=4000)
     assert intervals.tried(errors, range(4000)) == pytest.approx(0.196, rel=0.05)
-    assert intervals.tried(errors[:5], range(5)) == pytest.approx(2.571 * np.sqrt((errors[:5] ** 2).mean()), rel=1e-3)
-    assert intervals.tried(errors[:50], ["a", "b", "c", "d", "e"] * 10) > 1.25 * intervals.tried(errors[:50], range(50))
-    assert np.isnan(intervals.tried(errors[:4], range(4))) and np.isnan(intervals.tried(errors[:40], ["a", "b"] * 20))
+    assert intervals.tried(errors[:5], range(5)) == pytest.approx(
+        2.571 * np.sqrt((errors[:5] ** 2).mean()), rel=1e-3
+    )
+    assert intervals.tried(errors[:50], ["a", "b", "c", "d", "e"] * 10) > 1.25 * intervals.tried(
+        errors[:50], range(50)
+    )
+    assert np.isnan(intervals.tried(errors[:4], range(4))) and np.isnan(
+        intervals.tried(errors[:40], ["a", "b"] * 20)
+    )
     assert np.isnan(intervals.half_width(np.empty(0), np.empty(0), 0))
     units = np.array([0.0, 1.0, 2.0])
-    assert intervals.half_width(np.array([9.0, 1.0, 2.0]), units, 3, prior=4.0) == pytest.approx(2.447, abs=1e-3)
+    assert intervals.half_width(np.array([9.0, 1.0, 2.0]), units, 3, prior=4.0) == pytest.approx(
+        2.447, abs=1e-3
+    )
 
 
 def test_an_interval_goes_on_to_where_samples_contradict_it():
     low, high = intervals.extended(
-        np.array([0.3, 0.3, 0.5]), np.array([0.4, 0.4, 0.6]), np.array([0.45, 0.8, 0.1]), np.array([0.05, 0.05, 0.05])
+        np.array([0.3, 0.3, 0.5]),
+        np.array([0.4, 0.4, 0.6]),
+        np.array([0.45, 0.8, 0.1]),
+        np.array([0.05, 0.05, 0.05]),
     )
     assert low == pytest.approx([0.3, 0.3, 0.002], abs=1e-3)
     assert high == pytest.approx([0.4, 0.898, 0.6], abs=1e-3)

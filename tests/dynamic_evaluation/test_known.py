@@ -10,12 +10,20 @@ from nevis_stream.dynamic_evaluation import memory, methods
 from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import Outcomes
-from nevis_stream.dynamic_evaluation.known import InCache, InMemory, learned_from, learned_rows, parts
+from nevis_stream.dynamic_evaluation.known import (
+    InCache,
+    InMemory,
+    learned_from,
+    learned_rows,
+    parts,
+)
 from nevis_stream.dynamic_evaluation.method import matrix_oracle
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import one_order
 
-OUT_OF_CORE = [name for name, method in methods.registry().items() if getattr(method, "out_of_core", False)]
+OUT_OF_CORE = [
+    name for name, method in methods.registry().items() if getattr(method, "out_of_core", False)
+]
 
 
 def cached(path, outcomes):
@@ -43,7 +51,9 @@ def test_what_is_read_from_a_cache_is_what_is_in_memory(tmp_path, holes):
             assert np.array_equal(there.matrix(models, samples), here.matrix(models, samples))
     assert np.array_equal(InCache(cache, rows, 200).row_sums(), InMemory(holes[rows]).row_sums())
     rows = np.setdiff1d(np.arange(24), [5])
-    assert learned_rows(cache, rows, 200).tolist() == rows[learned_from(holes[rows] != 255)].tolist()
+    assert (
+        learned_rows(cache, rows, 200).tolist() == rows[learned_from(holes[rows] != 255)].tolist()
+    )
     assert 20 not in learned_rows(cache, rows, 200)
 
 
@@ -59,11 +69,14 @@ def test_methods_say_the_same_of_a_cache_and_of_its_matrix(tmp_path, holes, name
         assert np.array_equal(*(getattr(estimate, what) for estimate in estimates))
 
 
-def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_time(tmp_path, monkeypatch):
+def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_time(
+    tmp_path, monkeypatch
+):
     outcomes = np.random.default_rng(0).integers(0, 2, (600, 20_000), np.uint8)
     cache = cached(tmp_path, outcomes[:-2])
     oracle = FileOracle(Outcomes(["m598", "m599"], cache.samples(), outcomes[-2:]))
-    add_models(cache, ["m598"], oracle, 64, "sort_and_search")  # what is imported late takes memory, too
+    # what is imported late takes memory, too
+    add_models(cache, ["m598"], oracle, 64, "sort_and_search")
     tracemalloc.start()
     told = add_models(cache, ["m599"], oracle, 64, "sort_and_search")[0]
     most = tracemalloc.get_traced_memory()[1]
@@ -71,7 +84,9 @@ def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_tim
     assert told.models == 598 and told.low is not None
     assert most < outcomes.size / 2
     monkeypatch.setattr(memory, "available", lambda: 10**8)
-    with pytest.raises(BadInput, match="recommended learns from 598 × 20,000 .* 0.1 GB are free. Give --method="):
+    with pytest.raises(
+        BadInput, match="recommended learns from 598 × 20,000 .* 0.1 GB are free. Give --method="
+    ):
         add_models(cache, ["m599"], oracle, 64)
 
 

@@ -16,14 +16,17 @@ def test_the_oracle_reads_the_matrix_and_counts():
     assert ask.asked.tolist() == [[True, True, False, True], [True, True, False, True]]
 
 
-@pytest.mark.parametrize("samples, said", [
-    ([[0, 0], [0, 1]], "asked twice"),
-    ([[0], [4]], "there are 4"),
-    ([[-1], [0]], "there are 4"),
-    ([[0], [2]], "model 1 on sample 2"),
-    ([[0]], "a row a model"),
-    ([[0.0], [1.0]], "float64"),
-])
+@pytest.mark.parametrize(
+    "samples, said",
+    [
+        ([[0, 0], [0, 1]], "asked twice"),
+        ([[0], [4]], "there are 4"),
+        ([[-1], [0]], "there are 4"),
+        ([[0], [2]], "model 1 on sample 2"),
+        ([[0]], "a row a model"),
+        ([[0.0], [1.0]], "float64"),
+    ],
+)
 def test_the_oracle_refuses(samples, said):
     ask = method.matrix_oracle(TRUTH)
     with pytest.raises(BadInput, match=said):
@@ -39,7 +42,13 @@ def test_the_oracle_refuses_what_was_asked_in_an_earlier_call():
 
 
 @pytest.mark.parametrize(
-    "known", [np.zeros((2, 3)), np.zeros(3, np.uint8), np.zeros((0, 3), np.uint8), np.full((1, 2), 2, np.uint8)]
+    "known",
+    [
+        np.zeros((2, 3)),
+        np.zeros(3, np.uint8),
+        np.zeros((0, 3), np.uint8),
+        np.full((1, 2), 2, np.uint8),
+    ],
 )
 def test_matrices_that_are_not_of_outcomes_are_refused(known):
     with pytest.raises(BadInput, match="outcomes"):
@@ -47,7 +56,9 @@ def test_matrices_that_are_not_of_outcomes_are_refused(known):
 
 
 def test_keys_give_numbers():
-    one, other = (method.generator(jax.random.key(seed)).integers(1 << 30, size=4).tolist() for seed in (0, 1))
+    one, other = (
+        method.generator(jax.random.key(seed)).integers(1 << 30, size=4).tolist() for seed in (0, 1)
+    )
     assert one == method.generator(jax.random.key(0)).integers(1 << 30, size=4).tolist() != other
 
 

@@ -26,7 +26,12 @@ def evaluate(name, budget, seed=0, new=NEW):
 @pytest.mark.parametrize("name", sorted(methods.registry()))
 def test_what_every_method_promises(name, budget):
     estimate, ask = evaluate(name, budget)
-    assert estimate.probabilities.shape == estimate.outcomes.shape == estimate.observed.shape == NEW.shape
+    assert (
+        estimate.probabilities.shape
+        == estimate.outcomes.shape
+        == estimate.observed.shape
+        == NEW.shape
+    )
     assert estimate.probabilities.dtype == np.float32 and estimate.outcomes.dtype == np.uint8
     assert estimate.observed.dtype == bool
     for one in (estimate.accuracy, estimate.low, estimate.high):
@@ -52,7 +57,9 @@ def test_what_every_method_promises(name, budget):
 @pytest.mark.parametrize("name", sorted(methods.registry()))
 def test_the_same_key_gives_the_same_estimates(name):
     one, other = evaluate(name, 20)[0], evaluate(name, 20)[0]
-    assert (one.probabilities == other.probabilities).all() and (one.accuracy == other.accuracy).all()
+    assert (one.probabilities == other.probabilities).all() and (
+        one.accuracy == other.accuracy
+    ).all()
 
 
 @pytest.mark.parametrize("name", sorted(set(methods.registry()) - SEES_EVERYTHING))
@@ -92,7 +99,12 @@ def test_intervals_of_means_cover_and_their_means_are_unbiased(name):
     assert np.mean(width) < (0.25 if name == "random_mean" else 0.17)
 
 
-LEARN_A_WIDTH = ["sort_and_search", "sort_and_search_random", "sort_and_search_recursive", "copy_nearest"]
+LEARN_A_WIDTH = [
+    "sort_and_search",
+    "sort_and_search_random",
+    "sort_and_search_recursive",
+    "copy_nearest",
+]
 
 
 @pytest.mark.parametrize("name", LEARN_A_WIDTH)
@@ -101,7 +113,11 @@ def test_intervals_that_known_models_have_tried_cover(name):
     for seed in range(8):
         models = one_order(52, 300, noise=0.7, seed=seed)
         known, new = models[:40], models[40:]
-        estimate = methods.get(name).fit(known, None, jax.random.key(0)).evaluate(matrix_oracle(new), 12, 32, jax.random.key(1))
+        estimate = (
+            methods.get(name)
+            .fit(known, None, jax.random.key(0))
+            .evaluate(matrix_oracle(new), 12, 32, jax.random.key(1))
+        )
         true = new.mean(axis=1)
         inside.append((estimate.low <= true) & (true <= estimate.high))
         width.append(estimate.high - estimate.low)

@@ -12,19 +12,25 @@ from tests.dynamic_evaluation.making import one_order, outcomes
 def test_error_of_cells_and_of_the_sum():
     truth = np.array([[1, 1, 0, 0], [1, 0, 255, 255], [255] * 4], np.uint8)
     predicted = np.array([[0, 0, 1, 1], [1, 1, 0, 1], [1] * 4], np.uint8)
-    assert metrics.mean_absolute_error(predicted, truth) == pytest.approx([1, 0.5, np.nan], nan_ok=True)
+    assert metrics.mean_absolute_error(predicted, truth) == pytest.approx(
+        [1, 0.5, np.nan], nan_ok=True
+    )
     assert metrics.aggregate_error(predicted, truth) == pytest.approx([0, 0.5, np.nan], nan_ok=True)
 
 
 @settings(deadline=None)
 @given(outcomes(models=(1, 1)))
 def test_no_aggregate_error_may_hide_the_worst_error_of_cells(truth):
-    """Theorem 2.1: some prediction with the right number of ones is wrong on 2 min(p, 1 - p) of the samples."""
+    """Theorem 2.1: some prediction with the right number of ones is wrong on 2 min(p, 1 - p) of the
+    samples.
+    """
     share = truth.mean()
     predicted = np.zeros_like(truth)
     predicted[0, np.argsort(truth[0], kind="stable")[: truth.sum()]] = 1
     assert metrics.aggregate_error(predicted, truth)[0] == 0
-    assert metrics.mean_absolute_error(predicted, truth)[0] == pytest.approx(2 * min(share, 1 - share))
+    assert metrics.mean_absolute_error(predicted, truth)[0] == pytest.approx(
+        2 * min(share, 1 - share)
+    )
 
 
 @settings(deadline=None)
@@ -55,7 +61,9 @@ def test_correlations_of_models_equal_scipy():
     assert (found > 0).all()
     holes = matrix.copy()
     holes[0, :50] = 255
-    assert metrics.model_correlations(holes)[0, 1] == pytest.approx(spearmanr(matrix[0, 50:], matrix[1, 50:]).statistic)
+    assert metrics.model_correlations(holes)[0, 1] == pytest.approx(
+        spearmanr(matrix[0, 50:], matrix[1, 50:]).statistic
+    )
     constant = np.vstack([matrix, np.ones((1, 200), np.uint8)])
     assert np.isnan(metrics.model_correlations(constant)[-1]).all()
 

@@ -18,7 +18,9 @@ def evaluated(name, known, new, budget):
 
 
 def test_the_remainder_of_the_grid():
-    """With 512 of 805 the published points begin at 293: the easiest 36% are never asked. Ours reach over everything."""
+    """With 512 of 805 the published points begin at 293: the easiest 36% are never asked. Ours
+    reach over everything.
+    """
     theirs, ours = published.points(805, 512), sampling.centres(805, 512)
     assert theirs[0] == 293 and theirs[0] / 805 > 0.36 and len(theirs) == 512
     assert published.points(1986310, 32768)[0] == 20230  # as the reference's errata say
@@ -28,9 +30,12 @@ def test_the_remainder_of_the_grid():
 def test_the_threshold_is_a_count_not_an_index():
     row = np.array([[1, 1, 1, 0, 0, 0]], np.uint8)
     assert published.last_indices(row) == 2 and search.thresholds(row) == 3
-    for right in (0, 1):  # all samples wrong, all right: the published rule can say neither in general
+    # all samples wrong, all right: the published rule can say neither in general
+    for right in (0, 1):
         known, new = one_order(5, 40), np.full((1, 40), right, np.uint8)
-        ours, theirs = (evaluated(name, known, new, 8)[0] for name in ("sort_and_search", "published"))
+        ours, theirs = (
+            evaluated(name, known, new, 8)[0] for name in ("sort_and_search", "published")
+        )
         assert (ours.outcomes == right).all()
         assert right == 0 or (theirs.outcomes != right).sum() == 5
 
@@ -49,7 +54,9 @@ def test_unsigned_arithmetic():
 
 
 def test_ties_are_stable():
-    """A flipped ascending sort turns equal sums round, so that a predicted row changes the order; a stable one keeps them."""
+    """A flipped ascending sort turns equal sums round, so that a predicted row changes the order; a
+    stable one keeps them.
+    """
     known = np.array([[1, 0, 0, 0], [1, 0, 0, 0]], np.uint8)
     theirs = methods.get("published").fit(known, None, KEY).order
     ours = sort(known)
@@ -69,13 +76,16 @@ def test_observed_outcomes_are_kept():
 
 
 def test_held_out_rows_do_not_leak():
-    """Whatever the new models do on samples that are not asked, the order and the predictions stay."""
+    """Whatever the new models do on samples that are not asked, the order and the
+    predictions stay.
+    """
     matrix = one_order(30, 300, noise=1.0)
     known, new = matrix[:12], matrix[12:]
     for name in ("sort_and_search", "sort_and_search_recursive", "copy_nearest", "stratified_mean"):
         before, ask = evaluated(name, known, new, 50)
         after, _ = evaluated(name, known, np.where(ask.asked, new, 1 - new), 50)
         assert (before.outcomes == after.outcomes).all(), name
-    # The recursion on all rows, as published, gives another order than on the known rows alone: that is what leaks.
+    # The recursion on all rows, as published, gives another order than on the known rows alone:
+    # that is what leaks.
     everything = sort(matrix, by="recursive").order
     assert (everything != sort(known, by="recursive").order).any()

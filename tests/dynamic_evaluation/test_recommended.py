@@ -1,4 +1,6 @@
-"""The combination: better than one order on many factors, calibrated, and harmless on small and odd matrices."""
+"""The combination: better than one order on many factors, calibrated, and harmless on small and odd
+matrices.
+"""
 
 import jax
 import numpy as np
@@ -14,7 +16,9 @@ KNOWN, NEW, BUDGET = OUTCOMES[:28], OUTCOMES[28:].reshape(5, 12, 300), 20
 
 
 def evaluate(known, new, groups=None, name="recommended"):
-    """Evaluates batches of new models, uint8[batches, m, n], with methods fitted once; returns their estimates."""
+    """Evaluates batches of new models, uint8[batches, m, n], with methods fitted once; returns
+    their estimates.
+    """
     fit_key, key = jax.random.split(jax.random.key(0))
     evaluator = methods.get(name).fit(known, groups, fit_key)
     return [evaluator.evaluate(matrix_oracle(batch), len(batch), BUDGET, key) for batch in new]
@@ -25,7 +29,9 @@ def joined(estimates, name):
 
 
 def test_it_beats_one_order_and_its_intervals_cover():
-    ours, one_order = (evaluate(KNOWN, NEW, name=name) for name in ("recommended", "sort_and_search"))
+    ours, one_order = (
+        evaluate(KNOWN, NEW, name=name) for name in ("recommended", "sort_and_search")
+    )
     truth = NEW.mean(axis=2)
     wrong = [(joined(estimates, "outcomes") != NEW).mean() for estimates in (ours, one_order)]
     away = [np.abs(joined(estimates, "accuracy") - truth).mean() for estimates in (ours, one_order)]
@@ -39,7 +45,11 @@ def odd():
     constant = KNOWN.copy()
     constant[:, :100], constant[:, 100:150], constant[0], constant[1] = 1, 0, 1, 0
     yield "constant rows and columns", constant, None
-    yield "holes", np.where(np.random.default_rng(0).random(KNOWN.shape) < 0.4, 255, KNOWN).astype(np.uint8), None
+    yield (
+        "holes",
+        np.where(np.random.default_rng(0).random(KNOWN.shape) < 0.4, 255, KNOWN).astype(np.uint8),
+        None,
+    )
     holes = KNOWN.copy()
     holes[1:] = 255
     yield "only one model is known at all", holes, None
@@ -53,7 +63,9 @@ def check(estimate, truth):
     assert (estimate.low <= estimate.accuracy).all() and (estimate.accuracy <= estimate.high).all()
 
 
-@pytest.mark.parametrize(("known", "groups"), [case[1:] for case in odd()], ids=[case[0] for case in odd()])
+@pytest.mark.parametrize(
+    ("known", "groups"), [case[1:] for case in odd()], ids=[case[0] for case in odd()]
+)
 def test_odd_matrices(known, groups):
     check(evaluate(known, NEW[:1], groups)[0], NEW[0])
 
@@ -66,9 +78,15 @@ def test_few_models(models):
 
 def test_of_too_few_known_models_no_interval_is_made_up():
     for known, groups in ((KNOWN[:4], None), (KNOWN[:8], list("aabbccdd"))):
-        made, mean = (evaluate(known, NEW[:1], groups, name)[0] for name in ("recommended", "stratified_mean"))
+        made, mean = (
+            evaluate(known, NEW[:1], groups, name)[0] for name in ("recommended", "stratified_mean")
+        )
         assert (made.outcomes == mean.outcomes).all()
-        assert (made.low == mean.low).all() and (made.high == mean.high).all() and np.isfinite(made.low).all()
+        assert (
+            (made.low == mean.low).all()
+            and (made.high == mean.high).all()
+            and np.isfinite(made.low).all()
+        )
 
 
 def test_folds_keep_groups_together_and_leave_everyone_out():
@@ -79,12 +97,18 @@ def test_folds_keep_groups_together_and_leave_everyone_out():
         assert all(np.isin(np.flatnonzero(groups == groups[i]), part).all() for i in part)
         assert len(part) < 21
     assert combination.folds(3, ["a"] * 3, np.random.default_rng(0)) == []
-    assert sum(map(len, combination.folds(5000, None, np.random.default_rng(0)))) <= combination.HELD_OUT
+    assert (
+        sum(map(len, combination.folds(5000, None, np.random.default_rng(0))))
+        <= combination.HELD_OUT
+    )
 
 
 @pytest.mark.slow
 def test_columns_that_all_models_solve_change_little():
-    wider, new = (np.concatenate([x, np.ones((*x.shape[:-1], 40), np.uint8)], axis=-1) for x in (KNOWN, NEW[:1]))
+    wider, new = (
+        np.concatenate([x, np.ones((*x.shape[:-1], 40), np.uint8)], axis=-1)
+        for x in (KNOWN, NEW[:1])
+    )
     plain, with_constant = evaluate(KNOWN, NEW[:1])[0], evaluate(wider, new)[0]
     assert (with_constant.outcomes[:, 300:] == 1).all()
     assert (plain.outcomes != with_constant.outcomes[:, :300]).mean() < 0.1

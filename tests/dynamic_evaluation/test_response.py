@@ -62,12 +62,19 @@ def observed(truth, budget, length=None):
 def test_padding_changes_nothing_and_more_outcomes_narrow_the_posterior():
     outcomes, *_ = simulated(40, 90, factors=1)
     items, _ = response.fit(outcomes, 1, KEY)
-    short, padded = (response.predict(items, observed(outcomes[:5], 16, length)) for length in (16, 64))
-    assert np.allclose(short[0], padded[0], atol=1e-4) and np.allclose(short[1], padded[1], atol=1e-6)
+    short, padded = (
+        response.predict(items, observed(outcomes[:5], 16, length)) for length in (16, 64)
+    )
+    assert np.allclose(short[0], padded[0], atol=1e-4) and np.allclose(
+        short[1], padded[1], atol=1e-6
+    )
     assert (response.predict(items, observed(outcomes[:5], 60))[1] < short[1]).all()
 
 
-@pytest.mark.parametrize("known", [np.ones((1, 1), np.uint8), np.zeros((3, 20), np.uint8), np.full((4, 30), 255, np.uint8)])
+@pytest.mark.parametrize(
+    "known",
+    [np.ones((1, 1), np.uint8), np.zeros((3, 20), np.uint8), np.full((4, 30), 255, np.uint8)],
+)
 def test_constant_and_empty_matrices_are_fitted(known):
     items, abilities = response.fit(known, 2, KEY)
     assert np.isfinite(items.mean).all() and np.isfinite(abilities.mean).all()

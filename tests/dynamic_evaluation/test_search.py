@@ -47,7 +47,9 @@ def test_none_and_all_can_be_predicted():
 def test_with_every_sample_asked_nothing_is_guessed(matrix):
     rank, new = sort(matrix[:1]), matrix[1:]
     plan = search.plan(rank, rank.n, len(new))
-    for row, cut in zip(new[:, rank.order], search.cuts(rank, plan.positions, new[:, rank.order]), strict=True):
+    for row, cut in zip(
+        new[:, rank.order], search.cuts(rank, plan.positions, new[:, rank.order]), strict=True
+    ):
         assert errors(row, cut) == min(errors(row, k) for k in range(rank.n + 1))
     estimate = search.predict(rank, plan, matrix_oracle(new)(plan.samples))
     assert (estimate.outcomes == new).all() and estimate.observed.all()
@@ -117,7 +119,9 @@ def test_where_answers_leave_it_open_known_models_decide():
 
 def test_random_sampling_is_drawn_for_each_model_and_repeats_with_its_key():
     rank = sort(one_order(3, 400))
-    one, same, other = (search.plan(rank, 32, 2, "random", jax.random.key(seed)).samples for seed in (0, 0, 1))
+    one, same, other = (
+        search.plan(rank, 32, 2, "random", jax.random.key(seed)).samples for seed in (0, 0, 1)
+    )
     assert (one == same).all() and (one != other).any() and (one[0] != one[1]).any()
 
 

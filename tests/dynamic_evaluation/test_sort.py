@@ -19,7 +19,8 @@ def test_easy_samples_come_first_and_ties_keep_their_order():
 def test_holes_neither_help_nor_harm():
     known = np.array([[1, 1, 255, 255], [255, 0, 255, 0], [255, 0, 255, 1]], np.uint8)
     rank = sort(known)
-    assert rank.scores.tolist() == [1, 1 / 3, 0.5, 0.5]  # nobody met the third: the mean of the six known cells
+    # nobody met the third: the mean of the six known cells
+    assert rank.scores.tolist() == [1, 1 / 3, 0.5, 0.5]
     assert rank.order.tolist() == [0, 2, 3, 1]
 
 
@@ -43,7 +44,9 @@ def test_a_recursive_rank_that_grows_has_all_scores_and_its_old_ties():
     grown = first.add(known[8:])
     assert (grown.scores == whole.scores).all()
     assert (grown.order != whole.order).any(), "the new rows would refine the ties"
-    assert grown.order.tolist() == sorted(range(60), key=lambda column: (-grown.scores[column], first.place[column]))
+    assert grown.order.tolist() == sorted(
+        range(60), key=lambda column: (-grown.scores[column], first.place[column])
+    )
 
 
 @settings(deadline=None)
@@ -77,8 +80,12 @@ def test_recursive_sum_only_reorders_ties(known, depth):
 
 
 def test_recursive_sum_asks_the_models_that_change_there():
-    """The samples 3 and 4 tie. The second model, right on 3, changes elsewhere; the first, right on 4, changes there."""
-    known = np.array([[1, 1, 1, 0, 1, 0], [0, 0, 0, 1, 0, 0], [1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0]], np.uint8)
+    """The samples 3 and 4 tie. The second model, right on 3, changes elsewhere; the first, right on
+    4, changes there.
+    """
+    known = np.array(
+        [[1, 1, 1, 0, 1, 0], [0, 0, 0, 1, 0, 0], [1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0]], np.uint8
+    )
     assert sort(known).order.tolist() == [0, 1, 2, 3, 4, 5]
     assert sort(known, by="recursive").order.tolist() == [0, 1, 2, 4, 3, 5]
 
@@ -92,7 +99,11 @@ def test_more_depth_only_reorders_what_is_still_tied():
     def refined(column):
         group = np.flatnonzero(scores[sort(known).order] == scores[column])
         deciding = (cuts >= group[0]) & (cuts <= group[-1] + 1)
-        return round(float(known[deciding, column].mean()), 9) if deciding.any() and len(group) > 1 else 0
+        return (
+            round(float(known[deciding, column].mean()), 9)
+            if deciding.any() and len(group) > 1
+            else 0
+        )
 
     levels = [(scores[column], refined(column)) for column in range(400)]
     for order in (two.order, three.order):
@@ -117,16 +128,21 @@ def test_a_cache_is_sorted_as_its_matrix(tmp_path, by):
     cache = EvaluationCache(tmp_path / "cache", create=True)
     for model, (row, sure) in enumerate(zip(matrix, confidence, strict=True)):
         cache.append(f"model {model}", [f"sample {column}" for column in range(50)], row, sure)
-    assert (sort(cache, by).order == sort(confidence if by == "confidence" else matrix, by).order).all()
+    assert (
+        sort(cache, by).order == sort(confidence if by == "confidence" else matrix, by).order
+    ).all()
 
 
-@pytest.mark.parametrize("known, by, said", [
-    (np.zeros((2, 3), np.uint8), "size", "unknown order 'size'"),
-    (np.zeros((2, 3), np.uint8), "confidence", "confidences"),
-    (np.zeros((2, 3)), "sum", "outcomes"),
-    (np.full((2, 3), 1.5), "confidence", "between 0 and 1"),
-    (np.full((2, 3), 2, np.uint8), "sum", "also holds"),
-])
+@pytest.mark.parametrize(
+    "known, by, said",
+    [
+        (np.zeros((2, 3), np.uint8), "size", "unknown order 'size'"),
+        (np.zeros((2, 3), np.uint8), "confidence", "confidences"),
+        (np.zeros((2, 3)), "sum", "outcomes"),
+        (np.full((2, 3), 1.5), "confidence", "between 0 and 1"),
+        (np.full((2, 3), 2, np.uint8), "sum", "also holds"),
+    ],
+)
 def test_bad_input_is_named(known, by, said):
     with pytest.raises(BadInput, match=said):
         sort(known, by=by)

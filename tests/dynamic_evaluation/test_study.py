@@ -16,7 +16,9 @@ def test_groups_are_known_or_new_as_a_whole():
     known, new = study.split(20, MATRIX.groups, 0.6, seed=0)
     assert sorted([*known, *new]) == list(range(20)) and len(known) == 12
     assert not set(MATRIX.groups[known]) & set(MATRIX.groups[new])
-    assert any((study.split(20, MATRIX.groups, 0.6, seed)[0] != known).any() for seed in range(1, 4))
+    assert any(
+        (study.split(20, MATRIX.groups, 0.6, seed)[0] != known).any() for seed in range(1, 4)
+    )
     for share in (0.0, 1.0):
         with pytest.raises(BadInput, match="leaves no known or no new"):
             study.split(20, None, share, seed=0)
@@ -44,7 +46,9 @@ def test_a_study_goes_on_where_its_file_ends(tmp_path, monkeypatch):
     assert len(again) == len(found) - 3
 
     def scores(rows):
-        return sorted((row["method"], row["budget"], row["seed"], f"{row['mae']:.5g}") for row in rows)
+        return sorted(
+            (row["method"], row["budget"], row["seed"], f"{row['mae']:.5g}") for row in rows
+        )
 
     assert scores(study.read(path)) == scores(found)
     monkeypatch.setattr(methods, "get", lambda name: pytest.fail("computed again"))
@@ -54,7 +58,8 @@ def test_a_study_goes_on_where_its_file_ends(tmp_path, monkeypatch):
 def test_new_models_are_asked_what_all_of_them_know():
     outcomes = MATRIX.outcomes.copy()
     known, new = study.split(20, None, 0.6, seed=0)
-    outcomes[new[0], 3:40] = outcomes[known[0], 5] = 255  # more is lost with these samples than with this model
+    # more is lost with these samples than with this model
+    outcomes[new[0], 3:40] = outcomes[known[0], 5] = 255
     models, columns = study.answerable(outcomes[new])
     assert models.tolist() == list(range(1, len(new))) and len(columns) == 60
     outcomes[new[1:], 3 + np.arange(len(new) - 1)] = 255  # no model is complete
@@ -72,7 +77,11 @@ def test_new_models_are_asked_what_all_of_them_know():
 def test_files(tmp_path):
     np.savez(tmp_path / "m.npz", correct=MATRIX.outcomes, group=MATRIX.groups)
     matrix = study.load(tmp_path / "m.npz")
-    assert matrix.name == "m" and (matrix.outcomes == MATRIX.outcomes).all() and (matrix.groups == MATRIX.groups).all()
+    assert (
+        matrix.name == "m"
+        and (matrix.outcomes == MATRIX.outcomes).all()
+        and (matrix.groups == MATRIX.groups).all()
+    )
     (tmp_path / "bad.npz").write_bytes(b"nothing")
     np.savez(tmp_path / "other.npz", wrong=MATRIX.outcomes)
     for name in ("bad.npz", "other.npz", "none.npz"):

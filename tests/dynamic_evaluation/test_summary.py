@@ -1,4 +1,6 @@
-"""What a report says of a cache: curves from a study, the picture's order, and audits of additions once the truth is there."""
+"""What a report says of a cache: curves from a study, the picture's order, and audits of additions
+once the truth is there.
+"""
 
 import io
 import json
@@ -42,9 +44,13 @@ def test_the_summary_is_written_and_its_numbers_are_those_of_the_study(cache):
     assert curve["mae"][1] == pytest.approx(of_16["mae"].mean())
     assert curve["decay"]["rate"] > 0
     parts = found["decomposition"]
-    for total, aleatoric, epistemic in zip(parts["total"], parts["aleatoric"], parts["epistemic"], strict=True):
+    for total, aleatoric, epistemic in zip(
+        parts["total"], parts["aleatoric"], parts["epistemic"], strict=True
+    ):
         assert total <= aleatoric + epistemic + 1e-12
-    assert found["correlation"] == pytest.approx(np.nanmean(np.corrcoef(ordered()[:11])[np.triu_indices(11, 1)]))
+    assert found["correlation"] == pytest.approx(
+        np.nanmean(np.corrcoef(ordered()[:11])[np.triu_indices(11, 1)])
+    )
 
 
 def test_an_addition_is_audited_once_its_truth_is_there(cache):
@@ -61,11 +67,16 @@ def test_an_addition_is_audited_once_its_truth_is_there(cache):
 
 def test_only_the_latest_addition_of_a_model_is_told_what_its_predictions_were_worth(cache):
     truth = table(ordered())
-    told = [add_models(cache, ["m11"], FileOracle(truth), budget, "sort_and_search")[0] for budget in (9, 30)]
+    told = [
+        add_models(cache, ["m11"], FileOracle(truth), budget, "sort_and_search")[0]
+        for budget in (9, 30)
+    ]
     cache.append("m11", truth.samples, truth.correct[11])
     first, second = summary.write(cache, studied(cache), 0.6)["additions"]
     assert first["mae"] is None and second["mae"] == summary.audit(cache, told[1])["mae"]
-    assert first["accuracy_error"] == pytest.approx(abs(told[0].accuracy - truth.correct[11].mean()))
+    assert first["accuracy_error"] == pytest.approx(
+        abs(told[0].accuracy - truth.correct[11].mean())
+    )
 
 
 def test_the_picture_has_the_best_model_on_top_and_the_easiest_sample_left():

@@ -1,4 +1,6 @@
-"""Filling caches from runs, and oracles that run checkpoints: answers equal the run's own, and nothing is asked twice."""
+"""Filling caches from runs, and oracles that run checkpoints: answers equal the run's own, and
+nothing is asked twice.
+"""
 
 import shutil
 
@@ -23,7 +25,11 @@ def kept(tmp_path_factory):
     lines = ["order,year,task_id,dataset_id,meta_split,source"]
     from nevis_stream.stream_rows import stream_rows
 
-    rows = [row for row in stream_rows("pico")[1] if row["dataset_id"] in ("pico_textures", "pico_coins")]
+    rows = [
+        row
+        for row in stream_rows("pico")[1]
+        if row["dataset_id"] in ("pico_textures", "pico_coins")
+    ]
     lines += [",".join(row[name] for name in lines[0].split(",")) for row in rows]
     (folder / "few.csv").write_text("\n".join(lines) + "\n")
     config = run_config.default("indep")
@@ -41,15 +47,25 @@ def kept(tmp_path_factory):
     )
     config = run_config.resolve(config)
     stream = load_stream(config.stream)
-    run(run_config.build(config), stream, folder / "run", config=run_config.to_json(config), keep="all")
+    run(
+        run_config.build(config),
+        stream,
+        folder / "run",
+        config=run_config.to_json(config),
+        keep="all",
+    )
     return KeptRun(folder / "run", str(folder / "few.csv"))
 
 
 def test_answers_equal_what_the_run_recorded(kept):
     predictor = kept.predictors[1]
     answers = kept.answer(predictor, kept.samples(predictor.task, ["test"]))
-    record = next(r for r in kept.ledger.of_kind("predict") if r["task_id"] == predictor.task.task_id)
-    recorded = next(r for r in [record, *record["others"]] if r["predictor_id"] == predictor.predictor_id)
+    record = next(
+        r for r in kept.ledger.of_kind("predict") if r["task_id"] == predictor.task.task_id
+    )
+    recorded = next(
+        r for r in [record, *record["others"]] if r["predictor_id"] == predictor.predictor_id
+    )
     with np.load(kept.path / recorded["outcomes"]) as saved:
         assert answers.ids == saved["sample_id"].tolist()
         assert (answers.correct == saved["correct"]).all()
@@ -67,7 +83,10 @@ def test_a_run_fills_one_cache_a_data_set_and_repeats_share_it(kept, tmp_path):
     facts = cache.models()[kept.predictors[0].predictor_id]
     assert facts["task"] == "pico_textures"
     assert facts["flops_per_sample"] > 0
-    assert cache.probabilities(kept.predictors[0].predictor_id).shape == (n, kept.stream.tasks[0].num_classes)
+    assert cache.probabilities(kept.predictors[0].predictor_id).shape == (
+        n,
+        kept.stream.tasks[0].num_classes,
+    )
     again = fill(kept, tmp_path, probabilities=True)
     assert all(f.flops == 0 for f in again)
 
@@ -100,11 +119,14 @@ def test_an_oracle_asks_exactly_the_wanted_samples(kept, tmp_path):
     told = oracle.answer(predictor.predictor_id, wanted)
     assert told.correct.tolist() == cache.matrix([predictor.predictor_id], wanted)[0].tolist()
     three = kept.samples(predictor.task, ["dev"])[0].take(np.arange(3))
-    assert told.flops == kept.answer(predictor, [three], sparing=True).flops  # one batch, though of several splits
+    # one batch, though of several splits
+    assert told.flops == kept.answer(predictor, [three], sparing=True).flops
     assert told.flops * 15 < kept.answer(predictor, [three]).flops  # of 4 pictures, not of 64
     five = oracle.answer(predictor.predictor_id, cache.samples()[:5])
     eight = oracle.answer(predictor.predictor_id, cache.samples()[:8])
-    assert five.flops == eight.flops < oracle.answer(predictor.predictor_id, cache.samples()[:9]).flops
+    assert (
+        five.flops == eight.flops < oracle.answer(predictor.predictor_id, cache.samples()[:9]).flops
+    )
     record = next(r for r in kept.ledger.of_kind("predict") if r["task_id"] == "pico_coins")
     recorded = {of["predictor_id"]: of["flops"]["predict"] for of in (record, *record["others"])}
     assert told.flops_each == sum(recorded[predictor.predictor_id].values()) / record["n"]
@@ -130,7 +152,9 @@ def test_runs_that_were_moved_are_asked_where_they_lie_now(kept, tmp_path):
     assert ((EvaluationCache(cache).matrix(samples=test) != 255).sum(axis=0) == 2).all()
     first, other = kept.predictors[:2]
     with pytest.raises(BadInput, match="another run"):
-        CheckpointOracle({other.predictor_id: (first.checkpoint, first.trial)}, stream).answer(other.predictor_id, test[:1])
+        CheckpointOracle({other.predictor_id: (first.checkpoint, first.trial)}, stream).answer(
+            other.predictor_id, test[:1]
+        )
 
 
 def test_what_cannot_be_used_is_named(kept, tmp_path):

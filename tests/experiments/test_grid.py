@@ -7,7 +7,9 @@ from experiments import grid, grid_tables, run_config
 
 def config(**values):
     made = run_config.default("indep")
-    made.update_from_flattened_dict({name.replace("__", "."): value for name, value in values.items()})
+    made.update_from_flattened_dict(
+        {name.replace("__", "."): value for name, value in values.items()}
+    )
     return made
 
 
@@ -27,12 +29,29 @@ def test_values_have_the_type_of_their_key(text, value):
 
 
 def test_every_combination_with_names_that_say_what_it_is():
-    cells = grid.cells(config(), [("search.trials", "2,4"), ("network.width", "8,16"), ("search.learning_rate", "(0.1,0.2)")])
+    cells = grid.cells(
+        config(),
+        [
+            ("search.trials", "2,4"),
+            ("network.width", "8,16"),
+            ("search.learning_rate", "(0.1,0.2)"),
+        ],
+    )
     assert [cell.name for cell in cells] == [
-        f"trials-{trials}-network.width-{width}-search.learning_rate-0.1_0.2" for trials in (2, 4) for width in (8, 16)
+        f"trials-{trials}-network.width-{width}-search.learning_rate-0.1_0.2"
+        for trials in (2, 4)
+        for width in (8, 16)
     ]
-    assert [(cell.config.search.trials, cell.config.network.width) for cell in cells] == [(2, 8), (2, 16), (4, 8), (4, 16)]
-    names = [cell.name for cell in grid.cells(config(), [("stream", "random_40@1,my/own.csv,pico+partial")])]
+    assert [(cell.config.search.trials, cell.config.network.width) for cell in cells] == [
+        (2, 8),
+        (2, 16),
+        (4, 8),
+        (4, 16),
+    ]
+    names = [
+        cell.name
+        for cell in grid.cells(config(), [("stream", "random_40@1,my/own.csv,pico+partial")])
+    ]
     assert names == ["stream-random_40@1", "stream-my_own.csv", "stream-pico+partial"]
 
 
@@ -54,7 +73,9 @@ def test_the_given_config_stays_as_it_was():
 
 
 def test_two_names_of_one_run_are_refused():
-    with pytest.raises(ValueError, match="budget=tiny and budget=tiny would have the same directory"):
+    with pytest.raises(
+        ValueError, match="budget=tiny and budget=tiny would have the same directory"
+    ):
         grid.cells(config(), [("budget", "tiny,tiny")])
     with pytest.raises(ValueError, match="unknown config key"):
         grid.cells(config(), [("trials", "2")])

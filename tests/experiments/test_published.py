@@ -1,4 +1,6 @@
-"""The published table as run directories: the report's numbers are the paper's averages, and no cost is made up."""
+"""The published table as run directories: the report's numbers are the paper's averages, and no
+cost is made up.
+"""
 
 import json
 import math
@@ -21,7 +23,8 @@ from nevis_stream.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
 COLUMNS = {"indep": "indep", "ft_prev": "ft_previous", "ft_dynamic": "ft_dynamic_knn", "mt": "mt"}
-# What the paper's table gives, recomputed in decimals apart from this code; FT-prev over 77 rows is 0.247349.
+# What the paper's table gives, recomputed in decimals apart from this code; FT-prev over 77 rows is
+# 0.247349.
 AVERAGES = {
     "27 meta-test": (0.3037, 0.2950, 0.2704, 0.2694),
     "26 printed under meta-test": (0.2817, 0.2731, 0.2481, 0.2466),
@@ -29,7 +32,8 @@ AVERAGES = {
     "78 printed under meta-train": (0.2737, 0.2553, 0.2264, 0.2287),
     "104": (0.2757, 0.2597, 0.2318, 0.2332),
 }
-HALF = 0.00005 + 1e-12  # of the last of four decimals; one of these averages, 0.24805, lies on a half
+# of the last of four decimals; one of these averages, 0.24805, lies on a half
+HALF = 0.00005 + 1e-12
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +59,9 @@ def test_the_packaged_table_is_the_shared_one():
     file = shared_directory() / "reference" / "nevis_results.csv"
     if not file.is_file():
         pytest.skip(f"{file} is not there")
-    theirs = pd.read_csv(file).rename(columns={"canonical_id": "task_id", "section_in_table": "printed_under"})
+    theirs = pd.read_csv(file).rename(
+        columns={"canonical_id": "task_id", "section_in_table": "printed_under"}
+    )
     theirs = theirs.rename(columns={value: key for key, value in COLUMNS.items()})
     ours = pd.read_csv(catalogue.__path__[0] + "/published.csv")
     pd.testing.assert_frame_equal(ours, theirs[list(ours)])
@@ -104,7 +110,9 @@ def test_regret_curves_end_at_the_sums(runs, table, judged_only, count):
         curve = regret(run.ledger, reference.ledger, judged_only)
         learner = run.header["learner"]
         assert list(curve.task_ids) == part and len(part) == count
-        assert round(final(curve), 4) == round(float((table[learner] - table["indep"])[part].sum()), 4)
+        assert round(final(curve), 4) == round(
+            float((table[learner] - table["indep"])[part].sum()), 4
+        )
         expected = AVERAGES["27 meta-test" if judged_only else "104"]
         means = dict(zip(COLUMNS, expected, strict=True))
         assert final(curve) / count == pytest.approx(means[learner] - means["indep"], abs=1e-4)
@@ -112,15 +120,22 @@ def test_regret_curves_end_at_the_sums(runs, table, judged_only, count):
 
 def recomputed_slices(table, learner):
     """Mean error and difference to Indep of every slice, from the csv files alone."""
-    tasks = pd.DataFrame(catalogue.table("nevis22_tasks")).set_index("canonical_id").loc[table.index]
+    tasks = (
+        pd.DataFrame(catalogue.table("nevis22_tasks")).set_index("canonical_id").loc[table.index]
+    )
     side = (tasks["height"].astype(float) * tasks["width"].astype(float)) ** 0.5
     keys = {
         "domain": tasks["domain"],
         "training samples": pd.cut(
-            tasks["size"].astype(int), [0, 999, 9999, 99999, 10**9], labels=["< 1k", "1k–10k", "10k–100k", "> 100k"]
+            tasks["size"].astype(int),
+            [0, 999, 9999, 99999, 10**9],
+            labels=["< 1k", "1k–10k", "10k–100k", "> 100k"],
         ),
         "mean resolution, px": pd.cut(
-            side, [0, 64, 128, 256, 512, 10**9], right=False, labels=["< 64", "64–127", "128–255", "256–511", "≥ 512"]
+            side,
+            [0, 64, 128, 256, 512, 10**9],
+            right=False,
+            labels=["< 64", "64–127", "128–255", "256–511", "≥ 512"],
         ),
         "year": tasks["year"].astype(int).map(lambda year: f"{year // 5 * 5}–{year // 5 * 5 + 4}"),
         "part of the stream": "meta-" + tasks["meta_split"],
@@ -131,7 +146,8 @@ def recomputed_slices(table, learner):
             yield (dimension, name), (len(part), part["error"].mean(), part["difference"].mean())
 
 
-# By domain, recomputed in decimals apart from this code: tasks, Indep's error, FT-dynamic's difference to it.
+# By domain, recomputed in decimals apart from this code: tasks, Indep's error, FT-dynamic's
+# difference to it.
 LITERAL = {
     ("domain", "object"): (49, 0.3010, -0.0662),
     ("domain", "ocr"): (11, 0.1345, -0.0029),
@@ -144,7 +160,10 @@ LITERAL = {
 
 def test_slices_are_those_of_the_table(runs, table):
     groups = {group.learner: group for group in by_seed(runs)}
-    found = {name: {(one.dimension, one.name): one for one in slices(group, runs)} for name, group in groups.items()}
+    found = {
+        name: {(one.dimension, one.name): one for one in slices(group, runs)}
+        for name, group in groups.items()
+    }
     for learner, by_name in found.items():
         expected = dict(recomputed_slices(table, learner))
         assert set(by_name) == {*expected, ("part of the stream", "whole stream")}
@@ -175,7 +194,7 @@ def over_full(**changes):
 
 @pytest.mark.parametrize(
     ("changes", "joins"),
-    [({}, True), ({"events": 90}, True), ({"events": 0}, False), ({"protocol": "meta_train"}, False),
+    [({}, True), ({"events": 90}, True), ({"events": 0}, False), ({"protocol": "meta_train"}, False),  # noqa: E501
      ({"tasks": 105}, False), ({"meta_test": 26}, False)],
 )  # fmt: skip
 def test_they_join_runs_over_the_same_tasks(tmp_path, runs, changes, joins):
@@ -194,7 +213,9 @@ def test_they_join_every_copy_of_the_stream_and_keep_their_own_indep(tmp_path, r
     assert not reference_of(groups[0][0], groups[0])[0].published
     frame = tables.per_task(groups[0])
     missing = frame[frame["status"] == "missing"]
-    assert set(missing["task_id"]) == {"iaprtc12", "voc2012"} and set(missing["reason"]) == {published.NO_VALUE}
+    assert set(missing["task_id"]) == {"iaprtc12", "voc2012"} and set(missing["reason"]) == {
+        published.NO_VALUE
+    }
 
 
 def test_a_ledger_as_data_frame_has_no_cost(paths):

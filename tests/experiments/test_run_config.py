@@ -1,4 +1,6 @@
-"""What a config becomes: the budget's values where none was given, and what makes no sense refused."""
+"""What a config becomes: the budget's values where none was given, and what makes no sense
+refused.
+"""
 
 import runpy
 import warnings
@@ -15,7 +17,9 @@ CONFIGS = sorted((Path(__file__).resolve().parents[2] / "experiments" / "configs
 
 def config(learner="indep", **values):
     made = run_config.default(learner)
-    made.update_from_flattened_dict({name.replace("__", "."): value for name, value in values.items()})
+    made.update_from_flattened_dict(
+        {name.replace("__", "."): value for name, value in values.items()}
+    )
     return made
 
 
@@ -41,14 +45,18 @@ def test_every_config_resolves_at_every_budget(path, budget):
 def test_every_learner_searches_at_cheap_in_every_way(learner, method):
     search = run_config.resolve(config(learner, budget="cheap", search__method=method)).search
     grid = (1e-4, 1e-3, 1e-2, 1e-1), (0.15,)
-    assert (search.learning_rate, search.label_smoothing) == (grid if method == "grid" else ((1e-4, 1e-1), (0.15, 0.15)))
+    assert (search.learning_rate, search.label_smoothing) == (
+        grid if method == "grid" else ((1e-4, 1e-1), (0.15, 0.15))
+    )
     assert (search.method, search.trials, search.batch) == (method, 4, (16, 32, 64, 128))
 
 
 def test_a_key_that_does_not_exist_is_refused():
     made = config()
     made.train.step = 100
-    with pytest.raises(BadInput, match="unknown config key 'train.step'. Did you mean 'train.steps'?"):
+    with pytest.raises(
+        BadInput, match="unknown config key 'train.step'. Did you mean 'train.steps'?"
+    ):
         run_config.resolve(made)
 
 
@@ -56,19 +64,27 @@ def test_no_budget_changes_a_value_that_was_given():
     given = {"search__method": "random", "search__learning_rate": (0.01, 0.02)}
     assert run_config.resolve(config(budget="cheap", **given)).search.learning_rate == (0.01, 0.02)
     given["search__learning_rate"] = (0.01, 0.02, 0.03)
-    with pytest.raises(BadInput, match=r"learning_rate is \(0.01, 0.02, 0.03\); random search needs \(low, high\)"):
+    with pytest.raises(
+        BadInput, match=r"learning_rate is \(0.01, 0.02, 0.03\); random search needs \(low, high\)"
+    ):
         run_config.resolve(config(budget="cheap", **given))
 
 
 @pytest.mark.parametrize("batch", [(-3,), ("a",), (0,), (10**6,), (16.0,), (True,), ()])
 def test_a_batch_that_makes_no_sense_is_refused(batch):
-    with pytest.raises(BadInput, match=r"config\.search\.batch is .*; it must hold whole numbers between 1 and 65536"):
+    with pytest.raises(
+        BadInput,
+        match=r"config\.search\.batch is .*; it must hold whole numbers between 1 and 65536",
+    ):
         run_config.resolve(config(search__space="large", search__batch=batch))
 
 
 def test_a_grid_has_its_own_number_of_trials():
     for values in ({"budget": "cheap"}, {"search__method": "grid"}):
-        with pytest.raises(BadInput, match="config.search.trials is 16; grid search .* or take search.method random"):
+        with pytest.raises(
+            BadInput,
+            match="config.search.trials is 16; grid search .* or take search.method random",
+        ):
             run_config.resolve(config(search__trials=16, **values))
     assert built(budget="cheap", search__trials=16, search__method="random").search.trials == 16
     assert built("mt", budget="cheap").search.trials == 8
@@ -76,11 +92,16 @@ def test_a_grid_has_its_own_number_of_trials():
 
 def test_an_ensemble_has_no_more_members_than_there_are_trials():
     assert built("mt", budget="cheap", ensemble=8).ensemble == 8
-    with pytest.raises(BadInput, match="config.ensemble is 9; it must lie between 1 and the combinations of the grid, 8"):
+    with pytest.raises(
+        BadInput,
+        match="config.ensemble is 9; it must lie between 1 and the combinations of the grid, 8",
+    ):
         built("mt", budget="cheap", ensemble=9)
     with pytest.raises(BadInput, match="config.ensemble is 2; .* the combinations of the grid, 1"):
         built(budget="cheap", ensemble=2, search__learning_rate=(0.1,))
-    with pytest.raises(BadInput, match="config.ensemble is 3; it must lie between 1 and search.trials, 2"):
+    with pytest.raises(
+        BadInput, match="config.ensemble is 3; it must lie between 1 and search.trials, 2"
+    ):
         built(ensemble=3)
     with pytest.raises(BadInput, match="config.ensemble is 0"):
         built(ensemble=0)
@@ -89,19 +110,28 @@ def test_an_ensemble_has_no_more_members_than_there_are_trials():
 
 
 def test_a_bayesian_search_that_is_a_random_one_says_so():
-    with pytest.warns(RunWarning, match="search.method bayesian with search.trials 3 is a random search: its first 3 trials"):
+    with pytest.warns(
+        RunWarning,
+        match="search.method bayesian with search.trials 3 is a random search: its first 3 trials",
+    ):
         built(search__method="bayesian", search__trials=3)
-    assert built(search__method="bayesian", search__trials=4).search.trials == 4  # warnings are errors here
+    # warnings are errors here
+    assert built(search__method="bayesian", search__trials=4).search.trials == 4
 
 
 @pytest.mark.parametrize("steps", [0, 10, 30])
 def test_pruning_needs_a_look_before_the_end(steps):
-    with pytest.raises(BadInput, match=f"train.steps {steps} and train.validate_every 30 there is none before the end"):
+    with pytest.raises(
+        BadInput,
+        match=f"train.steps {steps} and train.validate_every 30 there is none before the end",
+    ):
         built(search__pruning="halving", train__steps=steps)
     learner = built(search__pruning="halving", train__steps=31)
     assert learner.halving.stops(31, 30) == [30, 31]
 
 
 def test_of_one_trial_none_is_pruned():
-    with pytest.raises(BadInput, match="with 1 trial a task there is none to prune; give more search.trials"):
+    with pytest.raises(
+        BadInput, match="with 1 trial a task there is none to prune; give more search.trials"
+    ):
         built(search__pruning="halving", search__trials=1)

@@ -1,4 +1,6 @@
-"""The studies: each resolves, and can be planned on the embedded stream. Their commands are checked in tests/test_docs.py."""
+"""The studies: each resolves, and can be planned on the embedded stream. Their commands are checked
+in tests/test_docs.py.
+"""
 
 import ast
 import runpy
@@ -27,13 +29,23 @@ def test_a_study_resolves_and_is_planned(path, pico, capsys):
     config.stream = "pico"
     print_plan(config, pico)
     printed = " ".join(capsys.readouterr().out.split())
-    assert "10 tasks" in printed and "Estimated FLOPs of one seed: " in printed and "Nothing was run" in printed
+    assert (
+        "10 tasks" in printed
+        and "Estimated FLOPs of one seed: " in printed
+        and "Nothing was run" in printed
+    )
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_a_study_says_what_it_asks_costs_and_what_the_paper_found(path):
     text = ast.get_docstring(ast.parse(path.read_text()))
     assert text.splitlines()[0].endswith("?")
-    for part in ("Question: ", "CPU minutes", "At the paper's scale", "Cost by --dry_run: ", "The paper (NEVIS'22"):
+    for part in (
+        "Question: ",
+        "CPU minutes",
+        "At the paper's scale",
+        "Cost by --dry_run: ",
+        "The paper (NEVIS'22",
+    ):
         assert part in text, part
     assert text.count(f"--config=experiments/studies/{path.name}") >= 1

@@ -28,21 +28,32 @@ def test_seeds_are_found_budgets_paired_and_a_csv_written(compare, tmp_path):
         RUN.but(seed=seed).write(tmp_path / f"indep-{seed}")
         RUN.but(seed=seed, learner="mt", skill=0.2).write(tmp_path / "mt" / f"seed-{seed}")
     RUN.but(learner="mt", budget="large", flops=5000).write(tmp_path / "mt-large")
-    said = compare(f"--a={tmp_path}/mt*", f"--b={tmp_path}/indep-*", f"--out={tmp_path}/c.csv", start=forked.alone)
+    said = compare(
+        f"--a={tmp_path}/mt*",
+        f"--b={tmp_path}/indep-*",
+        f"--out={tmp_path}/c.csv",
+        start=forked.alone,
+    )
     assert said.startswith("mt · small is better than indep · small")
     assert "at equal FLOPs" in said and "FLOPs to reach E" in said and "served: mt · large" in said
     with open(tmp_path / "c.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 7 and rows[-1]["task_id"] == "" and float(rows[-1]["tasks_high"]) < 0
     assert "Fewer than 20 tasks" in said and "note: One seed" not in said
-    by_position = compare(tmp_path / "mt" / "seed-0", tmp_path / "mt" / "seed-1", *(tmp_path / f"indep-{s}" for s in range(2)))
+    by_position = compare(
+        tmp_path / "mt" / "seed-0",
+        tmp_path / "mt" / "seed-1",
+        *(tmp_path / f"indep-{s}" for s in range(2)),
+    )
     assert by_position.splitlines()[0] == said.splitlines()[0]
 
 
 def test_one_seed_is_said_and_mistakes_are_plain(compare, tmp_path):
     for name in ("a", "b", "c"):
         RUN.but(learner=name).write(tmp_path / name)
-    assert "note: One seed: noise that all tasks of a run share" in compare(tmp_path / "a", tmp_path / "b")
+    assert "note: One seed: noise that all tasks of a run share" in compare(
+        tmp_path / "a", tmp_path / "b"
+    )
     assert "3 methods among these runs" in compare(*(tmp_path / name for name in "abc"), status=2)
     assert "no such directory" in compare(tmp_path / "a", tmp_path / "nowhere", status=2)
     assert "both sides" in compare(tmp_path / "a", f"--b={tmp_path}/b", status=2)

@@ -1,4 +1,6 @@
-"""`python -m launch.data` as a user meets it: real processes, real files, mistakes without tracebacks."""
+"""`python -m launch.data` as a user meets it: real processes, real files, mistakes without
+tracebacks.
+"""
 
 import csv
 import io
@@ -41,7 +43,13 @@ def pictures(tmp_path):
     images[60:62] = images[:2]
     labels = np.arange(80) % 3
     path = tmp_path / "mine.npz"
-    np.savez(path, images_train=images[:60], labels_train=labels[:60], images_test=images[60:], labels_test=labels[60:])
+    np.savez(
+        path,
+        images_train=images[:60],
+        labels_train=labels[:60],
+        images_test=images[60:],
+        labels_test=labels[60:],
+    )
     return path
 
 
@@ -49,11 +57,23 @@ def test_list_is_a_table_and_a_csv_and_can_be_filtered(data):
     table = data("list", "--stream=short")
     assert "short: 29 tasks, 28 data sets" in table and "needs a manual step" in table
     rows = list(csv.DictReader(io.StringIO(data("list", "--format=csv"))))
-    assert len(rows) == 106 and {"index", "year", "canonical_id", "dataset_id", "kind", "domain", "meta_split"} <= set(rows[0])
+    assert len(rows) == 106 and {
+        "index",
+        "year",
+        "canonical_id",
+        "dataset_id",
+        "kind",
+        "domain",
+        "meta_split",
+    } <= set(rows[0])
     assert [row["index"] for row in rows] == [str(n) for n in range(1, 107)]
     assert {row["state"] for row in rows} == {"downloadable", "needs a manual step"}
     assert all(row["advice"] for row in rows)
-    faces = list(csv.DictReader(io.StringIO(data("list", "--format=csv", "--domain=face", "--kind=multi_label"))))
+    faces = list(
+        csv.DictReader(
+            io.StringIO(data("list", "--format=csv", "--domain=face", "--kind=multi_label"))
+        )
+    )
     assert [row["canonical_id"] for row in faces] == ["celeba", "biwi"]
     assert "unknown domain 'faces'. Did you mean 'face'" in data("list", "--domain=faces", status=2)
 
@@ -62,8 +82,14 @@ def test_the_way_of_a_new_task(data, pictures, tmp_path):
     assert "For a new task give its year too" in data("import", pictures, "--task=mine", status=2)
     told = data("import", pictures, "--task=mine", "--year=2024", "--domain=noise")
     assert "mine: single_label, 3 classes, 3 of them with samples" in told
-    assert "found: test 20, train 60; after duplicates were removed" in told and "train 40, dev 9, dev_test 9, test 20" in told
-    assert "exact duplicates removed: 0 within a part, 2 across parts (0 of them with another label)" in told
+    assert (
+        "found: test 20, train 60; after duplicates were removed" in told
+        and "train 40, dev 9, dev_test 9, test 20" in told
+    )
+    assert (
+        "exact duplicates removed: 0 within a part, 2 across parts (0 of them with another label)"
+        in told
+    )
     assert "mine (local): sound" in data("verify")
     shown = data("show", "mine", f"--out={tmp_path / 'sheets'}")
     assert "mine: single_label, 3 classes" in shown and "1–16" in shown
@@ -87,12 +113,24 @@ def test_an_import_stands_for_a_task_and_overlaps_are_found(data, pictures, tmp_
     (tmp_path / "s.csv").write_text(
         "order,year,task_id,dataset_id,meta_split\n1,2015,cifar10,cifar10,train\n2,2019,stl10,stl10,test\n"
     )
-    rows = list(csv.DictReader(io.StringIO(data("overlap", f"--stream={tmp_path / 's.csv'}", "--format=csv"))))
-    assert {row["earlier"] for row in rows} == {"cifar10"} and {row["task_id"] for row in rows} == {"stl10"}
+    rows = list(
+        csv.DictReader(
+            io.StringIO(data("overlap", f"--stream={tmp_path / 's.csv'}", "--format=csv"))
+        )
+    )
+    assert {row["earlier"] for row in rows} == {"cifar10"} and {row["task_id"] for row in rows} == {
+        "stl10"
+    }
     assert 0 < sum(int(row["exact"]) for row in rows) < 30
-    rows = {row["canonical_id"]: row for row in csv.DictReader(io.StringIO(data("list", "--format=csv")))}
+    rows = {
+        row["canonical_id"]: row
+        for row in csv.DictReader(io.StringIO(data("list", "--format=csv")))
+    }
     assert (rows["cifar10"]["state"], rows["cifar10"]["origin"]) == ("ready", "local")
-    assert rows["cifar100"]["state"] == "downloadable" and rows["cifar100"]["source"] == "www.cs.toronto.edu"
+    assert (
+        rows["cifar100"]["state"] == "downloadable"
+        and rows["cifar100"]["source"] == "www.cs.toronto.edu"
+    )
 
 
 def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
@@ -109,7 +147,13 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
         write_gz(tmp_path / f"mnist/{name}-ubyte.gz", idx(array))
     (tmp_path / "semeion.data").write_text("1 2 3\n")
     told = data(
-        "prepare", "--task=not_mnist,semeion,mnist", f"--from={tmp_path}", "--offline", "--unverified", "--jobs=2", status=1
+        "prepare",
+        "--task=not_mnist,semeion,mnist",
+        f"--from={tmp_path}",
+        "--offline",
+        "--unverified",
+        "--jobs=2",
+        status=1,
     )
     assert "1 of 3 data sets are ready" in told and "To do:" in told
     assert "not_mnist: notmnist.zip is missing: with an account of Kaggle" in told
@@ -134,7 +178,10 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
         (["import", "nowhere.npz", "--task=mnist"], "nowhere.npz: no such file or directory"),
         (["verify", "--task=mnist"], "unknown prepared data set 'mnist'"),
         (["show", "mnits"], "unknown task 'mnits'. Did you mean 'mnist'"),
-        (["show", "mnist"], "data set 'mnist' is not on this machine: python -m launch.data prepare --task=mnist"),
+        (
+            ["show", "mnist"],
+            "data set 'mnist' is not on this machine: python -m launch.data prepare --task=mnist",
+        ),
         (["overlap"], "overlap needs a stream"),
         (["overlap", "--stream=tiny"], "data sets are not on this machine"),
     ],
@@ -145,7 +192,17 @@ def test_mistakes_are_explained(data, words, message):
 
 def test_help_teaches(data):
     done = forked.run("launch.data", "--help", cwd=ROOT)
-    for word in ("list", "prepare", "import", "verify", "show", "overlap", "--from", "--data_dir", "--jobs"):
+    for word in (
+        "list",
+        "prepare",
+        "import",
+        "verify",
+        "show",
+        "overlap",
+        "--from",
+        "--data_dir",
+        "--jobs",
+    ):
         assert word in done.stdout
 
 

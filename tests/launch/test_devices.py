@@ -17,17 +17,21 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def on_four_devices(program, *words):
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    environment = os.environ | {
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+        "JAX_PLATFORMS": "cpu",
+    }
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(program), *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_a_gradient_over_a_shared_batch_is_that_over_the_whole():
     """With statistics of the batch in it, as BatchNorm has them."""
-    on_four_devices(
-        """
+    on_four_devices("""
         import jax, jax.numpy as jnp, numpy as np
         from nevis_stream.learner import Context
 
@@ -58,8 +62,7 @@ def test_a_gradient_over_a_shared_batch_is_that_over_the_whole():
             costs.append(ctx.meter.counts())
         assert costs[0] == costs[1]  # FLOPs are the program's, whoever computes it
         assert np.abs(found[0] - found[1]).max() < 1e-4
-        """
-    )
+        """)  # noqa: E501
 
 
 def test_a_run_on_four_devices_has_the_same_events_and_flops(tmp_path):
@@ -86,7 +89,7 @@ def test_a_run_on_four_devices_has_the_same_events_and_flops(tmp_path):
                 assert {t["trial"] for t in before["trials"]} == {t["trial"] for t in after["trials"]}
             if before["kind"] == "predict":
                 assert abs(before["error"] - after["error"]) <= 0.05, (before["error"], after["error"])  # n = 80
-        """,
+        """,  # noqa: E501
         tmp_path,
     )
 
@@ -97,11 +100,24 @@ def test_more_devices_than_there_are_is_told():
 
 
 def test_the_command_tells_it_too(small_stream, tmp_path):
-    words = ["--config=experiments/configs/ft_prev.py", f"--config.stream={small_stream}", f"--run_dir={tmp_path}"]
+    words = [
+        "--config=experiments/configs/ft_prev.py",
+        f"--config.stream={small_stream}",
+        f"--run_dir={tmp_path}",
+    ]
     for more, message in (
         (["--devices=4096"], "--devices=4096: there are"),
-        (["--devices=2", "--executor=threads"], "--devices and --executor=threads: programs on several devices wait"),
-        (["--executor=thread"], f"unknown executor 'thread'. Did you mean 'threads'? Valid: {', '.join(executors.names())}"),
+        (
+            ["--devices=2", "--executor=threads"],
+            "--devices and --executor=threads: programs on several devices wait",
+        ),
+        (
+            ["--executor=thread"],
+            (
+                "unknown executor 'thread'. Did you mean 'threads'? Valid:"
+                f" {', '.join(executors.names())}"
+            ),
+        ),
         (["--workers=3"], "executor 'inline': unknown option 'workers'. Valid: (none)"),
     ):
         done = forked.run("launch.run", *words, *more, cwd=ROOT)

@@ -25,18 +25,24 @@ def command(*words, start=forked.run):
 
 def outcomes():
     rng = np.random.default_rng(0)
-    return (rng.normal(size=(M, 1)) + 2 * rng.normal(size=(1, N)) + 0.3 * rng.normal(size=(M, N)) > 0).astype(np.uint8)
+    return (
+        rng.normal(size=(M, 1)) + 2 * rng.normal(size=(1, N)) + 0.3 * rng.normal(size=(M, N)) > 0
+    ).astype(np.uint8)
 
 
 def save(path, correct, first=0):
     models = [f"m{first + i}" for i in range(len(correct))]
-    np.savez(path, correct=correct, models=models, samples=[f"s{j}" for j in range(correct.shape[1])])
+    np.savez(
+        path, correct=correct, models=models, samples=[f"s{j}" for j in range(correct.shape[1])]
+    )
     return path
 
 
 @pytest.fixture
 def cache(tmp_path):
-    done = command("import", save(tmp_path / "known.npz", outcomes()[:-1]), f"--cache={tmp_path / 'cache'}")
+    done = command(
+        "import", save(tmp_path / "known.npz", outcomes()[:-1]), f"--cache={tmp_path / 'cache'}"
+    )
     assert done.returncode == 0, done.stderr
     assert "13 models × 80 samples" in done.stdout
     return tmp_path / "cache"
@@ -65,7 +71,9 @@ def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
 
 def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
     what = ["--methods=published,sort_and_search", "--budgets=8,16,64,640", "--seeds=2"]
-    done = command("study", tmp_path / "known.npz", *what, f"--out={tmp_path / 'study'}", start=forked.alone)
+    done = command(
+        "study", tmp_path / "known.npz", *what, f"--out={tmp_path / 'study'}", start=forked.alone
+    )
     assert done.returncode == 0, done.stderr
     rows = pd.read_csv(tmp_path / "study" / "study.csv")
     assert list(rows.columns) == list(study.COLUMNS)
@@ -101,10 +109,20 @@ def test_a_damaged_cache_is_told_how_to_be_repaired_and_what_is_missing_comes_ba
     assert command(*add, f"--cache={cache}").returncode == 0
     whole = EvaluationCache(cache).states()
     os.truncate(cache / "cells.bin", 64 * 11)
-    for words in (["stats"], ["metrics"], add, ["import", tmp_path / "known.npz"], ["export", tmp_path / "x.npz"], ["verify"]):
+    for words in (
+        ["stats"],
+        ["metrics"],
+        add,
+        ["import", tmp_path / "known.npz"],
+        ["export", tmp_path / "x.npz"],
+        ["verify"],
+    ):
         done = command(*words, f"--cache={cache}")
         assert done.returncode in (1, 2) and "Traceback" not in done.stderr
-        assert f"python -m launch.evaluate repair --cache={cache} --out=NEW_DIR" in done.stderr + done.stdout, words
+        assert (
+            f"python -m launch.evaluate repair --cache={cache} --out=NEW_DIR"
+            in done.stderr + done.stdout
+        ), words
     repaired = ["repair", f"--cache={cache}"]
     assert "needs --out=NEW_DIR" in command(*repaired).stderr
     done = command(*repaired, f"--out={tmp_path / 'mended'}")
@@ -117,7 +135,10 @@ def test_a_damaged_cache_is_told_how_to_be_repaired_and_what_is_missing_comes_ba
         done = command(*words, f"--cache={tmp_path / 'mended'}")
         assert done.returncode == 0, done.stderr
     assert (EvaluationCache(tmp_path / "mended").states() == whole).all()
-    assert "sound, nothing to repair" in command("repair", f"--cache={tmp_path / 'mended'}", f"--out={tmp_path / 'x'}").stdout
+    assert (
+        "sound, nothing to repair"
+        in command("repair", f"--cache={tmp_path / 'mended'}", f"--out={tmp_path / 'x'}").stdout
+    )
     (cache / "index.sqlite").unlink()
     for words in (["verify"], repaired + ["--out=x"], ["import", tmp_path / "known.npz"]):
         done = command(*words, f"--cache={cache}")
@@ -127,7 +148,12 @@ def test_a_damaged_cache_is_told_how_to_be_repaired_and_what_is_missing_comes_ba
 def test_what_a_damaged_index_says_is_no_traceback(cache):
     with contextlib.closing(sqlite3.connect(cache / "index.sqlite")) as db, db:
         db.execute("UPDATE tiles SET span = 3, model = model + 100 WHERE number = 3")
-    add = ["add-model", f"--model={cache.parent / 'known.npz'}", "--budget=16", "--method=sort_and_search"]
+    add = [
+        "add-model",
+        f"--model={cache.parent / 'known.npz'}",
+        "--budget=16",
+        "--method=sort_and_search",
+    ]
     for words in (["stats"], ["metrics", "--budgets=8", "--seeds=1"], add):
         done = command(*words, f"--cache={cache}")
         assert "Traceback" not in done.stderr and done.returncode == 2, done.stderr
@@ -155,7 +181,10 @@ def test_a_study_goes_on_only_with_what_it_is_of(cache, tmp_path):
     save(known, 1 - outcomes()[:-1])
     assert "holds a study of another 'known'" in command("study", known, *what).stderr
     assert "two of the files are called" in command("study", known, known, *what).stderr
-    assert "fewer than the least of --budgets" in command("study", known, "--budgets=800", f"--out={tmp_path / 'b'}").stderr
+    assert (
+        "fewer than the least of --budgets"
+        in command("study", known, "--budgets=800", f"--out={tmp_path / 'b'}").stderr
+    )
 
 
 def test_a_file_that_cannot_be_imported_leaves_no_cache(cache, tmp_path):
@@ -178,15 +207,39 @@ def test_mistakes_are_told_in_a_line(cache, tmp_path):
         (["import", text, f"--cache={cache}"], "perhaps"),
         (["import", cache, f"--cache={cache}"], "`merge` adds it"),
         (["add-model", "--model=x.npz", f"--cache={cache}"], "needs --budget"),
-        (["add-model", "--model=x.npz", "--budget=0%", f"--cache={cache}"], "--budget=0%: a whole number from 1 up"),
+        (
+            ["add-model", "--model=x.npz", "--budget=0%", f"--cache={cache}"],
+            "--budget=0%: a whole number from 1 up",
+        ),
         (["study", tmp_path / "known.npz", "--budgets="], "--budgets is empty"),
-        (["add-model", "--model=x.npz", "--budget=4", f"--seed={2**64}", f"--cache={cache}"], "--seed"),
-        (["study", tmp_path / "known.npz", "--known=0.01", f"--out={tmp_path / 'st'}"], "known: a known share of 0.01"),
-        (["add-model", "--model=x.npz", "--budget=4", "--method=published", f"--cache={cache}"], "no such file, checkpoint"),
-        (["add-model", f"--model={text}", "--budget=4", "--method=guess", f"--cache={cache}"], "unknown method 'guess'"),
-        (["add-model", f"--model={text}", "--trial=3", "--budget=4", f"--cache={cache}"], "--trial=3 is of one checkpoint"),
-        (["add-model", f"--model={tmp_path}", "--name=m0", "--budget=4", f"--cache={cache}"], "--name=m0 is of a file"),
-        (["add-samples", "--splits=test", "--budget=4", f"--cache={cache}"], "none of its models came from a run"),
+        (
+            ["add-model", "--model=x.npz", "--budget=4", f"--seed={2**64}", f"--cache={cache}"],
+            "--seed",
+        ),
+        (
+            ["study", tmp_path / "known.npz", "--known=0.01", f"--out={tmp_path / 'st'}"],
+            "known: a known share of 0.01",
+        ),
+        (
+            ["add-model", "--model=x.npz", "--budget=4", "--method=published", f"--cache={cache}"],
+            "no such file, checkpoint",
+        ),
+        (
+            ["add-model", f"--model={text}", "--budget=4", "--method=guess", f"--cache={cache}"],
+            "unknown method 'guess'",
+        ),
+        (
+            ["add-model", f"--model={text}", "--trial=3", "--budget=4", f"--cache={cache}"],
+            "--trial=3 is of one checkpoint",
+        ),
+        (
+            ["add-model", f"--model={tmp_path}", "--name=m0", "--budget=4", f"--cache={cache}"],
+            "--name=m0 is of a file",
+        ),
+        (
+            ["add-samples", "--splits=test", "--budget=4", f"--cache={cache}"],
+            "none of its models came from a run",
+        ),
     ):
         done = command(*words)
         assert done.returncode == 2, words

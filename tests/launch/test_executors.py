@@ -36,13 +36,16 @@ SPACE = {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.1)}
 RECIPE = Recipe(Network("mlp", (("hidden", (16,)),), resolution=8), steps=10, validate_every=5)
 LEARNERS = {
     "toy": toy.ToyLearner(),
-    "baseline": Baseline(FromPrevious(), BayesianSearch(4, SPACE), RECIPE),  # two maps a task: three trials, then one
+    # two maps a task: three trials, then one
+    "baseline": Baseline(FromPrevious(), BayesianSearch(4, SPACE), RECIPE),
 }
 
 
 @pytest.fixture(scope="module", autouse=True)
 def own_folders(tmp_path_factory):
-    """Workers of Ray find the environment of their driver; a cluster that a test started ends with this module."""
+    """Workers of Ray find the environment of their driver; a cluster that a test started ends with
+    this module.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NEVIS_STREAM_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -67,7 +70,9 @@ def references(tmp_path_factory):
 
     @functools.cache
     def of(name):
-        return run(LEARNERS[name], toy.stream(), tmp_path_factory.mktemp(name), seed=1).path.read_bytes()
+        return run(
+            LEARNERS[name], toy.stream(), tmp_path_factory.mktemp(name), seed=1
+        ).path.read_bytes()
 
     return of
 
@@ -75,22 +80,32 @@ def references(tmp_path_factory):
 @pytest.mark.parametrize(
     ("executor", "name"),
     [
-        pytest.param(executor, name, marks=[pytest.mark.slow] if (executor, name) == ("ray", "baseline") else [])
+        pytest.param(
+            executor,
+            name,
+            marks=[pytest.mark.slow] if (executor, name) == ("ray", "baseline") else [],
+        )
         for executor in executors.names()
         for name in LEARNERS
     ],
     indirect=["executor"],
 )
 def test_the_ledger_is_the_same(tmp_path, executor, references, name):
-    """Of Ray the toy's shows every day what the baseline's, whose workers start JAX, shows in `make test-all`."""
-    ledger = run(LEARNERS[name], toy.stream(), tmp_path, seed=1, executor=executor, checkpoint_seconds=0)
+    """Of Ray the toy's shows every day what the baseline's, whose workers start JAX, shows in `make
+    test-all`.
+    """
+    ledger = run(
+        LEARNERS[name], toy.stream(), tmp_path, seed=1, executor=executor, checkpoint_seconds=0
+    )
     assert ledger.path.read_bytes() == references(name)
     assert json.loads((tmp_path / "environment.jsonl").read_text())["executor"] == repr(executor)
 
 
 @dataclass(frozen=True)
 class Failing(toy.ToyLearner):
-    """The third trial of the second task fails after the others while a file is there; every trial leaves a line."""
+    """The third trial of the second task fails after the others while a file is there; every trial
+    leaves a line.
+    """
 
     folder: str = ""
 
@@ -102,7 +117,18 @@ class Failing(toy.ToyLearner):
                 with open(folder / "trials", "a") as file:
                     file.write(f"{task.task_id} {item}\n")
                 if task.task_id == "beta" and item == 2 and (folder / "fail").exists():
-                    await_that(lambda: len(list((folder / "run" / "checkpoints").glob("*beta.progress/trial-00[01]"))) == 2)
+                    await_that(
+                        lambda: (
+                            len(
+                                list(
+                                    (folder / "run" / "checkpoints").glob(
+                                        "*beta.progress/trial-00[01]"
+                                    )
+                                )
+                            )
+                            == 2
+                        )
+                    )
                     raise LearnerFault("the disk of the third trial burns")
                 return function(ctx, item)
 
@@ -133,7 +159,12 @@ def test_finished_trials_are_kept_when_one_fails(tmp_path, executor):
         ran = (tmp_path / "trials").read_text().splitlines()
         (tmp_path / "trials").unlink()
     assert ledgers[0] == ledgers[1]
-    assert sorted(line for line in ran if "beta" in line) == ["beta 0", "beta 1", "beta 2", "beta 2"]
+    assert sorted(line for line in ran if "beta" in line) == [
+        "beta 0",
+        "beta 1",
+        "beta 2",
+        "beta 2",
+    ]
 
 
 class Odd(Exception):
@@ -149,7 +180,9 @@ def fails_or_goes_on(ctx, item):
 
 
 def context(executor, workspace=None, progress=None):
-    return Context(path=("test",), phase="train", executor=executor, workspace=workspace, progress=progress)
+    return Context(
+        path=("test",), phase="train", executor=executor, workspace=workspace, progress=progress
+    )
 
 
 def test_an_error_ends_the_other_trials_and_is_raised_as_it_is(executor):
@@ -157,7 +190,8 @@ def test_an_error_ends_the_other_trials_and_is_raised_as_it_is(executor):
     with pytest.raises(Odd, match="^seven") as raised:
         context(executor).map(fails_or_goes_on, [0, 1, 2])
     assert type(raised.value) is Odd
-    assert time.monotonic() - begin < 25  # of the 30 s that the others would take; mostly the start of Ray
+    # of the 30 s that the others would take; mostly the start of Ray
+    assert time.monotonic() - begin < 25
     if type(executor).__name__ == "RayTasks":
         assert "in fails_or_goes_on" in raised.value.__notes__[0]  # the worker's traceback
 
@@ -227,9 +261,14 @@ def test_steps_of_trials_that_run_together_add_up():
 
 
 def test_unknown_names_and_options_are_told():
-    with pytest.raises(BadInput, match=r"unknown executor 'thread'. Did you mean 'threads'\? Valid: inline, ray, threads"):
+    with pytest.raises(
+        BadInput,
+        match=r"unknown executor 'thread'. Did you mean 'threads'\? Valid: inline, ray, threads",
+    ):
         executors.build("thread")
-    with pytest.raises(BadInput, match=r"executor 'threads': unknown option 'cpus_per_trial'.* Valid: workers"):
+    with pytest.raises(
+        BadInput, match=r"executor 'threads': unknown option 'cpus_per_trial'.* Valid: workers"
+    ):
         executors.build("threads", {"cpus_per_trial": 2})
     with pytest.raises(BadInput, match="workers=0; it must be 1 or more"):
         executors.build("threads", {"workers": 0})
@@ -246,7 +285,8 @@ def test_without_ray_it_says_how_to_install_it(monkeypatch):
 def test_threads_compile_each_program_once(tmp_path):
     """Counted by JAX itself: three trials at once want the same new programs at the same moment."""
     compiled = []
-    network = Network("mlp", (("hidden", (23,)),), resolution=8)  # no other test has compiled this one
+    # no other test has compiled this one
+    network = Network("mlp", (("hidden", (23,)),), resolution=8)
     learner = Baseline(FromRandom(), RandomSearch(3, SPACE), Recipe(network, 10, 5))
     run(LEARNERS["baseline"], toy.stream(), tmp_path / "warm")  # compiles JAX's own small helpers
 
@@ -258,14 +298,20 @@ def test_threads_compile_each_program_once(tmp_path):
         patch.setattr(Baseline, "init", lambda self, ctx: {})  # which compiles them before
         jax.monitoring.register_event_duration_secs_listener(listener)
         try:
-            run(learner, toy.stream(), tmp_path / "run", executor=executors.build("threads", {"workers": 3}))
+            run(
+                learner,
+                toy.stream(),
+                tmp_path / "run",
+                executor=executors.build("threads", {"workers": 3}),
+            )
         finally:
             jax.monitoring.unregister_event_duration_listener(listener)
     for program in ("initialise", "step", "probabilities"):
         assert sum(program in name for name in compiled) == 1, compiled
 
 
-# -- Ray: what is lost comes back ----------------------------------------------------------------------------------------
+# -- Ray: what is lost comes back
+# ----------------------------------------------------------------------------------------
 
 
 def dies_once(ctx, item):
@@ -282,7 +328,10 @@ def test_a_trial_whose_worker_dies_goes_on_from_its_position(tmp_path):
     ctx = context(built("ray"), EventWorkspace(tmp_path / "event", 0))
     assert ctx.map(dies_once, [7, 8]) == [{"step": 3, "value": 7}, {"step": 3, "value": 8}]
     assert ctx.meter.counts() == {"train": {"0": 7, "1": 7}}
-    assert sorted(path.name for path in (tmp_path / "event").glob("[!.]*")) == ["trial-000", "trial-001"]
+    assert sorted(path.name for path in (tmp_path / "event").glob("[!.]*")) == [
+        "trial-000",
+        "trial-001",
+    ]
 
 
 def test_a_process_that_was_taken_for_lost_writes_nothing_more(tmp_path):
@@ -303,13 +352,18 @@ def dies(ctx, item):
 
 def test_a_trial_that_is_lost_again_and_again_is_told():
     built("ray")
-    with pytest.raises(NevisStreamError, match="trial 0 was lost 2 times with its process or machine"):
+    with pytest.raises(
+        NevisStreamError, match="trial 0 was lost 2 times with its process or machine"
+    ):
         context(executors.build("ray", {"max_retries": 1})).map(dies, [0])
 
 
 def test_a_trial_that_has_room_nowhere_is_told():
     built("ray")
-    with pytest.raises(BadInput, match=r"1 CPU and 3 GPU, which no machine has .*Lower --cpus_per_trial or --gpus_per_trial"):
+    with pytest.raises(
+        BadInput,
+        match=r"1 CPU and 3 GPU, which no machine has .*Lower --cpus_per_trial or --gpus_per_trial",
+    ):
         context(executors.build("ray", {"gpus_per_trial": 3})).map(numbered, [0])
 
 
@@ -317,16 +371,31 @@ def test_an_address_where_nobody_answers_is_told_at_once(monkeypatch):
     built("ray")
     monkeypatch.setattr("ray.is_initialized", lambda: False)
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999999"):
-        with pytest.raises(NevisStreamError, match=f"--ray_address={address}: nobody answers there.*ray start --head"):
+        with pytest.raises(
+            NevisStreamError,
+            match=f"--ray_address={address}: nobody answers there.*ray start --head",
+        ):
             context(executors.build("ray", {"ray_address": address})).map(numbered, [0])
 
 
 def test_a_stop_while_ray_starts_is_a_stop_as_any_other(tmp_path, small_stream):
     built("ray")
-    words = [sys.executable, "-m", "launch.run", "--config=experiments/configs/indep.py", f"--config.stream={small_stream}"]
+    words = [
+        sys.executable,
+        "-m",
+        "launch.run",
+        "--config=experiments/configs/indep.py",
+        f"--config.stream={small_stream}",
+    ]
     words += ["--executor=ray", f"--run_dir={tmp_path}"]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    await_that(lambda: any("gcs_server" in child.name() for child in psutil.Process(process.pid).children()))
+    process = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    await_that(
+        lambda: any(
+            "gcs_server" in child.name() for child in psutil.Process(process.pid).children()
+        )
+    )
     process.terminate()
     _, told = process.communicate(timeout=60)
     assert process.returncode == 143, told
@@ -340,15 +409,26 @@ def test_room_that_is_gone_is_waited_for(monkeypatch):
         return [{"Alive": True, "Resources": {"CPU": count}}]
 
     monkeypatch.setattr(ray_tasks, "_had_room", set())
-    for machines, expected in ((machine(1), "refused"), (machine(4), ""), ([], "waits"), (machine(1), "waits")):
-        found = SimpleNamespace(is_initialized=lambda: True, nodes=lambda machines=machines: machines)
+    for machines, expected in (
+        (machine(1), "refused"),
+        (machine(4), ""),
+        ([], "waits"),
+        (machine(1), "waits"),
+    ):
+        found = SimpleNamespace(
+            is_initialized=lambda: True, nodes=lambda machines=machines: machines
+        )
         monkeypatch.setitem(sys.modules, "ray", found)
         connect = ray_tasks.RayTasks(cpus_per_trial=3)._connect
         if expected == "refused":
-            with pytest.raises(BadInput, match="which no machine has .there: 1 CPU, 0 GPU.. Lower --cpus_per_trial"):
+            with pytest.raises(
+                BadInput, match="which no machine has .there: 1 CPU, 0 GPU.. Lower --cpus_per_trial"
+            ):
                 connect()
         elif expected == "waits":
-            with pytest.warns(RunWarning, match="Ray: a trial asks for 3 CPU .* One had, so it is waited for"):
+            with pytest.warns(
+                RunWarning, match="Ray: a trial asks for 3 CPU .* One had, so it is waited for"
+            ):
                 connect()
         else:
             connect()  # warnings are errors here
@@ -368,8 +448,19 @@ def cluster():
 
 
 def drive(run_dir, executor, **options):
-    words = [sys.executable, "-m", "tests.kill_target", str(run_dir), "slow", "0", executor, json.dumps(options)]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    words = [
+        sys.executable,
+        "-m",
+        "tests.kill_target",
+        str(run_dir),
+        "slow",
+        "0",
+        executor,
+        json.dumps(options),
+    ]
+    return subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
 
 
 def positions(run_dir, task):
@@ -379,12 +470,18 @@ def positions(run_dir, task):
 def working(node):
     """Processes of a node that run a trial now."""
     raylet = next(info.process.pid for info in node.all_processes["raylet"])
-    return [child for child in psutil.Process(raylet).children() if "_run_trial" in " ".join(child.cmdline())]
+    return [
+        child
+        for child in psutil.Process(raylet).children()
+        if "_run_trial" in " ".join(child.cmdline())
+    ]
 
 
 @pytest.mark.slow
 def test_workers_nodes_and_the_driver_may_be_killed(tmp_path, cluster):
-    """In one run: a worker's process is killed, then the driver, then (started again) a whole node is lost."""
+    """In one run: a worker's process is killed, then the driver, then (started again) a whole node
+    is lost.
+    """
     nodes, second = cluster
     reference = drive(tmp_path / "reference", "threads", workers=3)
     driver = drive(tmp_path / "run", "ray", ray_address=nodes.address)

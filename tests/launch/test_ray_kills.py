@@ -1,4 +1,6 @@
-"""Every learner on two Ray nodes: workers, the driver and a node are killed at random moments; the ledger is as ever."""
+"""Every learner on two Ray nodes: workers, the driver and a node are killed at random moments; the
+ledger is as ever.
+"""
 
 import importlib.util
 import json
@@ -37,7 +39,9 @@ class Nodes:
         found = []
         for node in self._all.list_all_nodes():
             raylet = psutil.Process(next(info.process.pid for info in node.all_processes["raylet"]))
-            found += [child for child in raylet.children() if "_run_trial" in " ".join(child.cmdline())]
+            found += [
+                child for child in raylet.children() if "_run_trial" in " ".join(child.cmdline())
+            ]
         return found
 
     def shutdown(self) -> None:
@@ -58,7 +62,16 @@ def nodes(tmp_path_factory):
 
 
 def drive(run_dir, learner, executor="inline", **options):
-    words = [sys.executable, "-m", "tests.kill_target", str(run_dir), learner, "0", executor, json.dumps(options)]
+    words = [
+        sys.executable,
+        "-m",
+        "tests.kill_target",
+        str(run_dir),
+        learner,
+        "0",
+        executor,
+        json.dumps(options),
+    ]
     return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
@@ -74,11 +87,15 @@ def test_every_learner_survives_what_ray_can_lose(tmp_path, nodes, learner):
 
     ended(drive(tmp_path / "reference", learner))
     expected, run_dir, chance = results(tmp_path / "reference"), tmp_path / "run", random.Random(1)
-    began, driver = time.monotonic(), drive(tmp_path / "whole", learner, "ray", ray_address=nodes.address)
+    began, driver = (
+        time.monotonic(),
+        drive(tmp_path / "whole", learner, "ray", ray_address=nodes.address),
+    )
     ended(driver)
     seconds = time.monotonic() - began
     assert results(tmp_path / "whole") == expected
-    hits = [hit for hit in HITS if hit != "worker" or "frozen" not in learner]  # all heads at once train in the driver
+    # all heads at once train in the driver
+    hits = [hit for hit in HITS if hit != "worker" or "frozen" not in learner]
     driver, finished, place = start(), 0, 0
     while place < len(hits):
         time.sleep(chance.uniform(0, 0.3 * seconds))
@@ -102,4 +119,7 @@ def test_every_learner_survives_what_ray_can_lose(tmp_path, nodes, learner):
         place += 1
     ended(driver)
     assert results(run_dir) == expected
-    print(f"{learner}: {len(hits)} hits, {finished} runs ended between them; a run takes {seconds:.0f} s")
+    print(
+        f"{learner}: {len(hits)} hits, {finished} runs ended between them; a run takes"
+        f" {seconds:.0f} s"
+    )

@@ -1,6 +1,8 @@
-"""A real SLURM of two nodes on this machine: jobs that meet what clusters do to them end with the ledger of an undisturbed run.
+"""A real SLURM of two nodes on this machine: jobs that meet what clusters do to them end with the
+ledger of an undisturbed run.
 
-Needs slurmctld, slurmd, slurm-client and munge (packages of Debian); their own services need not run.
+Needs slurmctld, slurmd, slurm-client and munge (packages of Debian); their own services need not
+run.
 """
 
 import getpass
@@ -20,9 +22,17 @@ from tests import forked
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 missing = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing), reason=f"no SLURM here: {', '.join(missing)} not found")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing), reason=f"no SLURM here: {', '.join(missing)} not found"),
+]
 
-RUN = ["launch.run", "--config=experiments/configs/ft_prev.py", "--config.stream=pico", "--config.train.steps=600"]
+RUN = [
+    "launch.run",
+    "--config=experiments/configs/ft_prev.py",
+    "--config.stream=pico",
+    "--config.train.steps=600",
+]
 CONF = """
 ClusterName=here
 SlurmctldHost={host}(127.0.0.1)
@@ -65,13 +75,20 @@ class Cluster:
         for probe in probes:
             probe.close()
         host = socket.gethostname().partition(".")[0]
-        (folder / "slurm.conf").write_text(CONF.format(folder=folder, ports=ports, host=host, user=getpass.getuser()))
+        (folder / "slurm.conf").write_text(
+            CONF.format(folder=folder, ports=ports, host=host, user=getpass.getuser())
+        )
         (folder / "state").mkdir()
         (folder / "key").write_bytes(secrets.token_bytes(128))
         (folder / "key").chmod(0o400)
         self.environment = os.environ | {"PATH": PATH, "SLURM_CONF": str(folder / "slurm.conf")}
-        files = [f"--{name}={folder}/{file}" for name, file in (("socket", "munge.sock"), ("key-file", "key"))]
-        files += [f"--{name}={folder}/munge.{name}" for name in ("pid-file", "log-file", "seed-file")]
+        files = [
+            f"--{name}={folder}/{file}"
+            for name, file in (("socket", "munge.sock"), ("key-file", "key"))
+        ]
+        files += [
+            f"--{name}={folder}/munge.{name}" for name in ("pid-file", "log-file", "seed-file")
+        ]
         self._daemons = {}
         try:
             self._daemons["munged"] = self._start("munged", "--foreground", "--force", *files)
@@ -85,30 +102,60 @@ class Cluster:
 
     def _start(self, *words):
         with open(self.folder / f"{words[0]}.out", "a") as out:
-            return subprocess.Popen(words, env=self.environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+            return subprocess.Popen(
+                words,
+                env=self.environment,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def begin(self, node):
         """Starts a node and waits until jobs can go to it."""
         self._daemons[node] = self._start("slurmd", "-D", "-N", node)
-        wait_for(lambda: self.says("sinfo", "-h", "-n", node, "-p", "low", "-o", "%t") in ("idle", "mix", "alloc"))
+        wait_for(
+            lambda: (
+                self.says("sinfo", "-h", "-n", node, "-p", "low", "-o", "%t")
+                in ("idle", "mix", "alloc")
+            )
+        )
 
     def lose(self, node):
         """A node is gone at once, with all that runs on it."""
         here = {"SLURM_CONF": self.environment["SLURM_CONF"], "SLURMD_NODENAME": node}
-        of_jobs = [process for process in psutil.process_iter() if here.items() <= _environment(process).items()]
-        above = {parent for process in of_jobs for parent in process.parents() if parent.name() == "slurmstepd"}
+        of_jobs = [
+            process
+            for process in psutil.process_iter()
+            if here.items() <= _environment(process).items()
+        ]
+        above = {
+            parent
+            for process in of_jobs
+            for parent in process.parents()
+            if parent.name() == "slurmstepd"
+        }
         assert of_jobs and above
         for process in [psutil.Process(self._daemons[node].pid), *above, *of_jobs]:
             process.kill()
         self._daemons[node].wait()
 
     def says(self, *words):
-        return subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=60).stdout.strip()
+        return subprocess.run(
+            words, env=self.environment, capture_output=True, text=True, timeout=60
+        ).stdout.strip()
 
     def send(self, run_dir, *words):
         """Sends a run with further flags; returns the job's number."""
         wishes = ["--partition=low", "--hours=1", f"--folder={self.folder / 'jobs'}"]
-        sent = forked.run("launch.slurm", *wishes, "--", *RUN, *words, f"--run_dir={run_dir}", env=self.environment)
+        sent = forked.run(
+            "launch.slurm",
+            *wishes,
+            "--",
+            *RUN,
+            *words,
+            f"--run_dir={run_dir}",
+            env=self.environment,
+        )
         assert sent.returncode == 0, sent.stderr
         return sent.stdout.partition("sent: ")[2].partition(":")[0]
 
@@ -119,11 +166,19 @@ class Cluster:
 
     def end(self, number):
         """Waits for a job's end; returns its state."""
-        wait_for(lambda: self.job(number)["JobState"] in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"), 300)
+        wait_for(
+            lambda: (
+                self.job(number)["JobState"]
+                in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
+            ),
+            300,
+        )
         return self.job(number)["JobState"]
 
     def log(self, number):
-        return "".join(path.read_text() for path in (self.folder / "jobs").glob(f"{number}_*_log.err"))
+        return "".join(
+            path.read_text() for path in (self.folder / "jobs").glob(f"{number}_*_log.err")
+        )
 
     def shutdown(self):
         self.says("scancel", "--user", getpass.getuser())
@@ -168,13 +223,24 @@ def undisturbed(tmp_path_factory):
 
 def preempt(cluster, number, node):
     """A job that may push others out takes the whole node."""
-    cluster.says("sbatch", "--partition=high", f"--nodelist={node}", "--exclusive", "--output=/dev/null", "--wrap=sleep 5")
+    cluster.says(
+        "sbatch",
+        "--partition=high",
+        f"--nodelist={node}",
+        "--exclusive",
+        "--output=/dev/null",
+        "--wrap=sleep 5",
+    )
 
 
 def lose_the_node(cluster, number, node):
     """The node falls silent, SLURM gives its jobs to others; then it comes back."""
     cluster.lose(node)
-    wait_for(lambda: cluster.job(number)["JobState"] != "RUNNING" or cluster.job(number)["NodeList"] != node)
+    wait_for(
+        lambda: (
+            cluster.job(number)["JobState"] != "RUNNING" or cluster.job(number)["NodeList"] != node
+        )
+    )
     cluster.begin(node)
 
 
@@ -191,7 +257,9 @@ def reach_the_limit(cluster, number, node):
 
 
 @pytest.mark.parametrize("blow", [preempt, lose_the_node, requeue, reach_the_limit])
-def test_a_disturbed_job_goes_on_and_ends_as_if_it_had_not_been(blow, cluster, undisturbed, tmp_path):
+def test_a_disturbed_job_goes_on_and_ends_as_if_it_had_not_been(
+    blow, cluster, undisturbed, tmp_path
+):
     run_dir = tmp_path / "run"
     number = cluster.send(run_dir)
     wait_for(lambda: list(run_dir.glob("checkpoints/0002-*")))
@@ -213,4 +281,7 @@ def test_cancelled_is_cancelled_and_a_mistake_is_not_sent_again(cluster, tmp_pat
     assert "none.csv: no such file" in cluster.log(mistaken)
     time.sleep(15)  # a requeued job begins after its credentials' 10 s
     for number in (cancelled, mistaken):
-        assert (cluster.job(number)["JobState"] in ("CANCELLED", "FAILED"), cluster.job(number)["Restarts"]) == (True, "0")
+        assert (
+            cluster.job(number)["JobState"] in ("CANCELLED", "FAILED"),
+            cluster.job(number)["Restarts"],
+        ) == (True, "0")

@@ -28,25 +28,64 @@ def launch(module, *words, start=forked.run, **options):
         ([NCM], "--run_dir is missing"),
         ([NCM, "extra"], "'extra': this command takes flags only"),
         ([NCM, "--runs_dir=x"], "Unknown command line flag 'runs_dir'. Did you mean: run_dir"),
-        ([NCM, "--config.budgt=tiny"], "unknown config key 'budgt'. Did you mean 'budget'? Valid: augmentation.crop"),
-        ([NCM, "--config.train.steps=many"], "--config.train.steps=many: the value must be of type int, not 'many'"),
-        ([NCM, "--config.train.steps=-1", "--run_dir=x"], "config.train.steps is -1; it must lie between 0 and"),
-        ([NCM, "--config.augmentation.min_area=2", "--run_dir=x"], "config.augmentation.min_area is 2.0; it must lie between"),
-        ([NCM, "--config.train.warmup_share=1.5", "--run_dir=x"], "config.train.warmup_share is 1.5; it must lie between"),
-        ([FT, "--config.search.learning_rate=(0,0.1)", "--run_dir=x"], "it must hold numbers between"),
-        ([NCM, "--config.budget=tny", "--run_dir=x"], "unknown budget 'tny'. Did you mean 'tiny'? Valid: cheap, paper"),
+        (
+            [NCM, "--config.budgt=tiny"],
+            "unknown config key 'budgt'. Did you mean 'budget'? Valid: augmentation.crop",
+        ),
+        (
+            [NCM, "--config.train.steps=many"],
+            "--config.train.steps=many: the value must be of type int, not 'many'",
+        ),
+        (
+            [NCM, "--config.train.steps=-1", "--run_dir=x"],
+            "config.train.steps is -1; it must lie between 0 and",
+        ),
+        (
+            [NCM, "--config.augmentation.min_area=2", "--run_dir=x"],
+            "config.augmentation.min_area is 2.0; it must lie between",
+        ),
+        (
+            [NCM, "--config.train.warmup_share=1.5", "--run_dir=x"],
+            "config.train.warmup_share is 1.5; it must lie between",
+        ),
+        (
+            [FT, "--config.search.learning_rate=(0,0.1)", "--run_dir=x"],
+            "it must hold numbers between",
+        ),
+        (
+            [NCM, "--config.budget=tny", "--run_dir=x"],
+            "unknown budget 'tny'. Did you mean 'tiny'? Valid: cheap, paper",
+        ),
         ([NCM, "--config.stream=pic", "--run_dir=x"], "unknown stream 'pic'. Did you mean 'pico'?"),
         ([NCM, "--config.stream=none.csv", "--run_dir=x"], "none.csv: no such file"),
         ([NCM, "--config.protocol=test", "--run_dir=x"], "unknown protocol 'test'"),
         ([NCM, "--config.learner=ncm", "--run_dir=x"], "unknown learner 'ncm'"),
         ([NCM, "--seeds=0"], "seeds"),
-        ([FT, "--config.network.name=resnet43", "--run_dir=x"], "unknown backbone 'resnet43'. Did you mean 'resnet34'"),
-        ([NCM, "--run_dir=README.md"], "--run_dir=README.md: README.md is a file; a directory is expected"),
-        ([NCM, "--run_dir=README.md/a"], "--run_dir=README.md/a: README.md is a file; a directory is expected"),
+        (
+            [FT, "--config.network.name=resnet43", "--run_dir=x"],
+            "unknown backbone 'resnet43'. Did you mean 'resnet34'",
+        ),
+        (
+            [NCM, "--run_dir=README.md"],
+            "--run_dir=README.md: README.md is a file; a directory is expected",
+        ),
+        (
+            [NCM, "--run_dir=README.md/a"],
+            "--run_dir=README.md/a: README.md is a file; a directory is expected",
+        ),
         ([NCM, "--dry_run", "--executor=foo"], "unknown executor 'foo'"),
-        ([NCM, "--dry_run", "--executor=inline", "--workers=2"], "executor 'inline': unknown option 'workers'"),
-        ([NCM, "--dry_run", "--executor=threads", "--devices=2"], "--devices and --executor=threads: programs on several"),
-        ([FT, "--config.search.learning_rate=(1,)", "--run_dir=x"], "random search needs (low, high)"),
+        (
+            [NCM, "--dry_run", "--executor=inline", "--workers=2"],
+            "executor 'inline': unknown option 'workers'",
+        ),
+        (
+            [NCM, "--dry_run", "--executor=threads", "--devices=2"],
+            "--devices and --executor=threads: programs on several",
+        ),
+        (
+            [FT, "--config.search.learning_rate=(1,)", "--run_dir=x"],
+            "random search needs (low, high)",
+        ),
     ],
 )
 def test_a_mistake_gets_one_clear_message(words, message):
@@ -62,12 +101,26 @@ def test_a_mistake_gets_one_clear_message(words, message):
     [
         ("x = 1\n", "own.py: it has no function get_config"),
         ("def get_config():\n    return (\n", "own.py, line 2: SyntaxError: '(' was never closed"),
-        ("def get_config(name):\n    return name\n", "own.py: TypeError: get_config() missing 1 required"),
-        ("import ml_collections\n\ndef get_config():\n    return ml_collections.ConfigDict({'seed': 7})\n", "is missing"),
-        ("import no_such_module\n", "own.py, line 1: ModuleNotFoundError: No module named 'no_such_module'"),
         (
-            "from experiments import run_config\n\ndef get_config():\n    config = run_config.default('indep')\n"
-            "    config.train.steps = 'abc'\n    return config\n",
+            "def get_config(name):\n    return name\n",
+            "own.py: TypeError: get_config() missing 1 required",
+        ),
+        (
+            (
+                "import ml_collections\n\ndef get_config():\n    return"
+                " ml_collections.ConfigDict({'seed': 7})\n"
+            ),
+            "is missing",
+        ),
+        (
+            "import no_such_module\n",
+            "own.py, line 1: ModuleNotFoundError: No module named 'no_such_module'",
+        ),
+        (
+            (
+                "from experiments import run_config\n\ndef get_config():\n    config ="
+                " run_config.default('indep')\n    config.train.steps = 'abc'\n    return config\n"
+            ),
             "own.py, line 5: TypeError: ",
         ),
     ],
@@ -76,40 +129,71 @@ def test_a_config_file_that_fails_is_named_with_its_line(tmp_path, text, message
     (tmp_path / "own.py").write_text(text)
     done = launch("run", f"--config={tmp_path / 'own.py'}", "--run_dir=x")
     assert done.returncode == 2
-    assert message in done.stderr and done.stderr.startswith("error: ") and "Traceback" not in done.stderr
+    assert (
+        message in done.stderr
+        and done.stderr.startswith("error: ")
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_help_teaches():
     done = launch("run", "--help")
     assert done.returncode == 0
-    for word in ("python -m launch.run --config", "Budgets: tiny, small, cheap, paper", "--config.train.steps", "pico"):
+    for word in (
+        "python -m launch.run --config",
+        "Budgets: tiny, small, cheap, paper",
+        "--config.train.steps",
+        "pico",
+    ):
         assert word in done.stdout
     assert "Writes report.html" in launch("report", "--help").stdout
-    assert all("\n  --config: Config file" in launch(name, "--help").stdout for name in ("run", "pretrain", "sweep"))
+    assert all(
+        "\n  --config: Config file" in launch(name, "--help").stdout
+        for name in ("run", "pretrain", "sweep")
+    )
 
 
 def test_help_may_be_read_in_part():
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([sys.executable, "-m", "launch.run", "--help"], stdout=write, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "launch.run", "--help"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("budget", ["tiny", "cheap", "paper"])
 def test_dry_run_plans_and_runs_nothing(small_stream, tmp_path, budget):
-    words = [FT, f"--config.stream={small_stream}", f"--config.budget={budget}", f"--run_dir={tmp_path / 'r'}"]
+    words = [
+        FT,
+        f"--config.stream={small_stream}",
+        f"--config.budget={budget}",
+        f"--run_dir={tmp_path / 'r'}",
+    ]
     done = launch("run", *words, "--dry_run")
     assert done.returncode == 0, done.stderr
     trials, steps = {"tiny": (2, 120), "cheap": (4, 25_000), "paper": (16, 50_000)}[budget]
-    assert f"2 tasks, {2 * trials} trials, {2 * trials * steps} steps" in " ".join(done.stdout.split())
+    assert f"2 tasks, {2 * trials} trials, {2 * trials * steps} steps" in " ".join(
+        done.stdout.split()
+    )
     assert "Nothing was run" in done.stdout
     assert not (tmp_path / "r").exists()
 
 
 @pytest.mark.parametrize("config", [[NCM], NCM.split("=")])
 def test_values_may_stand_before_their_config(small_stream, config):
-    done = launch("run", f"--config.stream={small_stream}", "--dry_run", "--config.budget=small", *config, "--config.seed=3")
+    done = launch(
+        "run",
+        f"--config.stream={small_stream}",
+        "--dry_run",
+        "--config.budget=small",
+        *config,
+        "--config.seed=3",
+    )
     assert done.returncode == 0, done.stderr
     assert "budget small, stream own" in done.stdout
 
@@ -135,12 +219,25 @@ def test_seeds_reports_and_resuming(small_stream, tmp_path):
 
 
 def test_explicit_values_win_over_the_budget(small_stream, tmp_path):
-    words = [FT, f"--config.stream={small_stream}", f"--run_dir={tmp_path / 'r'}", "--config.train.steps=3"]
-    words += ["--config.network.name=mlp", "--config.network.hidden=(8,)", "--config.search.trials=1"]
+    words = [
+        FT,
+        f"--config.stream={small_stream}",
+        f"--run_dir={tmp_path / 'r'}",
+        "--config.train.steps=3",
+    ]
+    words += [
+        "--config.network.name=mlp",
+        "--config.network.hidden=(8,)",
+        "--config.search.trials=1",
+    ]
     done = launch("run", *words)
     assert done.returncode == 0, done.stderr
     config = json.loads((tmp_path / "r" / "config.json").read_text())
-    assert (config["train"]["steps"], config["search"]["trials"], config["network"]["hidden"]) == (3, 1, [8])
+    assert (config["train"]["steps"], config["search"]["trials"], config["network"]["hidden"]) == (
+        3,
+        1,
+        [8],
+    )
     assert config["network"]["stage_sizes"] is None
     assert config["train"]["validate_every"] == 30  # the budget's
     assert "FLOPs" not in done.stderr and "two: error" in done.stderr.replace("2020 ", "")
@@ -148,8 +245,17 @@ def test_explicit_values_win_over_the_budget(small_stream, tmp_path):
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT])
 def test_a_signal_stops_it_and_the_same_command_goes_on(small_stream, tmp_path, sent):
-    words = [FT, f"--config.stream={small_stream}", "--config.network.name=mlp", "--config.network.hidden=(8,)"]
-    words += ["--config.train.steps=30000", "--config.train.validate_every=50", "--checkpoint_seconds=0"]
+    words = [
+        FT,
+        f"--config.stream={small_stream}",
+        "--config.network.name=mlp",
+        "--config.network.hidden=(8,)",
+    ]
+    words += [
+        "--config.train.steps=30000",
+        "--config.train.validate_every=50",
+        "--checkpoint_seconds=0",
+    ]
     child = forked.Started("launch.run", *words, f"--run_dir={tmp_path / 'r'}")
     progress = tmp_path / "r" / "checkpoints" / "0000-one.progress"
     until = time.monotonic() + 120

@@ -15,7 +15,9 @@ from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
 from nevis_stream.ledger import Ledger
 from tests import forked
 
-submitit = pytest.importorskip("submitit", reason="jobs are sent with submitit, which is not installed")
+submitit = pytest.importorskip(
+    "submitit", reason="jobs are sent with submitit, which is not installed"
+)
 
 NCM = "--config=experiments/configs/nearest_class_mean.py"
 FT = "--config=experiments/configs/ft_prev.py"
@@ -37,30 +39,108 @@ def wait_for(what, seconds=120):
     ("words", "message"),
     [
         ([*SLURM], "no command: write it behind --"),
-        ([*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+"], "no command before or behind a '+'"),
-        ([*SLURM, "--", "launch.rn", NCM], "unknown module 'launch.rn'. Did you mean 'launch.run'? Valid: launch.compare"),
+        (
+            [*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+"],
+            "no command before or behind a '+'",
+        ),
+        (
+            [*SLURM, "--", "launch.rn", NCM],
+            "unknown module 'launch.rn'. Did you mean 'launch.run'? Valid: launch.compare",
+        ),
         ([*SLURM, "--", "launch.slurm"], "unknown module 'launch.slurm'"),
         ([*SLURM, "--", "launch.run", NCM], "--run_dir is missing"),
         ([*SLURM, "--", "launch.run", "--run_dir=x"], "--config is missing"),
-        ([*SLURM, "--", "launch.run", "--config=none.py", "--run_dir=x"], "--config=none.py: no such file"),
-        ([*SLURM, "--", "launch.run", NCM, "--run_dir=x", "--seeds=no"], "--seeds=no: it must be a whole number, 1 or more"),
-        ([*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+", "launch.run", FT, "--run_dir=x"], "two jobs would write"),
-        ([*SLURM, "--", "launch.run", NCM, "--run_dir=a/x", "+", "launch.run", FT, "--run_dir=a/../a/x"], "--run_dir=a/x: two"),
-        ([*SLURM, "--", "launch.run", NCM, "--run_dir=README.md"], "--run_dir=README.md: README.md is a file; a directory is"),
+        (
+            [*SLURM, "--", "launch.run", "--config=none.py", "--run_dir=x"],
+            "--config=none.py: no such file",
+        ),
+        (
+            [*SLURM, "--", "launch.run", NCM, "--run_dir=x", "--seeds=no"],
+            "--seeds=no: it must be a whole number, 1 or more",
+        ),
+        (
+            [*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+", "launch.run", FT, "--run_dir=x"],
+            "two jobs would write",
+        ),
+        (
+            [
+                *SLURM,
+                "--",
+                "launch.run",
+                NCM,
+                "--run_dir=a/x",
+                "+",
+                "launch.run",
+                FT,
+                "--run_dir=a/../a/x",
+            ],
+            "--run_dir=a/x: two",
+        ),
+        (
+            [*SLURM, "--", "launch.run", NCM, "--run_dir=README.md"],
+            "--run_dir=README.md: README.md is a file; a directory is",
+        ),
         (["--hours=1", "--", "launch.run", NCM, "--run_dir=x"], "--partition missing"),
-        ([*SLURM, "--nodes=2", "--", "launch.run", NCM, "--run_dir=x"], "--nodes=2: a run is one process on one node"),
-        ([*SLURM, "--", "launch.run", NCM, "--config.budget=tny", "--run_dir=x"], "unknown budget 'tny'. Did you mean 'tiny'?"),
-        ([*SLURM, "--", "launch.run", FT, "--config.ensemble=9", "--run_dir=x"], "config.ensemble is 9; it must lie between"),
-        ([*SLURM, "--", "launch.run", FT, "--config.train.stps=9", "--run_dir=x"], "unknown config key 'train.stps'. Did you"),
-        ([*SLURM, "--", "launch.run", "--config.train.steps=x", FT, "--run_dir=x"], "the value must be of type int, not 'x'"),
-        ([*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+", "launch.run", FT, "--config.keep=x", "--run_dir=y"], "keep 'x'"),
-        ([*SLURM, "--", "launch.run", NCM, "--config.stream=pcio", "--run_dir=x"], "stream 'pcio'. Did you mean 'pico'"),
-        ([*SLURM, "--", "launch.run", FT, "--config.seed=x", "--run_dir=x"], "--config.seed=x: the value must be of type int"),
+        (
+            [*SLURM, "--nodes=2", "--", "launch.run", NCM, "--run_dir=x"],
+            "--nodes=2: a run is one process on one node",
+        ),
+        (
+            [*SLURM, "--", "launch.run", NCM, "--config.budget=tny", "--run_dir=x"],
+            "unknown budget 'tny'. Did you mean 'tiny'?",
+        ),
+        (
+            [*SLURM, "--", "launch.run", FT, "--config.ensemble=9", "--run_dir=x"],
+            "config.ensemble is 9; it must lie between",
+        ),
+        (
+            [*SLURM, "--", "launch.run", FT, "--config.train.stps=9", "--run_dir=x"],
+            "unknown config key 'train.stps'. Did you",
+        ),
+        (
+            [*SLURM, "--", "launch.run", "--config.train.steps=x", FT, "--run_dir=x"],
+            "the value must be of type int, not 'x'",
+        ),
+        (
+            [
+                *SLURM,
+                "--",
+                "launch.run",
+                NCM,
+                "--run_dir=x",
+                "+",
+                "launch.run",
+                FT,
+                "--config.keep=x",
+                "--run_dir=y",
+            ],
+            "keep 'x'",
+        ),
+        (
+            [*SLURM, "--", "launch.run", NCM, "--config.stream=pcio", "--run_dir=x"],
+            "stream 'pcio'. Did you mean 'pico'",
+        ),
+        (
+            [*SLURM, "--", "launch.run", FT, "--config.seed=x", "--run_dir=x"],
+            "--config.seed=x: the value must be of type int",
+        ),
         ([*SLURM, "--", "launch.run", FT, "--flagfile=none", "--run_dir=x"], "error: launch.run"),
-        (["--executor=slrum", "--", "launch.run", NCM, "--run_dir=x"], "unknown executor 'slrum'. Did you mean 'slurm'?"),
-        ([*SLURM, "--sbatch==x", "--dry_run", "--", "launch.run", NCM, "--run_dir=x"], "it must be NAME=VALUE"),
-        ([*SLURM, "launch.run", NCM, "--run_dir=x"], "the command to be sent goes behind a word --"),
-        ([*SLURM, "--", "launch.run", NCM, "--run_dir=x"], "sbatch and srun not found: start this on a machine of the"),
+        (
+            ["--executor=slrum", "--", "launch.run", NCM, "--run_dir=x"],
+            "unknown executor 'slrum'. Did you mean 'slurm'?",
+        ),
+        (
+            [*SLURM, "--sbatch==x", "--dry_run", "--", "launch.run", NCM, "--run_dir=x"],
+            "it must be NAME=VALUE",
+        ),
+        (
+            [*SLURM, "launch.run", NCM, "--run_dir=x"],
+            "the command to be sent goes behind a word --",
+        ),
+        (
+            [*SLURM, "--", "launch.run", NCM, "--run_dir=x"],
+            "sbatch and srun not found: start this on a machine of the",
+        ),
     ],
 )
 def test_a_mistake_gets_one_clear_message(words, message, tmp_path):
@@ -79,28 +159,55 @@ def test_without_submitit_it_says_how_to_install_it(monkeypatch):
 @pytest.mark.parametrize(
     "words",
     [
-        ["--config.train.steps=9", "--config.train.validate_every", "3", FT, "--executor", "threads", "--notensorboard"],
-        ["--config", "experiments/studies/order.py", "--config.search.learning_rate=(0.1, 0.2)", "--config.seed=4"],
+        [
+            "--config.train.steps=9",
+            "--config.train.validate_every",
+            "3",
+            FT,
+            "--executor",
+            "threads",
+            "--notensorboard",
+        ],
+        [
+            "--config",
+            "experiments/studies/order.py",
+            "--config.search.learning_rate=(0.1, 0.2)",
+            "--config.seed=4",
+        ],
         ["--config=own.py:7", "--config.stream=not_yet.csv", "--noconfig.augmentation.flip"],
     ],
 )
 def test_what_a_run_takes_is_sent(words, tmp_path):
-    own = "from experiments import run_config\n\ndef get_config(_):\n    return run_config.default('indep')\n"
+    own = (
+        "from experiments import run_config\n\ndef get_config(_):\n    return"
+        " run_config.default('indep')\n"
+    )
     (tmp_path / "own.py").write_text(own)
     words = [word.replace("=own.py", f"={tmp_path / 'own.py'}") for word in words]
-    commands.check_configs([["launch.run", *words, "--run_dir=x"], ["launch.report", "x", "--out=y"]])
+    commands.check_configs(
+        [["launch.run", *words, "--run_dir=x"], ["launch.report", "x", "--out=y"]]
+    )
 
 
 def test_weights_that_are_not_there_yet_are_no_mistake():
-    words = ["-config=experiments/configs/pt_ft.py", "--config.pretrained.path=not/yet.safetensors", "--run_dir=x"]
-    with pytest.warns(RunWarning, match="not/yet.safetensors: not there yet, so this is not checked: launch.run"):
+    words = [
+        "-config=experiments/configs/pt_ft.py",
+        "--config.pretrained.path=not/yet.safetensors",
+        "--run_dir=x",
+    ]
+    with pytest.warns(
+        RunWarning, match="not/yet.safetensors: not there yet, so this is not checked: launch.run"
+    ):
         commands.check_configs([["launch.run", *words]])
 
 
 @pytest.mark.parametrize(("made", "told"), [("None", "returns nothing"), ("[1]", "returns a list")])
 def test_a_file_without_a_config_is_named(made, told, tmp_path):
     (tmp_path / "own.py").write_text(f"def get_config():\n    return {made}\n")
-    for module, words in (("launch.slurm", [*SLURM, "--dry_run", "--", "launch.run"]), ("launch.run", [])):
+    for module, words in (
+        ("launch.slurm", [*SLURM, "--dry_run", "--", "launch.run"]),
+        ("launch.run", []),
+    ):
         done = forked.run(module, *words, f"--config={tmp_path}/own.py", "--run_dir=x")
         assert done.returncode == 2 and told in done.stderr and "Traceback" not in done.stderr
 
@@ -109,9 +216,15 @@ def test_each_seed_is_a_job():
     words = ["launch.run", NCM, "--config.budget=small", "--run_dir", "runs/a", "--seeds=3"]
     head = ["launch.run", "--config.budget=small", NCM]
     found = commands.jobs([*words, "--config.seed=4", "+", "launch.report", "runs/b", "--out=page"])
-    assert found[:3] == [[*head, f"--config.seed={seed}", f"--run_dir=runs/a/seed-{seed}"] for seed in (4, 5, 6)]
+    assert found[:3] == [
+        [*head, f"--config.seed={seed}", f"--run_dir=runs/a/seed-{seed}"] for seed in (4, 5, 6)
+    ]
     assert found[3:] == [["launch.report", "runs/b", "--out=page"]]
-    assert [job[-2] for job in commands.jobs(words)] == ["--config.seed=0", "--config.seed=1", "--config.seed=2"]
+    assert [job[-2] for job in commands.jobs(words)] == [
+        "--config.seed=0",
+        "--config.seed=1",
+        "--config.seed=2",
+    ]
     alone = ["launch.run", NCM, "--run_dir=runs/a", "--seeds=1"]
     assert commands.jobs(alone) == [alone]
     with pytest.raises(BadInput, match="two jobs would write"):
@@ -120,30 +233,75 @@ def test_each_seed_is_a_job():
 
 def test_seeds_begin_where_the_config_says(tmp_path):
     config = tmp_path / "own.py"
-    config.write_text("import ml_collections\n\ndef get_config():\n    return ml_collections.ConfigDict({'seed': 7})\n")
+    config.write_text(
+        "import ml_collections\n\ndef get_config():\n    return ml_collections.ConfigDict({'seed':"
+        " 7})\n"
+    )
     found = commands.jobs(["launch.run", f"--config={config}", "--run_dir=a", "--seeds=2"])
     assert [job[-1] for job in found] == ["--run_dir=a/seed-7", "--run_dir=a/seed-8"]
 
 
 def test_dry_run_prints_the_script(tmp_path):
-    words = [*SLURM, "--gpus=2", "--cpus=8", "--memory_gb=31.5", "--array_parallelism=2", "--sbatch=account=lab"]
-    words += ["--sbatch=exclusive", "--setup=module load cuda", f"--folder={tmp_path / 'logs'}", "--dry_run"]
-    done = launch(*words, "--", "launch.run", NCM, f"--run_dir={tmp_path / 'r'}", "--seeds=3", start=forked.alone)
+    words = [
+        *SLURM,
+        "--gpus=2",
+        "--cpus=8",
+        "--memory_gb=31.5",
+        "--array_parallelism=2",
+        "--sbatch=account=lab",
+    ]
+    words += [
+        "--sbatch=exclusive",
+        "--setup=module load cuda",
+        f"--folder={tmp_path / 'logs'}",
+        "--dry_run",
+    ]
+    done = launch(
+        *words,
+        "--",
+        "launch.run",
+        NCM,
+        f"--run_dir={tmp_path / 'r'}",
+        "--seeds=3",
+        start=forked.alone,
+    )
     assert done.returncode == 0, done.stderr
     options = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(.*))?$", done.stdout, re.M))
-    expected = {"partition": "gpu", "time": "90", "gpus-per-node": "2", "cpus-per-task": "8", "mem": "32256M"}
-    expected |= {"signal": "USR2@90", "array": "0-2%2", "requeue": "", "account": "lab", "exclusive": "", "nodes": "1"}
+    expected = {
+        "partition": "gpu",
+        "time": "90",
+        "gpus-per-node": "2",
+        "cpus-per-task": "8",
+        "mem": "32256M",
+    }
+    expected |= {
+        "signal": "USR2@90",
+        "array": "0-2%2",
+        "requeue": "",
+        "account": "lab",
+        "exclusive": "",
+        "nodes": "1",
+    }
     assert {name: options[name] for name in expected} == expected
     assert re.search(r"^module load cuda$", done.stdout, re.M)
     assert "--cpus-per-task=8 " in done.stdout.partition("srun ")[2]
-    assert f"# job 2: python -m launch.run {NCM} --config.seed=2 --run_dir={tmp_path / 'r' / 'seed-2'}" in done.stdout
+    assert (
+        f"# job 2: python -m launch.run {NCM} --config.seed=2 --run_dir={tmp_path / 'r' / 'seed-2'}"
+        in done.stdout
+    )
     assert not list(tmp_path.iterdir())
     one = launch(*SLURM, "--dry_run", "--", "launch.run", NCM, f"--run_dir={tmp_path / 'r'}")
     assert "--array" not in one.stdout and "--gpus" not in one.stdout
 
 
 def test_the_local_executor_runs_and_tells_of_failures(tmp_path, small_stream):
-    words = ["--executor=local", "--hours=1", "--array_parallelism=2", f"--folder={tmp_path / 'logs'}", "--"]
+    words = [
+        "--executor=local",
+        "--hours=1",
+        "--array_parallelism=2",
+        f"--folder={tmp_path / 'logs'}",
+        "--",
+    ]
     quick = ["launch.run", NCM, f"--config.stream={small_stream}"]
     words += [*quick, f"--run_dir={tmp_path / 'r'}", "--seeds=2", "+"]
     words += ["launch.run", NCM, "--config.stream=none.csv", f"--run_dir={tmp_path / 'x'}"]
@@ -154,12 +312,19 @@ def test_the_local_executor_runs_and_tells_of_failures(tmp_path, small_stream):
     assert all(Ledger(tmp_path / "r" / f"seed-{seed}").complete for seed in (0, 1))
     assert "status 2, a mistake in the command; error: none.csv: no such file" in done.stdout
     assert "1 of 3 jobs failed" in done.stderr
-    debug = launch("--executor=debug", f"--folder={tmp_path / 'logs'}", "--", *quick, f"--run_dir={tmp_path / 'd'}")
+    debug = launch(
+        "--executor=debug",
+        f"--folder={tmp_path / 'logs'}",
+        "--",
+        *quick,
+        f"--run_dir={tmp_path / 'd'}",
+    )
     assert debug.returncode == 0 and Ledger(tmp_path / "d").complete, debug.stderr
 
 
-# Jobs that are signalled. A cluster is played by three programs: sbatch keeps the script, srun starts its command, scontrol
-# keeps what it is asked. As SLURM does, signals go to every process of the job.
+# Jobs that are signalled. A cluster is played by three programs: sbatch keeps the script, srun
+# starts its command, scontrol keeps what it is asked. As SLURM does, signals go to every process of
+# the job.
 
 
 @pytest.fixture
@@ -169,7 +334,10 @@ def cluster(tmp_path, monkeypatch):
     programs.mkdir()
     for name, text in {
         "sbatch": 'cp "$1" "$(dirname "$0")/script.sh"; echo Submitted batch job 7',
-        "srun": 'while [ "${1#-}" != "$1" ]; do case "$1" in --output|--error) shift;; esac; shift; done; exec "$@"',
+        "srun": (
+            'while [ "${1#-}" != "$1" ]; do case "$1" in --output|--error) shift;; esac; shift;'
+            ' done; exec "$@"'
+        ),
         "scontrol": 'echo "$@" >> "$(dirname "$0")/asked"',
     }.items():
         (programs / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -179,11 +347,15 @@ def cluster(tmp_path, monkeypatch):
 
 
 def start(cluster):
-    """Starts the sent script as SLURM would, in a process group of its own; the shell itself outlives signals."""
+    """Starts the sent script as SLURM would, in a process group of its own; the shell itself
+    outlives signals.
+    """
     command = ["bash", "-c", f"trap : TERM USR2; . {cluster / 'script.sh'}"]
     environment = os.environ | {"SLURM_JOB_ID": "7"}
     with open(cluster / "log", "a") as log:
-        return subprocess.Popen(command, env=environment, start_new_session=True, stdout=log, stderr=subprocess.STDOUT)
+        return subprocess.Popen(
+            command, env=environment, start_new_session=True, stdout=log, stderr=subprocess.STDOUT
+        )
 
 
 def log(cluster):
@@ -191,8 +363,18 @@ def log(cluster):
 
 
 def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, small_stream):
-    words = ["launch.run", FT, f"--config.stream={small_stream}", "--config.network.name=mlp", "--config.network.hidden=(8,)"]
-    words += ["--config.train.steps=1500", "--config.train.validate_every=50", "--config.search.trials=1"]
+    words = [
+        "launch.run",
+        FT,
+        f"--config.stream={small_stream}",
+        "--config.network.name=mlp",
+        "--config.network.hidden=(8,)",
+    ]
+    words += [
+        "--config.train.steps=1500",
+        "--config.train.validate_every=50",
+        "--config.search.trials=1",
+    ]
     words += ["--config.search.learning_rate=(0.001,0.002)", "--checkpoint_seconds=0"]
     plain = forked.run(*words, f"--run_dir={tmp_path / 'plain'}")
     assert plain.returncode == 0, plain.stderr
@@ -200,8 +382,11 @@ def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, smal
     sent = launch(*SLURM, f"--folder={tmp_path / 'logs'}", "--", *words, f"--run_dir={run_dir}")
     assert sent.returncode == 0, sent.stderr
     assert "sent: 7: launch.run" in sent.stdout
-    begun = run_dir / "environment.jsonl"  # a line of each start: before it a signal finds no handler
-    for requeues, (task, numbers) in enumerate([("0000", [signal.SIGUSR2]), ("0002", [signal.SIGTERM, signal.SIGUSR2])], 1):
+    # a line of each start: before it a signal finds no handler
+    begun = run_dir / "environment.jsonl"
+    for requeues, (task, numbers) in enumerate(
+        [("0000", [signal.SIGUSR2]), ("0002", [signal.SIGTERM, signal.SIGUSR2])], 1
+    ):
         process = start(cluster)
         wait_for(lambda count=requeues: begun.exists() and begun.read_text().count("\n") == count)
         wait_for(lambda task=task: list(run_dir.glob(f"checkpoints/{task}-*")))
@@ -214,7 +399,9 @@ def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, smal
     assert start(cluster).wait(120) == 0, log(cluster)
     assert Ledger(run_dir).complete
     assert Ledger(run_dir).path.read_bytes() == Ledger(tmp_path / "plain").path.read_bytes()
-    again = launch(*SLURM, f"--folder={tmp_path / 'logs'}", "--", *words, f"--run_dir={run_dir}", "--seeds=2")
+    again = launch(
+        *SLURM, f"--folder={tmp_path / 'logs'}", "--", *words, f"--run_dir={run_dir}", "--seeds=2"
+    )
     assert "sent: 7_0: " in again.stdout and "sent: 7_1: " in again.stdout
 
 
@@ -228,7 +415,10 @@ def own_job(cluster, tmp_path, program):
 
 
 SLEEP = "import time; print('begun', flush=True); time.sleep(600)"
-BUSY = f"import os, signal; [signal.signal(number, lambda *_: os._exit(2)) for number in (10, 12, 15)]; {SLEEP}"
+BUSY = (
+    "import os, signal; [signal.signal(number, lambda *_: os._exit(2)) for number in (10, 12,"
+    f" 15)]; {SLEEP}"
+)
 
 
 def test_a_cancelled_job_stays_cancelled(tmp_path, cluster):
@@ -242,7 +432,9 @@ def test_a_cancelled_job_stays_cancelled(tmp_path, cluster):
     assert not (cluster / "asked").exists()
 
 
-@pytest.mark.parametrize(("program", "sent"), [("exit(2)", None), ("exit(1)", None), (BUSY, signal.SIGUSR2)])
+@pytest.mark.parametrize(
+    ("program", "sent"), [("exit(2)", None), ("exit(1)", None), (BUSY, signal.SIGUSR2)]
+)
 def test_a_failed_command_is_not_requeued(tmp_path, cluster, program, sent):
     process = own_job(cluster, tmp_path, program)
     if sent:
@@ -254,7 +446,9 @@ def test_a_failed_command_is_not_requeued(tmp_path, cluster, program, sent):
 
 
 def test_a_checkpoint_ends_the_command_and_is_the_same_job(tmp_path):
-    (tmp_path / "own_program.py").write_text("import time, pathlib; pathlib.Path('begun').touch(); time.sleep(600)")
+    (tmp_path / "own_program.py").write_text(
+        "import time, pathlib; pathlib.Path('begun').touch(); time.sleep(600)"
+    )
     job = Job(["own_program"], tmp_path)
     job._start()
     wait_for((tmp_path / "begun").exists)
@@ -270,7 +464,10 @@ def test_a_checkpoint_ends_the_command_and_is_the_same_job(tmp_path):
 def test_the_local_executor_starts_a_stopped_job_again(tmp_path):
     from submitit.local.local import LocalExecutor
 
-    program = "import os, pathlib, time; again = pathlib.Path('job').exists(); print(os.getppid(), file=open('job', 'w'))"
+    program = (
+        "import os, pathlib, time; again = pathlib.Path('job').exists(); print(os.getppid(),"
+        " file=open('job', 'w'))"
+    )
     (tmp_path / "own_program.py").write_text(f"{program}; again or time.sleep(600)")
     executor = LocalExecutor(tmp_path / "logs")
     executor.update_parameters(timeout_min=60)

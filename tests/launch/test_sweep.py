@@ -13,7 +13,11 @@ from nevis_stream.ledger import Ledger
 from tests import forked
 
 INDEP = "--config=experiments/configs/indep.py"
-QUICK = ["--config.network.name=mlp", "--config.network.hidden=(8,)", "--config.network.resolution=8"]
+QUICK = [
+    "--config.network.name=mlp",
+    "--config.network.hidden=(8,)",
+    "--config.network.resolution=8",
+]
 
 
 def sweep(*words, start=forked.run):
@@ -21,7 +25,10 @@ def sweep(*words, start=forked.run):
 
 
 def ledgers(directory):
-    return {str(path.parent.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("ledger.jsonl"))}
+    return {
+        str(path.parent.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("ledger.jsonl"))
+    }
 
 
 @pytest.mark.parametrize(
@@ -29,22 +36,46 @@ def ledgers(directory):
     [
         ([], "nothing to sweep: give --trials=2,4"),
         (["--trials=2"], "--run_dir is missing"),
-        (["--trials=2", "--run_dir=README.md"], "--run_dir=README.md: README.md is a file; a directory is expected"),
+        (
+            ["--trials=2", "--run_dir=README.md"],
+            "--run_dir=README.md: README.md is a file; a directory is expected",
+        ),
         (["--trials=2,many"], "search.trials=many: the value must be of type int"),
         (["--trials=2,,4"], "search.trials=: the value must be of type int"),
         (["--trials=0,2"], "search.trials=0: config.search.trials is 0; it must lie between 1 and"),
         (["--trials=2,2"], "search.trials=2 and search.trials=2 would have the same directory"),
         (["--trials=2,3", "--set=search.trials=4"], "search.trials is swept twice"),
-        (["--trials=2,3", "--config.search.trials=4"], "--config.search.trials is given and search.trials is swept"),
-        (["--set=network.widt=8"], "unknown config key 'network.widt'. Did you mean 'network.width'?"),
+        (
+            ["--trials=2,3", "--config.search.trials=4"],
+            "--config.search.trials is given and search.trials is swept",
+        ),
+        (
+            ["--set=network.widt=8"],
+            "unknown config key 'network.widt'. Did you mean 'network.width'?",
+        ),
         (["--set=network.width"], "'network.width': an axis is NAME=V1,V2"),
-        (["--set=network.name=mlp,resnet43"], "network.name=resnet43: unknown backbone 'resnet43'. Did you mean 'resnet34'"),
-        (["--set=augmentation.crop=true,perhaps"], "augmentation.crop=perhaps: the value must be of type bool"),
-        (["--set=network.width=16,8", "--config.network.width=8"], "network.width is swept; leave one out"),
+        (
+            ["--set=network.name=mlp,resnet43"],
+            "network.name=resnet43: unknown backbone 'resnet43'. Did you mean 'resnet34'",
+        ),
+        (
+            ["--set=augmentation.crop=true,perhaps"],
+            "augmentation.crop=perhaps: the value must be of type bool",
+        ),
+        (
+            ["--set=network.width=16,8", "--config.network.width=8"],
+            "network.width is swept; leave one out",
+        ),
         (["--set=seed=1,2"], "seed is no axis: give --seeds=N"),
         (["--set=budget=tiny,tny"], "budget=tny: unknown budget 'tny'. Did you mean 'tiny'?"),
-        (["--trials=2,4", "--config.budget=cheap"], "grid search takes every combination of its values"),
-        (["--trials=2,4", "--config.budgt=tiny"], "unknown config key 'budgt'. Did you mean 'budget'?"),
+        (
+            ["--trials=2,4", "--config.budget=cheap"],
+            "grid search takes every combination of its values",
+        ),
+        (
+            ["--trials=2,4", "--config.budgt=tiny"],
+            "unknown config key 'budgt'. Did you mean 'budget'?",
+        ),
         (["--trial=2,4"], "Unknown command line flag 'trial'"),
         (["--trials=2,4", "8"], "'8': this command takes flags only"),
         (["--set=stream=pico,pic", "--dry_run"], "unknown stream 'pic'. Did you mean 'pico'?"),
@@ -66,15 +97,30 @@ def test_dry_run_prints_the_grid_and_its_sum(small_stream, tmp_path):
     words = [f"--config.stream={small_stream}", *QUICK, "--trials=1,2", "--steps=4,8", "--seeds=3"]
     done = sweep(*words, "--dry_run", f"--run_dir={tmp_path / 's'}")
     assert done.returncode == 0, done.stderr
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines() if line.startswith("│")]
-    assert [row[:3] for row in rows] == [["1", "4", "2"], ["1", "8", "2"], ["2", "4", "2"], ["2", "8", "2"]]
+    rows = [
+        [cell.strip() for cell in line.split("│")[1:-1]]
+        for line in done.stdout.splitlines()
+        if line.startswith("│")
+    ]
+    assert [row[:3] for row in rows] == [
+        ["1", "4", "2"],
+        ["1", "8", "2"],
+        ["2", "4", "2"],
+        ["2", "8", "2"],
+    ]
     training = [float(row[3]) for row in rows]
-    assert training == pytest.approx([training[0], 2 * training[0], 2 * training[0], 4 * training[0]], rel=1e-3)
+    assert training == pytest.approx(
+        [training[0], 2 * training[0], 2 * training[0], 4 * training[0]], rel=1e-3
+    )
     total = re.search(r"12 runs. Estimated FLOPs of all of them: (\S+) training", done.stdout)
     assert float(total[1]) == pytest.approx(3 * sum(training), rel=1e-3)
     assert not (tmp_path / "s").exists()
     unknown = sweep(
-        f"--config.stream={small_stream}", "--set=learner=nearest_class_mean,indep", *QUICK, "--trials=1", "--dry_run"
+        f"--config.stream={small_stream}",
+        "--set=learner=nearest_class_mean,indep",
+        *QUICK,
+        "--trials=1",
+        "--dry_run",
     )
     assert "nearest_class_mean gives no estimate of its FLOPs" in unknown.stdout
 
@@ -85,17 +131,31 @@ def test_a_sweep_runs_is_killed_goes_on_and_marks_the_front(small_stream, tmp_pa
     assert done.returncode == 0, done.stderr
     plain = ledgers(tmp_path / "s")
     assert list(plain) == [f"trials-{t}-steps-{s}/seed-0" for t in (1, 2) for s in (4, 8)]
-    config = json.loads((tmp_path / "s" / "trials-2-steps-8" / "seed-0" / "config.json").read_text())
-    assert (config["search"]["trials"], config["train"]["steps"], config["train"]["validate_every"]) == (2, 8, 2)
+    config = json.loads(
+        (tmp_path / "s" / "trials-2-steps-8" / "seed-0" / "config.json").read_text()
+    )
+    assert (
+        config["search"]["trials"],
+        config["train"]["steps"],
+        config["train"]["validate_every"],
+    ) == (2, 8, 2)
     assert "run 3 of 4: " in done.stdout and "next: python -m launch.report" in done.stdout
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines() if line.startswith("│")]
+    rows = [
+        [cell.strip() for cell in line.split("│")[1:-1]]
+        for line in done.stdout.splitlines()
+        if line.startswith("│")
+    ]
     points = {(row[0], row[1]): (float(row[3]), float(row[5]), row[7]) for row in rows}
     for error, cost, mark in points.values():
-        beaten = any(e <= error and c <= cost and (e, c) != (error, cost) for e, c, _ in points.values())
+        beaten = any(
+            e <= error and c <= cost and (e, c) != (error, cost) for e, c, _ in points.values()
+        )
         assert mark == ("" if beaten else "*")
     assert points["1", "4"][2] == "*"  # nothing is cheaper
 
-    child = sweep(*words, f"--run_dir={tmp_path / 'k'}", "--checkpoint_seconds=0", start=forked.Started)
+    child = sweep(
+        *words, f"--run_dir={tmp_path / 'k'}", "--checkpoint_seconds=0", start=forked.Started
+    )
     second = tmp_path / "k" / "trials-1-steps-8" / "seed-0"
     until = time.monotonic() + 120
     while not second.exists():
@@ -115,8 +175,18 @@ def test_a_sweep_runs_is_killed_goes_on_and_marks_the_front(small_stream, tmp_pa
 
 
 def test_commands_do_the_same_runs_and_can_be_sent(small_stream, tmp_path):
-    words = [f"--config.stream={small_stream}", *QUICK, "--trials=1", "--set=train.warmup_share=0,0.5", "--seeds=2"]
-    words += ["--config.train.steps=4", "--config.search.learning_rate=(0.01,0.1)", f"--run_dir={tmp_path / 'c'}"]
+    words = [
+        f"--config.stream={small_stream}",
+        *QUICK,
+        "--trials=1",
+        "--set=train.warmup_share=0,0.5",
+        "--seeds=2",
+    ]
+    words += [
+        "--config.train.steps=4",
+        "--config.search.learning_rate=(0.01,0.1)",
+        f"--run_dir={tmp_path / 'c'}",
+    ]
     printed = sweep(*words, "--commands")
     assert printed.returncode == 0, printed.stderr
     found = commands.jobs(shlex.split(printed.stdout))
@@ -127,5 +197,9 @@ def test_commands_do_the_same_runs_and_can_be_sent(small_stream, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("(complete already)") == 1
     names = [path.parent.parent.name for path in (tmp_path / "c").rglob("ledger.jsonl")]
-    assert sorted(names) == sorted(2 * ["trials-1-train.warmup_share-0.0", "trials-1-train.warmup_share-0.5"])
-    assert [Ledger(tmp_path / "c" / names[0] / f"seed-{seed}").header["seed"] for seed in (0, 1)] == [0, 1]
+    assert sorted(names) == sorted(
+        2 * ["trials-1-train.warmup_share-0.0", "trials-1-train.warmup_share-0.5"]
+    )
+    assert [
+        Ledger(tmp_path / "c" / names[0] / f"seed-{seed}").header["seed"] for seed in (0, 1)
+    ] == [0, 1]

@@ -1,4 +1,6 @@
-"""`python -m launch.watch` beside real runs: at work, killed, gone on with, complete, and with files that are not whole."""
+"""`python -m launch.watch` beside real runs: at work, killed, gone on with, complete, and with
+files that are not whole.
+"""
 
 import functools
 import math
@@ -28,7 +30,9 @@ WATCH = [sys.executable, "-m", "launch.watch"]
 
 
 def begin(run_dir, learner="slow"):
-    child = subprocess.Popen([sys.executable, "-m", "tests.kill_target", str(run_dir), learner], stdout=subprocess.PIPE)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.kill_target", str(run_dir), learner], stdout=subprocess.PIPE
+    )
     assert child.stdout.readline() == b"ready\n"
     return child
 
@@ -43,12 +47,17 @@ def await_state(run_dir, condition, seconds=60):
 
 def inside(run_dir):
     """Every file with its size and times of writing."""
-    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(run_dir.rglob("*"))}
+    return {
+        str(path): (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in sorted(run_dir.rglob("*"))
+    }
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    return run(toy.ToyLearner(), toy.stream(), tmp_path_factory.mktemp("whole") / "run", seed=3).run_dir
+    return run(
+        toy.ToyLearner(), toy.stream(), tmp_path_factory.mktemp("whole") / "run", seed=3
+    ).run_dir
 
 
 def text(states, width=100, rows=None):
@@ -60,10 +69,15 @@ def text(states, width=100, rows=None):
 
 def test_a_run_from_its_beginning_over_a_kill_to_its_end(tmp_path):
     run_dir = tmp_path / "run"
-    waiting = subprocess.Popen([*WATCH, run_dir, "--wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    waiting = subprocess.Popen(
+        [*WATCH, run_dir, "--wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     child = begin(run_dir)
     try:
-        state = await_state(run_dir, lambda state: state.done == 1 and len(state.trials) >= 2 and state.trials[0].done)
+        state = await_state(
+            run_dir,
+            lambda state: state.done == 1 and len(state.trials) >= 2 and state.trials[0].done,
+        )
         assert state.holder == files.Holder(f"pid {child.pid} on {socket.gethostname()}", True)
         assert [task.state for task in state.tasks] == [DONE, NOW, TO_COME, TO_COME]
         assert (state.doing, state.trials_wanted, state.steps_wanted) == ("train", 3, 4)
@@ -75,10 +89,15 @@ def test_a_run_from_its_beginning_over_a_kill_to_its_end(tmp_path):
         child.kill()
         child.communicate()
     out, err = waiting.communicate(timeout=30)
-    assert waiting.returncode == 0 and "ToyLearner on toy seed 3" in " ".join(out.split()) and not err
+    assert (
+        waiting.returncode == 0 and "ToyLearner on toy seed 3" in " ".join(out.split()) and not err
+    )
     before = inside(run_dir)
     killed = launch("watch", run_dir, "--once")
-    assert f"stopped (it was pid {child.pid} on " in killed.stdout and "start the same command again" in killed.stdout
+    assert (
+        f"stopped (it was pid {child.pid} on " in killed.stdout
+        and "start the same command again" in killed.stdout
+    )
     assert inside(run_dir) == before
     assert text([state_of(run_dir)] * 2).count("stopped") == 2
     child = begin(run_dir)
@@ -91,10 +110,13 @@ def test_a_run_from_its_beginning_over_a_kill_to_its_end(tmp_path):
 
 
 def follow(*paths):
-    """Starts the live display in a terminal of its own; returns the process and what gives its text so far."""
+    """Starts the live display in a terminal of its own; returns the process and what gives its text
+    so far.
+    """
     terminal, end = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
-    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs are born deaf to it
+    # a shell's background jobs are born deaf to it
+    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     what = {"stdin": end, "stdout": end, "stderr": end, "env": environment, "preexec_fn": heard}
     live = subprocess.Popen([*WATCH, *map(str, paths)], **what)
     os.close(end)
@@ -134,7 +156,9 @@ def test_an_interrupt_ends_the_display_and_not_the_run(tmp_path, whole, sent):
 def test_several_runs_a_line_each(whole, tmp_path):
     done = launch("watch", whole, tmp_path, whole.parent / "run")
     assert done.returncode == 0 and f"left out: {tmp_path}: not a run directory" in done.stdout
-    assert "complete" in text([state_of(whole), RunState(tmp_path / "later")]) and "not begun" in text([RunState(tmp_path)] * 2)
+    assert "complete" in text(
+        [state_of(whole), RunState(tmp_path / "later")]
+    ) and "not begun" in text([RunState(tmp_path)] * 2)
 
 
 @pytest.mark.parametrize(
@@ -149,18 +173,26 @@ def test_several_runs_a_line_each(whole, tmp_path):
 )
 def test_mistakes_are_explained(whole, words, message):
     done = launch("watch", *(word.format(whole.parent) for word in words))
-    assert done.returncode == 2 and message.format(whole.parent) in done.stderr and "Traceback" not in done.stderr
+    assert (
+        done.returncode == 2
+        and message.format(whole.parent) in done.stderr
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_who_holds_the_lock(tmp_path):
     assert files.holder(tmp_path) is None
     lock = tmp_path / "lock"
     with exclusive(lock):
-        assert files.holder(tmp_path) == files.Holder(f"pid {os.getpid()} on {socket.gethostname()}", True)
+        assert files.holder(tmp_path) == files.Holder(
+            f"pid {os.getpid()} on {socket.gethostname()}", True
+        )
     assert files.holder(tmp_path).alive is False
     lock.write_text("17 on elsewhere\n")
     assert files.holder(tmp_path) == files.Holder("pid 17 on elsewhere", None)
-    assert "on another machine" in text([RunState(tmp_path, "a run", holder=files.holder(tmp_path), doing="train")])
+    assert "on another machine" in text(
+        [RunState(tmp_path, "a run", holder=files.holder(tmp_path), doing="train")]
+    )
     lock.write_text("1\n")  # of an older version; that process lives, and has no lock on this file
     assert files.holder(tmp_path) == files.Holder("pid 1", False)
     lock.write_text("")
@@ -171,7 +203,8 @@ def test_what_is_not_whole_is_left_out_or_told(tmp_path, whole):
     run_dir = tmp_path / "run"
     shutil.copytree(whole, run_dir)
     ledger = (run_dir / "ledger.jsonl").read_bytes()
-    (run_dir / "ledger.jsonl").write_bytes(ledger[: ledger.rfind(b"\n", 0, -1) - 5])  # in the last predict record
+    # in the last predict record
+    (run_dir / "ledger.jsonl").write_bytes(ledger[: ledger.rfind(b"\n", 0, -1) - 5])
     with open(run_dir / "timing.jsonl", "a") as file:
         file.write('{"event": 8, "seco')
     state = state_of(run_dir)
@@ -183,7 +216,9 @@ def test_what_is_not_whole_is_left_out_or_told(tmp_path, whole):
     (run_dir / "ledger.jsonl").write_bytes(ledger)
     for name in ("config.json", "timing.jsonl"):
         (run_dir / name).unlink()
-    assert state_of(run_dir).done == 4 and "ToyLearner on toy seed 3" in " ".join(text([state_of(run_dir)]).split())
+    assert state_of(run_dir).done == 4 and "ToyLearner on toy seed 3" in " ".join(
+        text([state_of(run_dir)]).split()
+    )
     (run_dir / "stream.csv").unlink()
     assert "stream.csv is missing" in text([state_of(run_dir)])
     (run_dir / "ledger.jsonl").unlink()
@@ -201,7 +236,9 @@ def test_no_damage_ends_the_display(tmp_path, whole):
             data = bytearray(good[name])
             for _ in range(chance.randint(0, 2)):
                 data[chance.randrange(len(data))] = chance.choice(b'\0\n"{}[],:-0123456789eINa\xff')
-            (run_dir / name).write_bytes(data[: chance.choice((len(data), chance.randrange(len(data) + 1)))])
+            (run_dir / name).write_bytes(
+                data[: chance.choice((len(data), chance.randrange(len(data) + 1)))]
+            )
         assert text([state_of(run_dir)])
 
 
@@ -209,7 +246,9 @@ def test_no_damage_ends_the_display(tmp_path, whole):
 def test_every_width_has_room(whole, width):
     state = state_of(whole)
     trials = tuple(Trial(number, number < 3, 10**6 + number, 0.5) for number in range(40))
-    working = RunState(**{**vars(state), "complete": False, "doing": "train", "trials": trials, "left": 1e6})
+    working = RunState(
+        **{**vars(state), "complete": False, "doing": "train", "trials": trials, "left": 1e6}
+    )
     for states in ([state], [working], [state, working]):
         lines = text(states, width).splitlines()
         assert max(map(len, lines)) <= width
@@ -222,11 +261,17 @@ def test_the_estimate_follows_the_pictures_of_a_task():
     rows = [{"n_train": str(size), "n_dev": "0", "n_test": "0"} for size in (100, 200, 300, 1000)]
 
     def timing(*seconds):
-        return {event: {"seconds": each, "compilation_seconds": 0.0} for event, each in enumerate(seconds)}
+        return {
+            event: {"seconds": each, "compilation_seconds": 0.0}
+            for event, each in enumerate(seconds)
+        }
 
     assert math.isnan(_left(rows, {}, 0, 5.0, "test"))
     assert _left(rows, timing(9.0, 1.0), 2, 4.0, "test") == pytest.approx(30 - 4)
-    assert _left(rows, timing(14.0, 1.0, 19.0, 1.0), 4, 0.0, "test") == pytest.approx(25 + 60)  # 10 s, and 5 s a hundred
-    assert _left(rows, timing(20.0, 0.0, 10.0, 0.0), 4, 0.0, "test") == pytest.approx(30)  # more pictures take no less
-    assert _left(rows, timing(1.0, 0.0, 8.0, 0.0), 4, 0.0, "test") == pytest.approx(4.5 * 13 / 1.5)  # through the origin
+    # 10 s, and 5 s a hundred
+    assert _left(rows, timing(14.0, 1.0, 19.0, 1.0), 4, 0.0, "test") == pytest.approx(25 + 60)
+    # more pictures take no less
+    assert _left(rows, timing(20.0, 0.0, 10.0, 0.0), 4, 0.0, "test") == pytest.approx(30)
+    # through the origin
+    assert _left(rows, timing(1.0, 0.0, 8.0, 0.0), 4, 0.0, "test") == pytest.approx(4.5 * 13 / 1.5)
     assert _left(rows, timing(9.0, 1.0, 9.0, 1.0, 6.0), 5, 1.0, "test") == pytest.approx(3 + 10)

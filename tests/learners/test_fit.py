@@ -1,4 +1,6 @@
-"""The training core: batches, schedule, augmentation, loss, best step, divergence, resuming, compilations."""
+"""The training core: batches, schedule, augmentation, loss, best step, divergence, resuming,
+compilations.
+"""
 
 import math
 import re
@@ -39,12 +41,23 @@ NETWORK = Network("mlp", (("hidden", (16,)),), resolution=8)
 
 def baseline(initialisation=None, rate=(0.02, 0.05), steps=20, trials=2, **recipe):
     search = RandomSearch(trials, {"learning_rate": rate, "label_smoothing": (0.0, 0.1)})
-    return Baseline(initialisation or FromRandom(), search, Recipe(NETWORK, steps, validate_every=5, **recipe))
+    return Baseline(
+        initialisation or FromRandom(), search, Recipe(NETWORK, steps, validate_every=5, **recipe)
+    )
 
 
 @pytest.mark.parametrize(
     ("examples", "expected"),
-    [(1, 16), (12_799, 16), (12_800, 32), (25_600, 64), (60_000, 128), (204_799, 256), (204_800, 512), (10**7, 512)],
+    [
+        (1, 16),
+        (12_799, 16),
+        (12_800, 32),
+        (25_600, 64),
+        (60_000, 128),
+        (204_799, 256),
+        (204_800, 512),
+        (10**7, 512),
+    ],
 )
 def test_batch_size_is_equation_4(examples, expected):
     assert batch_size(examples) == expected
@@ -69,7 +82,8 @@ def test_batches_visit_every_sample_once_an_epoch(examples, size, seed):
     stream = np.concatenate([batches(step) for step in range(steps)])
     for epoch in range(len(stream) // examples):
         assert sorted(stream[epoch * examples : (epoch + 1) * examples]) == list(range(examples))
-    assert (Batches(examples, size, seed)(steps - 1) == stream[-size:]).all()  # without what went before
+    # without what went before
+    assert (Batches(examples, size, seed)(steps - 1) == stream[-size:]).all()
 
 
 def test_search_draws_from_its_ranges_and_keeps_trials_apart():
@@ -94,7 +108,9 @@ def test_loss_is_optax_on_the_tasks_own_classes(kind):
     labels = random.randint(3, size=5) if kind == "single_label" else random.randint(2, size=(5, 3))
     value = loss(logits, targets(labels, kind, 3), 0.2, TaskShape.of(kind, 3))
     if kind == "single_label":
-        expected = optax.softmax_cross_entropy(logits[:, :3], optax.smooth_labels(np.eye(3)[labels], 0.2)).mean()
+        expected = optax.softmax_cross_entropy(
+            logits[:, :3], optax.smooth_labels(np.eye(3)[labels], 0.2)
+        ).mean()
     else:
         expected = optax.sigmoid_binary_cross_entropy(logits[:, :3], 0.8 * labels + 0.1).mean()
     assert value == pytest.approx(float(expected), rel=1e-5)
@@ -116,7 +132,10 @@ def test_boxes_have_the_papers_distribution():
     expected = []
     for _ in range(4000):
         for _ in range(10):
-            area, aspect = random.uniform(0.08, 1), np.exp(random.uniform(-np.log(4 / 3), np.log(4 / 3)))
+            area, aspect = (
+                random.uniform(0.08, 1),
+                np.exp(random.uniform(-np.log(4 / 3), np.log(4 / 3))),
+            )
             w, h = np.sqrt(area * 5000 * aspect), np.sqrt(area * 5000 / aspect)
             if w <= 100 and h <= 50:
                 expected.append((h / 50, w / 100))
@@ -125,8 +144,12 @@ def test_boxes_have_the_papers_distribution():
             expected.append((1, 1))
     expected = np.asarray(expected)
     quantiles = np.linspace(0.05, 0.95, 19)
-    assert np.abs(np.quantile(height, quantiles) - np.quantile(expected[:, 0], quantiles)).max() < 0.03
-    assert np.abs(np.quantile(width, quantiles) - np.quantile(expected[:, 1], quantiles)).max() < 0.03
+    assert (
+        np.abs(np.quantile(height, quantiles) - np.quantile(expected[:, 0], quantiles)).max() < 0.03
+    )
+    assert (
+        np.abs(np.quantile(width, quantiles) - np.quantile(expected[:, 1], quantiles)).max() < 0.03
+    )
 
 
 def test_a_whole_box_of_the_same_size_changes_nothing():
@@ -141,10 +164,12 @@ def test_a_whole_box_of_the_same_size_changes_nothing():
 
 
 def test_a_crop_equals_another_implementation():
-    """A quarter of a picture at twice its size, against Pillow's bilinear resize of the cut (away from its rim, where the
-    neighbours outside the cut count here)."""
+    """A quarter of a picture at twice its size, against Pillow's bilinear resize of the cut (away
+    from its rim, where the neighbours outside the cut count here)."""
     pixels = np.random.RandomState(0).randint(256, size=(16, 16, 3)).astype(np.uint8)
-    expected = np.asarray(Image.fromarray(pixels).resize((16, 16), Image.Resampling.BILINEAR, box=(4, 4, 12, 12)))
+    expected = np.asarray(
+        Image.fromarray(pixels).resize((16, 16), Image.Resampling.BILINEAR, box=(4, 4, 12, 12))
+    )
     box = np.float32([[0.25, 0.25, 0.5, 0.5]])
     found = crop_and_resize(np.float32(pixels.transpose(0, 2, 1)[None]), box, 16)[0]
     assert np.abs(found - expected)[2:-2, 2:-2].max() <= 1
@@ -154,11 +179,18 @@ def test_a_crop_equals_another_implementation():
 def test_rows_from_two_are_those_of_the_products_that_are_counted(side, size):
     random = np.random.RandomState(side)
     pictures = random.randint(256, size=(6, side, 3, side)).astype(np.uint8)
-    boxes = np.array(random_boxes(jax.random.key(0), np.full((6, 2), side, np.int32), Augmentation()))
-    boxes[0], boxes[1] = (0, 1, 1, -1), (1 - 1e-6, 0, 1e-6, 1)  # the whole picture mirrored; the lowest row alone
-    centres = np.clip((boxes[:, :1] + (np.arange(size) + 0.5) / size * boxes[:, 2:3]) * side - 0.5, 0, side - 1)
+    boxes = np.array(
+        random_boxes(jax.random.key(0), np.full((6, 2), side, np.int32), Augmentation())
+    )
+    # the whole picture mirrored; the lowest row alone
+    boxes[0], boxes[1] = (0, 1, 1, -1), (1 - 1e-6, 0, 1e-6, 1)
+    centres = np.clip(
+        (boxes[:, :1] + (np.arange(size) + 0.5) / size * boxes[:, 2:3]) * side - 0.5, 0, side - 1
+    )
     flat, centres = pictures.reshape(6, side, -1), centres.astype(np.float32)
-    tiles, two = (np.asarray(jax.jit(rows)(flat, centres)) for rows in (_rows_by_tiles, _rows_from_two))
+    tiles, two = (
+        np.asarray(jax.jit(rows)(flat, centres)) for rows in (_rows_by_tiles, _rows_from_two)
+    )
     np.testing.assert_allclose(two, tiles, rtol=1e-5, atol=1e-3)  # of 255
 
     def crop(pictures, boxes):
@@ -175,7 +207,9 @@ def test_rows_from_two_are_those_of_the_products_that_are_counted(side, size):
 
 def test_flips_mirror_half_of_the_views():
     ramp = np.tile(np.linspace(0, 255, 8).astype(np.uint8)[None, None, None, :], (400, 8, 3, 1))
-    views = training_view(jax.random.key(1), ramp, np.full((400, 2), 8, np.int32), 8, Augmentation(crop=False))
+    views = training_view(
+        jax.random.key(1), ramp, np.full((400, 2), 8, np.int32), 8, Augmentation(crop=False)
+    )
     rising = (views[:, 0, -1, 0] > views[:, 0, 0, 0]).mean()
     assert 0.4 < rising < 0.6
     assert float(views.min()) == -1 and float(views.max()) == pytest.approx(1)
@@ -193,7 +227,8 @@ def test_training_learns_and_returns_the_best_look(indep):
             assert [point[0] for point in curve] == [0, 5, 10, 15, 20]
             errors = [point[2] for point in curve]
             assert trial["info"]["dev_error"] == min(errors)
-            assert trial["step"] == max(p[0] for p in curve if p[2] == min(errors))  # the last of equals
+            # the last of equals
+            assert trial["step"] == max(p[0] for p in curve if p[2] == min(errors))
         chosen = next(t for t in record["trials"] if t["trial"] == record["chosen"])
         assert chosen["info"]["dev_error"] == min(t["info"]["dev_error"] for t in record["trials"])
     errors = [record["error"] for record in indep.of_kind("predict")]
@@ -208,7 +243,8 @@ def test_every_trial_and_look_is_charged(indep):
     for phase in ("train", "validate"):
         counts = train["flops"][phase]
         assert set(counts) == {"0", "1"} and counts["0"] == counts["1"]
-        drawn = 2 * counts["0"] - estimate["flops"][phase]  # what the plan leaves out: drawing the initial parameters
+        # what the plan leaves out: drawing the initial parameters
+        drawn = 2 * counts["0"] - estimate["flops"][phase]
         assert 0 <= drawn < (0.02 if phase == "train" else 1e-9) * estimate["flops"][phase] + 1
     assert predict["flops"]["predict"] == {str(train["chosen"]): estimate["flops"]["predict"]}
 
@@ -220,17 +256,23 @@ def test_previous_starts_where_the_last_task_ended(tmp_path):
     from nevis_stream.checkpoint import Checkpoint
 
     backbones = [
-        Checkpoint(tmp_path / "checkpoints" / name).load(f"predictor-{record['chosen']:03d}")["variables"]["params"]
+        Checkpoint(tmp_path / "checkpoints" / name).load(f"predictor-{record['chosen']:03d}")[
+            "variables"
+        ]["params"]
         for name, record in zip(("0000-alpha", "0002-beta"), ledger.of_kind("train"), strict=False)
     ]
     kernel = [np.asarray(b["backbone"]["Dense_0"]["kernel"]) for b in backbones]
-    assert (kernel[0] == kernel[1]).all()  # nothing was trained, so the backbone is handed on as it is
+    # nothing was trained, so the backbone is handed on as it is
+    assert (kernel[0] == kernel[1]).all()
     heads = [np.asarray(b["head"]["Dense_0"]["kernel"]) for b in backbones]
     assert (heads[0] != heads[1]).any()  # the head is new
 
 
 def test_a_loss_that_is_not_finite_ends_the_trial_and_is_told(tmp_path):
-    message = r"task 'alpha', trial 0: the loss was not finite at step \d+ of 20 \(learning rate \S+\); it ends"
+    message = (
+        r"task 'alpha', trial 0: the loss was not finite at step \d+ of 20 \(learning rate \S+\);"
+        r" it ends"
+    )
     with pytest.warns(RunWarning) as warned:
         ledger = run(baseline(rate=(1e18, 1e19)), toy.stream(), tmp_path)
     assert re.match(message, str(warned[0].message))
@@ -247,7 +289,8 @@ def test_a_loss_that_is_not_finite_ends_the_trial_and_is_told(tmp_path):
 
 def test_nothing_is_left_to_compile_when_the_first_task_comes(tmp_path):
     """A budget in seconds a task holds for the first one too: `init` compiles what it will need."""
-    network = Network("mlp", (("hidden", (19,)),), resolution=8)  # no other test has compiled this one
+    # no other test has compiled this one
+    network = Network("mlp", (("hidden", (19,)),), resolution=8)
     search = RandomSearch(2, {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.3)})
     compiled = []
 
@@ -263,17 +306,27 @@ def test_nothing_is_left_to_compile_when_the_first_task_comes(tmp_path):
         run(learner, toy.stream(), tmp_path)
     finally:
         jax.monitoring.unregister_event_duration_listener(listener)
-    named = {name for name in before if any(word in name for word in ("step", "probabilities", "initialise"))}
+    named = {
+        name
+        for name in before
+        if any(word in name for word in ("step", "probabilities", "initialise"))
+    }
     assert len(named) == 3, before
     assert all(compiled.count(name) == 1 for name in named), compiled
 
 
 def test_sixteen_trials_on_each_of_ten_tasks_compile_three_programs_once(tmp_path):
     """With heads of one size, whatever the classes; counted by JAX itself."""
-    network = Network("mlp", (("hidden", (21,)),), resolution=8)  # no other test has compiled this one
+    # no other test has compiled this one
+    network = Network("mlp", (("hidden", (21,)),), resolution=8)
     search = RandomSearch(16, {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.3)})
-    datasets = [toy.blobs(f"task_{number}", classes=2 + number % 5, seed=number) for number in range(10)]
-    stream, compiled = Stream.from_datasets("ten", datasets, list(range(2000, 2010)), meta_test=2), []
+    datasets = [
+        toy.blobs(f"task_{number}", classes=2 + number % 5, seed=number) for number in range(10)
+    ]
+    stream, compiled = (
+        Stream.from_datasets("ten", datasets, list(range(2000, 2010)), meta_test=2),
+        [],
+    )
 
     def listener(event, seconds, **facts):
         if event == "/jax/core/compile/backend_compile_duration":
@@ -290,11 +343,16 @@ def test_sixteen_trials_on_each_of_ten_tasks_compile_three_programs_once(tmp_pat
 
 
 def test_one_compilation_an_architecture_not_one_a_trial_or_task(tmp_path):
-    """Counted by JAX itself: tasks of both kinds, repeats, trials and two learners share their programs."""
+    """Counted by JAX itself: tasks of both kinds, repeats, trials and two learners share their
+    programs.
+    """
     compiled = []
-    network = Network("mlp", (("hidden", (17,)),), resolution=8)  # no other test has compiled this one
+    # no other test has compiled this one
+    network = Network("mlp", (("hidden", (17,)),), resolution=8)
     search = RandomSearch(3, {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.3)})
-    learners = [Baseline(start, search, Recipe(network, 10, 5)) for start in (FromRandom(), FromPrevious())]
+    learners = [
+        Baseline(start, search, Recipe(network, 10, 5)) for start in (FromRandom(), FromPrevious())
+    ]
 
     def listener(event, seconds, **facts):
         if event == "/jax/core/compile/backend_compile_duration":
@@ -308,6 +366,7 @@ def test_one_compilation_an_architecture_not_one_a_trial_or_task(tmp_path):
     finally:
         jax.monitoring.unregister_event_duration_listener(listener)
     programs = [model.initialise_program, model.step_program, model.probabilities_program]
-    assert len(compiled) <= len(programs) + 2, compiled  # two more: a copy of the parameters has new shapes
+    # two more: a copy of the parameters has new shapes
+    assert len(compiled) <= len(programs) + 2, compiled
     assert counted(learners[0].recipe.step(3), donate_argnums=0).signatures == 1
     assert counted(model.probabilities_program(network, 64)).signatures == 1

@@ -36,7 +36,8 @@ SMALL = {  # of each backbone: options of a tiny one, its features
 @functools.cache
 def initialised(module, size=8, n=2):
     images = jax.random.uniform(jax.random.key(1), (n, size, size, 3), minval=-1, maxval=1)
-    return jax.jit(module.init)(jax.random.key(0, impl="rbg"), images), images  # rbg compiles three times faster
+    # rbg compiles three times faster
+    return jax.jit(module.init)(jax.random.key(0, impl="rbg"), images), images
 
 
 def parameters(module, inputs):
@@ -69,9 +70,12 @@ def test_parameters_are_as_many_as_published(name, stem, classes, published):
     [
         ("vgg11", {}, 9_220_480),  # the convolutions
         ("vgg16", {}, 14_714_688),
-        ("vgg16", {"norm": True}, 14_714_688 + 4_224),  # a scale instead of no scale; its offset is the bias
-        ("vgg16", {"hidden": (4096, 4096)}, 138_357_544 - 48 * 512 * 4096 - 4097 * 1000),  # one place of the map instead of 7×7
-        ("vit_b8", {}, 85_054_464 + (8 * 8 * 3 + 1) * 768 + 64 * 768 + 2 * 768),  # blocks; patches, positions, normalisation
+        # a scale instead of no scale; its offset is the bias
+        ("vgg16", {"norm": True}, 14_714_688 + 4_224),
+        # one place of the map instead of 7×7
+        ("vgg16", {"hidden": (4096, 4096)}, 138_357_544 - 48 * 512 * 4096 - 4097 * 1000),
+        # blocks; patches, positions, normalisation
+        ("vit_b8", {}, 85_054_464 + (8 * 8 * 3 + 1) * 768 + 64 * 768 + 2 * 768),
         # timm's dm_nfnet_f0 with its head; DeepMind's paper gives 71.5 M.
         ("nfnet_f0", {}, 71_489_284 - 3073 * 1000),
     ],
@@ -90,7 +94,9 @@ def test_blocks_of_a_vision_transformer_have_as_many_parameters_as_published():
 def test_stem_sets_the_resolution_of_the_first_stage(stem, side):
     module = make_backbone("resnet", stem=stem, **TINY)
     images = jax.ShapeDtypeStruct((1, 64, 64, 3), np.float32)
-    _, state = jax.eval_shape(lambda x: module.init_with_output(jax.random.key(0), x, capture_intermediates=True), images)
+    _, state = jax.eval_shape(
+        lambda x: module.init_with_output(jax.random.key(0), x, capture_intermediates=True), images
+    )
     first, second = (state["intermediates"][f"BasicBlock_{i}"]["__call__"][0] for i in (0, 1))
     assert first.shape == (1, side, side, 4)
     assert second.shape == (1, side // 2, side // 2, 8)
@@ -106,16 +112,22 @@ def test_backbones_return_pooled_features(name):
     assert features_of(head, features).shape == (2, 3)
 
 
-@pytest.mark.parametrize("name", ["mlp", "nfnet_f0", "resnet", "resnet50", "vgg11", "vgg16", "vit_b8"])
+@pytest.mark.parametrize(
+    "name", ["mlp", "nfnet_f0", "resnet", "resnet50", "vgg11", "vgg16", "vit_b8"]
+)
 def test_features_and_gradients_are_finite(name):
     module = make_backbone(name, **SMALL[name][0])
     variables, images = initialised(module, size=32)
 
     def loss(params):
-        features, updated = module.apply({**variables, "params": params}, images, train=True, mutable=["batch_stats"])
+        features, updated = module.apply(
+            {**variables, "params": params}, images, train=True, mutable=["batch_stats"]
+        )
         return (features**2).mean(), (features, updated)
 
-    gradients, (features, updated) = jax.device_get(jax.jit(jax.grad(loss, has_aux=True))(variables["params"]))
+    gradients, (features, updated) = jax.device_get(
+        jax.jit(jax.grad(loss, has_aux=True))(variables["params"])
+    )
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((gradients, features, updated)))
     assert features.std() > 0 and any(leaf.any() for leaf in jax.tree.leaves(gradients))
     assert set(updated) == set(variables) - {"params"}
@@ -136,7 +148,9 @@ def test_training_moves_the_running_statistics_by_a_tenth_and_evaluation_reads_t
     module = make_backbone("resnet", **TINY)
     variables, images = initialised(module)
     assert set(variables) == {"params", "batch_stats"}
-    trained, updated = jax.jit(functools.partial(module.apply, train=True, mutable=["batch_stats"]))(variables, images)
+    trained, updated = jax.jit(
+        functools.partial(module.apply, train=True, mutable=["batch_stats"])
+    )(variables, images)
     stem = {"params": variables["params"]["Conv_0"]}
     before = nn.Conv(4, (3, 3), use_bias=False).apply(stem, images)
     moved = updated["batch_stats"]["BatchNorm_0"]
@@ -182,8 +196,17 @@ def reference(x, kernel, stride, before, after):
     """Convolution of [n, h, w, c] with [k, k, c, channels], one place after the other."""
     x = np.pad(x, ((0, 0), (before, after), (before, after), (0, 0)))
     size, side = len(kernel), (x.shape[1] - len(kernel)) // stride + 1
-    places = [[x[:, stride * i : stride * i + size, stride * j : stride * j + size] for j in range(side)] for i in range(side)]
-    return np.stack([np.stack([np.einsum("nhwc,hwcd->nd", place, kernel) for place in row], 1) for row in places], 1)
+    places = [
+        [x[:, stride * i : stride * i + size, stride * j : stride * j + size] for j in range(side)]
+        for i in range(side)
+    ]
+    return np.stack(
+        [
+            np.stack([np.einsum("nhwc,hwcd->nd", place, kernel) for place in row], 1)
+            for row in places
+        ],
+        1,
+    )
 
 
 @pytest.mark.parametrize("side", [1, 4, 7, 8])
@@ -206,11 +229,20 @@ def test_padding_changes_what_strided_layers_see():
 
 def test_grouped_convolutions_are_convolutions_of_groups():
     random = np.random.RandomState(0)
-    x, kernel = (random.normal(size=shape).astype(np.float32) for shape in ((2, 4, 4, 6), (3, 3, 2, 9)))
-    parts = [reference(x[..., 2 * g : 2 * g + 2], kernel[..., 3 * g : 3 * g + 3], 2, 0, 1) for g in range(3)]
-    np.testing.assert_allclose(convolve(x, kernel, 2, groups=3), np.concatenate(parts, -1), rtol=1e-4, atol=1e-5)
+    x, kernel = (
+        random.normal(size=shape).astype(np.float32) for shape in ((2, 4, 4, 6), (3, 3, 2, 9))
+    )
+    parts = [
+        reference(x[..., 2 * g : 2 * g + 2], kernel[..., 3 * g : 3 * g + 3], 2, 0, 1)
+        for g in range(3)
+    ]
+    np.testing.assert_allclose(
+        convolve(x, kernel, 2, groups=3), np.concatenate(parts, -1), rtol=1e-4, atol=1e-5
+    )
     counted = [CountedFunction(lambda x, k, g=g: convolve(x, k, 1, groups=g)) for g in (1, 3)]
-    assert counted[0].flops(x, np.zeros((3, 3, 6, 9), np.float32)) == 3 * counted[1].flops(x, kernel)
+    assert counted[0].flops(x, np.zeros((3, 3, 6, 9), np.float32)) == 3 * counted[1].flops(
+        x, kernel
+    )
 
 
 def test_standardised_kernels_have_mean_0_and_a_variance_of_the_squared_gain_over_the_fan_in():
@@ -218,7 +250,12 @@ def test_standardised_kernels_have_mean_0_and_a_variance_of_the_squared_gain_ove
     images = jnp.zeros((1, 3, 3, 4)).at[:, 1, 1].set(1.0)
     params = conv.init(jax.random.key(0), images)["params"]
     params |= {"kernel": 5 * params["kernel"] + 1, "gain": jnp.arange(8.0), "bias": jnp.arange(8.0)}
-    taps = jnp.stack([conv.apply({"params": params}, images.at[..., 1 - c :: 2].set(0.0)) for c in range(2)]) - params["bias"]
+    taps = (
+        jnp.stack(
+            [conv.apply({"params": params}, images.at[..., 1 - c :: 2].set(0.0)) for c in range(2)]
+        )
+        - params["bias"]
+    )
     kernel = taps[:, 0].reshape(-1, 8)  # of both inputs of a group, at 3×3 places
     np.testing.assert_allclose(kernel.mean(0), np.zeros(8), atol=1e-5)
     np.testing.assert_allclose(kernel.var(0), np.arange(8.0) ** 2 / 18, rtol=1e-4)
@@ -247,7 +284,9 @@ def test_blocks_without_normalisation_start_as_their_shortcut_and_keep_the_expec
         return run(*args, **kwargs)
 
     with nn.intercept_methods(remember):
-        jax.eval_shape(make_backbone("nfnet_f0", stage_sizes=(3, 1)).init, jax.random.key(0), IMAGES)
+        jax.eval_shape(
+            make_backbone("nfnet_f0", stage_sizes=(3, 1)).init, jax.random.key(0), IMAGES
+        )
     np.testing.assert_allclose(betas, [1, 1.04**-0.5, 1.08**-0.5, 1.12**-0.5])
 
 
@@ -261,7 +300,9 @@ def test_attention_mixes_tokens_as_in_the_formula():
         weights = np.exp(q[:, part] @ k[:, part].T / np.sqrt(2))
         heads.append(weights / weights.sum(-1, keepdims=True) @ v[:, part])
     expected = np.concatenate(heads, -1) @ params["out"]["kernel"]
-    np.testing.assert_allclose(attention.apply({"params": params}, x)[0], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        attention.apply({"params": params}, x)[0], expected, rtol=1e-4, atol=1e-5
+    )
 
 
 def test_patches_are_squares_of_the_picture():
@@ -269,7 +310,11 @@ def test_patches_are_squares_of_the_picture():
     module = make_backbone("vit_b8", patch=4, width=8, depth=1, heads=1)
     variables, images = initialised(module, size=8)
     changed = images.at[:, 1:4, 5].add(1.0)
-    program = jax.jit(lambda x: module.apply(variables, x, capture_intermediates=True)[1]["intermediates"]["patches"])
+    program = jax.jit(
+        lambda x: module.apply(variables, x, capture_intermediates=True)[1]["intermediates"][
+            "patches"
+        ]
+    )
     embedded = [program(x)["__call__"][0] for x in (images, changed)]
     assert np.argwhere(np.abs(embedded[0] - embedded[1]).max((0, 2)) > 1e-6).tolist() == [[1]]
 
@@ -288,12 +333,12 @@ def test_modules_are_plain_values():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("resnet43", {}, "unknown backbone 'resnet43'. Did you mean 'resnet34'.*mlp, nfnet_f0, resnet"),
+        ("resnet43", {}, "unknown backbone 'resnet43'. Did you mean 'resnet34'.*mlp, nfnet_f0, resnet"),  # noqa: E501
         ("mlp", {"width": 3}, "backbone 'mlp': unknown option 'width'.*Valid: hidden"),
         ("resnet", {"stem": "smal"}, "unknown stem 'smal'. Did you mean 'small'.*strided"),
         ("resnet", {"width": 0}, "width is 0; it must be positive"),
         ("resnet", {"stage_sizes": ()}, "stage_sizes is ()"),
-        ("resnet", {"stage_sizes": 3}, "stage_sizes is 3; it must be a list of positive whole numbers"),
+        ("resnet", {"stage_sizes": 3}, "stage_sizes is 3; it must be a list of positive whole numbers"),  # noqa: E501
         ("resnet", {"zero_init_last": "no"}, "zero_init_last is 'no'; it must be true or false"),
         ("resnet50", {"padding": "valid"}, "unknown padding 'valid'.*same, torch"),
         ("resnet50", {"block": "bottelneck"}, "unknown block .*Did you mean 'bottleneck'"),
@@ -306,7 +351,7 @@ def test_modules_are_plain_values():
         ("vit_b8", {"patch": -8}, "patch is -8; it must be positive"),
         ("vit_b8", {"depth": True}, "depth is True; it must be positive"),
         ("nfnet_f0", {"stage_sizes": (1,) * 5}, "at most 4 stages"),
-        ("nfnet_f0", {"width": 64}, "width is 64; it must be a multiple of 16, and its half of group_width, 128"),
+        ("nfnet_f0", {"width": 64}, "width is 64; it must be a multiple of 16, and its half of group_width, 128"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_wrong_names_and_options_say_what_is_valid(name, options, message):
@@ -320,10 +365,15 @@ def test_wrong_names_and_options_say_what_is_valid(name, options, message):
 def test_small_maps_are_convolved_as_matrix_products(side, size, stride):
     """The same values and gradients as XLA's convolution, and the same FLOPs in the ledger."""
     random = np.random.RandomState(0)
-    x, kernel = (random.normal(size=shape).astype(np.float32) for shape in ((2, side, side, 5), (size, size, 5, 3)))
+    x, kernel = (
+        random.normal(size=shape).astype(np.float32)
+        for shape in ((2, side, side, 5), (size, size, 5, 3))
+    )
 
     def plain(x, kernel):
-        return jax.lax.conv_general_dilated(x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return jax.lax.conv_general_dilated(
+            x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
 
     def faster(x, kernel):
         return convolve(x, kernel, stride)
@@ -335,23 +385,33 @@ def test_small_maps_are_convolved_as_matrix_products(side, size, stride):
 
         return jax.jit(jax.grad(of, (0, 1), has_aux=True))
 
-    (expected_gradients, expected), (gradients, values) = (squares(function)(x, kernel) for function in (plain, faster))
+    (expected_gradients, expected), (gradients, values) = (
+        squares(function)(x, kernel) for function in (plain, faster)
+    )
     assert np.allclose(values, expected, atol=1e-4)
-    assert all(np.allclose(a, b, atol=2e-3) for a, b in zip(gradients, expected_gradients, strict=True))
+    assert all(
+        np.allclose(a, b, atol=2e-3) for a, b in zip(gradients, expected_gradients, strict=True)
+    )
     counted = [CountedFunction(f) for f in (plain, faster)]
     assert counted[0].flops(x, kernel) == counted[1].flops(x, kernel)
     assert np.allclose(counted[1](x, kernel), expected, atol=1e-4)
     used = "dot_general" in str(jax.make_jaxpr(faster)(x, kernel))
     assert used == ((-(-side // stride)) ** 2 <= 4)
-    assert ("conv_general" in str(counted[1]._jitted.trace(x, kernel).jaxpr)) != used  # what runs is the faster form
+    # what runs is the faster form
+    assert ("conv_general" in str(counted[1]._jitted.trace(x, kernel).jaxpr)) != used
 
 
 @pytest.mark.parametrize("padding", ["same", "torch"])
 @pytest.mark.parametrize("size, stride", [(3, 1), (3, 2), (1, 2), (7, 2)])
 def test_counted_gradients_are_exact_and_not_of_the_slow_library(size, stride, padding):
-    """Against sums in float64; YNN's gradients of kernels run far below peak (docs/decisions/0030)."""
+    """Against sums in float64; YNN's gradients of kernels run far below peak
+    (docs/decisions/0030).
+    """
     random = np.random.RandomState(0)
-    x, kernel = (random.normal(size=shape).astype(np.float32) for shape in ((4, 14, 14, 8), (size, size, 8, 16)))
+    x, kernel = (
+        random.normal(size=shape).astype(np.float32)
+        for shape in ((4, 14, 14, 8), (size, size, 8, 16))
+    )
     change = random.normal(size=(4, 14 // stride, 14 // stride, 16)).astype(np.float32)
 
     def gradients(x, kernel, change):
@@ -366,11 +426,15 @@ def test_counted_gradients_are_exact_and_not_of_the_slow_library(size, stride, p
     of_padded, of_kernel = np.zeros_like(padded), np.zeros(kernel.shape)
     for row in range(size):
         for column in range(size):
-            tap = np.s_[:, row : row + 14 - stride + 1 : stride, column : column + 14 - stride + 1 : stride]
+            tap = np.s_[
+                :, row : row + 14 - stride + 1 : stride, column : column + 14 - stride + 1 : stride
+            ]
             of_kernel[row, column] = np.einsum("nhwc,nhwd->cd", padded[tap], change)
             of_padded[tap] += change @ kernel[row, column].T.astype(np.float64)
     found = program(x, kernel, change)
-    np.testing.assert_allclose(found[0], of_padded[:, around[0] : around[0] + 14, around[0] : around[0] + 14], atol=1e-4)
+    np.testing.assert_allclose(
+        found[0], of_padded[:, around[0] : around[0] + 14, around[0] : around[0] + 14], atol=1e-4
+    )
     np.testing.assert_allclose(found[1], of_kernel, rtol=1e-5, atol=1e-4)
 
 

@@ -1,4 +1,6 @@
-"""Pre-trained weights: the file and its facts, importing, the job, and the learners that start from it."""
+"""Pre-trained weights: the file and its facts, importing, the job, and the learners that start from
+it.
+"""
 
 import dataclasses
 import errno
@@ -25,7 +27,9 @@ from nevis_stream.runner import run
 from nevis_stream.stream import Stream
 from tests import forked, toy
 
-NETWORK = Network("resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 4)), resolution=8)
+NETWORK = Network(
+    "resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 4)), resolution=8
+)
 FACTS = weights.Facts(weights.describe(NETWORK), "shapes", 12345)
 SPACE = {"learning_rate": (0.02, 0.05), "label_smoothing": (0.0, 0.1)}
 
@@ -42,7 +46,9 @@ def file(tmp_path_factory):
 
 
 def learner(initialisation):
-    return Baseline(initialisation, RandomSearch(2, SPACE), Recipe(NETWORK, steps=6, validate_every=3))
+    return Baseline(
+        initialisation, RandomSearch(2, SPACE), Recipe(NETWORK, steps=6, validate_every=3)
+    )
 
 
 def config(**options):
@@ -59,15 +65,24 @@ def test_a_file_gives_back_the_backbone_and_its_facts(file):
     assert weights.read_facts(file) == FACTS
     loaded, made = weights.load(file, NETWORK), variables()
     assert set(loaded["params"]) == {"backbone"}
-    expected = {"params": {"backbone": made["params"]["backbone"]}, "batch_stats": made["batch_stats"]}
+    expected = {
+        "params": {"backbone": made["params"]["backbone"]},
+        "batch_stats": made["batch_stats"],
+    }
     assert jax.tree.all(jax.tree.map(np.array_equal, loaded, expected))
 
 
 def test_weights_of_another_network_or_no_weights_are_refused(file, tmp_path):
-    wider = Network("resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 8)), resolution=8)
-    with pytest.raises(BadInput, match=r"weights of .*'width': 4.*asks for .*'width': 8.*Set config.network"):
+    wider = Network(
+        "resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 8)), resolution=8
+    )
+    with pytest.raises(
+        BadInput, match=r"weights of .*'width': 4.*asks for .*'width': 8.*Set config.network"
+    ):
         weights.load(file, wider)
-    with pytest.raises(BadInput, match="no such file of weights; make one with python -m launch.pretrain"):
+    with pytest.raises(
+        BadInput, match="no such file of weights; make one with python -m launch.pretrain"
+    ):
         weights.read_facts(tmp_path / "absent.safetensors")
     with pytest.raises(BadInput, match=r"weights cannot be read from it \(Is a directory\)"):
         weights.read_facts(tmp_path)
@@ -82,7 +97,11 @@ def test_every_task_starts_from_the_weights_and_their_cost_is_charged_once(file,
     assert phase_flops(ledger)["pretrain"] == ledger.header["flops"]["pretrain"]["-"] == 12345
     for record in ledger.of_kind("train"):
         assert {trial["info"]["initialised_from"] for trial in record["trials"]} == {PRETRAINED}
-    still = Baseline(FromPretrained(str(file)), RandomSearch(1, SPACE), Recipe(NETWORK, steps=0, validate_every=3))
+    still = Baseline(
+        FromPretrained(str(file)),
+        RandomSearch(1, SPACE),
+        Recipe(NETWORK, steps=0, validate_every=3),
+    )
     run(still, toy.stream(), tmp_path / "still")
     tree = Checkpoint(tmp_path / "still/checkpoints/0004-gamma").load("predictor-000")
     mine = variables()["params"]["backbone"]
@@ -90,12 +109,17 @@ def test_every_task_starts_from_the_weights_and_their_cost_is_charged_once(file,
 
 
 def test_the_weights_are_a_candidate_beside_the_earlier_tasks(file, tmp_path):
-    ledger = run(learner(FromRelated(pretrained=FromPretrained(str(file), 7))), toy.stream(), tmp_path)
+    ledger = run(
+        learner(FromRelated(pretrained=FromPretrained(str(file), 7))), toy.stream(), tmp_path
+    )
     assert ledger.header["flops"] == {"pretrain": {"-": 7}}
     met = []
     for record in ledger.of_kind("train"):
         info = record["trials"][0]["info"]
-        assert set(info["related"]) == {PRETRAINED, *met} and info["initialised_from"] in info["related"]
+        assert (
+            set(info["related"]) == {PRETRAINED, *met}
+            and info["initialised_from"] in info["related"]
+        )
         met.append(record["task_id"])
     first = ledger.of_kind("train")[0]["trials"][0]["info"]
     assert first["initialised_from"] == PRETRAINED
@@ -139,11 +163,19 @@ def start_from(path, run_dir, progress=None):
     made.pretrained.path = str(path)
     made.train.update(steps=6, validate_every=3)
     made = run_config.resolve(made)
-    return run(run_config.build(made), toy.stream(), run_dir, config=run_config.to_json(made), progress=progress)
+    return run(
+        run_config.build(made),
+        toy.stream(),
+        run_dir,
+        config=run_config.to_json(made),
+        progress=progress,
+    )
 
 
 def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, monkeypatch):
-    """A run goes on with a copy of the weights elsewhere, and its predictors are asked without; other weights are refused."""
+    """A run goes on with a copy of the weights elsewhere, and its predictors are asked without;
+    other weights are refused.
+    """
     whole = start_from(file, tmp_path / "whole")
     with pytest.raises(Stop):
         start_from(file, tmp_path / "run", StopAt(4))
@@ -155,12 +187,14 @@ def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, m
     assert again.header["config_hash"] == whole.header["config_hash"]
     assert str(tmp_path) not in (tmp_path / "run/config.json").read_text()
     (tmp_path / "other.safetensors").write_bytes(weights.encode(variables(1), FACTS))
-    with pytest.raises(BadInput, match='another run .pretrained.digest: there '):
+    with pytest.raises(BadInput, match="another run .pretrained.digest: there "):
         start_from("other.safetensors", tmp_path / "run")
     kept = run_config.build(read_config(tmp_path / "run"))
     tree = Checkpoint(tmp_path / "run/checkpoints/0004-gamma").load("predictor-000")
     images = toy.stream().splits(toy.stream().tasks[2])["test"].images
-    assert kept.predict(tree, images, Context(path=("seed 0",), phase="predict")).shape[0] == len(images)
+    assert kept.predict(tree, images, Context(path=("seed 0",), phase="predict")).shape[0] == len(
+        images
+    )
     with pytest.raises(BadInput, match="does not say where the pre-trained weights lie"):
         kept.initialisation.choose(None, None, NETWORK)
 
@@ -187,13 +221,19 @@ def test_pre_training_on_several_tasks_learns_each_and_says_what_it_cost(tmp_pat
     facts = pretraining.pretrain(config(), stream, ["meta_train"], out, "something large")
     record = json.loads((tmp_path / "w.safetensors.json").read_text())
     assert facts == weights.read_facts(out)
-    assert facts.stand_in == "something large" and facts.trained_on == "the 2 data sets of the meta-train part of toy"
+    assert (
+        facts.stand_in == "something large"
+        and facts.trained_on == "the 2 data sets of the meta-train part of toy"
+    )
     spent = sum(sum(by_trial.values()) for by_trial in record["flops"].values())
     assert facts.flops == spent > 0 and set(record["flops"]) == {"pretrain", "validate"}
     assert set(record["chosen"]["dev_errors"]) == {"alpha", "beta"}
     curve = record["chosen"]["curve"]
     assert [look[0] for look in curve] == [0, 5, 10, 15, 20] and curve[-1][2] < curve[0][2]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["w.safetensors", "w.safetensors.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "w.safetensors",
+        "w.safetensors.json",
+    ]
     weights.load(out, NETWORK)
 
 
@@ -213,16 +253,26 @@ def test_wrong_tasks_are_refused(tmp_path, tasks, message):
 def test_a_stream_without_meta_train_tasks_is_told(tmp_path):
     toys = toy.stream()
     judged = [dataclasses.replace(task, meta_split="test") for task in toys.tasks]
-    stream = Stream("judged", judged, {task.dataset_id: toys.dataset(task) for task in judged}.__getitem__)
-    with pytest.raises(BadInput, match="stream judged has no meta-train tasks; name tasks of it: alpha, beta"):
+    stream = Stream(
+        "judged", judged, {task.dataset_id: toys.dataset(task) for task in judged}.__getitem__
+    )
+    with pytest.raises(
+        BadInput, match="stream judged has no meta-train tasks; name tasks of it: alpha, beta"
+    ):
         pretraining.pretrain(config(), stream, ["meta_train"], tmp_path / "w.safetensors")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"search.pruning": "halving"}, "config.search.pruning: trials of pre-training are not pruned"),
-        ({"search.space": "large"}, "config.search.space: pre-training searches the small space alone"),
+        (
+            {"search.pruning": "halving"},
+            "config.search.pruning: trials of pre-training are not pruned",
+        ),
+        (
+            {"search.space": "large"},
+            "config.search.space: pre-training searches the small space alone",
+        ),
         ({"train.frozen": True}, "config.train.frozen: pre-training trains the backbone"),
         ({"train.steps": 0}, "config.train.steps is 0: nothing would be trained"),
     ],
@@ -239,16 +289,22 @@ def test_another_job_does_not_write_over_a_file(tmp_path):
     out = tmp_path / "w.safetensors"
     pretraining.pretrain(config(), toy.stream(), ["alpha"], out)
     kept = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
-    assert pretraining.pretrain(config(), toy.stream(), ["alpha"], out) == weights.read_facts(out)  # nothing is done again
+    # nothing is done again
+    assert pretraining.pretrain(config(), toy.stream(), ["alpha"], out) == weights.read_facts(out)
     longer = config()
     longer.train.steps = 21
-    with pytest.raises(BadInput, match=r'w.safetensors: this is of another job \(config.train.steps: there 20, now 21\)'):
+    with pytest.raises(
+        BadInput,
+        match=r"w.safetensors: this is of another job \(config.train.steps: there 20, now 21\)",
+    ):
         pretraining.pretrain(longer, toy.stream(), ["alpha"], out)
     with pytest.raises(BadInput, match=r'tasks: there \["alpha"\], now \["beta"\]'):
         pretraining.pretrain(config(), toy.stream(), ["beta"], out)
     with pytest.raises(BadInput, match='stand_in: there "", now "ImageNet"'):
         pretraining.pretrain(config(), toy.stream(), ["alpha"], out, "ImageNet")
-    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()} == kept
+    assert {
+        path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()
+    } == kept
     out.write_bytes(weights.encode(variables(), FACTS))  # no longer what the job made
     with pytest.raises(BadInput, match="w.safetensors: there is another file already"):
         pretraining.pretrain(config(), toy.stream(), ["alpha"], out)
@@ -257,13 +313,18 @@ def test_another_job_does_not_write_over_a_file(tmp_path):
 def test_after_trials_that_all_diverged_another_config_may_write_there(tmp_path):
     wild = config()
     wild.search.learning_rate = (1e5, 1e6)
-    with pytest.warns(RunWarning), pytest.raises(BadInput, match="all 2 trials diverged: lower config.search.learning_rate"):
+    with (
+        pytest.warns(RunWarning),
+        pytest.raises(BadInput, match="all 2 trials diverged: lower config.search.learning_rate"),
+    ):
         pretraining.pretrain(wild, toy.stream(), ["alpha"], tmp_path / "w.safetensors")
     assert not list(tmp_path.iterdir())
 
 
 def test_stopped_pre_training_goes_on_to_the_same_file(tmp_path):
-    """Stopped in the second trial: the first is read back, the second goes on from its saved position."""
+    """Stopped in the second trial: the first is read back, the second goes on from its saved
+    position.
+    """
 
     class Stop(Exception):
         pass
@@ -282,14 +343,21 @@ def test_stopped_pre_training_goes_on_to_the_same_file(tmp_path):
     pretraining.pretrain(config(), toy.stream(), ["meta_train"], tmp_path / "whole.safetensors")
     with pytest.raises(Stop):
         pretraining.pretrain(
-            config(), toy.stream(), ["meta_train"], tmp_path / "w.safetensors", checkpoint_seconds=0, progress=Stopping()
+            config(),
+            toy.stream(),
+            ["meta_train"],
+            tmp_path / "w.safetensors",
+            checkpoint_seconds=0,
+            progress=Stopping(),
         )
     assert list((tmp_path / "w.safetensors.progress").glob("*/trial-001.step-*"))
     with pytest.raises(BadInput, match="another job, which has not ended .* or delete the folder"):
         pretraining.pretrain(config(), toy.stream(), ["alpha"], tmp_path / "w.safetensors")
     pretraining.pretrain(config(), toy.stream(), ["meta_train"], tmp_path / "w.safetensors")
     for suffix in ("safetensors", "safetensors.json"):
-        assert (tmp_path / f"w.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+        assert (tmp_path / f"w.{suffix}").read_bytes() == (
+            tmp_path / f"whole.{suffix}"
+        ).read_bytes()
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors"])
@@ -300,7 +368,10 @@ def test_an_import_that_fails_names_the_file(tmp_path, monkeypatch, suffix):
         np.savez(source, **arrays)
     else:
         safetensors.numpy.save_file(arrays, source)
-    with pytest.raises(BadInput, match=rf"theirs.{suffix}: layout 'timm_resnet': tensor 'conv1.weight' .* is missing"):
+    with pytest.raises(
+        BadInput,
+        match=rf"theirs.{suffix}: layout 'timm_resnet': tensor 'conv1.weight' .* is missing",
+    ):
         pretraining.import_weights(config(), source, "timm_resnet", out, "ImageNet", 1)
     source.unlink()
     with pytest.raises(BadInput, match=rf"theirs.{suffix}: .*no such file"):
@@ -315,43 +386,80 @@ def test_an_import_that_fails_names_the_file(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr("builtins.open", refuse)  # root may read everything
     with pytest.raises(BadInput, match=rf"theirs.{suffix}: cannot be read .*Permission denied"):
         pretraining.import_weights(config(), source, "timm_resnet", out, "ImageNet", 1)
-    with pytest.raises(BadInput, match=rf"theirs.{suffix}: weights cannot be read from it .Permission denied"):
+    with pytest.raises(
+        BadInput, match=rf"theirs.{suffix}: weights cannot be read from it .Permission denied"
+    ):
         weights.read_facts(source)
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors"])
 def test_weights_of_another_library_are_imported(tmp_path, suffix):
-    """A ResNet of two stages under torchvision's names, from the command line to a learner that starts from it."""
+    """A ResNet of two stages under torchvision's names, from the command line to a learner that
+    starts from it.
+    """
     from learners.parts import layouts
 
     options = {"stage_sizes": (1, 1), "width": 4, "stem": "standard", "padding": "torch"}
     network = Network("resnet", tuple(sorted(options.items())), 32)
     random = np.random.RandomState(0)
-    names = {"conv1.weight": (4, 3, 7, 7)} | {f"bn1.{n}": (4,) for n in ("weight", "bias", "running_mean", "running_var")}
+    names = {"conv1.weight": (4, 3, 7, 7)} | {
+        f"bn1.{n}": (4,) for n in ("weight", "bias", "running_mean", "running_var")
+    }
     for layer, (before, width) in enumerate(((4, 4), (4, 8)), start=1):
-        names |= {f"layer{layer}.0.conv1.weight": (width, before, 3, 3), f"layer{layer}.0.conv2.weight": (width, width, 3, 3)}
+        names |= {
+            f"layer{layer}.0.conv1.weight": (width, before, 3, 3),
+            f"layer{layer}.0.conv2.weight": (width, width, 3, 3),
+        }
         norms = [f"layer{layer}.0.bn1", f"layer{layer}.0.bn2"]
         if before != width:
             names[f"layer{layer}.0.downsample.0.weight"] = (width, before, 1, 1)
             norms.append(f"layer{layer}.0.downsample.1")
-        names |= {f"{norm}.{n}": (width,) for norm in norms for n in ("weight", "bias", "running_mean", "running_var")}
-    arrays = {name: random.uniform(0.5, 1, shape).astype(np.float32) for name, shape in names.items()}
+        names |= {
+            f"{norm}.{n}": (width,)
+            for norm in norms
+            for n in ("weight", "bias", "running_mean", "running_var")
+        }
+    arrays = {
+        name: random.uniform(0.5, 1, shape).astype(np.float32) for name, shape in names.items()
+    }
     source, out = tmp_path / f"theirs.{suffix}", tmp_path / "ours.safetensors"
     if suffix == "npz":
         np.savez(source, **arrays)
     else:
         safetensors.numpy.save_file(arrays, source)
-    flags = ["--config.network.name=resnet", "--config.network.stage_sizes=(1,1)", "--config.network.width=4"]
+    flags = [
+        "--config.network.name=resnet",
+        "--config.network.stage_sizes=(1,1)",
+        "--config.network.width=4",
+    ]
     flags += ["--config.network.stem=standard", "--config.network.padding=torch"]
-    words = ["launch.pretrain", "--config=experiments/configs/indep.py", *flags, f"--import_file={source}", f"--out={out}"]
+    words = [
+        "launch.pretrain",
+        "--config=experiments/configs/indep.py",
+        *flags,
+        f"--import_file={source}",
+        f"--out={out}",
+    ]
     refused = forked.run(*words, "--layout=torchvision_resnet")
-    assert refused.returncode == 2 and "--flops is missing: imported weights carry" in refused.stderr
+    assert (
+        refused.returncode == 2 and "--flops is missing: imported weights carry" in refused.stderr
+    )
     wrong = forked.run(*words, "--layout=keras", "--flops=1e18", "--trained_on=ImageNet")
-    assert wrong.returncode == 2 and "torchvision_resnet" in wrong.stderr and "Traceback" not in wrong.stderr
+    assert (
+        wrong.returncode == 2
+        and "torchvision_resnet" in wrong.stderr
+        and "Traceback" not in wrong.stderr
+    )
     words.append("--layout=torchvision_resnet")
     for flags, message in (
-        (["--flops=nan", "--trained_on=ImageNet"], "--flops=nan: what the weights cost is a finite number"),
-        (["--flops=inf", "--trained_on=ImageNet"], "--flops=inf: what the weights cost is a finite number"),
+        (
+            ["--flops=nan", "--trained_on=ImageNet"],
+            "--flops=nan: what the weights cost is a finite number",
+        ),
+        (
+            ["--flops=inf", "--trained_on=ImageNet"],
+            "--flops=inf: what the weights cost is a finite number",
+        ),
         (["--flops=1e18", "--trained_on="], "--trained_on is missing"),
     ):
         refused = forked.run(*words, *flags)
@@ -362,6 +470,8 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     refused = forked.run(*words, "--flops=1e17", "--trained_on=ImageNet")
     assert refused.returncode == 2 and f"{out}: there is another file already" in refused.stderr
     assert weights.read_facts(out).flops == 10**18
-    expected = layouts.convert(arrays, "torchvision_resnet", network.backbone())["params"]["backbone"]
+    expected = layouts.convert(arrays, "torchvision_resnet", network.backbone())["params"][
+        "backbone"
+    ]
     found = weights.load(out, network)["params"]["backbone"]
     assert jax.tree.all(jax.tree.map(np.array_equal, found, expected))

@@ -34,10 +34,14 @@ def best(search, seed):
 def test_trials_are_numbered_and_charged_like_those_of_any_search():
     ctx = context()
     results = run(BayesianSearch(6, SPACE), ctx, valley)
-    assert len(results) == 6 and ctx.meter.counts() == {"train": {str(trial): 1 for trial in range(6)}}
+    assert len(results) == 6 and ctx.meter.counts() == {
+        "train": {str(trial): 1 for trial in range(6)}
+    }
     drawn = [result["info"]["hyper"] for result in results]
     assert drawn[:3] == RandomSearch(3, SPACE).draw(context().seed)
-    assert all(1e-4 <= h["learning_rate"] <= 1e-1 and 0 <= h["label_smoothing"] <= 0.3 for h in drawn)
+    assert all(
+        1e-4 <= h["learning_rate"] <= 1e-1 and 0 <= h["label_smoothing"] <= 0.3 for h in drawn
+    )
     again = run(BayesianSearch(6, SPACE), context(), valley)
     assert [r["info"]["hyper"] for r in again] == drawn
 
@@ -70,7 +74,9 @@ def test_a_space_that_is_no_range_is_refused():
 
 
 def test_choices_are_searched_beside_numbers():
-    """The error depends on a choice among three; the Gaussian process comes to prefer the right one."""
+    """The error depends on a choice among three; the Gaussian process comes to prefer the right
+    one.
+    """
     space = SPACE | {"batch": (16, 32, 64), "crop": (True, False)}
 
     def trial(ctx, hyper):

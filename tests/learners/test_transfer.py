@@ -1,4 +1,6 @@
-"""The three axes: relatedness of tasks, where a model starts, auxiliary tasks, and trials that answer together."""
+"""The three axes: relatedness of tasks, where a model starts, auxiliary tasks, and trials that
+answer together.
+"""
 
 import jax
 import numpy as np
@@ -23,23 +25,39 @@ from nevis_stream.stream import Stream
 from nevis_stream.task import LabelledImages, TaskView
 from tests import toy
 
-NETWORK = Network("resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 4)), resolution=8)
-SPACE = {"learning_rate": (0.02, 0.05), "label_smoothing": (0.0, 0.1), "auxiliary_weight": (0.5, 1.0)}
+NETWORK = Network(
+    "resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 4)), resolution=8
+)
+SPACE = {
+    "learning_rate": (0.02, 0.05),
+    "label_smoothing": (0.0, 0.1),
+    "auxiliary_weight": (0.5, 1.0),
+}
 
 
 def learner(initialisation, trials=2, **options):
-    return Baseline(initialisation, RandomSearch(trials, SPACE), Recipe(NETWORK, steps=6, validate_every=3), **options)
+    return Baseline(
+        initialisation,
+        RandomSearch(trials, SPACE),
+        Recipe(NETWORK, steps=6, validate_every=3),
+        **options,
+    )
 
 
 def stream():
     """Four tasks, of which the third repeats the first data set."""
     one, two, three = toy.blobs("one"), toy.striped("two"), toy.blobs("three", classes=4, seed=3)
-    return Stream.from_datasets("transfer", [one, two, one, three], [2000, 2001, 2011, 2019], meta_test=1)
+    return Stream.from_datasets(
+        "transfer", [one, two, one, three], [2000, 2001, 2011, 2019], meta_test=1
+    )
 
 
 def view(dataset):
     part = dataset.parts["all"]
-    halves = [LabelledImages(part.images.take(rows), part.labels[rows]) for rows in np.split(np.arange(len(part)), [40])]
+    halves = [
+        LabelledImages(part.images.take(rows), part.labels[rows])
+        for rows in np.split(np.arange(len(part)), [40])
+    ]
     return TaskView("a", 2000, dataset.kind, "shape", dataset.num_classes, *halves)
 
 
@@ -69,7 +87,8 @@ def test_neighbours_are_found_by_tiles_with_one_program():
     random = np.random.RandomState(0)
     before, _ = compilations.so_far()
     for n, m in ((5, 3), (1024, 1024), (2500, 40), (3000, 1)):
-        known, asked = (random.randint(3, size=(count, 7)).astype(np.float32) for count in (n, m))  # many equal distances
+        # many equal distances
+        known, asked = (random.randint(3, size=(count, 7)).astype(np.float32) for count in (n, m))
         distances = ((known[None] - asked[:, None]) ** 2).sum(-1)
         expected = np.argsort(distances, axis=1, kind="stable")[:, :5]
         np.testing.assert_array_equal(relatedness._nearest(known, asked, 5), expected)
@@ -80,7 +99,10 @@ def test_relatedness_costs_one_forward_pass_an_image():
     task, ctx = view(toy.blobs("a", n=60)), context()
     Neighbours(5).score(ctx, task, NETWORK, variables())
     images = jax.ShapeDtypeStruct((EVALUATION_BATCH, 8, 8, 3), np.uint8)
-    given = {"params": {"backbone": variables()["params"]["backbone"]}, "batch_stats": variables()["batch_stats"]}
+    given = {
+        "params": {"backbone": variables()["params"]["backbone"]},
+        "batch_stats": variables()["batch_stats"],
+    }
     one = counted(features_program(NETWORK)).flops(given, images)
     (total,) = ctx.meter.counts()["select"].values()
     width = embed(context(), NETWORK, variables(), task.dev.images).shape[1]
@@ -98,8 +120,12 @@ def test_relatedness_costs_one_forward_pass_an_image():
         (2.0, [1.0, 0.9, 0.85], "new"),
     ],
 )
-def test_of_scores_that_differ_by_less_than_their_noise_the_latest_task_is_taken(monkeypatch, margin, scores, chosen):
-    """With 20 dev pictures shares of 0.8 and 1 have standard errors of 0.088 and 0.056: 0.65 and 0.9 lie 1.7 and 1.8 below."""
+def test_of_scores_that_differ_by_less_than_their_noise_the_latest_task_is_taken(
+    monkeypatch, margin, scores, chosen
+):
+    """With 20 dev pictures shares of 0.8 and 1 have standard errors of 0.088 and 0.056: 0.65 and
+    0.9 lie 1.7 and 1.8 below.
+    """
     found = iter(scores)
     monkeypatch.setattr(Neighbours, "score", lambda *_: next(found))
     past = {name: lambda: {"variables": variables()} for name in ("old", "new", "far")}
@@ -122,23 +148,38 @@ def dynamic(tmp_path_factory):
 def test_every_task_starts_from_the_most_related_one(dynamic):
     ledger, _ = dynamic
     records = ledger.of_kind("train")
-    assert records[0]["trials"][0]["info"]["initialised_from"] == "random" and "select" not in records[0]["flops"]
+    assert (
+        records[0]["trials"][0]["info"]["initialised_from"] == "random"
+        and "select" not in records[0]["flops"]
+    )
     for number, record in enumerate(records[1:], start=1):
         for trial in record["trials"]:
             scores = trial["info"]["related"]
             past = [r["task_id"] for r in records[:number]]
             assert sorted(scores) == sorted(past)
             best = max(scores.values())
-            assert trial["info"]["initialised_from"] == [name for name in past if scores[name] == best][-1]
-        assert record["flops"]["select"]["-"] > records[number - 1]["flops"].get("select", {"-": 0})["-"] * 0.9
+            assert (
+                trial["info"]["initialised_from"]
+                == [name for name in past if scores[name] == best][-1]
+            )
+        assert (
+            record["flops"]["select"]["-"]
+            > records[number - 1]["flops"].get("select", {"-": 0})["-"] * 0.9
+        )
 
 
 def test_static_relatedness_uses_predictors_trained_alone_and_pays_for_them(tmp_path, dynamic):
     ledger = run(learner(FromRelated(space="static")), stream(), tmp_path)
     records = ledger.of_kind("train")
-    alone = Checkpoint(tmp_path / "checkpoints/0000-one").load(f"predictor-{records[0]['chosen']:03d}")
-    assert jax.tree.all(jax.tree.map(lambda a, b: np.array_equal(a, b), alone["independent"], alone["variables"]))
-    later = Checkpoint(tmp_path / "checkpoints/0002-two").load(f"predictor-{records[1]['chosen']:03d}")
+    alone = Checkpoint(tmp_path / "checkpoints/0000-one").load(
+        f"predictor-{records[0]['chosen']:03d}"
+    )
+    assert jax.tree.all(
+        jax.tree.map(lambda a, b: np.array_equal(a, b), alone["independent"], alone["variables"])
+    )
+    later = Checkpoint(tmp_path / "checkpoints/0002-two").load(
+        f"predictor-{records[1]['chosen']:03d}"
+    )
     kernel = jax.tree.leaves(later["independent"]["params"]["backbone"])[0]
     assert not np.array_equal(kernel, jax.tree.leaves(later["variables"]["params"]["backbone"])[0])
     paid = sum(records[1]["flops"]["select"].values())
@@ -157,26 +198,36 @@ def test_axes_combine_freely(tmp_path, start, which):
 
 def test_auxiliary_batches_change_the_parameters_but_not_the_running_statistics():
     task, key, random = view(toy.blobs("a", n=60)), jax.random.key(0), np.random.RandomState(0)
-    plain, helped = (model.step_program(NETWORK, 64, Augmentation(), 0.9, 1e-4, heads) for heads in ((), (64,)))
+    plain, helped = (
+        model.step_program(NETWORK, 64, Augmentation(), 0.9, 1e-4, heads) for heads in ((), (64,))
+    )
     own = (
         random.randint(0, 255, (16, 10, 10, 3), dtype=np.uint8), np.full((16, 2), 10, np.int32),
-        model.targets(task.train.labels[:16], task.kind, 3), key, np.int32(0), np.float32(0.1), np.float32(0),
+        model.targets(task.train.labels[:16], task.kind, 3), key, np.int32(0), np.float32(0.1), np.float32(0),  # noqa: E501
         TaskShape.of(task.kind, 3),
     )  # fmt: skip
     other = (
-        random.randint(0, 255, (AUXILIARY_BATCH, 10, 10, 3), dtype=np.uint8), np.full((AUXILIARY_BATCH, 2), 10, np.int32),
-        model.targets(random.randint(3, size=AUXILIARY_BATCH), task.kind, 3), TaskShape.of(task.kind, 3),
+        random.randint(0, 255, (AUXILIARY_BATCH, 10, 10, 3), dtype=np.uint8), np.full((AUXILIARY_BATCH, 2), 10, np.int32),  # noqa: E501
+        model.targets(random.randint(3, size=AUXILIARY_BATCH), task.kind, 3), TaskShape.of(task.kind, 3),  # noqa: E501
     )  # fmt: skip
     first = variables()
     alone = jax.jit(plain)(begin(first), *own)
-    with_head = {**first, "params": {**first["params"], "helpers": {"0": variables(5)["params"]["head"]}}}
-    ended = {w: jax.jit(helped)(begin(with_head), *own, (other,), np.float32(w)) for w in (0.0, 1.0)}
-    assert jax.tree.all(jax.tree.map(np.array_equal, ended[0.0]["batch_stats"], ended[1.0]["batch_stats"]))
+    with_head = {
+        **first,
+        "params": {**first["params"], "helpers": {"0": variables(5)["params"]["head"]}},
+    }
+    ended = {
+        w: jax.jit(helped)(begin(with_head), *own, (other,), np.float32(w)) for w in (0.0, 1.0)
+    }
+    assert jax.tree.all(
+        jax.tree.map(np.array_equal, ended[0.0]["batch_stats"], ended[1.0]["batch_stats"])
+    )
     bodies = [result["params"]["backbone"] for result in (alone, ended[0.0], ended[1.0])]
     assert jax.tree.all(jax.tree.map(lambda a, b: np.allclose(a, b, atol=1e-5), *bodies[:2]))
     same = jax.tree.map(np.array_equal, *bodies[1:])
     assert not jax.tree.all(same)
-    assert float(ended[1.0]["loss_sum"]) == pytest.approx(float(ended[0.0]["loss_sum"]), rel=1e-5)  # of the task itself
+    # of the task itself
+    assert float(ended[1.0]["loss_sum"]) == pytest.approx(float(ended[0.0]["loss_sum"]), rel=1e-5)
 
 
 def test_an_ensemble_is_the_weighted_mean_of_the_best_trials(tmp_path):
@@ -189,11 +240,19 @@ def test_an_ensemble_is_the_weighted_mean_of_the_best_trials(tmp_path):
     assert tree["weights"] == pytest.approx(weights / weights.sum()) and len(tree["members"]) == 2
     images = stream().splits(stream().tasks[0])["test"].images
     members = [{name: tree[name] for name in ("variables", "network")}, *tree["members"]]
-    answers = [ensemble.predict({**member, "kind": tree["kind"], "classes": 3}, images, context()) for member in members]
+    answers = [
+        ensemble.predict({**member, "kind": tree["kind"], "classes": 3}, images, context())
+        for member in members
+    ]
     expected = sum(w * a for w, a in zip(tree["weights"], answers, strict=True))
     assert np.allclose(ensemble.predict(tree, images, context()), expected, atol=1e-6)
-    single = run(learner(FromRandom(), trials=4), stream(), tmp_path / "single").of_kind("predict")[0]
-    cost = {name: sum(p["flops"]["predict"].values()) for name, p in (("one", single), ("three", predicted))}
+    single = run(learner(FromRandom(), trials=4), stream(), tmp_path / "single").of_kind("predict")[
+        0
+    ]
+    cost = {
+        name: sum(p["flops"]["predict"].values())
+        for name, p in (("one", single), ("three", predicted))
+    }
     assert cost["three"] == 3 * cost["one"]
 
 
@@ -246,8 +305,14 @@ def test_what_a_task_will_cost_is_known_from_sizes(tmp_path, made):
     answers = {record["task_id"]: record for record in ledger.of_kind("predict")}
     for earlier, record in enumerate(ledger.of_kind("train")):
         answer = answers[record["task_id"]]
-        told = made.estimate(record["num_classes"], record["n_train"], record["n_dev"], answer["n"], earlier)["flops"]
+        told = made.estimate(
+            record["num_classes"], record["n_train"], record["n_dev"], answer["n"], earlier
+        )["flops"]
         spent = record["flops"] | answer["flops"]
         for phase, flops in told.items():
-            drawn = 0.02 * told["train"] if phase in ("train", "select") else 0  # initial parameters are not in the plan
-            assert 0 <= sum(spent.get(phase, {}).values()) - flops <= drawn, (phase, record["task_id"])
+            # initial parameters are not in the plan
+            drawn = 0.02 * told["train"] if phase in ("train", "select") else 0
+            assert 0 <= sum(spent.get(phase, {}).values()) - flops <= drawn, (
+                phase,
+                record["task_id"],
+            )

@@ -1,4 +1,6 @@
-"""A headless browser, driven over a pipe by the DevTools protocol: true widths, real keys, nothing added to the page."""
+"""A headless browser, driven over a pipe by the DevTools protocol: true widths, real keys, nothing
+added to the page.
+"""
 
 import base64
 import fcntl
@@ -11,8 +13,20 @@ from typing import Any
 
 PATH = shutil.which("chromium") or shutil.which("chromium-browser")
 _FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
+    *(
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-dev-shm-usage",
+    ),
+    *(
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--hide-scrollbars",
+    ),
 )
 
 
@@ -27,7 +41,8 @@ class Browser:
     def __init__(self, profile: Path):
         reader, self._out = os.pipe()
         self._in, writer = os.pipe()
-        theirs = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (reader, writer)]  # not 3 or 4, which they become
+        # not 3 or 4, which they become
+        theirs = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (reader, writer)]
         command = ["bash", "-c", 'exec "$@" 3<&{} 4>&{}'.format(*theirs), "bash", PATH, *_FLAGS]
         command += [f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"]
         self._process = subprocess.Popen(
@@ -39,7 +54,9 @@ class Browser:
         self.console: list[str] = []
         self._number, self._rest, self._session, self._seen = 0, b"", None, []
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.send(f"{domain}.enable")
 
@@ -68,7 +85,13 @@ class Browser:
 
     def open(self, page: Path, width: int, height: int = 900, dark: bool = False) -> None:
         """Loads a page in a window of this width in CSS pixels."""
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.requests.clear()
@@ -80,16 +103,32 @@ class Browser:
 
     def evaluate(self, expression: str) -> Any:
         """Returns the value of a JavaScript expression in the page."""
-        result = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        result = self.send(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
     def press(self, key: str) -> None:
         """Presses and lets go a key: Tab, Enter, ArrowLeft, …"""
         text = {"Enter": "\r", " ": " "}.get(key, "")
-        code = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}.get(key, 0)
+        code = {
+            "Tab": 9,
+            "Enter": 13,
+            "ArrowLeft": 37,
+            "ArrowUp": 38,
+            "ArrowRight": 39,
+            "ArrowDown": 40,
+        }.get(key, 0)
         for kind in ("keyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, text=text, windowsVirtualKeyCode=code)
+            self.send(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                text=text,
+                windowsVirtualKeyCode=code,
+            )
 
     def point(self, x: float, y: float) -> None:
         """Moves the pointer."""
@@ -98,7 +137,13 @@ class Browser:
     def screenshot(self, path: Path, top: float = 0, height: float | None = None) -> None:
         """Writes a PNG of the page, or of a piece of it, in CSS pixels."""
         size = self.send("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": top, "width": size["width"], "height": height or size["height"] - top, "scale": 1}
+        clip = {
+            "x": 0,
+            "y": top,
+            "width": size["width"],
+            "height": height or size["height"] - top,
+            "scale": 1,
+        }
         data = self.send("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
         path.write_bytes(base64.b64decode(data))
 

@@ -15,9 +15,10 @@ class SyntheticRun:
     """What a run directory should say; `write` makes it.
 
     `errors` maps a task id to its error (None: undefined); tasks without one get a smooth made-up
-    error. `start` tells what a task is initialised from: "random" weights, the "previous" task, or a
-    "related" earlier one, drawn by the seed; `mistakes` adds files of the worst mistakes.
-    `skip` leaves out so many first tasks. `events` cuts the run off after so many events; None writes a complete run.
+    error. `start` tells what a task is initialised from: "random" weights, the "previous" task, or
+    a "related" earlier one, drawn by the seed; `mistakes` adds files of the worst mistakes.
+    `skip` leaves out so many first tasks. `events` cuts the run off after so many events; None
+    writes a complete run.
     """
 
     learner: str = "indep"
@@ -120,7 +121,9 @@ class SyntheticRun:
                 _strip(order).save(path / "thumbnails" / f"{name}.png")
                 if self.mistakes:
                     _strip(1000 + order).save(path / "thumbnails" / f"{name}-mistakes.png")
-                    (path / "thumbnails" / f"{name}-mistakes.json").write_text(json.dumps(self.worst(order)))
+                    (path / "thumbnails" / f"{name}-mistakes.json").write_text(
+                        json.dumps(self.worst(order))
+                    )
         return path
 
     def worst(self, order: int) -> dict[str, Any]:
@@ -130,7 +133,12 @@ class SyntheticRun:
             | {"confidence": i / 100, "predicted_confidence": 0.9 - i / 100}
             for i in range(12)
         ]
-        facts = {"task_id": self.task_id(order), "split": "test", "kind": "single_label", "predictor_id": "f" * 16}
+        facts = {
+            "task_id": self.task_id(order),
+            "split": "test",
+            "kind": "single_label",
+            "predictor_id": "f" * 16,
+        }
         return facts | {"n": 50 + order, "wrong": 20, "mistakes": told}
 
     def _header(self) -> dict[str, Any]:

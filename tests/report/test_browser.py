@@ -1,4 +1,6 @@
-"""The page in a real browser: no error, no request, visible figures, curves by the script, keys, no sideways scroll."""
+"""The page in a real browser: no error, no request, visible figures, curves by the script, keys, no
+sideways scroll.
+"""
 
 import re
 
@@ -11,12 +13,15 @@ from tests.report.synthetic import SyntheticRun
 
 pytestmark = pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")
 
-BOXES = "[...document.querySelectorAll({!r})].map((e) => e.getBoundingClientRect()).filter((b) => b.width > 50).length"
+BOXES = (
+    "[...document.querySelectorAll({!r})].map((e) => e.getBoundingClientRect()).filter((b) =>"
+    " b.width > 50).length"
+)
 # Height of a letter, in pixels, of every text that is shown: figures scale theirs.
 SMALLEST = """Math.min(...[...document.querySelectorAll('svg text, p, td, th, li, a, dd, figcaption')]
   .filter((e) => e.getBoundingClientRect().height > 0 && e.textContent.trim())
   .map((e) => [parseFloat(getComputedStyle(e).fontSize), e.getScreenCTM?.() ?? {a: 1, b: 0}])
-  .map(([size, scale]) => size * Math.hypot(scale.a, scale.b)))"""
+  .map(([size, scale]) => size * Math.hypot(scale.a, scale.b)))"""  # noqa: E501
 # Text against what lies behind it, as the guidelines for readable pages count it.
 CONTRAST = """(() => {
   const light = (text) => text.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
@@ -33,7 +38,7 @@ CONTRAST = """(() => {
     .map((e) => [light(getComputedStyle(e).color), light(behind(e)), e.outerHTML.slice(0, 80)])
     .map(([a, b, e]) => [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e])
     .reduce((worst, pair) => (pair[0] < worst[0] ? pair : worst));
-})()"""
+})()"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +46,13 @@ def page(tmp_path_factory):
     root = tmp_path_factory.mktemp("browser")
     run = SyntheticRun(learner="Indep", tasks=30, meta_test=9)
     ours = run.but(learner="FT-d", skill=0.2)
-    runs = [run, ours, ours.but(seed=1), run.but(learner="MT", events=3), run.but(learner="FT-prev", skill=0.1, flops=700)]
+    runs = [
+        run,
+        ours,
+        ours.but(seed=1),
+        run.but(learner="MT", events=3),
+        run.but(learner="FT-prev", skill=0.1, flops=700),
+    ]
     return write_report([r.write(root / str(i)) for i, r in enumerate(runs)], root / "out")
 
 
@@ -63,7 +74,9 @@ def test_the_page_is_readable(browser, page, width, dark):
     assert browser.evaluate(BOXES.format("svg.curve")) == 30
     assert browser.evaluate(SMALLEST) >= (9 if width == 400 else 10)
     assert browser.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == dark
-    ink = browser.evaluate("""getComputedStyle(document.querySelector(".plot [style*='--ink']")).fill""")
+    ink = browser.evaluate(
+        """getComputedStyle(document.querySelector(".plot [style*='--ink']")).fill"""
+    )
     assert (sum(map(int, re.findall(r"\d+", ink)[:3])) > 600) == dark
     contrast, where = browser.evaluate(CONTRAST)
     assert contrast >= 4.5, where
@@ -78,7 +91,10 @@ def test_images_are_there(browser, page):
 def test_tables_sort_with_the_keyboard(browser, page):
     browser.open(page, 1400)
     heading = "document.querySelector('#points-1').tHead.rows[0].cells[3]"
-    column = "[...document.querySelector('#points-1').tBodies[0].rows].map((row) => row.cells[3].dataset.value)"
+    column = (
+        "[...document.querySelector('#points-1').tBodies[0].rows].map((row) =>"
+        " row.cells[3].dataset.value)"
+    )
     browser.evaluate("document.querySelector('#points-1').closest('.scroll').focus()")
     for _ in range(4):
         browser.press("Tab")
@@ -101,10 +117,14 @@ def test_tab_leads_through_the_navigation_first(browser, page):
         browser.press("Tab")
         seen.append(browser.evaluate("document.activeElement.getAttribute('href')"))
     assert seen[0] == "#content"
-    assert [browser.evaluate(f"!!document.querySelector({target!r})") for target in seen] == [True] * 3
+    assert [browser.evaluate(f"!!document.querySelector({target!r})") for target in seen] == [
+        True
+    ] * 3
     browser.press("Enter")
     assert browser.evaluate("location.hash") == seen[2]
-    top = browser.evaluate(f"document.querySelector({seen[2]!r} + ' h3').getBoundingClientRect().top")
+    top = browser.evaluate(
+        f"document.querySelector({seen[2]!r} + ' h3').getBoundingClientRect().top"
+    )
     below = browser.evaluate("document.querySelector('nav.parts').getBoundingClientRect().bottom")
     assert below <= top < 400  # the heading stands below the bar, which stays at the top
 
@@ -126,22 +146,38 @@ def test_curves_tell_their_values(browser, page):
     assert browser.evaluate(f"{figure}.querySelectorAll('.faded').length") == 4
     browser.evaluate("document.activeElement.blur()")
     assert browser.evaluate(readout) == resting
-    x, y = browser.evaluate(f"(() => {{ const b = {figure}.querySelector('polyline').getBoundingClientRect(); "
-                            "return [b.left, b.top]; })()")
+    x, y = browser.evaluate(
+        f"(() => {{ const b = {figure}.querySelector('polyline').getBoundingClientRect(); "
+        "return [b.left, b.top]; })()"
+    )
     browser.point(x + 1, y + 1)
     assert browser.evaluate(readout).startswith("step 0: 0.9")
-    assert browser.evaluate(f"{figure}.querySelector('.dot').getAttribute('visibility')") == "visible"
+    assert (
+        browser.evaluate(f"{figure}.querySelector('.dot').getAttribute('visibility')") == "visible"
+    )
 
 
 @pytest.fixture(scope="module")
 def sections(tmp_path_factory):
-    """Two streams, variants of one another, a method of a name without end, and a transfer matrix."""
+    """Two streams, variants of one another, a method of a name without end, and a transfer
+    matrix.
+    """
     root = tmp_path_factory.mktemp("sections")
     run = SyntheticRun(tasks=9, meta_test=3, stream="full")
     ours = run.but(learner="ft_d", skill=0.2, start="related", mistakes=True)
     other = {"digest": "f" * 16, "stream": "remove_first_30", "skip": 3}
-    runs = [run, ours, ours.but(seed=1), run.but(**other), ours.but(**other), run.but(learner="L" * 400)]
-    return write_report([write(root / "matrix"), *(r.write(root / str(i)) for i, r in enumerate(runs))], root / "out")
+    runs = [
+        run,
+        ours,
+        ours.but(seed=1),
+        run.but(**other),
+        ours.but(**other),
+        run.but(learner="L" * 400),
+    ]
+    return write_report(
+        [write(root / "matrix"), *(r.write(root / str(i)) for i, r in enumerate(runs))],
+        root / "out",
+    )
 
 
 @pytest.mark.parametrize("width", [400, 1400])
@@ -149,7 +185,9 @@ def sections(tmp_path_factory):
 def test_pages_of_several_sections_are_readable(browser, sections, width, dark):
     browser.open(sections, width, dark=dark)
     assert browser.console == []
-    assert [address for address in browser.requests if not address.startswith("data:")] == [sections.as_uri()]
+    assert [address for address in browser.requests if not address.startswith("data:")] == [
+        sections.as_uri()
+    ]
     assert browser.evaluate("document.documentElement.scrollWidth") == width
     assert browser.evaluate(BOXES.format("#transfer-matrix-of-all svg.plot")) == 1
     assert browser.evaluate(BOXES.format("#ablations-of-all table")) >= 1
@@ -160,8 +198,11 @@ def test_pages_of_several_sections_are_readable(browser, sections, width, dark):
 
 def test_the_bar_of_a_section_stays_small_and_ends_with_it(browser, sections):
     browser.open(sections, 1400)
-    assert browser.evaluate("document.querySelectorAll('nav.chapters a').length") == 4  # two streams, across, glossary
-    browser.evaluate("document.querySelector('#section-2 section.part:last-child').scrollIntoView()")
+    # two streams, across, glossary
+    assert browser.evaluate("document.querySelectorAll('nav.chapters a').length") == 4
+    browser.evaluate(
+        "document.querySelector('#section-2 section.part:last-child').scrollIntoView()"
+    )
     boxes = "[...document.querySelectorAll('nav.parts')].map((e) => e.getBoundingClientRect())"
     bars = browser.evaluate(f"{boxes}.map((box) => [box.top, box.height])")
     assert [top == 0 for top, _ in bars] == [False, True, False]

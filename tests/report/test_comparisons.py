@@ -29,7 +29,11 @@ def texts(page, table):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     root = tmp_path_factory.mktemp("comparisons")
-    runs = [RUN.but(learner=name, seed=seed, skill=skill) for name, skill in (("indep", 0), ("ft", 0.2)) for seed in (0, 1)]
+    runs = [
+        RUN.but(learner=name, seed=seed, skill=skill)
+        for name, skill in (("indep", 0), ("ft", 0.2))
+        for seed in (0, 1)
+    ]
     runs.append(RUN.but(learner="part", events=5))
     paths = [run.write(root / str(i)) for i, run in enumerate(runs)]
     return Page(write_report([*map(with_repeat, paths[:4]), paths[4]], root / "out"))
@@ -45,7 +49,10 @@ def test_pairs_have_both_intervals_and_a_verdict(page):
 
 
 def test_pairs_of_one_seed_say_what_one_seed_cannot_show(tmp_path):
-    paths = [RUN.but(learner=name, skill=skill).write(tmp_path / name) for name, skill in (("indep", 0), ("ft", 0.2))]
+    paths = [
+        RUN.but(learner=name, skill=skill).write(tmp_path / name)
+        for name, skill in (("indep", 0), ("ft", 0.2))
+    ]
     assert "cannot be seen in a single run" in Page(write_report(paths, tmp_path / "out")).text
 
 

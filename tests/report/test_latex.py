@@ -18,7 +18,16 @@ from nevis_stream.report.latex_text import breakable, cell, escape, mean_and_std
 from tests.report.synthetic import SyntheticRun
 
 PDFLATEX = shutil.which("pdflatex")
-TEXTS = ["a\tb", "[1]", "*", "--out", "<b>\"x\" | y", "中文 Ωmega", "żółw Ångström ĳ ș ﬁ", "→ − ≥ ± … † “x” ‘y’"]
+TEXTS = [
+    "a\tb",
+    "[1]",
+    "*",
+    "--out",
+    '<b>"x" | y',
+    "中文 Ωmega",
+    "żółw Ångström ĳ ș ﬁ",
+    "→ − ≥ ± … † “x” ‘y’",
+]
 TEXTS += ["a/b_c/" * 30, "L" * 400]
 
 
@@ -29,7 +38,9 @@ def test_the_examples_hold():
 @given(st.text())
 @settings(max_examples=200)
 def test_escaped_text_has_no_letter_that_means_something(text):
-    left = re.sub(r"\\(?:[&%$#_{}]|text\w+\{\})|\{[*[]\}|-\{\}|\$(?:\\[gl]eq|-)\$", "", escape(text))
+    left = re.sub(
+        r"\\(?:[&%$#_{}]|text\w+\{\})|\{[*[]\}|-\{\}|\$(?:\\[gl]eq|-)\$", "", escape(text)
+    )
     assert not set("&%$#_{}~^\\\n[*<>|") & set(left)
     assert "--" not in escape(text)
     assert breakable(escape(text), 5).replace(r"\allowbreak{}", "") == escape(text)
@@ -74,7 +85,14 @@ def test_a_mean_and_its_deviation_share_a_power_of_ten(mean, std, printed):
 
 @pytest.mark.parametrize("rows", [1, 3, 100])
 def test_tables_have_as_many_cells_in_every_row_as_columns(rows):
-    frame = pd.DataFrame({"stream": "pi&co", "task_id": [f"t_{i}" for i in range(rows)], "error": 0.25, "empty": np.nan})
+    frame = pd.DataFrame(
+        {
+            "stream": "pi&co",
+            "task_id": [f"t_{i}" for i in range(rows)],
+            "error": 0.25,
+            "empty": np.nan,
+        }
+    )
     frame["error"] += np.arange(rows)
     text = latex_table(frame, "per_task")
     lines = [line for line in text.splitlines() if line.endswith(r"\\") and "caption" not in line]
@@ -89,10 +107,18 @@ def test_tables_have_as_many_cells_in_every_row_as_columns(rows):
 
 
 def test_what_a_row_need_not_repeat_stands_once():
-    """Deviations beside their means, one directory of all paths, long remarks as notes, a label instead of its parts."""
+    """Deviations beside their means, one directory of all paths, long remarks as notes, a label
+    instead of its parts.
+    """
     why = "so long a reason that it would fill the table if it stood in every row of it"
     rows = [
-        {"label": f"l{i} · small", "learner": f"l{i}", "budget": "small" if i else "large", "error": 0.5, "error_std": i / 10}
+        {
+            "label": f"l{i} · small",
+            "learner": f"l{i}",
+            "budget": "small" if i else "large",
+            "error": 0.5,
+            "error_std": i / 10,
+        }
         | {"run": f"/data/of/me/run{i}", "reason": [why, "short", why][i]}
         for i in range(3)
     ]
@@ -103,7 +129,8 @@ def test_what_a_row_need_not_repeat_stands_once():
     assert text.count("so long a reason") == 1 and "(1) so long" in text
     assert "run: below /" in text and "run" in text
     behind = text[text.index(r"\end{tabular}") :]
-    assert behind.startswith(r"\end{tabular}\par") and "(1) so long" in behind  # below the table, not beside it
+    # below the table, not beside it
+    assert behind.startswith(r"\end{tabular}\par") and "(1) so long" in behind
 
 
 def test_wide_tables_lie_on_their_side_and_break_their_texts():
@@ -119,11 +146,20 @@ def test_every_table_compiles_and_fits_on_its_page(tmp_path):
     stand_in = "ft_d (stand-in: pre-trained on omniglot (stream omniglot), not ImageNet)"
     ours = run.but(learner=stand_in, skill=0.2, start="related")
     other = {"digest": "f" * 16, "stream": "remove_first_30", "skip": 3}
-    runs = [run, ours, ours.but(seed=1), run.but(**other), ours.but(**other), run.but(seed=1, events=3)]
+    runs = [
+        run,
+        ours,
+        ours.but(seed=1),
+        run.but(**other),
+        ours.but(**other),
+        run.but(seed=1, events=3),
+    ]
     write_report([r.write(tmp_path / str(i)) for i, r in enumerate(runs)], tmp_path / "out")
     folder = tmp_path / "out" / "latex"
     for name, texts in (("texts", TEXTS), ("many", TEXTS * 6)):
-        frame = pd.DataFrame({"a": texts, "error": np.arange(len(texts)) - 0.5, "reason": texts[::-1]})
+        frame = pd.DataFrame(
+            {"a": texts, "error": np.arange(len(texts)) - 0.5, "reason": texts[::-1]}
+        )
         (folder / f"{name}.tex").write_text(latex_table(frame, name), encoding="utf-8")
     tables = sorted(path.stem for path in folder.glob("*.tex") if path.stem != "all_tables")
     document = (folder / "all_tables.tex").read_text()

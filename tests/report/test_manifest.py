@@ -1,4 +1,6 @@
-"""What an earlier report wrote goes, what is somebody's stays, and no list leads out of the directory."""
+"""What an earlier report wrote goes, what is somebody's stays, and no list leads out of the
+directory.
+"""
 
 import hashlib
 import subprocess
@@ -33,11 +35,15 @@ def test_files_that_the_next_report_lacks_are_removed(tmp_path, monkeypatch):
     assert {"pairs.csv", "figures/points.png", "latex/pairs.tex"} <= names(out)
     write_report(paths[:1], out)
     left = names(out)
-    assert not left & {"pairs.csv", "latex/pairs.tex"} and not any(name.startswith("figures/") for name in left)
+    assert not left & {"pairs.csv", "latex/pairs.tex"} and not any(
+        name.startswith("figures/") for name in left
+    )
     assert "mine.csv" in left
     write_report(paths[:1], tmp_path / "fresh")
     assert left == names(tmp_path / "fresh") | {"mine.csv"}
-    done = subprocess.run(["sha256sum", "--check", "--strict", "--quiet", FILE], cwd=out, capture_output=True)
+    done = subprocess.run(
+        ["sha256sum", "--check", "--strict", "--quiet", FILE], cwd=out, capture_output=True
+    )
     assert done.returncode == 0, done.stderr
     assert len((out / FILE).read_text().splitlines()) == len(left) - 2
 
@@ -67,7 +73,14 @@ def test_a_list_names_no_file_elsewhere(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     digest = hashlib.sha256(b"x").hexdigest()
-    others = ["../x.csv", "deep/er/x.csv", "x.py", "latex/../../x.csv", f"{tmp_path}/x.csv", ".x.csv"]
+    others = [
+        "../x.csv",
+        "deep/er/x.csv",
+        "x.py",
+        "latex/../../x.csv",
+        f"{tmp_path}/x.csv",
+        ".x.csv",
+    ]
     (tmp_path / "x.csv").write_bytes(b"x")
     (out / "x.py").write_bytes(b"x")
     (out / "link.csv").symlink_to(tmp_path / "x.csv")

@@ -27,7 +27,13 @@ def test_legends_lie_inside_the_figure_and_take_no_room_from_it(length, count):
     axes = figure.subplots()
     figure.canvas.draw()
     before = axes.get_window_extent().height
-    legend_below(figure, {f"{number:02d}" + "m" * length: sample_line(Style(1, "o", (6, 2))) for number in range(count)})
+    legend_below(
+        figure,
+        {
+            f"{number:02d}" + "m" * length: sample_line(Style(1, "o", (6, 2)))
+            for number in range(count)
+        },
+    )
     figure.canvas.draw()
     box, width = figure.legends[0].get_window_extent(), figure.bbox.width
     assert box.x0 >= 0 and box.x1 <= width and box.y0 >= 0

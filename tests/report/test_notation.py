@@ -19,7 +19,14 @@ def test_examples_are_true(module):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(999, "999"), (1000, "1.00e3"), (999.6, "1.00e3"), (10**21 + 1, "1.00e21"), (0.5, "500e-3"), (-12_345_678, "−12.3e6")],
+    [
+        (999, "999"),
+        (1000, "1.00e3"),
+        (999.6, "1.00e3"),
+        (10**21 + 1, "1.00e21"),
+        (0.5, "500e-3"),
+        (-12_345_678, "−12.3e6"),
+    ],
 )
 def test_engineering(value, text):
     assert notation.engineering(value) == text

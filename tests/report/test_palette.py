@@ -1,4 +1,6 @@
-"""Colours that readers can tell apart, colour-blind ones too, by day and by night, and that stand off their ground."""
+"""Colours that readers can tell apart, colour-blind ones too, by day and by night, and that stand
+off their ground.
+"""
 
 from itertools import combinations
 
@@ -9,8 +11,8 @@ from skimage.color import deltaE_ciede2000, rgb2lab
 
 from nevis_stream.report import palette
 
-# What dichromats see, in linear RGB: Viénot, Brettel and Mollon, 1999, "Digital video colourmaps for checking the
-# legibility of displays by dichromats", as one product of its matrices.
+# What dichromats see, in linear RGB: Viénot, Brettel and Mollon, 1999, "Digital video colourmaps
+# for checking the legibility of displays by dichromats", as one product of its matrices.
 SEEN = {
     "all colours": np.eye(3),
     "protanopia": [[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]],
@@ -37,13 +39,16 @@ def luminance(name, dark):
 def test_series_differ_for_every_reader(by, dark):
     names = [f"s{number}" for number in range(1, palette.SERIES + 1)]
     distances = {
-        (a, b): float(deltaE_ciede2000(seen(a, dark, by), seen(b, dark, by))) for a, b in combinations(names, 2)
+        (a, b): float(deltaE_ciede2000(seen(a, dark, by), seen(b, dark, by)))
+        for a, b in combinations(names, 2)
     }
     closest = min(distances, key=distances.get)
     assert distances[closest] >= (18 if by == "all colours" else 12), (closest, distances[closest])
 
 
-@pytest.mark.parametrize("name", ["ink", "muted", *(f"s{number}" for number in range(1, palette.SERIES + 1))])
+@pytest.mark.parametrize(
+    "name", ["ink", "muted", *(f"s{number}" for number in range(1, palette.SERIES + 1))]
+)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_what_is_drawn_stands_off_the_card(name, dark):
     high, low = sorted((luminance(name, dark), luminance("card", dark)), reverse=True)

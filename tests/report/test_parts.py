@@ -1,4 +1,6 @@
-"""Every part: what it offers, that names are its own, that figures can be exported in colours that print."""
+"""Every part: what it offers, that names are its own, that figures can be exported in colours that
+print.
+"""
 
 import inspect
 import re
@@ -24,7 +26,9 @@ RUN = SyntheticRun(learner="Indep")
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
     root = tmp_path_factory.mktemp("parts")
-    runs = [run.but(seed=seed) for run in (RUN, RUN.but(learner="FT-d", skill=0.2)) for seed in (0, 1)]
+    runs = [
+        run.but(seed=seed) for run in (RUN, RUN.but(learner="FT-d", skill=0.2)) for seed in (0, 1)
+    ]
     return [run.write(root / str(i)) for i, run in enumerate(runs)]
 
 
@@ -38,17 +42,23 @@ def test_a_part_is_a_title_and_three_functions(part, section):
     public = {
         name
         for name, value in vars(part).items()
-        if not name.startswith("_") and (inspect.isfunction(value) and value.__module__ == part.__name__ or name.isupper())
+        if not name.startswith("_")
+        and (inspect.isfunction(value) and value.__module__ == part.__name__ or name.isupper())
     }
     assert {"TITLE", "html", "tables", "figures"} <= public
     assert all(frame.columns.is_unique for frame in part.tables(section).values())
     assert all(isinstance(figure, Figure) for figure in part.figures(section).values())
     for words in map(caption, part.figures(section)):
-        assert not words or re.search(r"\bn\b", words) and re.search("[Bb]ands|Bars|interval", words)
+        assert (
+            not words or re.search(r"\bn\b", words) and re.search("[Bb]ands|Bars|interval", words)
+        )
 
 
 def test_no_two_parts_write_the_same_file(section):
-    for files in ([n for p in PARTS for n in p.tables(section)], [n for p in PARTS for n in p.figures(section)]):
+    for files in (
+        [n for p in PARTS for n in p.tables(section)],
+        [n for p in PARTS for n in p.figures(section)],
+    ):
         assert len(files) == len(set(files))
         assert all(re.fullmatch(r"[a-z_]+", name) for name in files)
 
@@ -64,7 +74,9 @@ def test_the_navigation_leads_to_every_part(paths, tmp_path):
 def test_printed_figures_hold_no_stand_in(section):
     drawn = [part.figures(section) for part in PARTS]
     stand_ins = {palette.ink(), palette.muted(), palette.line(), palette.series(1)}
-    assert {to_hex(c) for figures in drawn for figure in figures.values() for c in colours(figure)} & stand_ins
+    assert {
+        to_hex(c) for figures in drawn for figure in figures.values() for c in colours(figure)
+    } & stand_ins
     with palette.printed():
         drawn = [part.figures(section) for part in PARTS]
     for figures in drawn:
@@ -78,14 +90,32 @@ def test_every_figure_of_the_page_is_exported_and_no_other(paths, tmp_path, monk
     related = RUN.but(learner="ft_dynamic", start="related", mistakes=True, tasks=8)
     other = related.but(digest="f" * 16, seed=1)
     matrices = [write(tmp_path / f"matrix{i}") for i in range(2)]
-    more = [run.write(tmp_path / str(i)) for i, run in enumerate((related, other, RUN.but(**{"digest": "f" * 16, "tasks": 8})))]
+    more = [
+        run.write(tmp_path / str(i))
+        for i, run in enumerate((related, other, RUN.but(**{"digest": "f" * 16, "tasks": 8})))
+    ]
     page = Page(write_report([paths[0], *more, *matrices], tmp_path / "out", figures=True))
-    shown = {attributes["data-figure"] for _, attributes in page.tags if "data-figure" in attributes}
+    shown = {
+        attributes["data-figure"] for _, attributes in page.tags if "data-figure" in attributes
+    }
     exported = {path.stem for path in (tmp_path / "out" / "figures").glob("*.png")}
     assert shown == exported == {path.stem for path in (tmp_path / "out" / "figures").glob("*.pdf")}
-    assert exported >= {"points-1", "curves-2", "samples_a-1", "samples_b-2", "finetuning_depths_a-2", "transfer_matrix_b"}
-    frames = [(tag, attributes) for tag, attributes in page.tags if tag == "svg" and attributes.get("class") == "plot"]
-    assert len(frames) == 2 * len({name for name in shown if not name.startswith(("curves", "samples"))})
+    assert exported >= {
+        "points-1",
+        "curves-2",
+        "samples_a-1",
+        "samples_b-2",
+        "finetuning_depths_a-2",
+        "transfer_matrix_b",
+    }
+    frames = [
+        (tag, attributes)
+        for tag, attributes in page.tags
+        if tag == "svg" and attributes.get("class") == "plot"
+    ]
+    assert len(frames) == 2 * len(
+        {name for name in shown if not name.startswith(("curves", "samples"))}
+    )
 
 
 def colours(figure):

@@ -42,10 +42,17 @@ def test_pictures_are_left_out_from_the_end_and_told():
 
 
 def test_streams_of_the_same_tasks_share_their_thumbnails(tmp_path):
-    runs = [SyntheticRun(digest=digit * 16, stream=f"stream{digit}", tasks=6, mistakes=digit == "b") for digit in "abc"]
+    runs = [
+        SyntheticRun(digest=digit * 16, stream=f"stream{digit}", tasks=6, mistakes=digit == "b")
+        for digit in "abc"
+    ]
     paths = [run.write(tmp_path / str(i)) for i, run in enumerate(runs)]
     page = Page(write_report(paths, tmp_path / "out"))
-    shared = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("class") == "shared"]
+    shared = [
+        attributes
+        for tag, attributes in page.tags
+        if tag == "svg" and attributes.get("class") == "shared"
+    ]
     assert len(shared) == 3 * 6
     assert sum(tag == "image" for tag, _ in page.tags) == 6
     assert sum(tag == "img" for tag, _ in page.tags) == 6  # of mistakes

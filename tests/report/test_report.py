@@ -153,7 +153,9 @@ def test_the_same_runs_give_the_same_bytes(tmp_path, exported):
     files = sorted(str(path.relative_to(first)) for path in first.rglob("*.*"))
     tables = {Path(name).stem for name in files if name.endswith(".csv")}
     assert tables >= {"per_task", "costs", "points", "regret", "runs"}
-    assert {name for name in files if name.endswith(".tex")} == {f"latex/{table}.tex" for table in {*tables, "all_tables"}}
+    assert {name for name in files if name.endswith(".tex")} == {
+        f"latex/{table}.tex" for table in {*tables, "all_tables"}
+    }
     pictures = {Path(name).stem for name in files if name.startswith("figures/")}
     assert pictures >= {"points", "regret"}
     assert {name for name in files if name.startswith("figures/")} == {
@@ -174,10 +176,15 @@ def test_exported_pictures_open_and_are_not_blank(exported):
 
 
 def test_the_page_grows_by_little_for_a_run_more(tmp_path):
-    """Ten more runs of 40 tasks and 50 points a curve: what 20 runs of 106 tasks take stays below 10 MB."""
+    """Ten more runs of 40 tasks and 50 points a curve: what 20 runs of 106 tasks take stays below
+    10 MB.
+    """
     large = RUN.but(tasks=40, meta_test=10, trials=1, curve_points=50, thumbnails=False)
     paths = written(tmp_path, *(large.but(learner=f"l{i % 6}", seed=i // 6) for i in range(12)))
-    few, many = (write_report(chosen, tmp_path / str(len(chosen))).stat().st_size for chosen in (paths[:2], paths))
+    few, many = (
+        write_report(chosen, tmp_path / str(len(chosen))).stat().st_size
+        for chosen in (paths[:2], paths)
+    )
     assert (many - few) / 10 * 20 * 106 / 40 + few < 5e6
 
 

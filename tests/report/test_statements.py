@@ -24,7 +24,9 @@ def report(tmp_path, *runs, more=()):
 
 @pytest.fixture
 def few_parts(monkeypatch, undrawn):
-    """Pages of the parts that make statements about runs: a whole page for each damage would take minutes."""
+    """Pages of the parts that make statements about runs: a whole page for each damage would take
+    minutes.
+    """
     for module in (build, exports):
         monkeypatch.setattr(module, "PARTS", (summary, points, runs))
 
@@ -142,7 +144,9 @@ def rewritten(path, change):
     ],
 )
 def test_ledgers_that_this_version_cannot_read_are_left_out(tmp_path, schema, words):
-    path = rewritten(OURS.but(seed=3).write(tmp_path / "odd"), lambda records: records[0].update(schema=schema))
+    path = rewritten(
+        OURS.but(seed=3).write(tmp_path / "odd"), lambda records: records[0].update(schema=schema)
+    )
     page = report(tmp_path, RUN, OURS, more=(path,))
     assert "1 left out" in page.text
     assert words in page.text
@@ -153,7 +157,10 @@ def test_ledgers_that_this_version_cannot_read_are_left_out(tmp_path, schema, wo
 def test_ledgers_of_the_first_schema_are_used_and_named(tmp_path):
     path = rewritten(OURS.write(tmp_path / "old"), lambda records: records[0].update(schema=1))
     page = report(tmp_path, RUN, more=(path,))
-    assert f"its ledger has schema 1, which tells no image sizes: slices by resolution lack it: {path}" in page.text
+    assert (
+        f"its ledger has schema 1, which tells no image sizes: slices by resolution lack it: {path}"
+        in page.text
+    )
     assert "left out" not in page.text
     assert pd.read_csv(tmp_path / "out" / "runs.csv").set_index("run").loc["old", "schema"] == 1
 
@@ -164,7 +171,10 @@ def test_a_cut_last_line_is_dropped_and_told(tmp_path):
     file = path / "ledger.jsonl"
     file.write_bytes(file.read_bytes()[:-20])
     page = report(tmp_path, RUN, more=(path,))
-    assert f"its last line was cut by a crash and is dropped; the same command goes on from there: {path}" in page.text
+    assert (
+        "its last line was cut by a crash and is dropped; the same command goes on from there:"
+        f" {path}" in page.text
+    )
     assert f"{path}: unfinished: 4 of 4 tasks trained, 8 of 8 events done" in page.text
     assert page.column("points-1", "E")[0][1] == ""
 
@@ -173,7 +183,9 @@ CONFIGS = {
     "missing": lambda file: file.unlink(),
     "can't be read": lambda file: file.write_bytes(b"\xff{"),
     "is no config": lambda file: file.write_text("[1]"),
-    "it is another run's": lambda file: file.write_text(file.read_text().replace(OURS.but(seed=1).config_hash, "0" * 16)),
+    "it is another run's": lambda file: file.write_text(
+        file.read_text().replace(OURS.but(seed=1).config_hash, "0" * 16)
+    ),
 }
 
 
@@ -190,9 +202,13 @@ def test_a_run_without_its_config_is_no_seed_of_another(tmp_path, words):
 
 CHANGES = {
     "announces 5 tasks, the other 4": lambda records: records[0].update(tasks=5),
-    "meta_split of train record 0 is 'test', the other's 'train'": lambda records: records[1].update(meta_split="test"),
+    "meta_split of train record 0 is 'test', the other's 'train'": (
+        lambda records: records[1].update(meta_split="test")
+    ),
     "n of predict record 7 is 9, the other's 54": lambda records: records[8].update(n=9),
-    "task_id of train record 0 is 'other'": lambda records: [records[i].update(task_id="other") for i in (1, 2)],
+    "task_id of train record 0 is 'other'": lambda records: [
+        records[i].update(task_id="other") for i in (1, 2)
+    ],
 }
 
 

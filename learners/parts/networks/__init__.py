@@ -58,8 +58,8 @@ def names() -> tuple[str, ...]:
 def make_backbone(name: str, **options: Any) -> nn.Module:
     """Builds a backbone by name.
 
-    A class tells of its options by their types, by `choices` (the valid strings) and by `problem()` (what is wrong with them
-    together, if anything).
+    A class tells of its options by their types, by `choices` (the valid strings) and by `problem()`
+    (what is wrong with them together, if anything).
 
     Args:
       name: one of `names()` ("resnet" is "resnet34"; the options decide).
@@ -95,10 +95,18 @@ def _positive(value: Any) -> bool:
 def _problem(field: dataclasses.Field, value: Any, choices: dict[str, tuple[str, ...]]) -> str:
     """Returns what is wrong with the value of an option, or nothing."""
     if field.name in choices:
-        return "" if value in choices[field.name] else unknown(field.name, value, choices[field.name])
+        return (
+            "" if value in choices[field.name] else unknown(field.name, value, choices[field.name])
+        )
     if field.type is bool:
-        return "" if isinstance(value, bool) else f"{field.name} is {value!r}; it must be true or false."
+        return (
+            ""
+            if isinstance(value, bool)
+            else f"{field.name} is {value!r}; it must be true or false."
+        )
     if field.type is int:
         return "" if _positive(value) else f"{field.name} is {value!r}; it must be positive."
     fits = isinstance(value, tuple) and all(map(_positive, value)) and (value or not field.default)
-    return "" if fits else f"{field.name} is {value!r}; it must be a list of positive whole numbers."
+    return (
+        "" if fits else f"{field.name} is {value!r}; it must be a list of positive whole numbers."
+    )

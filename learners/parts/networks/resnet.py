@@ -33,7 +33,8 @@ class BasicBlock(nn.Module):
 
 
 class BottleneckBlock(nn.Module):
-    """1×1, 3×3 and 1×1 convolutions, the last to four times the channels, added to their input as in a basic block.
+    """1×1, 3×3 and 1×1 convolutions, the last to four times the channels, added to their input as
+    in a basic block.
 
     The 3×3 convolution has the stride, as in torchvision; He et al. give it to the first 1×1.
 
@@ -95,9 +96,13 @@ class ResNet(nn.Module):
     def __call__(self, images: jax.Array, train: bool = False) -> jax.Array:
         x = nn.relu(batch_norm(train)(Conv(self.width, *STEMS[self.stem], self.padding)(images)))
         if self.stem == "standard":
-            x = nn.max_pool(x, (3, 3), (2, 2), [pads(side, 3, 2, self.padding) for side in x.shape[1:3]])
+            x = nn.max_pool(
+                x, (3, 3), (2, 2), [pads(side, 3, 2, self.padding) for side in x.shape[1:3]]
+            )
         for stage, blocks in enumerate(self.stage_sizes):
             for block in range(blocks):
                 stride = 2 if stage > 0 and block == 0 else 1
-                x = BLOCKS[self.block](self.width * 2**stage, stride, self.zero_init_last, self.padding)(x, train)
+                x = BLOCKS[self.block](
+                    self.width * 2**stage, stride, self.zero_init_last, self.padding
+                )(x, train)
         return x.mean(axis=(1, 2))

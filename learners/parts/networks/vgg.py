@@ -7,19 +7,22 @@ from learners.parts.networks.convolution import Conv, batch_norm
 
 
 class VGG(nn.Module):
-    """Stages of 3×3 convolutions with ReLU, each followed by 2×2 max-pooling, then an average over the map.
+    """Stages of 3×3 convolutions with ReLU, each followed by 2×2 max-pooling, then an average over
+    the map.
 
     Attributes:
       stage_sizes: convolutions in each stage.
       width: channels of the first stage; each later stage doubles them, up to eight times `width`.
       norm: batch normalisation after each convolution, which then has no bias.
-      hidden: units of the layers after the average; the paper has (4096, 4096) there, with dropout, on the flattened 7×7 map.
+      hidden: units of the layers after the average; the paper has (4096, 4096) there, with dropout,
+        on the flattened 7×7 map.
 
-    Called with float32[n, size, size, 3] in [-1, 1] and `train` (normalise with the statistics of the batch, or with the
-    running ones), it returns float32[n, hidden[-1]], or the last stage's channels where there is no hidden layer. An odd side
-    is pooled to one more than its half.
+    Called with float32[n, size, size, 3] in [-1, 1] and `train` (normalise with the statistics of
+    the batch, or with the running ones), it returns float32[n, hidden[-1]], or the last stage's
+    channels where there is no hidden layer. An odd side is pooled to one more than its half.
 
-    Source: Simonyan and Zisserman, Very Deep Convolutional Networks (2015), table 1: configurations A (11 layers), D (16).
+    Source: Simonyan and Zisserman, Very Deep Convolutional Networks (2015), table 1: configurations
+      A (11 layers), D (16).
     """
 
     stage_sizes: tuple[int, ...] = (2, 2, 3, 3, 3)

@@ -18,7 +18,9 @@ class Attention(nn.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         n, tokens, width = x.shape
         qkv = nn.Dense(3 * width, kernel_init=nn.initializers.xavier_uniform(), name="qkv")(x)
-        q, k, v = (part.reshape(n, tokens, self.heads, -1) for part in jax.numpy.split(qkv, 3, axis=-1))
+        q, k, v = (
+            part.reshape(n, tokens, self.heads, -1) for part in jax.numpy.split(qkv, 3, axis=-1)
+        )
         mixed = jax.nn.dot_product_attention(q, k, v).reshape(n, tokens, width)
         return nn.Dense(width, kernel_init=nn.initializers.xavier_uniform(), name="out")(mixed)
 
@@ -26,7 +28,8 @@ class Attention(nn.Module):
 class EncoderBlock(nn.Module):
     """Attention, then two dense layers with GELU, each normalised before and added to its input.
 
-    Source: Dosovitskiy et al. (2021), equations 2 and 3; four times the width between the dense layers: table 1.
+    Source: Dosovitskiy et al. (2021), equations 2 and 3; four times the width between the dense
+      layers: table 1.
     """
 
     heads: int
@@ -34,12 +37,16 @@ class EncoderBlock(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         x = x + Attention(self.heads)(nn.LayerNorm(1e-6)(x))
-        dense = [nn.Dense(size, kernel_init=nn.initializers.xavier_uniform()) for size in (4 * x.shape[-1], x.shape[-1])]
+        dense = [
+            nn.Dense(size, kernel_init=nn.initializers.xavier_uniform())
+            for size in (4 * x.shape[-1], x.shape[-1])
+        ]
         return x + dense[1](nn.gelu(dense[0](nn.LayerNorm(1e-6)(x))))
 
 
 class ViT(nn.Module):
-    """Vision transformer without a class token: the average over the patches is normalised and is the result.
+    """Vision transformer without a class token: the average over the patches is normalised and is
+    the result.
 
     Attributes:
       patch: side of a patch in pixels.
@@ -47,10 +54,12 @@ class ViT(nn.Module):
       depth: number of blocks.
       heads: of each block's attention; they divide `width`.
 
-    Called with float32[n, size, size, 3] in [-1, 1] (`train` changes nothing), of which `patch` divides the size, it returns
-    float32[n, width]. The learned position embedding belongs to one size: (size / patch)² tokens.
+    Called with float32[n, size, size, 3] in [-1, 1] (`train` changes nothing), of which `patch`
+    divides the size, it returns float32[n, width]. The learned position embedding belongs to one
+    size: (size / patch)² tokens.
 
-    Source: Dosovitskiy et al., An Image is Worth 16x16 Words (2021), equations 1 to 4, table 1; average instead of the class
+    Source: Dosovitskiy et al., An Image is Worth 16x16 Words (2021), equations 1 to 4, table 1;
+      average instead of the class
     token: its Appendix D.3. GELU is the tanh form, as in its code.
     """
 
@@ -61,16 +70,25 @@ class ViT(nn.Module):
 
     def problem(self) -> str:
         """Returns what is wrong with the options together, or nothing."""
-        return f"width is {self.width}; it must be a multiple of heads, {self.heads}." if self.width % self.heads else ""
+        return (
+            f"width is {self.width}; it must be a multiple of heads, {self.heads}."
+            if self.width % self.heads
+            else ""
+        )
 
     @nn.compact
     def __call__(self, images: jax.Array, train: bool = False) -> jax.Array:
         del train
         if any(side % self.patch for side in images.shape[1:3]):
-            raise BadInput(f"pictures of {images.shape[1]}×{images.shape[2]} pixels; patch, {self.patch}, must divide both.")
+            raise BadInput(
+                f"pictures of {images.shape[1]}×{images.shape[2]} pixels; patch, {self.patch}, must"
+                " divide both."
+            )
         n, height, width, channels = images.shape
         grid = (height // self.patch, width // self.patch)
-        patches = images.reshape(n, grid[0], self.patch, grid[1], self.patch, channels).swapaxes(2, 3)
+        patches = images.reshape(n, grid[0], self.patch, grid[1], self.patch, channels).swapaxes(
+            2, 3
+        )
         x = nn.Dense(self.width, name="patches")(patches.reshape(n, grid[0] * grid[1], -1))
         x = x + self.param("positions", nn.initializers.normal(0.02), x.shape[1:])
         for _ in range(self.depth):

@@ -1,8 +1,9 @@
 """Readers of raw layouts: from a folder of unpacked files to examples.
 
-A module of this package has `READERS`, functions by name: `read(tree, **options) -> Iterator[Example]`. `tree` is the folder;
-the options stand in `catalogue/layouts.toml`. A reader yields class ids as integers, class names as strings (they are sorted
-into ids later, numbers by value), scores as floats (cut into bins later) and, for multi label, sets of these.
+A module of this package has `READERS`, functions by name: `read(tree, **options) ->
+Iterator[Example]`. `tree` is the folder; the options stand in `catalogue/layouts.toml`. A reader
+yields class ids as integers, class names as strings (they are sorted into ids later, numbers by
+value), scores as floats (cut into bins later) and, for multi label, sets of these.
 
 | module          | raw layout                                                             |
 |-----------------|------------------------------------------------------------------------|
@@ -56,9 +57,14 @@ def read(tree: Tree, layout: Mapping[str, Any]) -> list[Example]:
         before = len(examples)
         examples += readers()[name](tree, **options)
         if len(examples) == before:
-            raise BadInput(f"{tree.root}: reader {name!r} found no picture; is this the right archive? {_described(options)}")
+            raise BadInput(
+                f"{tree.root}: reader {name!r} found no picture; is this the right archive?"
+                f" {_described(options)}"
+            )
     return sorted(examples, key=lambda example: (example.part, example.key))
 
 
 def _described(options: Mapping[str, Any]) -> str:
-    return "Expected: " + "; ".join(f"{key} = {value}" for key, value in options.items() if key in ("pattern", "image", "root"))
+    return "Expected: " + "; ".join(
+        f"{key} = {value}" for key, value in options.items() if key in ("pattern", "image", "root")
+    )

@@ -1,4 +1,6 @@
-"""Labels that stand in tables of their own: attributes of classes, labels of regions, ImageNet's validation part."""
+"""Labels that stand in tables of their own: attributes of classes, labels of regions, ImageNet's
+validation part.
+"""
 
 from collections.abc import Iterator
 
@@ -11,25 +13,39 @@ from nevis_stream.errors import BadInput
 
 
 def predicates(tree: Tree, *, root: str) -> Iterator[Example]:
-    """Reads Animals with Attributes 2: every picture has the attributes of its class; unseen classes are the test part.
+    """Reads Animals with Attributes 2: every picture has the attributes of its class; unseen
+    classes are the test part.
 
     Args:
       tree: the folder.
-      root: folder with classes.txt, predicate-matrix-binary.txt, trainclasses.txt, testclasses.txt, JPEGImages.
+      root: folder with classes.txt, predicate-matrix-binary.txt, trainclasses.txt, testclasses.txt,
+        JPEGImages.
     """
     classes = [line.split()[-1] for line in tree.lines(f"{root}/classes.txt")]
-    matrix = np.asarray([line.split() for line in tree.lines(f"{root}/predicate-matrix-binary.txt")], int)
+    matrix = np.asarray(
+        [line.split() for line in tree.lines(f"{root}/predicate-matrix-binary.txt")], int
+    )
     if len(matrix) != len(classes):
-        raise BadInput(f"{tree.root / root}: {len(matrix)} rows of predicates for {len(classes)} classes.")
-    attributes = {name: frozenset(np.flatnonzero(row).tolist()) for name, row in zip(classes, matrix, strict=True)}
-    parts = {line.strip(): part for part in ("train", "test") for line in tree.lines(f"{root}/{part}classes.txt")}
+        raise BadInput(
+            f"{tree.root / root}: {len(matrix)} rows of predicates for {len(classes)} classes."
+        )
+    attributes = {
+        name: frozenset(np.flatnonzero(row).tolist())
+        for name, row in zip(classes, matrix, strict=True)
+    }
+    parts = {
+        line.strip(): part
+        for part in ("train", "test")
+        for line in tree.lines(f"{root}/{part}classes.txt")
+    }
     for name in tree.matching(f"{root}/JPEGImages/*/*.jpg"):
         animal = name.split("/")[-2]
         yield Example(parts[animal], name, FilePicture(tree.root / name), attributes[animal])
 
 
 def regions(tree: Tree, *, root: str, keep: str) -> Iterator[Example]:
-    """Reads segmented IAPR TC-12: the label ids from 1 of a picture's regions; ids of its training and validation lists.
+    """Reads segmented IAPR TC-12: the label ids from 1 of a picture's regions; ids of its training
+    and validation lists.
 
     Args:
       tree: the folder.
@@ -38,7 +54,9 @@ def regions(tree: Tree, *, root: str, keep: str) -> Iterator[Example]:
     """
     listed = set()
     for part in ("training", "validation"):
-        listed |= set(np.atleast_1d(load(tree.one(f"{root}/matlab/**/{part}.mat"), part)).astype(int).tolist())
+        listed |= set(
+            np.atleast_1d(load(tree.one(f"{root}/matlab/**/{part}.mat"), part)).astype(int).tolist()
+        )
     labels: dict[tuple[str, str], list[int]] = {}
     for name in tree.some(f"{root}/benchmark/saiapr_tc-12/*/labels.txt"):
         for line in tree.lines(name):
@@ -47,11 +65,17 @@ def regions(tree: Tree, *, root: str, keep: str) -> Iterator[Example]:
                 labels.setdefault((name.rpartition("/")[0], picture), []).append(int(label) - 1)
     for (folder, picture), found in labels.items():
         path = tree.path(f"{folder}/images/{picture}.jpg")
-        yield Example("all", f"{int(picture):08d}", FilePicture(path), frozenset(found if keep == "all" else found[-1:]))
+        yield Example(
+            "all",
+            f"{int(picture):08d}",
+            FilePicture(path),
+            frozenset(found if keep == "all" else found[-1:]),
+        )
 
 
 def imagenet_validation(tree: Tree, *, images: str, devkit: str, part: str) -> Iterator[Example]:
-    """Reads ImageNet's validation pictures; their classes stand in the development kit by its own numbers.
+    """Reads ImageNet's validation pictures; their classes stand in the development kit by its own
+    numbers.
 
     Args:
       tree: the folder.
@@ -61,7 +85,9 @@ def imagenet_validation(tree: Tree, *, images: str, devkit: str, part: str) -> I
     """
     table = np.atleast_1d(load(tree.path(f"{devkit}/meta.mat"), "synsets"))
     synsets = {int(synset.ILSVRC2012_ID): synset.WNID for synset in table}
-    for number, line in enumerate(tree.lines(f"{devkit}/ILSVRC2012_validation_ground_truth.txt"), start=1):
+    for number, line in enumerate(
+        tree.lines(f"{devkit}/ILSVRC2012_validation_ground_truth.txt"), start=1
+    ):
         name = fill(images, {"number": number})
         yield Example(part, name, FilePicture(tree.path(name)), synsets[int(line)])
 

@@ -24,12 +24,15 @@ def _examples(part: str, pixels: np.ndarray, labels: np.ndarray, path: Path) -> 
         yield Example(part, f"{index:08d}", picture, int(labels[index]))
 
 
-def idx(tree: Tree, *, pairs: Sequence[Mapping[str, Any]], transpose: bool = False) -> Iterator[Example]:
+def idx(
+    tree: Tree, *, pairs: Sequence[Mapping[str, Any]], transpose: bool = False
+) -> Iterator[Example]:
     """Reads idx-ubyte files.
 
     Args:
       tree: the folder.
-      pairs: {part, images, labels}; with `rotate` every picture is turned by a whole angle drawn for its number.
+      pairs: {part, images, labels}; with `rotate` every picture is turned by a whole angle drawn
+        for its number.
       transpose: whether rows and columns are exchanged.
     """
     for pair in pairs:
@@ -40,7 +43,9 @@ def idx(tree: Tree, *, pairs: Sequence[Mapping[str, Any]], transpose: bool = Fal
             if pair.get("rotate"):
                 seed = [99999, number, len(pair["part"])]
                 angle = int(np.random.RandomState(seed).randint(360))
-                turned = ArrayPicture(lambda i=number, a=angle, p=pixels: _turned(p[i], a), f"{path}[{number}]")
+                turned = ArrayPicture(
+                    lambda i=number, a=angle, p=pixels: _turned(p[i], a), f"{path}[{number}]"
+                )
                 example = Example(example.part, example.key, turned, example.label)
             yield example
 
@@ -63,7 +68,10 @@ def read_idx(path: Path) -> np.ndarray:
     start = 4 + 4 * data[3]
     shape = struct.unpack(f">{data[3]}I", data[4:start])
     if len(data) - start != math.prod(shape):
-        raise BadInput(f"{path}: holds {len(data) - start} bytes of data; {math.prod(shape)} are expected. Is it truncated?")
+        raise BadInput(
+            f"{path}: holds {len(data) - start} bytes of data; {math.prod(shape)} are expected. Is"
+            " it truncated?"
+        )
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
 
 
@@ -103,7 +111,9 @@ def cifar(tree: Tree, *, batches: Sequence[Mapping[str, str]], labels: str) -> I
                 yield Example(example.part, f"{name}#{example.key}", example.picture, example.label)
 
 
-def stl(tree: Tree, *, sets: Sequence[Mapping[str, str]], shape: Sequence[int], first: int = 0) -> Iterator[Example]:
+def stl(
+    tree: Tree, *, sets: Sequence[Mapping[str, str]], shape: Sequence[int], first: int = 0
+) -> Iterator[Example]:
     """Reads bytes by channel, column, row, and labels of a byte each.
 
     Args:
@@ -117,14 +127,18 @@ def stl(tree: Tree, *, sets: Sequence[Mapping[str, str]], shape: Sequence[int], 
         path = tree.path(entry["images"])
         data = np.fromfile(path, np.uint8)
         if data.size % math.prod(shape):
-            raise BadInput(f"{path}: {data.size} bytes are no whole number of {height}×{width}×{channels} pictures.")
+            raise BadInput(
+                f"{path}: {data.size} bytes are no whole number of {height}×{width}×{channels}"
+                " pictures."
+            )
         pixels = data.reshape(-1, channels, width, height).transpose(0, 3, 2, 1)
         labels = np.fromfile(tree.path(entry["labels"]), np.uint8).astype(int) - first
         yield from _examples(entry["part"], pixels, labels, path)
 
 
 def gnt(tree: Tree, *, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
-    """Reads GNT records: length, GB2312 code, width, height, pixels with a background of 255, which is inverted.
+    """Reads GNT records: length, GB2312 code, width, height, pixels with a background of 255, which
+    is inverted.
 
     Args:
       tree: the folder.
@@ -139,8 +153,14 @@ def gnt(tree: Tree, *, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
                     raise BadInput(f"{path}: is truncated at byte {offset}.")
                 length, code, width, height = struct.unpack_from("<I2sHH", data, offset)
                 if length != 10 + width * height or offset + length > len(data):
-                    raise BadInput(f"{path}: the record at byte {offset} has length {length}; {10 + width * height} expected.")
-                picture = ArrayPicture(lambda p=path, o=offset + 10, h=height, w=width: _bitmap(p, o, h, w), f"{path}@{offset}")
+                    raise BadInput(
+                        f"{path}: the record at byte {offset} has length {length};"
+                        f" {10 + width * height} expected."
+                    )
+                picture = ArrayPicture(
+                    lambda p=path, o=offset + 10, h=height, w=width: _bitmap(p, o, h, w),
+                    f"{path}@{offset}",
+                )
                 yield Example(entry["part"], f"{name}#{offset:012d}", picture, code.hex())
                 offset += length
 
@@ -159,10 +179,18 @@ def norb(tree: Tree, *, sets: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
     for entry in sets:
         path = tree.path(f"{entry['stem']}-dat.mat")
         pixels = read_norb(path)[:, 0]
-        labels, info = (read_norb(tree.path(f"{entry['stem']}-{name}.mat")) for name in ("cat", "info"))
-        parts = {n: part for part, numbers in entry.get("parts_by_instance", {}).items() for n in numbers}
-        for example, about in zip(_examples(entry["part"], pixels, labels, path), info, strict=True):
-            yield Example(parts.get(int(about[0]), entry["part"]), example.key, example.picture, example.label)
+        labels, info = (
+            read_norb(tree.path(f"{entry['stem']}-{name}.mat")) for name in ("cat", "info")
+        )
+        parts = {
+            n: part for part, numbers in entry.get("parts_by_instance", {}).items() for n in numbers
+        }
+        for example, about in zip(
+            _examples(entry["part"], pixels, labels, path), info, strict=True
+        ):
+            yield Example(
+                parts.get(int(about[0]), entry["part"]), example.key, example.picture, example.label
+            )
 
 
 def read_norb(path: Path) -> np.ndarray:
@@ -178,12 +206,21 @@ def read_norb(path: Path) -> np.ndarray:
     shape = struct.unpack_from(f"<{rank}I", data, 8)
     start, kind = 8 + 4 * max(rank, 3), np.dtype(_NORB_TYPES[magic])
     if len(data) - start != math.prod(shape) * kind.itemsize:
-        raise BadInput(f"{path}: holds {len(data) - start} bytes of data; {math.prod(shape) * kind.itemsize} are expected.")
+        raise BadInput(
+            f"{path}: holds {len(data) - start} bytes of data; {math.prod(shape) * kind.itemsize}"
+            " are expected."
+        )
     return np.frombuffer(data, kind, offset=start).reshape(shape)
 
 
 def hdf5(
-    tree: Tree, *, sets: Sequence[Mapping[str, str]], images: str, labels: str, first: int = 0, channels: str = "rgb"
+    tree: Tree,
+    *,
+    sets: Sequence[Mapping[str, str]],
+    images: str,
+    labels: str,
+    first: int = 0,
+    channels: str = "rgb",
 ) -> Iterator[Example]:
     """Reads arrays of HDF5 files; pictures are read one by one.
 
@@ -198,24 +235,37 @@ def hdf5(
     try:
         import h5py
     except ImportError:
-        raise BadInput("h5py is needed to read HDF5 files: pip install 'nevis_stream[data]'.") from None
+        raise BadInput(
+            "h5py is needed to read HDF5 files: pip install 'nevis_stream[data]'."
+        ) from None
     for entry in sets:
         for name in tree.some(entry["file"]):
             path = tree.root / name
             try:
                 pixels = h5py.File(path)[images]
-                ids = np.asarray(h5py.File(tree.path(entry.get("labels_file", name)))[labels]).reshape(-1)
+                ids = np.asarray(
+                    h5py.File(tree.path(entry.get("labels_file", name)))[labels]
+                ).reshape(-1)
             except (OSError, KeyError) as error:
-                raise BadInput(f"{path}: cannot be read as HDF5 with {images!r} and {labels!r} ({error}).") from None
+                raise BadInput(
+                    f"{path}: cannot be read as HDF5 with {images!r} and {labels!r} ({error})."
+                ) from None
             if len(pixels) != len(ids):
                 raise BadInput(f"{path}: {len(pixels)} pictures but {len(ids)} labels.")
             for index, label in enumerate(ids):
-                yield Example(entry["part"], f"{name}#{index:08d}", _row(pixels, index, channels, path), int(label) - first)
+                yield Example(
+                    entry["part"],
+                    f"{name}#{index:08d}",
+                    _row(pixels, index, channels, path),
+                    int(label) - first,
+                )
 
 
 def _row(pixels: Any, index: int, channels: str, path: Path) -> Picture:
     order = slice(None, None, -1) if channels == "bgr" else slice(None)
-    return ArrayPicture(lambda: np.asarray(pixels[index])[..., order].astype(np.uint8), f"{path}[{index}]")
+    return ArrayPicture(
+        lambda: np.asarray(pixels[index])[..., order].astype(np.uint8), f"{path}[{index}]"
+    )
 
 
 READERS = {"idx": idx, "cifar": cifar, "stl": stl, "gnt": gnt, "norb": norb, "hdf5": hdf5}

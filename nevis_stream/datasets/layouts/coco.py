@@ -15,8 +15,10 @@ def coco(
 
     Args:
       tree: the folder.
-      sets: {part, images, annotations}: `images` is a template with the fields of a picture's entry.
-      crop: one example a box, its class id the category id - 1; else one a picture, with the name of its last category.
+      sets: {part, images, annotations}: `images` is a template with the fields of a picture's
+        entry.
+      crop: one example a box, its class id the category id - 1; else one a picture, with the name
+        of its last category.
       min_side: boxes narrower or lower than this are left out, in pixels.
     """
     for entry in sets:
@@ -39,7 +41,9 @@ def coco(
                 continue
             box = (round(left), round(top), round(left + width), round(top + height))
             label = annotation["category_id"] - 1
-            yield Example(entry["part"], f"{name}#{annotation['id']:012d}", Crop(tree.path(name), box), label)
+            yield Example(
+                entry["part"], f"{name}#{annotation['id']:012d}", Crop(tree.path(name), box), label
+            )
         for name, label in labels.items():
             yield Example(entry["part"], name, FilePicture(tree.path(name)), label)
 

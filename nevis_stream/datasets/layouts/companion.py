@@ -1,4 +1,6 @@
-"""Scores that stand beside the pictures: a companion file each, a list of scores in nested order, poses."""
+"""Scores that stand beside the pictures: a companion file each, a list of scores in nested order,
+poses.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,12 +28,16 @@ def companion(
       tree: the folder.
       pattern: regular expression of the pictures' paths; its groups fill `companion`.
       companion: template of the companion's path.
-      measure: "lines" (their number), "locations" (rows of the location array in an image_info .mat), or "definite" (class 1
-        where a line begins with 1, else 0).
+      measure: "lines" (their number), "locations" (rows of the location array in an image_info
+        .mat), or "definite" (class 1 where a line begins with 1, else 0).
       lists: {part, file}: names of pictures by part; without it the group `part`, else all.
       raw: height and width, where the pictures are raw bytes.
     """
-    parts = {Path(name.strip()).stem: entry["part"] for entry in lists for name in tree.lines(entry["file"])}
+    parts = {
+        Path(name.strip()).stem: entry["part"]
+        for entry in lists
+        for name in tree.lines(entry["file"])
+    }
     for name in tree.names:
         match = re.fullmatch(pattern, name)
         if match is None:
@@ -41,7 +47,9 @@ def companion(
             continue
         beside = tree.path(fill(companion, match.groupdict()))
         path = tree.root / name
-        yield Example(part, name, _raw(path, raw) if raw else FilePicture(path), _MEASURES[measure](beside))
+        yield Example(
+            part, name, _raw(path, raw) if raw else FilePicture(path), _MEASURES[measure](beside)
+        )
 
 
 def _raw(path: Path, shape: Sequence[int]) -> Picture:
@@ -59,7 +67,9 @@ def _lines(path: Path) -> float:
 
 
 def _definite(path: Path) -> int:
-    firsts = [line.split()[0] for line in path.read_text(errors="replace").split("\n") if line.strip()]
+    firsts = [
+        line.split()[0] for line in path.read_text(errors="replace").split("\n") if line.strip()
+    ]
     return int(any(float(word) == 1 for word in firsts))
 
 
@@ -76,7 +86,8 @@ _MEASURES = {"lines": _lines, "definite": _definite, "locations": _locations}
 
 
 def score_list(tree: Tree, *, pattern: str, scores: str) -> Iterator[Example]:
-    """Reads pictures whose scores stand one a line, in the order of the numbers in the pictures' names.
+    """Reads pictures whose scores stand one a line, in the order of the numbers in the pictures'
+    names.
 
     Args:
       tree: the folder.
@@ -97,7 +108,8 @@ def poses(
 ) -> Iterator[Example]:
     """Reads pictures with a pose file: rotation matrix in three lines, then a translation.
 
-    The angles roll, pitch and yaw are each cut into equal-mass bins; label = bin + bins × number of the angle.
+    The angles roll, pitch and yaw are each cut into equal-mass bins; label = bin + bins × number of
+    the angle.
 
     Args:
       tree: the folder.
@@ -107,12 +119,21 @@ def poses(
       subjects: part by subject; the others go to train.
     """
     matches = [match for name in tree.names if (match := re.fullmatch(pattern, name))]
-    angles = np.asarray([_angles(tree.path(fill(companion, match.groupdict()))) for match in matches])
-    labels = [equal_mass_bins(column, bins) + bins * number for number, column in enumerate(angles.T)]
+    angles = np.asarray(
+        [_angles(tree.path(fill(companion, match.groupdict()))) for match in matches]
+    )
+    labels = [
+        equal_mass_bins(column, bins) + bins * number for number, column in enumerate(angles.T)
+    ]
     parts = {number: part for part, numbers in subjects.items() for number in numbers}
     for index, match in enumerate(matches):
         part = parts.get(int(match["subject"]), "train")
-        yield Example(part, match[0], FilePicture(tree.root / match[0]), frozenset(int(label[index]) for label in labels))
+        yield Example(
+            part,
+            match[0],
+            FilePicture(tree.root / match[0]),
+            frozenset(int(label[index]) for label in labels),
+        )
 
 
 def _angles(path: Path) -> tuple[float, float, float]:

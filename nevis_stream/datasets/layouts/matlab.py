@@ -1,4 +1,6 @@
-"""MATLAB files (.mat): lists of picture numbers, records of pictures, counts of frames, and arrays of pixels."""
+"""MATLAB files (.mat): lists of picture numbers, records of pictures, counts of frames, and arrays
+of pixels.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +26,10 @@ def load(path: Path, key: str) -> Any:
     except Exception as error:
         raise BadInput(f"{path}: cannot be read as a .mat file ({error}).") from None
     if key not in found:
-        raise BadInput(f"{path}: {unknown('variable', key, [name for name in found if not name.startswith('__')])}")
+        raise BadInput(
+            f"{path}:"
+            f" {unknown('variable', key, [name for name in found if not name.startswith('__')])}"
+        )
     return found[key]
 
 
@@ -66,23 +71,31 @@ def mat_records(
     Args:
       tree: the folder.
       tables: {file, key} or {file} or {files}, each with a `part` if the records do not tell it.
-      fields: names of the fields or variables for `image`, `label` (class ids from 1), `part`, or `scores` (n × labels: a
-        label is present where its score is not 0).
+      fields: names of the fields or variables for `image`, `label` (class ids from 1), `part`, or
+        `scores` (n × labels: a label is present where its score is not 0).
       image: template of a picture's name, with `{image}`.
       parts: part by what the field says.
     """
     for entry in tables:
         if "key" in entry:
             records = np.atleast_1d(_load(tree, f"{entry['file']}:{entry['key']}"))
-            columns = {use: [getattr(record, name) for record in records] for use, name in fields.items()}
+            columns = {
+                use: [getattr(record, name) for record in records] for use, name in fields.items()
+            }
         else:
             files = [tree.path(file) for file in entry.get("files", [entry.get("file")])]
             columns = {use: _variable(files, name) for use, name in fields.items()}
         for index, picture in enumerate(columns["image"]):
             name = fill(image, {"image": str(picture)})
-            part = (parts or {})[str(int(columns["part"][index]))] if "part" in columns else entry["part"]
+            part = (
+                (parts or {})[str(int(columns["part"][index]))]
+                if "part" in columns
+                else entry["part"]
+            )
             if "scores" in columns:
-                label: Any = frozenset(np.flatnonzero(np.atleast_1d(columns["scores"][index])).tolist())
+                label: Any = frozenset(
+                    np.flatnonzero(np.atleast_1d(columns["scores"][index])).tolist()
+                )
             else:
                 label = int(columns["label"][index]) - 1
             yield Example(part, name, FilePicture(tree.path(name)), label)
@@ -97,7 +110,9 @@ def _variable(files: Sequence[Path], name: str) -> Any:
     raise BadInput(f"{', '.join(map(str, files))}: no variable {name!r}.")
 
 
-def mat_counts(tree: Tree, *, images: str, counts: str, parts: Mapping[str, Sequence[int]]) -> Iterator[Example]:
+def mat_counts(
+    tree: Tree, *, images: str, counts: str, parts: Mapping[str, Sequence[int]]
+) -> Iterator[Example]:
     """Reads frames numbered from 1, each with a count as its score.
 
     Args:
@@ -150,4 +165,9 @@ def mat_arrays(
             yield Example(entry["part"], f"{index:08d}", picture, int(labels[index]))
 
 
-READERS = {"mat_lists": mat_lists, "mat_records": mat_records, "mat_counts": mat_counts, "mat_arrays": mat_arrays}
+READERS = {
+    "mat_lists": mat_lists,
+    "mat_records": mat_records,
+    "mat_counts": mat_counts,
+    "mat_arrays": mat_arrays,
+}

@@ -46,7 +46,9 @@ def pixel_rows(
             raise BadInput(f"{path}: rows of {values.shape[1]} numbers; expected {expected}.")
         pixels = values[:, :width].reshape(-1, *shape)
         pixels = (pixels * scale).round().astype(np.uint8)[..., : keep_channels or shape[-1]]
-        labels = values[:, -one_hot:].argmax(axis=1) if one_hot else values[:, label].astype(int) - first
+        labels = (
+            values[:, -one_hot:].argmax(axis=1) if one_hot else values[:, label].astype(int) - first
+        )
         for index, picture in enumerate(rows_of(pixels, str(path))):
             yield Example(entry["part"], f"{index:08d}", picture, int(labels[index]))
 
@@ -59,7 +61,12 @@ def _numbers(path: Path, delimiter: str | None, header: bool) -> np.ndarray:
 
 
 def libsvm(
-    tree: Tree, *, tables: Sequence[Mapping[str, str]], shape: Sequence[int], range: Sequence[float], first: int = 0
+    tree: Tree,
+    *,
+    tables: Sequence[Mapping[str, str]],
+    shape: Sequence[int],
+    range: Sequence[float],
+    first: int = 0,
 ) -> Iterator[Example]:
     """Reads libsvm's text format.
 
@@ -79,7 +86,9 @@ def libsvm(
         except ValueError as error:
             raise BadInput(f"{path}: cannot be read as libsvm's text format ({error}).") from None
         low, high = range
-        pixels = ((values.toarray() - low) * (255 / (high - low))).round().clip(0, 255).astype(np.uint8)
+        pixels = (
+            ((values.toarray() - low) * (255 / (high - low))).round().clip(0, 255).astype(np.uint8)
+        )
         for index, picture in enumerate(rows_of(pixels.reshape(-1, *shape), str(path))):
             yield Example(entry["part"], f"{index:08d}", picture, int(labels[index]) - first)
 

@@ -1,4 +1,6 @@
-"""Pictures whose path tells class, part and number: class per folder, file-name rules, and tiles of such pictures."""
+"""Pictures whose path tells class, part and number: class per folder, file-name rules, and tiles of
+such pictures.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,11 +31,14 @@ def paths(
 
     Args:
       tree: the folder.
-      pattern: regular expression for the whole path, with groups `label` and, where the path tells it, `part`.
+      pattern: regular expression for the whole path, with groups `label` and, where the path tells
+        it, `part`.
       part: the part of all, where the path does not tell it.
       parts: part by what the group `part` holds; None takes it as it is.
-      parts_by_number: for each part the numbers in the group `part` that go there; one part may be "rest".
-      parts_by_list: {part, rest, group, members: {label: numbers}}: a published list of one part by class.
+      parts_by_number: for each part the numbers in the group `part` that go there; one part may be
+        "rest".
+      parts_by_list: {part, rest, group, members: {label: numbers}}: a published list of one part by
+        class.
       aliases: label by what the group `label` holds, where it differs.
       skip: regular expression; paths in which it occurs are left out.
       tiles: cut every picture into tiles × tiles pieces without overlap; 0 leaves it whole.
@@ -51,7 +56,11 @@ def paths(
             where = _by_number(int(found["part"]), parts_by_number)
         elif parts_by_list:
             listed = parts_by_list["members"].get(label, ())
-            where = parts_by_list["part"] if int(found[parts_by_list["group"]]) in listed else parts_by_list["rest"]
+            where = (
+                parts_by_list["part"]
+                if int(found[parts_by_list["group"]]) in listed
+                else parts_by_list["rest"]
+            )
         elif "part" in found:
             where = (parts or {}).get(found["part"], found["part"])
         path = tree.root / name

@@ -1,4 +1,6 @@
-"""Text tables that name pictures and their labels: lists, csv, tsv, and tables joined with each other."""
+"""Text tables that name pictures and their labels: lists, csv, tsv, and tables joined with each
+other.
+"""
 
 import csv
 import re
@@ -36,12 +38,15 @@ def table(
     last_label_of: str | None = None,
     once: bool = False,
 ) -> Iterator[Example]:
-    """Reads the rows of text tables. In templates, `{0}` is the first column, `{name}` the one of that name in the header.
+    """Reads the rows of text tables. In templates, `{0}` is the first column, `{name}` the one of
+    that name in the header.
 
     Args:
       tree: the folder.
-      tables: each {file, part} (or {files} to join); further keys, as `folder`, may be used in templates.
-      delimiter: between columns: one character, a blank (any white space), or a class of characters as `[/\\t]`.
+      tables: each {file, part} (or {files} to join); further keys, as `folder`, may be used in
+        templates.
+      delimiter: between columns: one character, a blank (any white space), or a class of characters
+        as `[/\\t]`.
       image: template of a picture's name; `*` and `**` are allowed in it.
       label: template of the class name.
       labels: template of several class names, with `separator` between them.
@@ -49,20 +54,26 @@ def table(
       marks: first and last column of 0/1 or -1/1 marks, one a label.
       first_mark: columns: the class is the number of the first that is marked, or of none of them.
       header: whether the first line names the columns.
-      columns: greatest number of columns; the last takes the rest of the line. 0: as many as there are.
+      columns: greatest number of columns; the last takes the rest of the line. 0: as many as there
+        are.
       skip_lines: lines to leave out at the top of each file.
-      join: whether the `files` of a table belong together line by line, matched by their first column.
+      join: whether the `files` of a table belong together line by line, matched by their first
+        column.
       part: template of the part, for `parts`.
       parts: part by what the template `part` gives.
       part_lists: {column: template, PART: file with one such name a line}.
       extract: regular expressions by column; their groups become columns.
-      lookup: {file, key, by, where}: joins the row of another table in which template `key` equals template `by`.
+      lookup: {file, key, by, where}: joins the row of another table in which template `key` equals
+        template `by`.
       drop_prefix: cut from the picture's name, in a `lookup`.
       last_label_of: template; of rows for which it is equal, all get the last one's label.
       once: whether a picture that stands in several rows is taken once, with the first row's label.
     """
     members = {
-        name.strip(): part for part, file in (part_lists or {}).items() if part != "column" for name in tree.lines(file)
+        name.strip(): part
+        for part, file in (part_lists or {}).items()
+        if part != "column"
+        for name in tree.lines(file)
     }
     found = _lookup_table(tree, lookup, delimiter, drop_prefix) if lookup else {}
     rows = [
@@ -81,7 +92,9 @@ def table(
         if lookup:
             joined = found.get(fill(lookup["by"], row))
             if joined is None:
-                raise BadInput(f"{tree.root}: {lookup['file']} has no row for {fill(lookup['by'], row)!r}.")
+                raise BadInput(
+                    f"{tree.root}: {lookup['file']} has no row for {fill(lookup['by'], row)!r}."
+                )
             row = joined | row
         name = fill(image, row)
         name = tree.one(name).relative_to(tree.root).as_posix() if "*" in name else name
@@ -94,9 +107,13 @@ def table(
             continue
         seen.add(name)
         if marks:
-            value: Any = frozenset(c - marks[0] for c in range(marks[0], marks[1] + 1) if int(row[str(c)]) == 1)
+            value: Any = frozenset(
+                c - marks[0] for c in range(marks[0], marks[1] + 1) if int(row[str(c)]) == 1
+            )
         elif first_mark:
-            value = next((i for i, c in enumerate(first_mark) if float(row[c]) == 1), len(first_mark))
+            value = next(
+                (i for i, c in enumerate(first_mark) if float(row[c]) == 1), len(first_mark)
+            )
         elif labels:
             value = frozenset(word.strip() for word in fill(labels, row).split(separator))
         else:
@@ -113,17 +130,24 @@ def _rows(
     skip_lines: Sequence[int],
     join: bool,
 ) -> Iterator[Row]:
-    extra = {key: str(value) for key, value in entry.items() if key not in ("file", "files", "part")}
+    extra = {
+        key: str(value) for key, value in entry.items() if key not in ("file", "files", "part")
+    }
     if join:
         tables = [
             [_cells(line, delimiter, columns) for line in tree.lines(file)[skip:]]
-            for file, skip in zip(entry["files"], skip_lines or [0] * len(entry["files"]), strict=True)
+            for file, skip in zip(
+                entry["files"], skip_lines or [0] * len(entry["files"]), strict=True
+            )
         ]
         others = [{cells[0]: cells[1:] for cells in cells_of} for cells_of in tables[1:]]
         for cells in tables[0]:
             for file, other in zip(entry["files"][1:], others, strict=True):
                 if cells[0] not in other:
-                    raise BadInput(f"{tree.root / file}: no line for {cells[0]!r}, which stands in {entry['files'][0]}.")
+                    raise BadInput(
+                        f"{tree.root / file}: no line for {cells[0]!r}, which stands in"
+                        f" {entry['files'][0]}."
+                    )
                 cells = cells + other[cells[0]]
             yield extra | {str(i): cell for i, cell in enumerate(cells)}
         return
@@ -132,10 +156,14 @@ def _rows(
         if header:
             reader = csv.DictReader(lines, delimiter=delimiter)
             for row in reader:
-                yield extra | {key.strip(): (value or "") for key, value in row.items() if key is not None}
+                yield extra | {
+                    key.strip(): value or "" for key, value in row.items() if key is not None
+                }
         else:
             for line in lines:
-                yield extra | {str(i): cell for i, cell in enumerate(_cells(line, delimiter, columns))}
+                yield extra | {
+                    str(i): cell for i, cell in enumerate(_cells(line, delimiter, columns))
+                }
 
 
 def _cells(line: str, delimiter: str, columns: int) -> list[str]:
@@ -146,11 +174,17 @@ def _cells(line: str, delimiter: str, columns: int) -> list[str]:
     return line.strip().split(delimiter, columns - 1 if columns else -1)
 
 
-def _lookup_table(tree: Tree, lookup: Mapping[str, Any], delimiter: str, drop_prefix: str) -> dict[str, Row]:
+def _lookup_table(
+    tree: Tree, lookup: Mapping[str, Any], delimiter: str, drop_prefix: str
+) -> dict[str, Row]:
     rows = csv.DictReader(tree.lines(lookup["file"]), delimiter=delimiter)
-    chosen = (row for row in rows if all(row[key] == value for key, value in lookup["where"].items()))
+    chosen = (
+        row for row in rows if all(row[key] == value for key, value in lookup["where"].items())
+    )
     return {
-        fill(lookup["key"], row): {key: (value or "").removeprefix(drop_prefix) for key, value in row.items()}
+        fill(lookup["key"], row): {
+            key: (value or "").removeprefix(drop_prefix) for key, value in row.items()
+        }
         for row in chosen
     }
 

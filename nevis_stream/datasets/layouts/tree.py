@@ -20,7 +20,8 @@ class Example:
       part: where it comes from: all, train, dev, dev_test, test, or a part that `splits` names.
       key: unique in the part; examples are numbered in its order.
       picture: the pixels.
-      label: a class id (int), a class name (str), a score (float), or a set of ids or names (multi label).
+      label: a class id (int), a class name (str), a score (float), or a set of ids or names (multi
+        label).
     """
 
     part: str
@@ -47,7 +48,11 @@ class Tree:
             for folder, _, files in os.walk(self.root, followlinks=True)
             for file in files
         )
-        return tuple(sorted(name for name in found if not any(part.startswith(".") for part in name.split("/"))))
+        return tuple(
+            sorted(
+                name for name in found if not any(part.startswith(".") for part in name.split("/"))
+            )
+        )
 
     @functools.cached_property
     def _known(self) -> frozenset[str]:
@@ -73,7 +78,9 @@ class Tree:
         return self.root / name
 
     def matching(self, glob: str) -> list[str]:
-        """Returns the names that match a pattern in which `*` stays inside a folder and `**` does not."""
+        """Returns the names that match a pattern in which `*` stays inside a folder and `**` does
+        not.
+        """
         pattern, base = re.compile(_regex(glob)), glob.rpartition("/")[2]
         names = self.names if any(char in base for char in "*[") else self._by_base.get(base, ())
         return [name for name in names if pattern.fullmatch(name)]
@@ -93,7 +100,10 @@ class Tree:
         """
         found = self.some(glob)
         if len(found) > 1:
-            raise BadInput(f"{self.root}: {len(found)} files match {glob!r}, one is needed: {', '.join(found[:3])}, …")
+            raise BadInput(
+                f"{self.root}: {len(found)} files match {glob!r}, one is needed:"
+                f" {', '.join(found[:3])}, …"
+            )
         return self.root / found[0]
 
     def lines(self, glob: str) -> list[str]:
@@ -119,7 +129,8 @@ def _regex(glob: str) -> str:
 
 
 def fill(template: str, row: Mapping[str, Any]) -> str:
-    """Returns the template with `{column}` replaced by the row's values; `{number:04d}` formats a number.
+    """Returns the template with `{column}` replaced by the row's values; `{number:04d}` formats a
+    number.
 
     Raises:
       BadInput: the row has no such column.

@@ -32,10 +32,17 @@ def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -
             number = line.split()[0]
             path = tree.path(f"{entry['root']}/{fill(images, {'id': number})}")
             objects = _objects(tree.path(f"{entry['root']}/Annotations/{number}.xml"))
-            yield Example(entry["part"], number, FilePicture(path), frozenset(o.findtext("name") for o in objects))
+            yield Example(
+                entry["part"],
+                number,
+                FilePicture(path),
+                frozenset(o.findtext("name") for o in objects),
+            )
 
 
-def voc_lists(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]], kind: str) -> Iterator[Example]:
+def voc_lists(
+    tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]], kind: str
+) -> Iterator[Example]:
     """Reads pictures from one list a class, with 1, 0 or -1 beside each id.
 
     Args:
@@ -72,11 +79,15 @@ def voc_actions(tree: Tree, *, root: str, list: str) -> Iterator[Example]:
             actions, box = person.find("actions"), person.find("bndbox")
             if actions is None or box is None:
                 continue
-            left, top, right, bottom = (round(float(box.findtext(side))) for side in ("xmin", "ymin", "xmax", "ymax"))
+            left, top, right, bottom = (
+                round(float(box.findtext(side))) for side in ("xmin", "ymin", "xmax", "ymax")
+            )
             if right - left < MIN_CROP or bottom - top < MIN_CROP:
                 continue
             active = frozenset(action.tag for action in actions if float(action.text) == 1)
-            yield Example("all", f"{number}#{position:03d}", Crop(path, (left, top, right, bottom)), active)
+            yield Example(
+                "all", f"{number}#{position:03d}", Crop(path, (left, top, right, bottom)), active
+            )
 
 
 READERS = {"voc_objects": voc_objects, "voc_lists": voc_lists, "voc_actions": voc_actions}

@@ -1,4 +1,6 @@
-"""What a data set will consist of: examples examined, freed of exact duplicates and divided into four splits."""
+"""What a data set will consist of: examples examined, freed of exact duplicates and divided into
+four splits.
+"""
 
 import hashlib
 from collections import Counter
@@ -23,7 +25,8 @@ _EVERY = 256  # examples between two reports of progress
 
 @dataclass(frozen=True)
 class Split:
-    """The samples of a split in the order in which they are stored: that of the sha256 of their ids.
+    """The samples of a split in the order in which they are stored: that of the sha256 of their
+    ids.
 
     Attributes:
       pictures: the pictures.
@@ -61,7 +64,9 @@ class Content:
     @property
     def fingerprint(self) -> str:
         """64 hex digits that change with any pixel, label, id or split."""
-        total = hashlib.sha256(f"{self.dataset_id}/{self.kind}/{self.num_classes}/{list(self.parts)}".encode())
+        total = hashlib.sha256(
+            f"{self.dataset_id}/{self.kind}/{self.num_classes}/{list(self.parts)}".encode()
+        )
         for name, split in self.splits.items():
             total.update(f"/{name}/".encode())
             for tensor in ("labels", "part", "index", "sha256"):
@@ -98,7 +103,8 @@ def from_examples(
       progress: told how far it is.
 
     Raises:
-      BadInput: a corrupt picture (unless the layout skips them), missing classes, or parts that no rule divides.
+      BadInput: a corrupt picture (unless the layout skips them), missing classes, or parts that no
+        rule divides.
     """
     skip = layout.get("skip_examples")
     if skip:
@@ -142,19 +148,29 @@ def from_examples(
     stays, removed = duplicates.exact(part_names, hashes, labels)
     left = np.flatnonzero(stays)
     for part in set(part_names.tolist()) - set(part_names[left].tolist()):
-        raise BadInput(f"{origin}: every picture of part {part!r} stands in another part too; nothing of it would be left.")
+        raise BadInput(
+            f"{origin}: every picture of part {part!r} stands in another part too; nothing of it"
+            " would be left."
+        )
     ids = [f"{dataset_id}/{part_names[i]}/{index[i]}" for i in left]
     strata = labels[left] if layout.get("stratify") else None
     divided = assign(dataset_id, part_names[left], ids, layout.get("splits"), strata)
     splits = {}
     for name, positions in divided.items():
         order = left[positions]
-        splits[name] = Split([kept[i].picture for i in order], {key: tensor[order] for key, tensor in tensors.items()})
+        splits[name] = Split(
+            [kept[i].picture for i in order],
+            {key: tensor[order] for key, tensor in tensors.items()},
+        )
     found = {
         "found": dict(sorted(numbers.items())),
-        "classes_with_samples": int(len(np.unique(labels)) if labels.ndim == 1 else labels.any(axis=0).sum()),
+        "classes_with_samples": int(
+            len(np.unique(labels)) if labels.ndim == 1 else labels.any(axis=0).sum()
+        ),
         "exact_duplicates_removed": removed,
-        "near_duplicates_of_train": duplicates.near({name: s.tensors["dhash"] for name, s in splits.items()}),
+        "near_duplicates_of_train": duplicates.near(
+            {name: s.tensors["dhash"] for name, s in splits.items()}
+        ),
         "unreadable": unreadable,
         "splits": {name: len(split.pictures) for name, split in splits.items()},
     }

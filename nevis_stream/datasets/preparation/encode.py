@@ -1,4 +1,6 @@
-"""Pictures as they are stored: the bytes of the file where it is a JPEG or PNG of the right colours, else a PNG."""
+"""Pictures as they are stored: the bytes of the file where it is a JPEG or PNG of the right
+colours, else a PNG.
+"""
 
 import struct
 import zlib
@@ -16,22 +18,29 @@ _LEVEL = 1  # of zlib: three times faster than the usual one, files a tenth larg
 def stored(picture: Picture, channels: int) -> bytes:
     """Returns a picture as an encoded image of `channels` channels (1 or 3).
 
-    A JPEG or PNG of these colours is kept byte for byte; everything else becomes a PNG, without loss unless colours go.
+    A JPEG or PNG of these colours is kept byte for byte; everything else becomes a PNG, without
+    loss unless colours go.
     """
     data = picture.encoded()
     opened = picture.open()
     if data is not None and opened.format in _KEPT and opened.mode == _MODES[channels]:
         return data
-    return png(np.asarray(opened if opened.mode == _MODES[channels] else opened.convert(_MODES[channels])))
+    return png(
+        np.asarray(opened if opened.mode == _MODES[channels] else opened.convert(_MODES[channels]))
+    )
 
 
 def png(pixels: np.ndarray) -> bytes:
-    """Returns uint8[h, w] or [h, w, 3] as a PNG without filters; for small pictures four times faster than Pillow's."""
+    """Returns uint8[h, w] or [h, w, 3] as a PNG without filters; for small pictures four times
+    faster than Pillow's.
+    """
     height, width = pixels.shape[:2]
-    rows = np.zeros((height, 1 + pixels.size // height), np.uint8)  # each row begins with its filter: none
+    # each row begins with its filter: none
+    rows = np.zeros((height, 1 + pixels.size // height), np.uint8)
     rows[:, 1:] = pixels.reshape(height, -1)
     header = struct.pack(">IIBBBBB", width, height, 8, 0 if pixels.ndim == 2 else 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, _LEVEL)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body)) for name, body in chunks
+        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+        for name, body in chunks
     )

@@ -1,4 +1,6 @@
-"""The files of a data set: found where the user put them, or downloaded; verified by their published checksums."""
+"""The files of a data set: found where the user put them, or downloaded; verified by their
+published checksums.
+"""
 
 import hashlib
 import re
@@ -51,13 +53,18 @@ def plan(dataset_id: str) -> Plan:
     """Returns how the files of a catalogue data set can be had; reads tables only."""
     layout = catalogue.layouts()[dataset_id]
     row = catalogue.nevis22_datasets()[layout.get("like", dataset_id)]
-    urls = [u for text in layout.get("urls") or row["download_urls"].split(" ; ") for u in _expanded(text)]
+    urls = [
+        u
+        for text in layout.get("urls") or row["download_urls"].split(" ; ")
+        for u in _expanded(text)
+    ]
     files = [f for text in layout.get("files") or map(_name, urls) for f in _expanded(text)]
     md5 = layout["md5"] if "md5" in layout else row["md5"].split(" ; ") if row["md5"] else []
     md5 = [*md5, *[""] * (len(files) - len(md5))]
     optional = layout.get("optional", ())
     sources = tuple(
-        Source(file, url, digest, file in optional) for file, url, digest in zip(files, urls, md5, strict=True)
+        Source(file, url, digest, file in optional)
+        for file, url, digest in zip(files, urls, md5, strict=True)
     )
     manual = row["needs_manual_download"]
     if not all(source.url for source in sources):
@@ -66,7 +73,11 @@ def plan(dataset_id: str) -> Plan:
         state = "downloadable"
     else:
         state = "needs a manual step"
-    return Plan(sources, state, _advice(row, [s.file for s in sources if not s.optional], [s.url for s in sources]))
+    return Plan(
+        sources,
+        state,
+        _advice(row, [s.file for s in sources if not s.optional], [s.url for s in sources]),
+    )
 
 
 def _advice(row: Mapping[str, str], files: list[str], urls: list[str]) -> str:
@@ -74,7 +85,9 @@ def _advice(row: Mapping[str, str], files: list[str], urls: list[str]) -> str:
     place = f"put {names} into a folder and give it with --from=FOLDER"
     if urls[0].startswith("kaggle:"):
         owner = urls[0].removeprefix("kaggle:")
-        return f"with an account of Kaggle, download https://www.kaggle.com/datasets/{owner}; {place}"
+        return (
+            f"with an account of Kaggle, download https://www.kaggle.com/datasets/{owner}; {place}"
+        )
     if "registration" in row["needs_manual_download"]:
         return f"register at {row['homepage']}, download; {place}"
     if "link" in row["needs_manual_download"]:
@@ -96,7 +109,9 @@ def _expanded(text: str) -> list[str]:
 
 
 def find(source: Source, places: list[Path]) -> Path | None:
-    """Returns the file, or a folder named like the archive, in the first of these folders that has it."""
+    """Returns the file, or a folder named like the archive, in the first of these folders that has
+    it.
+    """
     for place in places:
         for name in (source.file, stem(source.file)):
             if (place / name).exists():
@@ -118,13 +133,15 @@ def verify(path: Path, md5: str) -> None:
             digest.update(block)
     if digest.hexdigest() != md5:
         raise BadInput(
-            f"{path}: its MD5 is {digest.hexdigest()}, published is {md5}. It is truncated, altered or another version: "
-            "delete it and fetch it again (or, if you trust it, prepare with --unverified)."
+            f"{path}: its MD5 is {digest.hexdigest()}, published is {md5}. It is truncated, altered"
+            " or another version: delete it and fetch it again (or, if you trust it, prepare with"
+            " --unverified)."
         )
 
 
 def download(source: Source, folder: Path, progress: Any = None) -> Path:
-    """Downloads a file into a folder; it appears there under its name when it is complete and verified.
+    """Downloads a file into a folder; it appears there under its name when it is complete and
+    verified.
 
     Raises:
       BadInput: the address does not answer, or the file's checksum is not the published one.
@@ -140,14 +157,20 @@ def download(source: Source, folder: Path, progress: Any = None) -> Path:
     fetcher = pooch.HTTPDownloader(timeout=_TIMEOUT, progressbar=progress or False)
     try:
         found = pooch.retrieve(
-            source.url, f"md5:{source.md5}" if source.md5 else None, source.file, folder, downloader=fetcher
+            source.url,
+            f"md5:{source.md5}" if source.md5 else None,
+            source.file,
+            folder,
+            downloader=fetcher,
         )
     except requests.RequestException as error:
         raise BadInput(f"{source.url}: cannot be fetched ({_reason(error)}).") from None
     except ValueError as error:
         if "hash" not in str(error):
             raise
-        raise BadInput(f"{source.url}: what came has another checksum than the published MD5 {source.md5}.") from None
+        raise BadInput(
+            f"{source.url}: what came has another checksum than the published MD5 {source.md5}."
+        ) from None
     return Path(found)
 
 

@@ -26,17 +26,26 @@ def silent(stage: str, done: int, total: int) -> None:
 
 
 def gather(
-    dataset_id: str, places: Sequence[Path], *, download: bool = True, verified: bool = True, progress: Progress = silent
+    dataset_id: str,
+    places: Sequence[Path],
+    *,
+    download: bool = True,
+    verified: bool = True,
+    progress: Progress = silent,
 ) -> dict[str, Path]:
-    """Returns the files of a catalogue data set by name: from `places`, from earlier downloads, else downloaded.
+    """Returns the files of a catalogue data set by name: from `places`, from earlier downloads,
+    else downloaded.
 
     Raises:
-      BadInput: a file is missing (the message is the one thing to do) or has another checksum than the published one.
+      BadInput: a file is missing (the message is the one thing to do) or has another checksum than
+        the published one.
     """
     if dataset_id not in catalogue.layouts():
         raise BadInput(unknown("data set", dataset_id, catalogue.layouts()))
     plan = fetch.plan(dataset_id)
-    kept = prepared.data_root() / "downloads" / catalogue.layouts()[dataset_id].get("like", dataset_id)
+    kept = (
+        prepared.data_root() / "downloads" / catalogue.layouts()[dataset_id].get("like", dataset_id)
+    )
     found: dict[str, Path] = {}
     for number, source in enumerate(plan.sources):
         progress("fetch", number, len(plan.sources))
@@ -56,9 +65,14 @@ def gather(
 
 
 def content(
-    dataset_id: str, files: dict[str, Path], work: Path, progress: Progress = silent, copy: Path | None = None
+    dataset_id: str,
+    files: dict[str, Path],
+    work: Path,
+    progress: Progress = silent,
+    copy: Path | None = None,
 ) -> Content:
-    """Unpacks the files of a catalogue data set into `work` and reads, examines and divides its samples.
+    """Unpacks the files of a catalogue data set into `work` and reads, examines and divides its
+    samples.
 
     Args:
       dataset_id: which.
@@ -82,7 +96,11 @@ def content(
     else:
         examples = tfds_copy.examples(dataset_id, copy, work)
         # its labels are ids already, and its splits may be others than those of the files
-        layout = {"splits": layout["splits"]} if {e.part for e in examples} == set(layout.get("splits", ())) else {}
+        layout = (
+            {"splits": layout["splits"]}
+            if {e.part for e in examples} == set(layout.get("splits", ()))
+            else {}
+        )
     return from_examples(
         dataset_id,
         examples,
@@ -105,7 +123,8 @@ def prepare(
     force: bool = False,
     progress: Progress = silent,
 ) -> Path:
-    """Prepares a data set of the catalogue; returns its directory. What is ready already is left as it is.
+    """Prepares a data set of the catalogue; returns its directory. What is ready already is left as
+    it is.
 
     Fetched and unpacked files are kept until it is ready, so that a second try goes on from there.
 
@@ -125,14 +144,20 @@ def prepare(
         return prepared.directory(dataset_id, "published")
     layout = catalogue.layouts().get(dataset_id, {})
     copy = None if places else tfds_copy.find(dataset_id)
-    files = {} if copy else gather(dataset_id, places, download=download, verified=verified, progress=progress)
+    files = (
+        {}
+        if copy
+        else gather(dataset_id, places, download=download, verified=verified, progress=progress)
+    )
     work = prepared.data_root() / "unpacked" / dataset_id
     with exclusive(work.with_name(f"{dataset_id}.lock"), BUSY):
         made = content(dataset_id, files, work, progress, copy)
         facts = {
             "name": catalogue.datasets()[dataset_id]["name"],
             "note": layout.get("note", ""),
-            "sources": [{"tfds": f"{copy.parent.name} {copy.name}"}] if copy else [_source(*file) for file in files.items()],
+            "sources": [{"tfds": f"{copy.parent.name} {copy.name}"}]
+            if copy
+            else [_source(*file) for file in files.items()],
             "checksums": "published MD5 where there is one" if verified else "not compared",
         }
         directory = write(made, "published", facts, form, progress)
@@ -141,7 +166,9 @@ def prepare(
 
 
 def builder(dataset_id: str, places: Sequence[Path] = (), **options: Any) -> Any:
-    """Returns the TFDS builder of a catalogue data set, prepared now if it is not yet; takes what `prepare` takes."""
+    """Returns the TFDS builder of a catalogue data set, prepared now if it is not yet; takes what
+    `prepare` takes.
+    """
     import tensorflow_datasets as tfds
 
     return tfds.builder_from_directory(prepare(dataset_id, places, **options))
@@ -163,7 +190,8 @@ def import_file(
     form: str = prepared.ARRAY_RECORD,
     progress: Progress = silent,
 ) -> Path:
-    """Prepares an .npz, a folder of images or a zip with labels.csv as a local data set; returns its directory.
+    """Prepares an .npz, a folder of images or a zip with labels.csv as a local data set; returns
+    its directory.
 
     Args:
       path: the file or folder; it brings its own number of classes.
@@ -210,8 +238,14 @@ def _examples(dataset: DataSet) -> list[Example]:
             if isinstance(images, EncodedImages):
                 picture = BytesPicture(*images.file(index))
             else:
-                picture = ArrayPicture(lambda images=images, i=index: _without_copies(images[i]), f"{part}[{index}]")
-            value = int(label) if dataset.kind == SINGLE_LABEL else frozenset(np.flatnonzero(label).tolist())
+                picture = ArrayPicture(
+                    lambda images=images, i=index: _without_copies(images[i]), f"{part}[{index}]"
+                )
+            value = (
+                int(label)
+                if dataset.kind == SINGLE_LABEL
+                else frozenset(np.flatnonzero(label).tolist())
+            )
             found.append(Example(part, f"{index:08d}", picture, value))
     return found
 

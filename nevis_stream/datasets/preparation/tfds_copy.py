@@ -1,7 +1,8 @@
-"""Data sets that TFDS has already prepared on this machine: read instead of fetching the files again.
+"""Data sets that TFDS has already prepared on this machine: read instead of fetching the files
+again.
 
-Copies in a random-access format (array_record) are read as they are; TFDS's usual one (tfrecord) needs TensorFlow, and where
-that is not installed the copy is left alone.
+Copies in a random-access format (array_record) are read as they are; TFDS's usual one (tfrecord)
+needs TensorFlow, and where that is not installed the copy is left alone.
 """
 
 import os
@@ -22,13 +23,17 @@ PARTS = {"train": "train", "validation": "dev", "test": "test"}
 
 
 def find(dataset_id: str) -> Path | None:
-    """Returns the newest usable copy of a data set below TFDS_DATA_DIR (else ~/tensorflow_datasets), or None."""
+    """Returns the newest usable copy of a data set below TFDS_DATA_DIR (else
+    ~/tensorflow_datasets), or None.
+    """
     layout = catalogue.layouts()[dataset_id]
     name = catalogue.nevis22_datasets().get(dataset_id, {}).get("tfds_name", "")
     if not name or "tfds" not in layout or find_spec("tensorflow_datasets") is None:
         return None
     root = Path(os.environ.get("TFDS_DATA_DIR") or Path.home() / "tensorflow_datasets") / name
-    versions = sorted(root.glob("*.*.*/dataset_info.json"), key=lambda path: _version(path.parent.name))
+    versions = sorted(
+        root.glob("*.*.*/dataset_info.json"), key=lambda path: _version(path.parent.name)
+    )
     if not versions:
         return None
     newest = versions[-1].parent
@@ -41,9 +46,11 @@ def _version(name: str) -> tuple[int, ...]:
 
 
 def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
-    """Returns the examples of a copy; encoded pictures are written into `work`, so that memory holds none of them.
+    """Returns the examples of a copy; encoded pictures are written into `work`, so that memory
+    holds none of them.
 
-    The layout's `tfds` says `parts` (by TFDS's split), the feature `label`, and whether pictures are `transposed`.
+    The layout's `tfds` says `parts` (by TFDS's split), the feature `label`, and whether pictures
+    are `transposed`.
 
     Raises:
       BadInput: the copy lacks a split or a feature that the layout names.
@@ -56,7 +63,10 @@ def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
     builder = tfds.builder_from_directory(copy)
     wanted = [split for split in builder.info.splits if split in parts]
     if set(parts.values()) & {"train", "test"} - {parts[split] for split in wanted}:
-        raise BadInput(f"{copy}: has the splits {', '.join(builder.info.splits)}; {', '.join(parts)} are needed.")
+        raise BadInput(
+            f"{copy}: has the splits {', '.join(builder.info.splits)}; {', '.join(parts)} are"
+            " needed."
+        )
     found = []
     for split in wanted:
         folder = work / "tfds" / split
@@ -66,7 +76,9 @@ def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
             path.write_bytes(record["image"])
             picture = FilePicture(path)
             if options.get("transposed"):
-                picture = ArrayPicture(lambda p=picture: np.swapaxes(np.asarray(p.open()), 0, 1), str(path))
+                picture = ArrayPicture(
+                    lambda p=picture: np.swapaxes(np.asarray(p.open()), 0, 1), str(path)
+                )
             label = _label(record, options.get("label", "label"), kind, copy)
             found.append(Example(parts[split], f"{index:08d}", picture, label))
     return found
@@ -77,7 +89,9 @@ def _records(tfds: Any, builder: Any, split: str) -> Iterator[dict]:
     if list(Path(builder.data_dir).glob("*.array_record-*")):
         yield from builder.as_data_source(split, decoders=decoders)
     else:
-        yield from tfds.as_numpy(builder.as_dataset(split=split, decoders=decoders, shuffle_files=False))
+        yield from tfds.as_numpy(
+            builder.as_dataset(split=split, decoders=decoders, shuffle_files=False)
+        )
 
 
 def _label(record: dict, feature: str, kind: str, copy: Path) -> Any:

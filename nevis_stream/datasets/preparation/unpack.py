@@ -1,4 +1,6 @@
-"""Unpacks archives without trusting them: nothing leaves the folder, nothing grows without bounds."""
+"""Unpacks archives without trusting them: nothing leaves the folder, nothing grows without
+bounds.
+"""
 
 import bz2
 import gzip
@@ -23,7 +25,15 @@ SUFFIXES = (".zip", *TARS, *SINGLE, *BY_TOOL)
 LARGEST_RATIO = 300
 ALWAYS_ALLOWED = 256 * 2**20  # bytes; below this no ratio is suspicious
 _BLOCK = 2**20
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, NotImplementedError)
+_DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    OSError,
+    NotImplementedError,
+)
 
 
 def stem(name: str) -> str:
@@ -35,18 +45,22 @@ def stem(name: str) -> str:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpacks an archive into `folder`/STEM, or links a plain file into `folder`; what is there of the same file is left.
+    """Unpacks an archive into `folder`/STEM, or links a plain file into `folder`; what is there of
+    the same file is left.
 
     A folder may stand in an archive's place: its files are linked.
 
     Raises:
-      BadInput: the archive is damaged or truncated, wants to write outside of the folder, or would grow beyond
-        300 times its size; the message names it.
+      BadInput: the archive is damaged or truncated, wants to write outside of the folder, or would
+        grow beyond 300 times its size; the message names it.
     """
     name = archive.name
     target = folder / (stem(name) if archive.is_file() else name)
     facts = archive.stat()
-    mark, identity = folder / f".from-{target.name}", f"{archive} {facts.st_size} {facts.st_mtime_ns}"
+    mark, identity = (
+        folder / f".from-{target.name}",
+        f"{archive} {facts.st_size} {facts.st_mtime_ns}",
+    )
     if target.exists() and mark.is_file() and mark.read_text() == identity:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +68,8 @@ def unpack(archive: Path, folder: Path) -> None:
         target.unlink()
     elif target.exists():  # of another archive, or of another state of it
         shutil.rmtree(target)
-    if archive.is_dir():  # folders of links, so that nothing that follows can change the user's files
+    # folders of links, so that nothing that follows can change the user's files
+    if archive.is_dir():
         shutil.copytree(archive.resolve(), target, copy_function=os.symlink)
         write_file(mark, identity.encode())
         return
@@ -97,20 +112,25 @@ def unpack_nested(folder: Path, patterns: Sequence[str]) -> None:
 def _check_name(archive: Path, name: str) -> None:
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or (path.parts and ":" in path.parts[0]):
-        raise BadInput(f"{archive}: its member {name!r} would be written outside of the folder. Nothing was unpacked.")
+        raise BadInput(
+            f"{archive}: its member {name!r} would be written outside of the folder. Nothing was"
+            " unpacked."
+        )
 
 
 def _check_size(archive: Path, size: int) -> None:
     limit = max(ALWAYS_ALLOWED, LARGEST_RATIO * archive.stat().st_size)
     if size > limit:
         raise BadInput(
-            f"{archive}: would grow from {archive.stat().st_size:,} to more than {limit:,} bytes when unpacked. "
-            "No data set of the catalogue does; this is not the right file."
+            f"{archive}: would grow from {archive.stat().st_size:,} to more than {limit:,} bytes"
+            " when unpacked. No data set of the catalogue does; this is not the right file."
         )
 
 
 def _copy(archive: Path, source, target: Path, written: int = 0) -> int:
-    """Copies a stream and checks how much it grows on the way: what a header declares may be a lie."""
+    """Copies a stream and checks how much it grows on the way: what a header declares may
+    be a lie.
+    """
     with open(target, "wb") as file:
         while block := source.read(_BLOCK):
             written += len(block)
@@ -148,7 +168,8 @@ def _untar(archive: Path, folder: Path) -> None:
             target = folder / info.name
             target.parent.mkdir(parents=True, exist_ok=True)
             written = _copy(archive, opened.extractfile(info), target, written)
-        while opened.fileobj.read(_BLOCK):  # a compressed file that lacks its end is noticed only there
+        # a compressed file that lacks its end is noticed only there
+        while opened.fileobj.read(_BLOCK):
             pass
 
 
@@ -156,10 +177,15 @@ def _untar_lzw(archive: Path, folder: Path) -> None:
     """compress's format (.Z) is read by gzip's program; no library that Python carries does."""
     tool = shutil.which("gzip") or shutil.which("uncompress")
     if tool is None:
-        raise BadInput(f"{archive}: gzip is needed to unpack .Z files. Unpack it by hand into {stem(archive.name)}/.")
+        raise BadInput(
+            f"{archive}: gzip is needed to unpack .Z files. Unpack it by hand into"
+            f" {stem(archive.name)}/."
+        )
     plain = folder.with_suffix(".tar")
     with open(archive, "rb") as source, open(plain, "wb") as target:
-        done = subprocess.run([tool, "-dc"], stdin=source, stdout=target, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [tool, "-dc"], stdin=source, stdout=target, stderr=subprocess.PIPE, check=False
+        )
     if done.returncode:
         plain.unlink()
         why = done.stderr.decode(errors="replace").strip()
@@ -173,8 +199,8 @@ def _by_tool(archive: Path, folder: Path) -> None:
     tool = next((tool for tool in ("bsdtar", "unrar", "7z") if shutil.which(tool)), None)
     if tool is None:
         raise BadInput(
-            f"{archive}: bsdtar, unrar or 7z is needed to unpack it. Install one, or unpack it by hand into a folder "
-            f"{stem(archive.name)} beside it."
+            f"{archive}: bsdtar, unrar or 7z is needed to unpack it. Install one, or unpack it by"
+            f" hand into a folder {stem(archive.name)} beside it."
         )
     folder.mkdir()
     inside = str(folder.resolve())
@@ -185,7 +211,10 @@ def _by_tool(archive: Path, folder: Path) -> None:
     }[tool]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
-        raise BadInput(f"{archive}: {tool} could not unpack it ({done.stderr.decode(errors='replace').strip()[:300]}).")
+        raise BadInput(
+            f"{archive}: {tool} could not unpack it"
+            f" ({done.stderr.decode(errors='replace').strip()[:300]})."
+        )
 
 
 def _decompress(archive: Path, target: Path) -> None:

@@ -1,4 +1,6 @@
-"""Writes prepared data in one step: a directory that anyone's TFDS opens, or arrays, with what is known of the samples."""
+"""Writes prepared data in one step: a directory that anyone's TFDS opens, or arrays, with what is
+known of the samples.
+"""
 
 import contextlib
 import json
@@ -17,15 +19,24 @@ from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.datasets.preparation.content import Content, Progress
 from nevis_stream.datasets.preparation.encode import stored
 from nevis_stream.errors import BadInput
-from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full, exclusive, remove_leftovers, sync_directory
+from nevis_stream.storage import (
+    TEMPORARY_PREFIX,
+    clear_when_full,
+    exclusive,
+    remove_leftovers,
+    sync_directory,
+)
 
 _EVERY = 256
 SCHEMA = 1
 BUSY = "is preparing this data set. Wait for it, or stop it and start the same command again."
 
 
-def write(content: Content, origin: str, facts: dict[str, Any], form: str, progress: Progress) -> Path:
-    """Writes a data set into the data root, replacing what was prepared before; a kill leaves the old or the new.
+def write(
+    content: Content, origin: str, facts: dict[str, Any], form: str, progress: Progress
+) -> Path:
+    """Writes a data set into the data root, replacing what was prepared before; a kill leaves the
+    old or the new.
 
     Args:
       content: the samples.
@@ -44,13 +55,18 @@ def write(content: Content, origin: str, facts: dict[str, Any], form: str, progr
     """
     target = prepared.directory(content.dataset_id, origin)
     if form == prepared.RAW and content.shape is None:
-        raise BadInput(f"{content.dataset_id}: has pictures of several sizes: --store=raw cannot hold them, array_record can.")
+        raise BadInput(
+            f"{content.dataset_id}: has pictures of several sizes: --store=raw cannot hold them,"
+            " array_record can."
+        )
     with clear_when_full(target), exclusive(target.parent / "lock", BUSY):
         remove_leftovers(target.parent)
         work = target.parent / f"{TEMPORARY_PREFIX}{os.getpid()}"
         work.mkdir()
         try:
-            folder = (_write_raw if form == prepared.RAW else _write_records)(content, work, progress)
+            folder = (_write_raw if form == prepared.RAW else _write_records)(
+                content, work, progress
+            )
             for name, split in content.splits.items():
                 tensors = {key: np.ascontiguousarray(value) for key, value in split.tensors.items()}
                 save_file(tensors, folder / f"{name}.safetensors")
@@ -68,10 +84,14 @@ def write(content: Content, origin: str, facts: dict[str, Any], form: str, progr
                 **content.facts,
                 **facts,
                 "fingerprint": content.fingerprint,
-                "files": {path.name: prepared.file_sha256(path) for path in sorted(folder.iterdir())},
+                "files": {
+                    path.name: prepared.file_sha256(path) for path in sorted(folder.iterdir())
+                },
             }
             about["seal"] = prepared.sealed(about)
-            (folder / prepared.ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            (folder / prepared.ABOUT).write_text(
+                json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
             _sync(folder)
             if target.exists():
                 target.rename(work / "old")
@@ -96,10 +116,16 @@ def _write_raw(content: Content, work: Path, progress: Progress) -> Path:
     for name, split in content.splits.items():
         shape = (len(split.pictures), *content.shape, *([] if content.channels == 1 else [3]))
         with open(folder / f"{name}.npy", "wb") as file:
-            np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+            np.lib.format.write_array_header_1_0(
+                file, {"descr": "|u1", "fortran_order": False, "shape": shape}
+            )
             for picture in split.pictures:
                 opened, mode = picture.open(), "L" if content.channels == 1 else "RGB"
-                file.write(np.ascontiguousarray(opened if opened.mode == mode else opened.convert(mode)).data)
+                file.write(
+                    np.ascontiguousarray(
+                        opened if opened.mode == mode else opened.convert(mode)
+                    ).data
+                )
                 done += 1
                 if done % _EVERY == 0:
                     progress("write", done, total)
@@ -111,8 +137,8 @@ def _write_records(content: Content, work: Path, progress: Progress) -> Path:
         import tensorflow_datasets  # noqa: F401 - asked for before anything is written
     except ImportError:
         raise BadInput(
-            "TFDS is needed to write array_record: pip install 'nevis_stream[data]'. Without it, pictures of one size can be "
-            "prepared with --store=raw."
+            "TFDS is needed to write array_record: pip install 'nevis_stream[data]'. Without it,"
+            " pictures of one size can be prepared with --store=raw."
         ) from None
     made = builder(content, work, progress)
     with _quiet():
@@ -120,8 +146,11 @@ def _write_records(content: Content, work: Path, progress: Progress) -> Path:
     return Path(made.data_dir)
 
 
-def builder(content: Content, data_dir: Path, progress: Progress = lambda stage, done, total: None) -> Any:
-    """Returns the TFDS builder of a data set: features image, label (or labels) and id; splits train, dev, dev_test, test.
+def builder(
+    content: Content, data_dir: Path, progress: Progress = lambda stage, done, total: None
+) -> Any:
+    """Returns the TFDS builder of a data set: features image, label (or labels) and id; splits
+    train, dev, dev_test, test.
 
     Args:
       content: the samples.
@@ -135,7 +164,11 @@ def builder(content: Content, data_dir: Path, progress: Progress = lambda stage,
     single = content.kind == SINGLE_LABEL
     names = list(content.class_names)
     if single:
-        classes = {"names": names} if len(names) == content.num_classes else {"num_classes": content.num_classes}
+        classes = (
+            {"names": names}
+            if len(names) == content.num_classes
+            else {"num_classes": content.num_classes}
+        )
         label = {"label": tfds.features.ClassLabel(**classes)}
     else:
         label = {"labels": tfds.features.Tensor(shape=(content.num_classes,), dtype=np.uint8)}
@@ -145,11 +178,16 @@ def builder(content: Content, data_dir: Path, progress: Progress = lambda stage,
         name = content.dataset_id.lower().replace("-", "_").replace(".", "_")
 
         def _info(self):
-            features = {"image": tfds.features.Image(shape=shape), **label, "id": tfds.features.Text()}
+            features = {
+                "image": tfds.features.Image(shape=shape),
+                **label,
+                "id": tfds.features.Text(),
+            }
             return tfds.core.DatasetInfo(
                 builder=self,
                 features=tfds.features.FeaturesDict(features),
-                disable_shuffling=True,  # the order is that of hashed ids already, and the tensors beside it follow it
+                # the order is that of hashed ids already, and the tensors beside it follow it
+                disable_shuffling=True,
             )
 
         def _split_generators(self, dl_manager):
@@ -169,8 +207,13 @@ def builder(content: Content, data_dir: Path, progress: Progress = lambda stage,
                 if (done + position) % _EVERY == 0:
                     progress("write", done + position, total)
                 value = int(labels[position]) if single else labels[position]
-                sample_id = f"{content.dataset_id}/{content.parts[part[position]]}/{index[position]}"
-                yield position, {"image": stored(picture, content.channels), key: value, "id": sample_id}
+                sample_id = (
+                    f"{content.dataset_id}/{content.parts[part[position]]}/{index[position]}"
+                )
+                yield (
+                    position,
+                    {"image": stored(picture, content.channels), key: value, "id": sample_id},
+                )
 
     return Rows(data_dir=data_dir, file_format="array_record")
 

@@ -1,7 +1,8 @@
 """Readers: one raw format a module, found by scanning this package.
 
 A reader module has `DESCRIPTION` (one line for error messages), `accepts(path) -> bool` and
-`read(path, dataset_id, kind, num_classes) -> DataSet`, where `kind` and `num_classes` may be None: then they are inferred.
+`read(path, dataset_id, kind, num_classes) -> DataSet`, where `kind` and `num_classes` may be None:
+then they are inferred.
 """
 
 import functools
@@ -21,7 +22,9 @@ def readers() -> tuple[ModuleType, ...]:
     return tuple(importlib.import_module(f"{__name__}.{name}") for name in names)
 
 
-def read(path: Path, dataset_id: str, kind: str | None = None, num_classes: int | None = None) -> DataSet:
+def read(
+    path: Path, dataset_id: str, kind: str | None = None, num_classes: int | None = None
+) -> DataSet:
     """Reads a file or directory with the reader that accepts it.
 
     Args:

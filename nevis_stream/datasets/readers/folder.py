@@ -21,19 +21,29 @@ def accepts(path: Path) -> bool:
 def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None) -> DataSet:
     """Reads the images; class ids follow the sorted folder names of all parts together."""
     if kind not in (None, SINGLE_LABEL):
-        raise BadInput(f"{path}: a folder of images a class is single_label, but the row says {kind}.")
+        raise BadInput(
+            f"{path}: a folder of images a class is single_label, but the row says {kind}."
+        )
     folders = _visible_folders(path)
     named = [folder for folder in folders if folder.name in ("train", "dev", "dev_test", "test")]
-    roots = {folder.name: folder for folder in named} if "train" in {f.name for f in named} else {"all": path}
+    roots = (
+        {folder.name: folder for folder in named}
+        if "train" in {f.name for f in named}
+        else {"all": path}
+    )
     classes = sorted({folder.name for root in roots.values() for folder in _visible_folders(root)})
     if not classes:
         raise BadInput(f"{path}: holds no class folder; expected {DESCRIPTION}.")
     parts = {part: _read_part(root, classes) for part, root in roots.items()}
-    return make_dataset(dataset_id, SINGLE_LABEL, parts, num_classes or len(classes), origin=str(path))
+    return make_dataset(
+        dataset_id, SINGLE_LABEL, parts, num_classes or len(classes), origin=str(path)
+    )
 
 
 def _visible_folders(path: Path) -> list[Path]:
-    return sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))
+    return sorted(
+        child for child in path.iterdir() if child.is_dir() and not child.name.startswith(".")
+    )
 
 
 def _read_part(root: Path, classes: list[str]) -> tuple[EncodedImages, np.ndarray]:
@@ -49,5 +59,11 @@ def _read_part(root: Path, classes: list[str]) -> tuple[EncodedImages, np.ndarra
             else:
                 ignored.append(file)
     if ignored:
-        warnings.warn(f"{ignored[0]}: not an image file; {len(ignored)} such left out.", DataWarning, stacklevel=2)
-    return EncodedImages([f.read_bytes() for f in files], [str(f) for f in files]), np.asarray(labels, np.int32)
+        warnings.warn(
+            f"{ignored[0]}: not an image file; {len(ignored)} such left out.",
+            DataWarning,
+            stacklevel=2,
+        )
+    return EncodedImages([f.read_bytes() for f in files], [str(f) for f in files]), np.asarray(
+        labels, np.int32
+    )

@@ -1,4 +1,6 @@
-"""Arrays in one .npz: `images_PART` and `labels_PART`, or `images` and `labels` where no part is given."""
+"""Arrays in one .npz: `images_PART` and `labels_PART`, or `images` and `labels` where no part is
+given.
+"""
 
 from pathlib import Path
 
@@ -7,7 +9,9 @@ from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
 from nevis_stream.npz import read_npz
 
-DESCRIPTION = "an .npz with images_train, labels_train, images_test, labels_test (or images, labels)"
+DESCRIPTION = (
+    "an .npz with images_train, labels_train, images_test, labels_test (or images, labels)"
+)
 
 
 def accepts(path: Path) -> bool:
@@ -16,7 +20,9 @@ def accepts(path: Path) -> bool:
 
 
 def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None) -> DataSet:
-    """Reads images uint8[n, height, width(, channels)] and labels int[n], or 0/1 [n, labels] for multi label."""
+    """Reads images uint8[n, height, width(, channels)] and labels int[n], or 0/1 [n, labels] for
+    multi label.
+    """
     arrays = read_npz(path)
     parts = {}
     for name, images in arrays.items():

@@ -1,4 +1,6 @@
-"""A zip of image files with `labels.csv`: columns path, split, label (multi label: class ids with spaces between them)."""
+"""A zip of image files with `labels.csv`: columns path, split, label (multi label: class ids with
+spaces between them).
+"""
 
 import csv
 import io
@@ -11,7 +13,9 @@ from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, DataSet, ma
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.errors import BadInput
 
-DESCRIPTION = "a .zip of images with labels.csv (path,split,label; multi label: space-separated class ids)"
+DESCRIPTION = (
+    "a .zip of images with labels.csv (path,split,label; multi label: space-separated class ids)"
+)
 
 
 def accepts(path: Path) -> bool:
@@ -20,7 +24,9 @@ def accepts(path: Path) -> bool:
 
 
 def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None) -> DataSet:
-    """Reads the images in the order of labels.csv; `classes.txt`, where present, tells the number of classes."""
+    """Reads the images in the order of labels.csv; `classes.txt`, where present, tells the number
+    of classes.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             members = set(archive.namelist())
@@ -31,7 +37,9 @@ def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None)
                 num_classes = len(archive.read("classes.txt").decode().splitlines())
             for number, row in enumerate(rows, start=2):
                 if row["path"] not in members:
-                    raise BadInput(f"{path}, labels.csv line {number}: no file {row['path']!r} in the archive.")
+                    raise BadInput(
+                        f"{path}, labels.csv line {number}: no file {row['path']!r} in the archive."
+                    )
             files = [archive.read(row["path"]) for row in rows]
     except (zipfile.BadZipFile, OSError, UnicodeDecodeError, EOFError) as error:
         raise BadInput(f"{path}: cannot be read as a zip ({error}).") from None
@@ -42,7 +50,9 @@ def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None)
     parts = {}
     for split in dict.fromkeys(row["split"] for row in rows):
         members_of = [i for i, row in enumerate(rows) if row["split"] == split]
-        images = EncodedImages([files[i] for i in members_of], [f"{path}:{rows[i]['path']}" for i in members_of])
+        images = EncodedImages(
+            [files[i] for i in members_of], [f"{path}:{rows[i]['path']}" for i in members_of]
+        )
         lines = [i + 2 for i in members_of]
         parts[split] = images, _labels(path, kind, classes, [ids[i] for i in members_of], lines)
     return make_dataset(dataset_id, kind, parts, classes, origin=str(path))
@@ -52,7 +62,9 @@ def _rows(path: Path, content: bytes) -> list[dict[str, str]]:
     reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
     missing = [name for name in ("path", "split", "label") if name not in (reader.fieldnames or ())]
     if missing:
-        raise BadInput(f"{path}: labels.csv lacks the columns {', '.join(missing)}; it needs path,split,label.")
+        raise BadInput(
+            f"{path}: labels.csv lacks the columns {', '.join(missing)}; it needs path,split,label."
+        )
     rows = list(reader)
     if not rows:
         raise BadInput(f"{path}: labels.csv has no row.")
@@ -64,18 +76,24 @@ def _class_ids(path: Path, line: int, label: str | None) -> list[int]:
         return [int(word) for word in (label or "").split()]
     except ValueError:
         raise BadInput(
-            f"{path}, labels.csv line {line}: label {label!r} is not a class id or a list of them with spaces."
+            f"{path}, labels.csv line {line}: label {label!r} is not a class id or a list of them"
+            " with spaces."
         ) from None
 
 
-def _labels(path: Path, kind: str, classes: int, ids: list[list[int]], lines: list[int]) -> np.ndarray:
+def _labels(
+    path: Path, kind: str, classes: int, ids: list[list[int]], lines: list[int]
+) -> np.ndarray:
     for of_one, line in zip(ids, lines, strict=True):
         if kind == SINGLE_LABEL and len(of_one) != 1:
-            raise BadInput(f"{path}, labels.csv line {line}: {len(of_one)} labels in a single_label task.")
+            raise BadInput(
+                f"{path}, labels.csv line {line}: {len(of_one)} labels in a single_label task."
+            )
         for label in of_one:
             if not 0 <= label < classes:
                 raise BadInput(
-                    f"{path}, labels.csv line {line}: label {label} is out of range; valid: 0..{classes - 1}."
+                    f"{path}, labels.csv line {line}: label {label} is out of range; valid:"
+                    f" 0..{classes - 1}."
                 )
     if kind == SINGLE_LABEL:
         return np.asarray([of_one[0] for of_one in ids], np.int32)

@@ -1,7 +1,8 @@
 """The index of an evaluation cache: models, samples, and which tile has which cells, in SQLite.
 
-Its write transaction is the one lock between writers, and its commit is the instant from which a tile counts. SQLite's
-write-ahead log needs memory shared by the processes: all of them run on one machine.
+Its write transaction is the one lock between writers, and its commit is the instant from which a
+tile counts. SQLite's write-ahead log needs memory shared by the processes: all of them run on one
+machine.
 """
 
 import contextlib
@@ -32,10 +33,12 @@ CREATE TABLE tiles (
   form TEXT NOT NULL, first INTEGER NOT NULL, span INTEGER NOT NULL, cells INTEGER NOT NULL, ones INTEGER NOT NULL,
   classes INTEGER NOT NULL, offset INTEGER NOT NULL, digest BLOB NOT NULL, made_by TEXT NOT NULL);
 CREATE INDEX tiles_of_a_row ON tiles (model, state, plane);
-"""
-CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"  # older caches have none
+"""  # noqa: E501
+# older caches have none
+CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"
 BEYOND_REPAIR = (
-    "This cannot be repaired: only the index tells whose the cells are. Import the runs and files again, into a new directory."
+    "This cannot be repaired: only the index tells whose the cells are. Import the runs and files"
+    " again, into a new directory."
 )
 
 
@@ -56,11 +59,16 @@ class Index:
 
     @classmethod
     def create(cls, path: Path, about: dict[str, Any]) -> None:
-        """Makes an empty index in one step; where another process has just made one, that one stays."""
-        temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
+        """Makes an empty index in one step; where another process has just made one, that one
+        stays.
+        """
+        temporary = path.with_name(
+            f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}"
+        )
         try:
             connection = sqlite3.connect(temporary, isolation_level=None)
-            connection.execute("PRAGMA synchronous = OFF")  # the whole file is synced before it gets its name
+            # the whole file is synced before it gets its name
+            connection.execute("PRAGMA synchronous = OFF")
             connection.executescript(f"BEGIN; {_SCHEMA} COMMIT")
             connection.execute("INSERT INTO about VALUES (0, ?, 0)", [as_json(about, "about")])
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -80,24 +88,36 @@ class Index:
             temporary.unlink(missing_ok=True)
 
     def _connection(self) -> sqlite3.Connection:
-        mine = os.getpid(), threading.get_ident()  # SQLite forbids the use of a parent process's connection
+        # SQLite forbids the use of a parent process's connection
+        mine = os.getpid(), threading.get_ident()
         try:
             file = os.stat(self.path).st_ino
         except FileNotFoundError:
-            raise BadInput(f"{self.path}: does not exist; is this the directory of an evaluation cache?") from None
+            raise BadInput(
+                f"{self.path}: does not exist; is this the directory of an evaluation cache?"
+            ) from None
         if mine in self._held and self._held[mine][0] == file:
             return self._held[mine][1]
         place = self.path.resolve().as_uri()
-        if not os.access(self.path.parent, os.W_OK) and not self.path.with_name(f"{self.path.name}-wal").exists():
+        if (
+            not os.access(self.path.parent, os.W_OK)
+            and not self.path.with_name(f"{self.path.name}-wal").exists()
+        ):
             place += "?immutable=1"  # the log's files cannot be made, and nobody can write
-        connection = sqlite3.connect(place, isolation_level=None, timeout=_WAIT, check_same_thread=False, uri=True)
+        connection = sqlite3.connect(
+            place, isolation_level=None, timeout=_WAIT, check_same_thread=False, uri=True
+        )
         application, version = (
-            connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version")
         )
         if application != _APPLICATION:
             raise BadInput(f"{self.path}: is a database, but not of an evaluation cache.")
         if version != SCHEMA_VERSION:
-            raise BadInput(f"{self.path}: has schema version {version}; this program reads version {SCHEMA_VERSION}.")
+            raise BadInput(
+                f"{self.path}: has schema version {version}; this program reads version"
+                f" {SCHEMA_VERSION}."
+            )
         connection.execute("PRAGMA synchronous = FULL")
         self._held[mine] = file, connection
         return connection
@@ -117,31 +137,41 @@ class Index:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None) or 0  # Python's own errors have none
             if code == sqlite3.SQLITE_FULL:
-                raise StorageFull(f"{self.path}: the disk is full; nothing already acknowledged is lost.") from error
+                raise StorageFull(
+                    f"{self.path}: the disk is full; nothing already acknowledged is lost."
+                ) from error
             if code & 255 in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
                 raise BadInput(f"{self.path}: cannot be written here ({error}).") from error
             if code == sqlite3.SQLITE_BUSY:
-                raise RunLocked(f"{self.path}: others have been writing for {_WAIT:.0f} s; nothing was changed.") from error
+                raise RunLocked(
+                    f"{self.path}: others have been writing for {_WAIT:.0f} s; nothing was changed."
+                ) from error
             if code & 255 in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error
             raise DamagedCache(f"{self.path}: {error}. {mending(self.path.parent)}") from error
         except UnicodeDecodeError as error:  # in the names of tables
             raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error
         except json.JSONDecodeError as error:
-            raise DamagedCache(f"{self.path}: a text is no JSON ({error}). {mending(self.path.parent)}") from error
+            raise DamagedCache(
+                f"{self.path}: a text is no JSON ({error}). {mending(self.path.parent)}"
+            ) from error
 
     def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         """One consistent view of the index while the block runs; it waits for no writer."""
         return self._transaction("BEGIN")
 
     def writing(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        """The lock of the writers while the block runs; its changes count together, at the block's end, or not at all."""
+        """The lock of the writers while the block runs; its changes count together, at the block's
+        end, or not at all.
+        """
         return self._transaction("BEGIN IMMEDIATE")
 
 
 @contextlib.contextmanager
 def lenient(db: sqlite3.Connection) -> Iterator[None]:
-    """Reads bytes that are no text as if they were, so that checksums and not the reading find them."""
+    """Reads bytes that are no text as if they were, so that checksums and not the reading find
+    them.
+    """
     strict, db.text_factory = db.text_factory, lambda text: text.decode(errors="replace")
     try:
         yield

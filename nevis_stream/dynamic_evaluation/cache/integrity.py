@@ -25,14 +25,20 @@ _FORMS = (packing.ALL, packing.BITS, packing.LIST)
 
 
 def stats(cache) -> dict[str, Any]:
-    """Returns of an `EvaluationCache` counts of models, samples and cells by state, bytes, the share that is correct."""
+    """Returns of an `EvaluationCache` counts of models, samples and cells by state, bytes, the
+    share that is correct.
+    """
     right, known = (sums.sum() for sums in cache.row_sums())
     with cache.index.reading() as db:
         models, samples = records.count(db, "models"), records.count(db, "samples")
         tiles = records.tiles(db)
     guessed = sorted({tile.shape.model for tile in tiles if tile.shape.state == PREDICTED})
     cells = {
-        plane: sum(tile.shape.cells for tile in tiles if (tile.shape.state, tile.shape.plane) == (OBSERVED, plane))
+        plane: sum(
+            tile.shape.cells
+            for tile in tiles
+            if (tile.shape.state, tile.shape.plane) == (OBSERVED, plane)
+        )
         for plane in PLANES
     }
     return {
@@ -73,10 +79,11 @@ class Damage:
 
 
 def verify(cache) -> list[str]:
-    """Returns what is damaged in an `EvaluationCache`, a line each that names the tile; nothing where all is well.
+    """Returns what is damaged in an `EvaluationCache`, a line each that names the tile; nothing
+    where all is well.
 
-    Every tile's bytes and shape, every sample's id and every provenance are compared with the SHA-256 that was taken when they
-    were written; every line of `additions.jsonl` is read.
+    Every tile's bytes and shape, every sample's id and every provenance are compared with the
+    SHA-256 that was taken when they were written; every line of `additions.jsonl` is read.
     """
     try:
         with cache.index.reading() as db, lenient(db):
@@ -86,8 +93,14 @@ def verify(cache) -> list[str]:
 
 
 def inspect(cache, db: sqlite3.Connection) -> Damage:
-    """Returns the damage of an `EvaluationCache`, seen in the open transaction `db`, which is `lenient`."""
-    if index := [f"{cache.index.path}: {text}" for (text,) in db.execute("PRAGMA integrity_check") if text != "ok"]:
+    """Returns the damage of an `EvaluationCache`, seen in the open transaction `db`, which is
+    `lenient`.
+    """
+    if index := [
+        f"{cache.index.path}: {text}"
+        for (text,) in db.execute("PRAGMA integrity_check")
+        if text != "ok"
+    ]:
         return Damage(index)
     models, samples = records.names(db), records.samples(db)
     index = records.changed_samples(db, samples)
@@ -97,16 +110,27 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
         index.append(f"models: {len(models)} ids, {records.count(db, 'models')} were written")
     told = "its provenance is not what was written"
     changed = {row: f"model {name!r}: {told}" for row, name in records.changed_models(db).items()}
-    tiles, end, makers = records.tiles(db), records.end(db), records.unreadable(db, "tiles", "made_by")
+    tiles, end, makers = (
+        records.tiles(db),
+        records.end(db),
+        records.unreadable(db, "tiles", "made_by"),
+    )
     size = cache.cells.size()
     view = cache.cells.view(min(size, end))
     bad: dict[int, str] = {}
     rows: dict[tuple[int, str], list[Tile]] = {}
     for tile in tiles:
-        if not all(isinstance(value, int) for value in (tile.shape.model, *astuple(tile.shape)[4:], tile.offset)):
+        if not all(
+            isinstance(value, int)
+            for value in (tile.shape.model, *astuple(tile.shape)[4:], tile.offset)
+        ):
             bad[tile.number] = f"tile {tile.number}: its place in the index is not what was written"
             continue
-        model = models[tile.shape.model] if 0 <= tile.shape.model < len(models) else "(not in the index)"
+        model = (
+            models[tile.shape.model]
+            if 0 <= tile.shape.model < len(models)
+            else "(not in the index)"
+        )
         reason = _damage(model, tile, view, len(samples))
         if reason is None and tile.number in makers:
             reason = "what made it is not what was written"
@@ -124,14 +148,21 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
 
 
 def check(cache) -> None:
-    """Raises `DamagedCache` where `verify` finds something: a copy would have new checksums, and seem sound."""
+    """Raises `DamagedCache` where `verify` finds something: a copy would have new checksums, and
+    seem sound.
+    """
     if found := verify(cache):
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-        raise DamagedCache(f"{cache.directory}: is damaged, so it is not copied: {found[0]}{more}. {advice(cache, found)}")
+        raise DamagedCache(
+            f"{cache.directory}: is damaged, so it is not copied: {found[0]}{more}."
+            f" {advice(cache, found)}"
+        )
 
 
 def advice(cache, found: list[str]) -> str:
-    """Returns how to go on with a cache of which `verify` has found this; nothing where that is told already."""
+    """Returns how to go on with a cache of which `verify` has found this; nothing where that is
+    told already.
+    """
     return "" if any(BEYOND_REPAIR in line for line in found) else mending(cache.directory)
 
 
@@ -139,7 +170,9 @@ def _damage(model: str, tile: Tile, view: np.ndarray, samples: int) -> str | Non
     shape = tile.shape
     if shape.form not in _FORMS or shape.plane not in PLANES or shape.state not in STATES:
         return "the index tells no form, plane or state that there is"
-    if tile.offset % packing.ALIGNMENT or not 0 <= tile.offset <= tile.offset + shape.length <= len(view):
+    if tile.offset % packing.ALIGNMENT or not 0 <= tile.offset <= tile.offset + shape.length <= len(
+        view
+    ):
         return f"lies beyond the {len(view)} bytes of the file"
     if packing.digest(model, shape, view[tile.offset : tile.offset + shape.length]) != tile.digest:
         return "its bytes are not those that were written"

@@ -5,23 +5,36 @@ from collections.abc import Callable
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache import integrity, packing, records, writing
-from nevis_stream.dynamic_evaluation.cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED, PROBABILITIES
+from nevis_stream.dynamic_evaluation.cache.packing import (
+    CONFIDENCE,
+    CORRECT,
+    OBSERVED,
+    PREDICTED,
+    PROBABILITIES,
+)
 from nevis_stream.errors import BadInput
 
 
-def merge(target, source, told: Callable[[str, int, int], None] = lambda model, done, of: None) -> None:
-    """Adds all that `source` has to `target`: samples, then model by model, each all or nothing; again adds nothing.
+def merge(
+    target, source, told: Callable[[str, int, int], None] = lambda model, done, of: None
+) -> None:
+    """Adds all that `source` has to `target`: samples, then model by model, each all or nothing;
+    again adds nothing.
 
     Args:
       target, source: two `EvaluationCache`.
       told: called with each model's id, the number of models done and of how many.
 
     Raises:
-      BadInput: the caches are of different things, or contradict each other; what comes before that has been added.
+      BadInput: the caches are of different things, or contradict each other; what comes before that
+        has been added.
       DamagedCache: `verify` finds damage in `source`; nothing has been added.
     """
     if target.about != source.about:
-        raise BadInput(f"{source.directory} is of {source.about}, {target.directory} of {target.about}: they are not merged.")
+        raise BadInput(
+            f"{source.directory} is of {source.about}, {target.directory} of {target.about}: they"
+            " are not merged."
+        )
     if target.directory.resolve() == source.directory.resolve():
         raise BadInput(f"{source.directory}: a cache is not merged into itself.")
     integrity.check(source)
@@ -41,14 +54,20 @@ def merge(target, source, told: Callable[[str, int, int], None] = lambda model, 
             writing.write(db, target.cells, OBSERVED, [(model, row)], columns, planes)
             for tile, made_by in zip(predicted, makers, strict=True):
                 if tile.shape.model == number:
-                    at, values = packing.decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
+                    at, values = packing.decode(
+                        tile.shape, view[tile.offset : tile.offset + tile.shape.length]
+                    )
                     order = np.argsort(columns[at])
-                    copy = packing.encode(row, PREDICTED, tile.shape.plane, columns[at][order], values[order])
+                    copy = packing.encode(
+                        row, PREDICTED, tile.shape.plane, columns[at][order], values[order]
+                    )
                     writing.enter(db, target.cells, [(model, *copy)], made_by)
 
 
 def _planes(source, row: int, model: str, n: int) -> writing.Planes:
-    """Returns what was observed of one model on the first n samples, [1, n]; others may have added more."""
+    """Returns what was observed of one model on the first n samples, [1, n]; others may have added
+    more.
+    """
     which, samples = np.array([row]), np.arange(n)
     planes = {CORRECT: source.matrix(which, samples), CONFIDENCE: source.confidence(which, samples)}
     probabilities = source.probabilities(model, samples)

@@ -1,8 +1,10 @@
-"""Tiles: the cells of one model on some columns, as bytes; they stand one after the other in one file.
+"""Tiles: the cells of one model on some columns, as bytes; they stand one after the other in one
+file.
 
-A tile says which of its `span` columns from `first` on it knows, in the shortest of three forms: `all` of them (no bytes), a
-bit for each column (`bits`), or a `list` of int32 offsets. Outcomes are packed, eight in a byte; confidences and probabilities
-are float16, of the known cells only. Tiles begin at multiples of 64 bytes, so that words of 64 bits can be read from them.
+A tile says which of its `span` columns from `first` on it knows, in the shortest of three forms:
+`all` of them (no bytes), a bit for each column (`bits`), or a `list` of int32 offsets. Outcomes are
+packed, eight in a byte; confidences and probabilities are float16, of the known cells only. Tiles
+begin at multiples of 64 bytes, so that words of 64 bits can be read from them.
 """
 
 import hashlib
@@ -55,7 +57,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of the file: its number (later tiles have higher ones), its shape, its place in bytes and its checksum."""
+    """A tile of the file: its number (later tiles have higher ones), its shape, its place in bytes
+    and its checksum.
+    """
 
     number: int
     shape: Shape
@@ -66,8 +70,9 @@ class Tile:
         """Returns the name that messages give the tile."""
         shape = self.shape
         return (
-            f"tile {self.number} ({shape.state} {shape.plane} of model {model!r}, {shape.cells} cells of columns {shape.first}–"
-            f"{shape.first + shape.span - 1}, from byte {self.offset} on)"
+            f"tile {self.number} ({shape.state} {shape.plane} of model {model!r}, {shape.cells}"
+            f" cells of columns {shape.first}–{shape.first + shape.span - 1}, from byte"
+            f" {self.offset} on)"
         )
 
 
@@ -81,7 +86,9 @@ def _pad(data: np.ndarray) -> bytes:
     return raw.ljust(padded(len(raw)), b"\0")
 
 
-def encode(model: int, state: str, plane: str, columns: np.ndarray, values: np.ndarray) -> tuple[Shape, bytes]:
+def encode(
+    model: int, state: str, plane: str, columns: np.ndarray, values: np.ndarray
+) -> tuple[Shape, bytes]:
     """Makes a tile.
 
     Args:
@@ -95,7 +102,17 @@ def encode(model: int, state: str, plane: str, columns: np.ndarray, values: np.n
     span = int(columns[-1]) - first + 1
     form = ALL if cells == span else LIST if 16 * cells < span else BITS
     ones = int(np.count_nonzero(values)) if plane == CORRECT else 0
-    shape = Shape(model, state, plane, form, first, span, cells, ones, values.shape[1] if plane == PROBABILITIES else 0)
+    shape = Shape(
+        model,
+        state,
+        plane,
+        form,
+        first,
+        span,
+        cells,
+        ones,
+        values.shape[1] if plane == PROBABILITIES else 0,
+    )
     offsets, known = columns - first, b""
     if form == LIST:
         known = _pad(offsets.astype("<i4"))
@@ -113,7 +130,9 @@ def encode(model: int, state: str, plane: str, columns: np.ndarray, values: np.n
 
 
 def decode(shape: Shape, data: np.ndarray) -> tuple[np.ndarray | slice, np.ndarray]:
-    """Returns a tile's columns (a slice, or int64[cells]) and its values (uint8 or float16) from its bytes, uint8[length]."""
+    """Returns a tile's columns (a slice, or int64[cells]) and its values (uint8 or float16) from
+    its bytes, uint8[length].
+    """
     known, data = data[: shape.known_bytes], data[shape.known_bytes :]
     columns: np.ndarray | slice = slice(shape.first, shape.first + shape.span)
     if shape.form == BITS:
@@ -128,7 +147,9 @@ def decode(shape: Shape, data: np.ndarray) -> tuple[np.ndarray | slice, np.ndarr
         values = np.unpackbits(data, count=shape.cells if shape.form == LIST else shape.span)
         return columns, values[offsets] if shape.form == BITS else values
     values = data[: 2 * shape.cells * max(shape.classes, 1)].view("<f2")
-    return columns, values.reshape(shape.cells, shape.classes) if shape.plane == PROBABILITIES else values
+    return columns, (
+        values.reshape(shape.cells, shape.classes) if shape.plane == PROBABILITIES else values
+    )
 
 
 def pick(shape: Shape, data: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -162,14 +183,24 @@ def pick(shape: Shape, data: np.ndarray, columns: np.ndarray) -> tuple[np.ndarra
     if shape.plane == CORRECT:
         return positions, _bits(data, place)
     values = data[: 2 * shape.cells * max(shape.classes, 1)].view("<f2")
-    return positions, (values.reshape(shape.cells, shape.classes) if shape.plane == PROBABILITIES else values)[place]
+    return (
+        positions,
+        (values.reshape(shape.cells, shape.classes) if shape.plane == PROBABILITIES else values)[
+            place
+        ],
+    )
 
 
 def _check(shape: Shape, sound: bool) -> None:
     """Reading compares no checksums; where a flipped bit shows, it is said."""
     if not sound:
-        what = f"a tile of {shape.state} {shape.plane} (columns {shape.first}–{shape.first + shape.span - 1}) is damaged"
-        raise DamagedCache(f"{what}: python -m launch.evaluate verify names it, and how the others are saved.")
+        what = (
+            f"a tile of {shape.state} {shape.plane} (columns"
+            f" {shape.first}–{shape.first + shape.span - 1}) is damaged"
+        )
+        raise DamagedCache(
+            f"{what}: python -m launch.evaluate verify names it, and how the others are saved."
+        )
 
 
 def _bits(packed: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -186,15 +217,17 @@ def digest(model: str, shape: Shape, data: bytes | np.ndarray) -> bytes:
 class Cells:
     """The file of tiles. It only grows: no byte is written twice, so that readers need no lock.
 
-    What a killed writer left is skipped, not written over: SQLite may still find that writer's commit in its log, as if it
-    had been made, and then the bytes must be there.
+    What a killed writer left is skipped, not written over: SQLite may still find that writer's
+    commit in its log, as if it had been made, and then the bytes must be there.
     """
 
     def __init__(self, path: Path):
         self.path = path
 
     def append(self, tiles: list[bytes]) -> int:
-        """Writes tiles behind all that was ever written, syncs them, returns where they begin; the caller has the lock."""
+        """Writes tiles behind all that was ever written, syncs them, returns where they begin; the
+        caller has the lock.
+        """
         with open(self.path, "r+b") as file:
             begin = file.seek(padded(file.seek(0, os.SEEK_END)))
             file.writelines(tiles)
@@ -207,12 +240,20 @@ class Cells:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def view(self, end: int) -> np.ndarray:
-        """Returns the file's first `end` bytes as a map, uint8[end]; what is read of it is the system's cache, not our memory.
+        """Returns the file's first `end` bytes as a map, uint8[end]; what is read of it is the
+        system's cache, not our memory.
 
         Raises:
           DamagedCache: the file is shorter.
         """
         if (size := self.size()) < end:
-            told = f"{self.path}: has {size} bytes, its index speaks of {end}. `verify` names what is lost."
+            told = (
+                f"{self.path}: has {size} bytes, its index speaks of {end}. `verify` names what is"
+                " lost."
+            )
             raise DamagedCache(f"{told} {mending(self.path.parent)}")
-        return np.asarray(np.memmap(self.path, np.uint8, "r", shape=(end,))) if end else np.zeros(0, np.uint8)
+        return (
+            np.asarray(np.memmap(self.path, np.uint8, "r", shape=(end,)))
+            if end
+            else np.zeros(0, np.uint8)
+        )

@@ -1,4 +1,6 @@
-"""What the index of an evaluation cache records: the rows' models, the columns' samples, and the tiles."""
+"""What the index of an evaluation cache records: the rows' models, the columns' samples, and the
+tiles.
+"""
 
 import difflib
 import hashlib
@@ -14,23 +16,30 @@ from nevis_stream.dynamic_evaluation.cache.packing import Shape, Tile
 from nevis_stream.errors import BadInput
 
 EACH = "flops_per_sample"  # in a model's provenance: of a column, asked among many
-FIRST_STAYS = (EACH, "file")  # of a model's provenance: another machine measures another cost, another file has more samples
+# of a model's provenance: another machine measures another cost, another file has more samples
+FIRST_STAYS = (EACH, "file")
 TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
 
 
 def numbers(db: sqlite3.Connection, table: str, ids: Sequence[str]) -> np.ndarray:
-    """Returns int64[k], the rows of models or columns of samples with these ids, −1 where there is none."""
+    """Returns int64[k], the rows of models or columns of samples with these ids, −1 where there is
+    none.
+    """
     found = np.full(len(ids), -1, np.int64)
     for start in range(0, len(ids), 50_000):
         some = json.dumps([str(one) for one in ids[start : start + 50_000]])
-        rows = db.execute(f"SELECT j.key, t.number FROM json_each(?) j JOIN {table} t ON t.id = j.value", [some]).fetchall()
+        rows = db.execute(
+            f"SELECT j.key, t.number FROM json_each(?) j JOIN {table} t ON t.id = j.value", [some]
+        ).fetchall()
         if rows:
             keys, values = np.array(rows, np.int64).T
             found[start + keys] = values
     return found
 
 
-def chosen(db: sqlite3.Connection, table: str, wanted: Sequence[str] | np.ndarray | None) -> np.ndarray:
+def chosen(
+    db: sqlite3.Connection, table: str, wanted: Sequence[str] | np.ndarray | None
+) -> np.ndarray:
     """Returns int64[k], the rows of models or columns of samples that a caller means.
 
     Args:
@@ -56,16 +65,27 @@ def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
     if len(wanted) and not isinstance(wanted[0], str):
         found = np.asarray(wanted)
         if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
-            raise BadInput(f"{table}: ids are texts and numbers are integers, not {found.dtype}{list(found.shape)}.")
+            raise BadInput(
+                f"{table}: ids are texts and numbers are integers, not"
+                f" {found.dtype}{list(found.shape)}."
+            )
         if len(found) and (found.min() < 0 or found.max() >= size):
-            raise BadInput(f"{table}: numbers from {found.min()} to {found.max()}; the cache has 0 to {size - 1}.")
+            raise BadInput(
+                f"{table}: numbers from {found.min()} to {found.max()}; the cache has 0 to"
+                f" {size - 1}."
+            )
         return found.astype(np.int64)
     found = numbers(db, table, wanted)
     if len(found) and found.min() < 0:
-        wrong, some = wanted[int(np.argmin(found))], [row[0] for row in db.execute(f"SELECT id FROM {table} LIMIT 10000")]
+        wrong, some = (
+            wanted[int(np.argmin(found))],
+            [row[0] for row in db.execute(f"SELECT id FROM {table} LIMIT 10000")],
+        )
         near = difflib.get_close_matches(wrong, some, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise BadInput(f"unknown {table[:-1]} {wrong!r}.{hint} The cache has {size}, from {some[:1]} on.")
+        raise BadInput(
+            f"unknown {table[:-1]} {wrong!r}.{hint} The cache has {size}, from {some[:1]} on."
+        )
     return found
 
 
@@ -83,13 +103,18 @@ def repeated(ids: Sequence[str]) -> str | None:
 
 
 def check_ids(table: str, ids: Sequence[str]) -> None:
-    """Raises `BadInput` where an id stands twice, is empty or no text, or has a NUL, where SQLite's JSON ends a text."""
+    """Raises `BadInput` where an id stands twice, is empty or no text, or has a NUL, where SQLite's
+    JSON ends a text.
+    """
     if isinstance(ids, str):
         raise BadInput(f"{table}: {ids!r} is one text; a list of ids is expected.")
     for one in ids:
         good = isinstance(one, str) and one and "\0" not in one
         if not good or not one.isascii() and one.encode(errors="ignore").decode() != one:
-            raise BadInput(f"{table}: {one!r} is no id; ids are texts that are not empty, of characters other than NUL.")
+            raise BadInput(
+                f"{table}: {one!r} is no id; ids are texts that are not empty, of characters other"
+                " than NUL."
+            )
     if (twice := repeated(ids)) is not None:
         raise BadInput(f"{table}: {twice!r} stands twice in one list.")
 
@@ -102,15 +127,22 @@ def _batch_digest(ids: Iterable[str], provenance: str) -> bytes:
     return total.digest()
 
 
-def columns(db: sqlite3.Connection, wanted: Sequence[str] | np.ndarray, provenance: dict[str, Any] | None) -> np.ndarray:
-    """Returns int64[k], the columns of samples that are to be written: ids, of which new ones are added, or int columns."""
+def columns(
+    db: sqlite3.Connection, wanted: Sequence[str] | np.ndarray, provenance: dict[str, Any] | None
+) -> np.ndarray:
+    """Returns int64[k], the columns of samples that are to be written: ids, of which new ones are
+    added, or int columns.
+    """
     if len(wanted) and not isinstance(wanted, str) and not isinstance(wanted[0], str):
         return chosen(db, "samples", wanted)
     return add_samples(db, wanted, provenance)
 
 
-def add_samples(db: sqlite3.Connection, ids: Sequence[str], provenance: dict[str, Any] | None) -> np.ndarray:
-    """Returns int64[k], the columns of these samples; new ones are added behind the last, with this provenance.
+def add_samples(
+    db: sqlite3.Connection, ids: Sequence[str], provenance: dict[str, Any] | None
+) -> np.ndarray:
+    """Returns int64[k], the columns of these samples; new ones are added behind the last, with this
+    provenance.
 
     Raises:
       BadInput: an id stands twice, or is empty or no text.
@@ -120,15 +152,26 @@ def add_samples(db: sqlite3.Connection, ids: Sequence[str], provenance: dict[str
     found = numbers(db, "samples", ids)
     new = np.flatnonzero(found < 0)
     if len(new):
-        first, text, fresh = count(db, "samples"), as_json(provenance, "sample_provenance"), [ids[i] for i in new]
+        first, text, fresh = (
+            count(db, "samples"),
+            as_json(provenance, "sample_provenance"),
+            [ids[i] for i in new],
+        )
         found[new] = np.arange(first, first + len(new))
-        db.executemany("INSERT INTO samples VALUES (?, ?)", zip(range(first, first + len(new)), fresh, strict=True))
-        db.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", [first, len(new), text, _batch_digest(fresh, text)])
+        db.executemany(
+            "INSERT INTO samples VALUES (?, ?)",
+            zip(range(first, first + len(new)), fresh, strict=True),
+        )
+        db.execute(
+            "INSERT INTO batches VALUES (?, ?, ?, ?)",
+            [first, len(new), text, _batch_digest(fresh, text)],
+        )
     return found
 
 
 def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | None) -> int:
-    """Returns the row of a model; its provenance gains what it did not have. Of `FIRST_STAYS` the first stays.
+    """Returns the row of a model; its provenance gains what it did not have. Of `FIRST_STAYS` the
+    first stays.
 
     Raises:
       BadInput: the provenance contradicts what is known of the model.
@@ -144,43 +187,67 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
     for key, value in given.items():
         if key not in FIRST_STAYS and known.get(key, value) != value:
             raise BadInput(
-                f"model {model!r}: its provenance says {key} = {known[key]!r}, not {value!r}. Another model needs another id."
+                f"model {model!r}: its provenance says {key} = {known[key]!r}, not {value!r}."
+                " Another model needs another id."
             )
     if known.keys() < known.keys() | given.keys():
-        db.execute("UPDATE models SET provenance = ? WHERE number = ?", [as_json(given | known, model), old[0]])
+        db.execute(
+            "UPDATE models SET provenance = ? WHERE number = ?",
+            [as_json(given | known, model), old[0]],
+        )
         _check(db, old[0], as_json(given | known, model))
     return old[0]
 
 
 def _check(db: sqlite3.Connection, number: int, provenance: str) -> None:
     db.execute(CHECKS)
-    db.execute("INSERT OR REPLACE INTO checks VALUES (?, ?)", [number, hashlib.sha256(provenance.encode()).digest()])
+    db.execute(
+        "INSERT OR REPLACE INTO checks VALUES (?, ?)",
+        [number, hashlib.sha256(provenance.encode()).digest()],
+    )
 
 
 def changed_models(db: sqlite3.Connection) -> dict[int, str]:
-    """Returns rows and ids of models whose provenance is not what was written; from before it was checked, is no JSON."""
+    """Returns rows and ids of models whose provenance is not what was written; from before it was
+    checked, is no JSON.
+    """
     wrong = unreadable(db, "models", "provenance")
     if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'checks'").fetchone():
-        rows = db.execute("SELECT number, provenance, digest FROM models JOIN checks ON model = number")
-        wrong |= {row for row, text, digest in rows if hashlib.sha256(text.encode()).digest() != digest}
+        rows = db.execute(
+            "SELECT number, provenance, digest FROM models JOIN checks ON model = number"
+        )
+        wrong |= {
+            row for row, text, digest in rows if hashlib.sha256(text.encode()).digest() != digest
+        }
     ids = names(db)
     return {row: ids[row] for row in sorted(wrong) if row < len(ids)}
 
 
 def changed_samples(db: sqlite3.Connection, samples: list[str]) -> list[str]:
-    """Returns a line for the samples of each call whose ids or provenance are not those that were written."""
+    """Returns a line for the samples of each call whose ids or provenance are not those that were
+    written.
+    """
     found, behind = [], 0
-    for first, size, text, digest in db.execute("SELECT first, count, provenance, digest FROM batches ORDER BY first"):
+    for first, size, text, digest in db.execute(
+        "SELECT first, count, provenance, digest FROM batches ORDER BY first"
+    ):
         if first != behind or _batch_digest(samples[first : first + size], text) != digest:
             told = "their ids or provenance are not those that were written"
             found.append(f"samples {first}–{first + size - 1}: {told}")
         behind = first + size
-    return found if behind == len(samples) else [*found, f"samples: {len(samples)} ids, {behind} were written"]
+    return (
+        found
+        if behind == len(samples)
+        else [*found, f"samples: {len(samples)} ids, {behind} were written"]
+    )
 
 
 def models(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     """Returns provenance by model id, in the order of the rows."""
-    return {name: json.loads(text) for name, text in db.execute("SELECT id, provenance FROM models ORDER BY number")}
+    return {
+        name: json.loads(text)
+        for name, text in db.execute("SELECT id, provenance FROM models ORDER BY number")
+    }
 
 
 def names(db: sqlite3.Connection) -> list[str]:
@@ -190,7 +257,9 @@ def names(db: sqlite3.Connection) -> list[str]:
 
 def provenance(db: sqlite3.Connection, row: int) -> dict[str, Any]:
     """Returns the provenance of one model."""
-    return json.loads(db.execute("SELECT provenance FROM models WHERE number = ?", [row]).fetchone()[0])
+    return json.loads(
+        db.execute("SELECT provenance FROM models WHERE number = ?", [row]).fetchone()[0]
+    )
 
 
 def samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> list[str]:
@@ -213,14 +282,21 @@ def about(db: sqlite3.Connection) -> dict[str, Any]:
 
 
 def tiles(
-    db: sqlite3.Connection, where: str = "1", values: Sequence[Any] = (), rows: np.ndarray | None = None
+    db: sqlite3.Connection,
+    where: str = "1",
+    values: Sequence[Any] = (),
+    rows: np.ndarray | None = None,
 ) -> list[Tile]:
-    """Returns the tiles that a condition picks, of these rows (None: of all), in the order in which they came."""
+    """Returns the tiles that a condition picks, of these rows (None: of all), in the order in which
+    they came.
+    """
     if rows is not None and len(rows) < count(db, "models"):
         where += " AND model IN (SELECT value FROM json_each(?))"
         values = [*values, json.dumps(rows.tolist())]
     rows = db.execute(f"SELECT number, {TILE} FROM tiles WHERE {where} ORDER BY number", values)
-    return [Tile(number, Shape(*shape), offset, digest) for number, *shape, offset, digest, _ in rows]
+    return [
+        Tile(number, Shape(*shape), offset, digest) for number, *shape, offset, digest, _ in rows
+    ]
 
 
 def end(db: sqlite3.Connection) -> int:
@@ -230,7 +306,10 @@ def end(db: sqlite3.Connection) -> int:
 
 def unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
     """Returns the numbers of a table's rows in which a text is no JSON."""
-    return {number for (number,) in db.execute(f"SELECT rowid FROM {table} WHERE NOT json_valid({column})")}
+    return {
+        number
+        for (number,) in db.execute(f"SELECT rowid FROM {table} WHERE NOT json_valid({column})")
+    }
 
 
 def made_by(db: sqlite3.Connection, row: int) -> list[dict[str, Any]]:
@@ -242,7 +321,9 @@ def made_by(db: sqlite3.Connection, row: int) -> list[dict[str, Any]]:
 
 def maker(db: sqlite3.Connection, tile: int) -> dict[str, Any]:
     """Returns what made a tile's predictions."""
-    return json.loads(db.execute("SELECT made_by FROM tiles WHERE number = ?", [tile]).fetchone()[0])
+    return json.loads(
+        db.execute("SELECT made_by FROM tiles WHERE number = ?", [tile]).fetchone()[0]
+    )
 
 
 def mark(db: sqlite3.Connection) -> int:
@@ -251,9 +332,13 @@ def mark(db: sqlite3.Connection) -> int:
 
 
 def row_sums(db: sqlite3.Connection) -> tuple[np.ndarray, np.ndarray]:
-    """Returns int64[m], the correct ones among the observed outcomes of each model, and int64[m], all of them."""
+    """Returns int64[m], the correct ones among the observed outcomes of each model, and int64[m],
+    all of them.
+    """
     sums = np.zeros((2, count(db, "models")), np.int64)
     where = "state = 'observed' AND plane = 'correct'"
-    for row, ones, cells in db.execute(f"SELECT model, sum(ones), sum(cells) FROM tiles WHERE {where} GROUP BY model"):
+    for row, ones, cells in db.execute(
+        f"SELECT model, sum(ones), sum(cells) FROM tiles WHERE {where} GROUP BY model"
+    ):
         sums[:, row] = ones, cells
     return sums[0], sums[1]

@@ -14,10 +14,14 @@ from nevis_stream.errors import BadInput, DamagedCache
 _AT_ONCE = 1 << 26  # bytes of tiles that are written and synced together
 
 
-def repair(source, directory: Path, told: Callable[[str, int, int], None] = lambda stage, done, of: None) -> integrity.Damage:
-    """Makes a cache of all that is sound in another: ids, provenance, tiles, the account of additions.
+def repair(
+    source, directory: Path, told: Callable[[str, int, int], None] = lambda stage, done, of: None
+) -> integrity.Damage:
+    """Makes a cache of all that is sound in another: ids, provenance, tiles, the account of
+    additions.
 
-    The copy counts in one commit: a killed one leaves an empty cache, and the same call begins anew.
+    The copy counts in one commit: a killed one leaves an empty cache, and the same call begins
+      anew.
 
     Args:
       source: an `EvaluationCache`.
@@ -28,7 +32,8 @@ def repair(source, directory: Path, told: Callable[[str, int, int], None] = lamb
       What is left out; where that is nothing, no cache is made.
 
     Raises:
-      DamagedCache: the index or samples' ids are damaged, so that nobody knows whose the cells are. No cache is made.
+      DamagedCache: the index or samples' ids are damaged, so that nobody knows whose the cells are.
+        No cache is made.
       BadInput: there is a cache in `directory` already.
     """
     with source.index.reading() as db, lenient(db):
@@ -41,21 +46,36 @@ def repair(source, directory: Path, told: Callable[[str, int, int], None] = lamb
         target = type(source)(directory, create=True, about=records.about(db))
         with target.index.writing() as new:
             if records.count(new, "models") or records.count(new, "samples"):
-                raise BadInput(f"{directory}: there is a cache already; a repaired one goes into a directory of its own.")
-            if account := [line for line in additions.examined(source.directory) if not isinstance(line, str)]:
+                raise BadInput(
+                    f"{directory}: there is a cache already; a repaired one goes into a directory"
+                    " of its own."
+                )
+            if account := [
+                line for line in additions.examined(source.directory) if not isinstance(line, str)
+            ]:
                 additions.write(target.directory, account)
             samples = records.samples(db)
             for columns, provenance in records.batches(db):
                 records.add_samples(new, samples[columns], provenance)
             names = records.names(db)
             for row, name in enumerate(names):
-                records.add_model(new, name, None if row in damage.models else records.provenance(db, row))
+                records.add_model(
+                    new, name, None if row in damage.models else records.provenance(db, row)
+                )
             view, done = source.cells.view(min(source.cells.size(), records.end(db))), 0
             sound = [tile for tile in records.tiles(db) if tile.number not in damage.tiles]
             for made_by, some in _together(db, sound):
                 told("copy", done, len(sound))
-                parts = [(tile.shape, view[tile.offset : tile.offset + tile.shape.length].tobytes()) for tile in some]
-                writing.enter(new, target.cells, [(names[shape.model], shape, data) for shape, data in parts], made_by)
+                parts = [
+                    (tile.shape, view[tile.offset : tile.offset + tile.shape.length].tobytes())
+                    for tile in some
+                ]
+                writing.enter(
+                    new,
+                    target.cells,
+                    [(names[shape.model], shape, data) for shape, data in parts],
+                    made_by,
+                )
                 done += len(some)
     return damage
 
@@ -63,6 +83,9 @@ def repair(source, directory: Path, told: Callable[[str, int, int], None] = lamb
 def _together(db, tiles: list[Tile]) -> Iterator[tuple[dict[str, Any], list[Tile]]]:
     """Yields, in their order, tiles that are written together, and what made them."""
     before = itertools.accumulate(tile.shape.length for tile in tiles)
-    each = [(records.maker(db, tile.number), size // _AT_ONCE, tile) for tile, size in zip(tiles, before, strict=True)]
+    each = [
+        (records.maker(db, tile.number), size // _AT_ONCE, tile)
+        for tile, size in zip(tiles, before, strict=True)
+    ]
     for (made_by, _), some in itertools.groupby(each, key=lambda one: one[:2]):
         yield made_by, [tile for _, _, tile in some]

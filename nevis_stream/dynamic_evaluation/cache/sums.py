@@ -1,7 +1,8 @@
 """Sums over the rows of packed bits, eight cells a byte, without unpacking the rows.
 
-Counters are kept as planes of bits, 64 columns to a word: three words of one weight become one of it and one of twice the
-weight (a full adder, Harley and Seal's carry-save addition), so a row costs about five operations a word.
+Counters are kept as planes of bits, 64 columns to a word: three words of one weight become one of
+it and one of twice the weight (a full adder, Harley and Seal's carry-save addition), so a row costs
+about five operations a word.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,9 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache.packing import LIST, Tile, decode
 
-_CHUNK = 8192  # words of 8 bytes; the planes of 1,000 rows and what is worked on stay in a core's second-level cache
+# words of 8 bytes; the planes of 1,000 rows and what is worked on stay in a core's second-level
+# cache
+_CHUNK = 8192
 
 
 def column_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -26,7 +29,9 @@ def column_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.nda
     groups: dict[tuple[str, int, int], list[Tile]] = {}
     for tile in tiles:
         shape = tile.shape
-        groups.setdefault((shape.form, shape.first, 0 if shape.form == LIST else shape.span), []).append(tile)
+        groups.setdefault(
+            (shape.form, shape.first, 0 if shape.form == LIST else shape.span), []
+        ).append(tile)
     for (form, first, span), group in groups.items():
         if form == LIST:
             for tile in group:
@@ -43,8 +48,12 @@ def column_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.nda
     return correct, known
 
 
-def confidence_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns float64[n], the sums of the confidences in tiles, and int32[n], how many there are."""
+def confidence_sums(
+    view: np.ndarray, tiles: Sequence[Tile], n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns float64[n], the sums of the confidences in tiles, and int32[n], how many
+    there are.
+    """
     sums, known = np.zeros(n), np.zeros(n, np.int32)
     for tile in tiles:
         at, values = decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
@@ -75,7 +84,8 @@ class _CarrySave:
     """Counts the set bits of each column of a chunk as binary numbers, one array for each digit."""
 
     def __init__(self, size: int):
-        self.digits: list[list[np.ndarray]] = []  # of each weight, at most two arrays wait for a third
+        # of each weight, at most two arrays wait for a third
+        self.digits: list[list[np.ndarray]] = []
         self.work = np.empty(size, np.uint64)
         self.spare: list[np.ndarray] = []
         self.size = size

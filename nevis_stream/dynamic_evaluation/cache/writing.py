@@ -1,4 +1,6 @@
-"""Writing into an evaluation cache: what is given is checked, what is known already is left out, the rest becomes tiles."""
+"""Writing into an evaluation cache: what is given is checked, what is known already is left out,
+the rest becomes tiles.
+"""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -7,15 +9,23 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache import index, packing, records
-from nevis_stream.dynamic_evaluation.cache.packing import CORRECT, OBSERVED, PREDICTED, PROBABILITIES
+from nevis_stream.dynamic_evaluation.cache.packing import (
+    CORRECT,
+    OBSERVED,
+    PREDICTED,
+    PROBABILITIES,
+)
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import clear_when_full
 
-Planes = dict[str, np.ndarray]  # correct uint8[m, k], confidence float16[m, k], probabilities float16[m, k, classes]
+# correct uint8[m, k], confidence float16[m, k], probabilities float16[m, k, classes]
+Planes = dict[str, np.ndarray]
 
 
-def checked(models: Sequence[str], samples: Sequence[str] | np.ndarray, given: Mapping[str, Any]) -> Planes:
+def checked(
+    models: Sequence[str], samples: Sequence[str] | np.ndarray, given: Mapping[str, Any]
+) -> Planes:
     """Returns the planes that are given, in the types in which they are kept.
 
     Raises:
@@ -28,7 +38,10 @@ def checked(models: Sequence[str], samples: Sequence[str] | np.ndarray, given: M
             continue
         values = np.asarray(values)
         if values.shape[:2] != expected or values.ndim != (3 if plane == PROBABILITIES else 2):
-            raise BadInput(f"{plane}: has shape {values.shape}; {expected[0]} models on {expected[1]} samples are expected.")
+            raise BadInput(
+                f"{plane}: has shape {values.shape}; {expected[0]} models on {expected[1]} samples"
+                " are expected."
+            )
         if values.dtype.kind not in "biuf":
             raise BadInput(f"{plane}: has type {values.dtype}, not numbers.")
         if plane == CORRECT:
@@ -39,7 +52,10 @@ def checked(models: Sequence[str], samples: Sequence[str] | np.ndarray, given: M
             good = np.isnan(values) | ((values >= 0) & (values <= 1))
         if not good.all():
             i, k, *_ = np.argwhere(~good)[0]
-            raise BadInput(f"{plane} of model {models[i]!r}, sample {samples[k]!r}: {values[~good][0]} is not {valid}.")
+            raise BadInput(
+                f"{plane} of model {models[i]!r}, sample {samples[k]!r}: {values[~good][0]} is not"
+                f" {valid}."
+            )
         planes[plane] = kept
     return planes
 
@@ -69,7 +85,8 @@ def write(
     Args:
       db: the transaction.
       cells: the file of tiles.
-      state: "observed": what the cache has is left out, or must agree; "predicted": replaces earlier predictions.
+      state: "observed": what the cache has is left out, or must agree; "predicted": replaces
+        earlier predictions.
       rows: id and row of each of the m models.
       columns: int64[k], no column twice.
       planes: as `checked` returns them.
@@ -83,17 +100,28 @@ def write(
         known = planes[CORRECT][i][order] != UNKNOWN
         for plane, given in planes.items():
             values = given[i][order]
-            wanted = known if plane == CORRECT else known & np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+            wanted = (
+                known
+                if plane == CORRECT
+                else known & np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+            )
             if state == OBSERVED:
                 old = _old(db, view, row, plane, ascending)
-                if plane == CORRECT and len(wrong := np.flatnonzero(known & (old != UNKNOWN) & (old != values))):
-                    sample = db.execute("SELECT id FROM samples WHERE number = ?", [int(ascending[wrong[0]])]).fetchone()[0]
+                if plane == CORRECT and len(
+                    wrong := np.flatnonzero(known & (old != UNKNOWN) & (old != values))
+                ):
+                    sample = db.execute(
+                        "SELECT id FROM samples WHERE number = ?", [int(ascending[wrong[0]])]
+                    ).fetchone()[0]
                     raise BadInput(
-                        f"model {model!r}, sample {sample!r}: observed as {old[wrong[0]]}, now said to be {values[wrong[0]]} "
-                        f"({len(wrong)} such cells). Nothing was written; another model needs another id."
+                        f"model {model!r}, sample {sample!r}: observed as {old[wrong[0]]}, now said"
+                        f" to be {values[wrong[0]]} ({len(wrong)} such cells). Nothing was written;"
+                        " another model needs another id."
                     )
                 wanted = wanted & (old == UNKNOWN)
-            here, values = (ascending, values) if wanted.all() else (ascending[wanted], values[wanted])
+            here, values = (
+                (ascending, values) if wanted.all() else (ascending[wanted], values[wanted])
+            )
             if len(here):
                 new.append((model, *packing.encode(row, state, plane, here, values)))
     enter(db, cells, new, made_by)
@@ -105,7 +133,9 @@ def enter(
     new: Sequence[tuple[str, packing.Shape, bytes]],
     made_by: dict[str, Any] | None,
 ) -> None:
-    """Writes tiles (id of the model, shape, bytes) behind the last one, and into the index within the transaction `db`."""
+    """Writes tiles (id of the model, shape, bytes) behind the last one, and into the index within
+    the transaction `db`.
+    """
     if not new:
         return
     text = index.as_json(made_by, "made_by")
@@ -115,19 +145,38 @@ def enter(
         digest = packing.digest(model, shape, data)
         if shape.state == PREDICTED:
             replaced = "digest = ? OR (? = 'all' AND first >= ? AND first + span <= ?)"
-            place = [shape.model, PREDICTED, shape.plane, digest, shape.form, shape.first, shape.first + shape.span]
-            db.execute(f"DELETE FROM tiles WHERE model = ? AND state = ? AND plane = ? AND ({replaced})", place)
+            place = [
+                shape.model,
+                PREDICTED,
+                shape.plane,
+                digest,
+                shape.form,
+                shape.first,
+                shape.first + shape.span,
+            ]
+            db.execute(
+                f"DELETE FROM tiles WHERE model = ? AND state = ? AND plane = ? AND ({replaced})",
+                place,
+            )
         entry = [*vars(shape).values(), begin, digest, text]
-        db.execute(f"INSERT INTO tiles ({records.TILE}) VALUES ({', '.join('?' * len(entry))})", entry)
+        db.execute(
+            f"INSERT INTO tiles ({records.TILE}) VALUES ({', '.join('?' * len(entry))})", entry
+        )
         begin += len(data)
     db.execute("UPDATE about SET end = ?", [begin])
 
 
-def _old(db: sqlite3.Connection, view: np.ndarray, row: int, plane: str, columns: np.ndarray) -> np.ndarray:
-    """Returns uint8[k]: the observed outcome in each column (of other planes 1), 255 where there is no value."""
+def _old(
+    db: sqlite3.Connection, view: np.ndarray, row: int, plane: str, columns: np.ndarray
+) -> np.ndarray:
+    """Returns uint8[k]: the observed outcome in each column (of other planes 1), 255 where there is
+    no value.
+    """
     old = np.full(len(columns), UNKNOWN, np.uint8)
     for tile in records.tiles(db, "model = ? AND state = ? AND plane = ?", [row, OBSERVED, plane]):
-        positions, values = packing.pick(tile.shape, view[tile.offset : tile.offset + tile.shape.length], columns)
+        positions, values = packing.pick(
+            tile.shape, view[tile.offset : tile.offset + tile.shape.length], columns
+        )
         old[positions] = values if plane == CORRECT else 1
     return old
 

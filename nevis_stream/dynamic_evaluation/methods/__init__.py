@@ -1,4 +1,6 @@
-"""Methods, found by scanning this package for modules that offer a `METHOD`: a new method is a new file."""
+"""Methods, found by scanning this package for modules that offer a `METHOD`: a new method is a new
+file.
+"""
 
 import functools
 import importlib
@@ -34,4 +36,6 @@ def __getattr__(name: str):
     """`METHODS`: the registry, filled when it is first asked for."""
     if name == "METHODS":
         return registry()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers: METHODS, {', '.join(__all__)}")
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}; it offers: METHODS, {', '.join(__all__)}"
+    )

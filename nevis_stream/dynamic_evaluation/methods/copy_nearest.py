@@ -1,4 +1,6 @@
-"""CopyNearest&Expand: the answers of the known model that agrees best on the asked samples (Sort & Search without Sort)."""
+"""CopyNearest&Expand: the answers of the known model that agrees best on the asked samples (Sort &
+Search without Sort).
+"""
 
 from collections.abc import Sequence
 
@@ -25,19 +27,31 @@ class CopyNearest:
 
 
 class Copier:
-    """Known models, whose holes are filled by the mean of the column; intervals are kept by budget."""
+    """Known models, whose holes are filled by the mean of the column; intervals are kept by
+    budget.
+    """
 
     def __init__(self, known: Known, groups: Sequence[str] | None, key):
         self._known, self._key, self._halves = known, key, {}
-        self._groups = np.arange(known.shape[0]) if groups is None else np.unique(groups, return_inverse=True)[1]
+        self._groups = (
+            np.arange(known.shape[0])
+            if groups is None
+            else np.unique(groups, return_inverse=True)[1]
+        )
         self._most = sort(known).scores >= 0.5
 
     def evaluate(self, ask, models, budget, key) -> Estimates:
-        """Asks random samples, the same of every model; of equally near models the first is copied."""
-        samples = at_random(len(self._most), check_budget(budget, len(self._most)), 1, generator(key))
+        """Asks random samples, the same of every model; of equally near models the first is
+        copied.
+        """
+        samples = at_random(
+            len(self._most), check_budget(budget, len(self._most)), 1, generator(key)
+        )
         answers = ask(np.broadcast_to(samples, (models, budget)))
         nearest = _agreement(answers, self._filled(None, samples[0])).argmax(axis=1)
-        estimates = Estimates.of(self._filled(nearest), np.broadcast_to(samples, answers.shape), answers)
+        estimates = Estimates.of(
+            self._filled(nearest), np.broadcast_to(samples, answers.shape), answers
+        )
         if budget not in self._halves:
             self._halves[budget] = intervals.tried(self._errors(budget), self._groups.tolist())
         return estimates.within(self._halves[budget], intervals.TOO_FEW)
@@ -52,7 +66,9 @@ class Copier:
         return np.where(found == UNKNOWN, most, found).astype(np.uint8)
 
     def _errors(self, budget: int) -> np.ndarray:
-        """Returns how far known models' accuracies are from those that other groups' nearest give, float64[250 at most]."""
+        """Returns how far known models' accuracies are from those that other groups' nearest give,
+        float64[250 at most].
+        """
         if len(set(self._groups.tolist())) == 1:
             return np.empty(0)
         samples = at_random(len(self._most), budget, 1, generator(self._key))[0]

@@ -1,4 +1,5 @@
-"""Ones for the first samples, unsorted, as many as the model has: no aggregate error, and cells nearly as wrong as can be.
+"""Ones for the first samples, unsorted, as many as the model has: no aggregate error, and cells
+nearly as wrong as can be.
 
 A bound from below on what the aggregate error says (Sort & Search, theorem 2.1), not a method.
 """
@@ -31,7 +32,9 @@ class Prefix:
         outcomes = (columns < right[:, None]).astype(np.uint8)
         nothing = np.full(models, np.nan)
         observed = np.zeros(outcomes.shape, bool)
-        return Estimates(outcomes.astype(np.float32), outcomes, observed, right / self.n, nothing, nothing)
+        return Estimates(
+            outcomes.astype(np.float32), outcomes, observed, right / self.n, nothing, nothing
+        )
 
 
 METHOD = OracleAccuracyPrefix()

@@ -1,8 +1,9 @@
 """The published script's rule, with its defects: what the others are measured against.
 
-Its ties stand in falling order of the columns, its n' points begin at the remainder n - ⌊n/n'⌋ n', its threshold is the index
-of the largest prefix sum, one less than the count of ones it stands for, without the empty prefix; the predicted vector is
-ones up to the full-order position of that point; what was observed is overwritten by it.
+Its ties stand in falling order of the columns, its n' points begin at the remainder n - ⌊n/n'⌋ n',
+its threshold is the index of the largest prefix sum, one less than the count of ones it stands for,
+without the empty prefix; the predicted vector is ones up to the full-order position of that point;
+what was observed is overwritten by it.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ def points(n: int, budget: int) -> np.ndarray:
 
 
 def last_indices(outcomes: np.ndarray) -> np.ndarray:
-    """Returns the script's thresholds of uint8[m, b], int64[m]: indices where it should be counts."""
+    """Returns the script's thresholds of uint8[m, b], int64[m]: indices where it should be
+    counts.
+    """
     return np.cumsum(2 * outcomes.astype(np.int64) - 1, axis=1).argmax(axis=1)
 
 
@@ -52,7 +55,9 @@ class Searcher:
         observed = np.zeros((models, n), bool)
         observed[:, samples[0]] = True
         nothing = np.full(models, np.nan)
-        return Estimates(outcomes.astype(np.float32), outcomes, observed, outcomes.mean(axis=1), nothing, nothing)
+        return Estimates(
+            outcomes.astype(np.float32), outcomes, observed, outcomes.mean(axis=1), nothing, nothing
+        )
 
 
 METHOD = Published()

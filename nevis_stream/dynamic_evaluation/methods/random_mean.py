@@ -30,7 +30,9 @@ class Drawer:
         answers = ask(samples)
         mean = answers.mean(axis=1)
         interval = intervals.wilson(mean, intervals.effective(budget, self.n))
-        return Estimates.of(np.broadcast_to(mean[:, None], (models, self.n)), samples, answers, mean, interval)
+        return Estimates.of(
+            np.broadcast_to(mean[:, None], (models, self.n)), samples, answers, mean, interval
+        )
 
 
 METHOD = RandomMean()

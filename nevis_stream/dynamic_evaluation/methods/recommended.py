@@ -1,4 +1,6 @@
-"""The method to use: item response models, their residuals and neighbours, weighted by cross-validation."""
+"""The method to use: item response models, their residuals and neighbours, weighted by
+cross-validation.
+"""
 
 import jax
 
@@ -15,9 +17,11 @@ class Recommended:
     name = "recommended"
 
     def fit(self, known, groups, key) -> Evaluator:
-        """Fits all predictors to the known models, and again without each of at most five folds of them.
+        """Fits all predictors to the known models, and again without each of at most five folds of
+        them.
 
-        Where there are fewer than five known models or groups, the stratified mean takes the place of all.
+        Where there are fewer than five known models or groups, the stratified mean takes the place
+        of all.
         """
         check_outcomes(known)
         if len(known if groups is None else set(groups)) < FEWEST:
@@ -33,7 +37,8 @@ class Combined:
         self.learners, self.cross_validation, self.calibrations = learners, cross_validation, {}
 
     def evaluate(self, ask, models, budget, key) -> Estimates:
-        """Asks half the budget on a grid of the rank order and half where it spares most errors, of cells and of the accuracy.
+        """Asks half the budget on a grid of the rank order and half where it spares most errors, of
+        cells and of the accuracy.
 
         The key is not needed.
         """

@@ -1,4 +1,6 @@
-"""The least error that any threshold on the order by sum can have: every sample is seen. A bound, not a method."""
+"""The least error that any threshold on the order by sum can have: every sample is seen. A bound,
+not a method.
+"""
 
 from dataclasses import dataclass
 
@@ -31,7 +33,9 @@ class Seer:
         outcomes = (self.rank.place < thresholds(answers)[:, None]).astype(np.uint8)
         nothing = np.full(models, np.nan)
         observed = np.zeros(outcomes.shape, bool)
-        return Estimates(outcomes.astype(np.float32), outcomes, observed, outcomes.mean(axis=1), nothing, nothing)
+        return Estimates(
+            outcomes.astype(np.float32), outcomes, observed, outcomes.mean(axis=1), nothing, nothing
+        )
 
 
 METHOD = SingleOrderFloor()

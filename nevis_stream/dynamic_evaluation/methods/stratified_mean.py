@@ -1,4 +1,6 @@
-"""The mean of samples drawn from equal strata of the rank order, one of each: a strong, unbiased estimate of the accuracy."""
+"""The mean of samples drawn from equal strata of the rank order, one of each: a strong, unbiased
+estimate of the accuracy.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -36,8 +38,8 @@ class Stratified:
     def evaluate(self, ask, models, budget, key) -> Estimates:
         """Asks one sample of each stratum.
 
-        The interval is Wilson's with as many draws as would give the variance of this design, which is known for the known
-        models.
+        The interval is Wilson's with as many draws as would give the variance of this design, which
+        is known for the known models.
         """
         n = self.rank.n
         check_budget(budget, n)
@@ -50,10 +52,11 @@ class Stratified:
         return Estimates.of(right, samples, answers, mean, intervals.wilson(mean, seen))
 
     def _variance_ratio(self, budget: int) -> float:
-        """Variance of the stratified mean over that of the mean of simple random samples, summed over known models.
+        """Variance of the stratified mean over that of the mean of simple random samples, summed
+        over known models.
 
-        Each is left out of the rank by which it is stratified. 1, as if strata were no better, where so few known models are
-        unlike each other that they say nothing of another one.
+        Each is left out of the rank by which it is stratified. 1, as if strata were no better,
+        where so few known models are unlike each other that they say nothing of another one.
         """
         n, bounds = self.rank.n, sampling.strata(self.rank.n, budget)
         models = self.known.shape[0]

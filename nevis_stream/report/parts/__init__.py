@@ -1,4 +1,6 @@
-"""The parts of the page, in its order. A new part: a module here with the names of `Part`, and its place in PARTS."""
+"""The parts of the page, in its order. A new part: a module here with the names of `Part`, and its
+place in PARTS.
+"""
 
 from nevis_stream.report.parts import (
     ablations,

@@ -14,7 +14,9 @@ TITLE = "Stream variants and task orders"
 
 
 def html(across: Across) -> Markup | None:
-    """Returns a table for each method with runs of two streams or more that judge the same tasks; None if there is none."""
+    """Returns a table for each method with runs of two streams or more that judge the same tasks;
+    None if there is none.
+    """
     found = _found(across)
     if not found:
         return None
@@ -38,11 +40,19 @@ def _found(across: Across) -> list[Ablation]:
 
 
 def _row(ablation: Ablation, variant: Variant) -> dict[str, Any]:
-    row = {"method": ablation.label, "protocol": ablation.protocol, "variant": variant.name, "reference": ablation.reference}
+    row = {
+        "method": ablation.label,
+        "protocol": ablation.protocol,
+        "variant": variant.name,
+        "reference": ablation.reference,
+    }
     row |= {name: getattr(variant, name) for name in ("runs", "draws", "seeds", "tasks", "judged")}
     row |= {"compared_tasks": len(ablation.compared)}
     for name in ("error", "whole_error", "paper_total"):
         row |= {name: getattr(variant, name).mean, f"{name}_std": getattr(variant, name).std}
     row |= {"difference": variant.difference}
     told = variant.published or {}
-    return row | {f"published_{name}": told.get(name) for name in ("learner", "error", "std", "draws", "meta_train_tasks")}
+    return row | {
+        f"published_{name}": told.get(name)
+        for name in ("learner", "error", "std", "draws", "meta_train_tasks")
+    }

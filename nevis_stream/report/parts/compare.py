@@ -26,7 +26,9 @@ def html(section: Section) -> Markup | None:
     if against:
         title = "Difference in E to the reference, one row a method, with 95% intervals"
         name = f"differences-{section.number}"
-        picture = svg.wide_and_narrow(name, title, lambda wide: forest(against, section.styles, wide))
+        picture = svg.wide_and_narrow(
+            name, title, lambda wide: forest(against, section.styles, wide)
+        )
     said = dict.fromkeys(caution for pair in found for caution in cautions(pair))
     values = {"pairs": found, "against": against, "reasons": reasons, "cautions": said}
     return render("parts/compare.html", number=section.number, picture=picture, **values, **_WORDS)

@@ -1,4 +1,6 @@
-"""Where the FLOPs go: training of the chosen trials, search, selection, validation, prediction; and along the stream."""
+"""Where the FLOPs go: training of the chosen trials, search, selection, validation, prediction; and
+along the stream.
+"""
 
 import math
 from collections.abc import Sequence
@@ -22,14 +24,16 @@ TITLE = "Where the FLOPs go"
 
 @dataclass(frozen=True)
 class MethodCost:
-    """One method's mean cost over its finished runs; where there is none, the cost so far of the run that has come furthest.
+    """One method's mean cost over its finished runs; where there is none, the cost so far of the
+    run that has come furthest.
 
     Attributes:
       label: the method.
       n: runs in the mean.
       partial: whether none is finished.
       parts: mean FLOPs by part.
-      by_task: mean FLOPs of all parts by task id, in stream order; under "" what was spent before the first task.
+      by_task: mean FLOPs of all parts by task id, in stream order; under "" what was spent before
+        the first task.
     """
 
     label: str
@@ -54,16 +58,24 @@ class MethodCost:
 
 
 def html(section: Section) -> Markup:
-    """Returns the shares as bars, the table of parts, the cost along the stream and the table of tasks."""
+    """Returns the shares as bars, the table of parts, the cost along the stream and the table of
+    tasks.
+    """
     methods = section.once(_methods)
     bars = along = None
     drawn = [method for method in methods if method.total]
     if drawn:
         title = "Share of each part in the FLOPs of each method"
-        bars = svg.wide_and_narrow(f"costs-{section.number}", title, lambda wide: share_bars(drawn, _columns(methods), wide))
+        bars = svg.wide_and_narrow(
+            f"costs-{section.number}",
+            title,
+            lambda wide: share_bars(drawn, _columns(methods), wide),
+        )
         title = "Cumulative FLOPs along the stream, one line a method"
         along = svg.wide_and_narrow(
-            f"costs_along_the_stream-{section.number}", title, lambda wide: cumulative_plot(drawn, section.styles, wide)
+            f"costs_along_the_stream-{section.number}",
+            title,
+            lambda wide: cumulative_plot(drawn, section.styles, wide),
         )
     values = {"methods": methods, "columns": _columns(methods), "bars": bars, "along": along}
     unknown = {group.label: costs_unknown(group.runs[0].ledger) for group in section.groups}
@@ -86,11 +98,20 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
         total = sum(sum(cost.flops.values()) for cost in costs)
         for part in dict.fromkeys(part for cost in costs for part in cost.flops):
             flops = sum(cost.flops.get(part, 0) for cost in costs)
-            rows.append(head | {"part": part, "flops": flops, "share": flops / total if total else math.nan} | status)
+            rows.append(
+                head
+                | {"part": part, "flops": flops, "share": flops / total if total else math.nan}
+                | status
+            )
         for cost in costs:
             row = {"order": cost.order, "task_id": cost.task_id or "before the first task"}
-            by_task.append(head | row | dict(cost.flops) | {"total": sum(cost.flops.values())} | status)
-    return {"costs": pd.DataFrame(rows, dtype=object), "costs_by_task": pd.DataFrame(by_task, dtype=object)}
+            by_task.append(
+                head | row | dict(cost.flops) | {"total": sum(cost.flops.values())} | status
+            )
+    return {
+        "costs": pd.DataFrame(rows, dtype=object),
+        "costs_by_task": pd.DataFrame(by_task, dtype=object),
+    }
 
 
 def figures(section: Section) -> dict[str, Figure]:
@@ -110,11 +131,19 @@ def _method(group: SeedGroup) -> MethodCost:
     finished = [run for run in group.runs if run.ledger.complete]
     runs: Sequence[Run] = finished or [max(group.runs, key=lambda run: len(run.ledger.records))]
     costs: list[list[TaskCost]] = [costs_by_task(run.ledger) for run in runs]
-    names = dict.fromkeys([*PARTS, *(part for each in costs for cost in each for part in cost.flops)])
+    names = dict.fromkeys(
+        [*PARTS, *(part for each in costs for cost in each for part in cost.flops)]
+    )
     tasks = {cost.task_id: cost.order for each in costs for cost in each}
-    parts = {name: _mean([sum(cost.flops.get(name, 0) for cost in each) for each in costs]) for name in names}
+    parts = {
+        name: _mean([sum(cost.flops.get(name, 0) for cost in each) for each in costs])
+        for name in names
+    }
     sums = [{cost.task_id: sum(cost.flops.values()) for cost in each} for each in costs]
-    by_task = {task: _mean([each.get(task, 0) for each in sums]) for task in sorted(tasks, key=lambda task: tasks[task])}
+    by_task = {
+        task: _mean([each.get(task, 0) for each in sums])
+        for task in sorted(tasks, key=lambda task: tasks[task])
+    }
     return MethodCost(group.label, len(runs), not finished, parts, by_task)
 
 

@@ -1,4 +1,6 @@
-"""Learning curves: dev error of the chosen trial against training steps, one small picture a task."""
+"""Learning curves: dev error of the chosen trial against training steps, one small picture
+a task.
+"""
 
 import pandas as pd
 from markupsafe import Markup
@@ -16,7 +18,13 @@ TITLE = "Learning curves"
 def html(section: Section) -> Markup:
     """Returns a frame for each task and the data, which the page's script draws there."""
     data = section.once(_data)
-    return render("parts/curves.html", data=data, embedded=embedded(data), legend=_legend(section), number=section.number)
+    return render(
+        "parts/curves.html",
+        data=data,
+        embedded=embedded(data),
+        legend=_legend(section),
+        number=section.number,
+    )
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
@@ -36,4 +44,7 @@ def _data(section: Section) -> dict:
 
 
 def _legend(section: Section) -> list[tuple]:
-    return [(section.styles[group.label], f"{group.label} (n = {len(group.runs)})") for group in section.groups]
+    return [
+        (section.styles[group.label], f"{group.label} (n = {len(group.runs)})")
+        for group in section.groups
+    ]

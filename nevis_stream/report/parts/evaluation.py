@@ -1,4 +1,6 @@
-"""Dynamic evaluation: the caches of models × samples, what methods achieve on them, what additions were worth."""
+"""Dynamic evaluation: the caches of models × samples, what methods achieve on them, what additions
+were worth.
+"""
 
 from types import SimpleNamespace
 
@@ -9,7 +11,13 @@ from matplotlib.figure import Figure
 from nevis_stream.report import svg
 from nevis_stream.report.across import Across
 from nevis_stream.report.evaluation_additions import overview, truth_plot
-from nevis_stream.report.evaluation_plots import budget_plot, decomposition_plot, fit_text, outcomes_plot, styles_of
+from nevis_stream.report.evaluation_plots import (
+    budget_plot,
+    decomposition_plot,
+    fit_text,
+    outcomes_plot,
+    styles_of,
+)
 from nevis_stream.report.evaluations import Evaluation
 from nevis_stream.report.templates import render
 
@@ -21,25 +29,35 @@ def html(across: Across) -> Markup | None:
     """Returns each cache's picture, additions and curves; None where no cache was given."""
     if not across.evaluations:
         return None
-    told = [_told(number, evaluation) for number, evaluation in enumerate(across.evaluations, start=1)]
+    told = [
+        _told(number, evaluation) for number, evaluation in enumerate(across.evaluations, start=1)
+    ]
     first = render("parts/evaluation_overview.html", rows=overview(across.evaluations))
     return first + Markup("").join(render("parts/evaluation.html", it=it) for it in told)
 
 
 def tables(across: Across) -> dict[str, pd.DataFrame]:
-    """Returns `evaluation_methods` (a row a cache, method, budget), `evaluation_additions` and their `evaluation_overview`."""
+    """Returns `evaluation_methods` (a row a cache, method, budget), `evaluation_additions` and
+    their `evaluation_overview`.
+    """
     methods = [{"cache": str(e.path), **row} for e in across.evaluations for row in _rows(e)]
-    additions = [{"cache": str(e.path), **row} for e in across.evaluations for row in e.summary["additions"]]
+    additions = [
+        {"cache": str(e.path), **row} for e in across.evaluations for row in e.summary["additions"]
+    ]
     found = {"methods": methods, "additions": additions, "overview": overview(across.evaluations)}
     return {f"evaluation_{name}": pd.DataFrame(rows) for name, rows in found.items()}
 
 
 def figures(across: Across) -> dict[str, Figure]:
-    """Returns `evaluation_budget_1`, `_parts_1`, `_outcomes_1`, … for each cache, `_truth_1` where a truth is known."""
+    """Returns `evaluation_budget_1`, `_parts_1`, `_outcomes_1`, … for each cache, `_truth_1` where
+    a truth is known.
+    """
     drawn = {}
     for number, evaluation in enumerate(across.evaluations, start=1):
         summary = evaluation.summary
-        drawn[f"evaluation_budget_{number}"] = budget_plot(summary, styles_of(summary["methods"]), True, legend=True)
+        drawn[f"evaluation_budget_{number}"] = budget_plot(
+            summary, styles_of(summary["methods"]), True, legend=True
+        )
         drawn[f"evaluation_parts_{number}"] = decomposition_plot(summary, True)
         drawn[f"evaluation_outcomes_{number}"] = outcomes_plot(evaluation.picture, summary)
         if truth := truth_plot(summary, True):
@@ -61,7 +79,10 @@ def _told(number: int, evaluation: Evaluation) -> SimpleNamespace:
     summary = evaluation.summary
     styles = styles_of(summary["methods"])
     by = "runs (with all of their models)" if summary.get("by_run") else "models"
-    split = f"{summary['known']:.0%} of the {by} are known, the rest are new; n = {summary['seeds']} random splits."
+    split = (
+        f"{summary['known']:.0%} of the {by} are known, the rest are new; n = {summary['seeds']}"
+        " random splits."
+    )
     budget_title = f"Error of predicted outcomes against budget on {evaluation.name}"
     truth_title = f"Estimated accuracies of new models against the true ones on {evaluation.name}"
     parts_title = f"Aleatoric and epistemic error against budget on {evaluation.name}"
@@ -77,17 +98,27 @@ def _told(number: int, evaluation: Evaluation) -> SimpleNamespace:
         split_text=split,
         fit=fit_text(summary),
         budget_figure=svg.wide_and_narrow(
-            f"evaluation_budget_{number}", budget_title, lambda wide: budget_plot(summary, styles, wide)
+            f"evaluation_budget_{number}",
+            budget_title,
+            lambda wide: budget_plot(summary, styles, wide),
         ),
         parts_figure=svg.wide_and_narrow(
-            f"evaluation_parts_{number}", parts_title, lambda wide: decomposition_plot(summary, wide)
+            f"evaluation_parts_{number}",
+            parts_title,
+            lambda wide: decomposition_plot(summary, wide),
         ),
         truth_figure=truth_plot(summary, True)
-        and svg.wide_and_narrow(f"evaluation_truth_{number}", truth_title, lambda wide: truth_plot(summary, wide)),
+        and svg.wide_and_narrow(
+            f"evaluation_truth_{number}", truth_title, lambda wide: truth_plot(summary, wide)
+        ),
     )
 
 
 def _account(row: dict) -> dict:
     """An addition with the number of cells that it is about."""
     each = 1 if row["kind"] == "model" else int(row["name"].split()[0])
-    return {"told": None, "truth": None} | row | {"cells": each * (row["samples"] if row["kind"] == "model" else row["models"])}
+    return (
+        {"told": None, "truth": None}
+        | row
+        | {"cells": each * (row["samples"] if row["kind"] == "model" else row["models"])}
+    )

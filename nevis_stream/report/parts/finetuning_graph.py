@@ -1,4 +1,6 @@
-"""Who was initialised from whom: the graph of fine-tunings along the stream, its hubs and its chains."""
+"""Who was initialised from whom: the graph of fine-tunings along the stream, its hubs and its
+chains.
+"""
 
 from dataclasses import dataclass
 
@@ -46,8 +48,12 @@ class Graph:
 
     @property
     def shared(self) -> tuple[int, int]:
-        """Over all tasks but the first: sources that are the same in all seeds, and tasks that more than one seed trained."""
-        compared = [self.same[node.task_id] for node in self.nodes[1:] if self.same[node.task_id][1] > 1]
+        """Over all tasks but the first: sources that are the same in all seeds, and tasks that more
+        than one seed trained.
+        """
+        compared = [
+            self.same[node.task_id] for node in self.nodes[1:] if self.same[node.task_id][1] > 1
+        ]
         return sum(same == of for same, of in compared), len(compared)
 
     @property
@@ -69,7 +75,9 @@ class Graph:
     def chain_text(self) -> str:
         """The longest chain's tasks; of a long one the first and the last."""
         names = [node.task_id for node in self.chain]
-        return " → ".join(names if len(names) <= 2 * _ENDS + 2 else [*names[:_ENDS], "…", *names[-_ENDS:]])
+        return " → ".join(
+            names if len(names) <= 2 * _ENDS + 2 else [*names[:_ENDS], "…", *names[-_ENDS:]]
+        )
 
     @property
     def isolated(self) -> list[Node]:
@@ -78,7 +86,9 @@ class Graph:
 
 
 def html(section: Section) -> Markup | None:
-    """Returns a graph, hubs, chains and a table for each method that starts tasks from earlier ones; None if none does."""
+    """Returns a graph, hubs, chains and a table for each method that starts tasks from earlier
+    ones; None if none does.
+    """
     graphs = section.once(_graphs)
     linked = [graph for graph in graphs if _has_edge(graph)]
     if not linked:
@@ -88,11 +98,15 @@ def html(section: Section) -> Markup | None:
     for number, graph in enumerate(linked):
         title = f"Fine-tuning graph of {graph.label}: {_told(graph)}"
         name = f"finetuning_graph_{letters(number)}-{section.number}"
-        drawn = svg.wide_and_narrow(name, title, lambda wide, graph=graph: arc_diagram(graph.nodes, styles, wide))
+        drawn = svg.wide_and_narrow(
+            name, title, lambda wide, graph=graph: arc_diagram(graph.nodes, styles, wide)
+        )
         title = f"How many tasks have how many fine-tunings behind them in {graph.label}"
         counts = depths(graph.nodes)
         name = f"finetuning_depths_{letters(number)}-{section.number}"
-        bars = svg.wide_and_narrow(name, title, lambda wide, counts=counts: depth_bars(counts, wide))
+        bars = svg.wide_and_narrow(
+            name, title, lambda wide, counts=counts: depth_bars(counts, wide)
+        )
         pictures.append((graph, drawn, bars))
     return render(
         "parts/finetuning_graph.html",
@@ -104,22 +118,32 @@ def html(section: Section) -> Markup | None:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `finetuning`: every run's tasks with source, children and depth; tasks whose source nobody told are left out."""
+    """Returns `finetuning`: every run's tasks with source, children and depth; tasks whose source
+    nobody told are left out.
+    """
     rows = []
     for run in section.runs:
-        head = {name: run.header[name] for name in ("learner", "budget", "seed")} | {"run": run.name}
-        rows += [head | vars(node) for node in finetuning_graph(run.ledger) if node.source != "unknown"]
+        head = {name: run.header[name] for name in ("learner", "budget", "seed")} | {
+            "run": run.name
+        }
+        rows += [
+            head | vars(node) for node in finetuning_graph(run.ledger) if node.source != "unknown"
+        ]
     return {"finetuning": pd.DataFrame(rows)}
 
 
 def figures(section: Section) -> dict[str, Figure]:
-    """Returns `finetuning_graph_a`, `_b`, … and as many `finetuning_depths`, one for each method that starts tasks from earlier
-    ones, in the page's order.
+    """Returns `finetuning_graph_a`, `_b`, … and as many `finetuning_depths`, one for each method
+    that starts tasks from earlier ones, in the page's order.
     """
     styles = domain_styles(task.domain for task in section.tasks)
     linked = [graph for graph in section.once(_graphs) if _has_edge(graph)]
-    drawn = {f"finetuning_graph_{letters(i)}": _titled(graph, styles) for i, graph in enumerate(linked)}
-    return drawn | {f"finetuning_depths_{letters(i)}": _depths(graph) for i, graph in enumerate(linked)}
+    drawn = {
+        f"finetuning_graph_{letters(i)}": _titled(graph, styles) for i, graph in enumerate(linked)
+    }
+    return drawn | {
+        f"finetuning_depths_{letters(i)}": _depths(graph) for i, graph in enumerate(linked)
+    }
 
 
 def _titled(graph: Graph, styles) -> Figure:
@@ -129,7 +153,9 @@ def _titled(graph: Graph, styles) -> Figure:
         axes.set_title(_name(graph), size=10)
         for domain, style in styles.items():
             name = domain.replace("$", r"\$")
-            axes.scatter([], [], marker=style.marker, color=palette.series(style.colour), label=name)
+            axes.scatter(
+                [], [], marker=style.marker, color=palette.series(style.colour), label=name
+            )
         axes.legend(loc="upper left", fontsize=7, frameon=False, ncols=2, labelcolor=palette.ink())
     return figure
 
@@ -161,7 +187,10 @@ def _has_edge(graph: Graph) -> bool:
 
 def _told(graph: Graph) -> str:
     edges = sum(node.parent is not None for node in graph.nodes)
-    return f"{len(graph.nodes)} tasks, {edges} of them from an earlier one, longest chain {len(graph.chain) - 1} fine-tunings"
+    return (
+        f"{len(graph.nodes)} tasks, {edges} of them from an earlier one, longest chain"
+        f" {len(graph.chain) - 1} fine-tunings"
+    )
 
 
 def _sources(graph: Graph) -> str:

@@ -10,7 +10,12 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from nevis_stream.analysis.bootstrap import Interval
-from nevis_stream.analysis.forward_transfer import PUBLISHED, Repeat, forward_transfer, mean_transfer
+from nevis_stream.analysis.forward_transfer import (
+    PUBLISHED,
+    Repeat,
+    forward_transfer,
+    mean_transfer,
+)
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 from nevis_stream.analysis.verdict import count
 from nevis_stream.report import svg
@@ -24,7 +29,9 @@ TITLE = "Forward transfer on repeated data sets"
 
 @dataclass(frozen=True)
 class Method:
-    """A method's repeats: in each finished run (by run), by repeat the spread over seeds, and the mean with its interval."""
+    """A method's repeats: in each finished run (by run), by repeat the spread over seeds, and the
+    mean with its interval.
+    """
 
     group: SeedGroup
     runs: Sequence[Sequence[Repeat]]
@@ -47,7 +54,13 @@ def html(section: Section) -> Markup | None:
         legend=_legend(section),
         methods=methods,
         repeats=list(drawn),
-        reasons=[f"{m.group.label}, {r.tasks[1]}: {r.reason}" for m in methods for run in m.runs for r in run if r.reason],
+        reasons=[
+            f"{m.group.label}, {r.tasks[1]}: {r.reason}"
+            for m in methods
+            for run in m.runs
+            for r in run
+            if r.reason
+        ],
         published=PUBLISHED,
         fwt=_fwt,
     )
@@ -80,11 +93,17 @@ def figures(section: Section) -> dict[str, Figure]:
     methods = section.once(_methods)
     if not methods:
         return {}
-    return {"forward_transfer": transfer_plot(_drawn(methods), section.styles, wide=True, legend=_legend(section))}
+    return {
+        "forward_transfer": transfer_plot(
+            _drawn(methods), section.styles, wide=True, legend=_legend(section)
+        )
+    }
 
 
 def _legend(section: Section) -> list[tuple[Style, str]]:
-    labels = [(method.group.label, count(len(method.runs), "run")) for method in section.once(_methods)]
+    labels = [
+        (method.group.label, count(len(method.runs), "run")) for method in section.once(_methods)
+    ]
     return [(section.styles[label], f"{label} (n = {runs})") for label, runs in labels]
 
 
@@ -98,7 +117,9 @@ def _methods(section: Section) -> list[Method]:
         runs = [forward_transfer(run.ledger) for run in _finished(group)]
         if any(any(map(len, repeat.curves)) for run in runs for repeat in run):
             values = np.array([[repeat.value for repeat in run] for run in runs]).T
-            found.append(Method(group, runs, [spread(row) for row in values.tolist()], mean_transfer(values)))
+            found.append(
+                Method(group, runs, [spread(row) for row in values.tolist()], mean_transfer(values))
+            )
     return found
 
 

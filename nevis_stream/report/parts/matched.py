@@ -26,16 +26,35 @@ def html(section: Section) -> Markup | None:
         return None
     picture = None
     if _drawable(section):
-        title = "Cumulative FLOPs minus Indep's, and regret against an Indep of equal cost, along the stream"
+        title = (
+            "Cumulative FLOPs minus Indep's, and regret against an Indep of equal cost, along the"
+            " stream"
+        )
         name = f"regret_and_compute-{section.number}"
-        picture = svg.wide_and_narrow(name, title, lambda wide: matched_plot(flops, errors, section.styles, wide))
+        picture = svg.wide_and_narrow(
+            name, title, lambda wide: matched_plot(flops, errors, section.styles, wide)
+        )
     rows = [
         (spent, [(_end(curve), curve.n) for curve in (spent, *at_equal)])
         for spent, *at_equal in zip(flops, *errors.values(), strict=True)
     ]
-    remarks = [reason for curves in (flops, *errors.values()) for curve in curves for reason in curve.reasons]
-    legend = [(section.styles[spent.group.label], spent.group.label) for spent, ends in rows if any(n for _, n in ends)]
-    values = {"titles": list(errors), "rows": rows, "legend": legend, "remarks": list(dict.fromkeys(remarks))}
+    remarks = [
+        reason
+        for curves in (flops, *errors.values())
+        for curve in curves
+        for reason in curve.reasons
+    ]
+    legend = [
+        (section.styles[spent.group.label], spent.group.label)
+        for spent, ends in rows
+        if any(n for _, n in ends)
+    ]
+    values = {
+        "titles": list(errors),
+        "rows": rows,
+        "legend": legend,
+        "remarks": list(dict.fromkeys(remarks)),
+    }
     return render("parts/matched.html", section=section, picture=picture, **values)
 
 
@@ -58,17 +77,26 @@ def figures(section: Section) -> dict[str, Figure]:
     if not _drawable(section):
         return {}
     flops, errors = section.once(_curves)
-    return {"regret_and_compute": matched_plot(flops, errors, section.styles, wide=True, legend=True)}
+    return {
+        "regret_and_compute": matched_plot(flops, errors, section.styles, wide=True, legend=True)
+    }
 
 
-def _curves(section: Section) -> tuple[Sequence[MethodRegret], Mapping[str, Sequence[MethodRegret]]]:
+def _curves(
+    section: Section,
+) -> tuple[Sequence[MethodRegret], Mapping[str, Sequence[MethodRegret]]]:
     """Curves in FLOPs, and in error by panel title, each of every method but Indep."""
     others = [group for group in section.groups if group.learner.casefold() != REFERENCE]
     flops = [method_compute_regret(group, section.runs) for group in others]
-    judged, whole = ([method_regret(g, section.runs, part, matched_reference) for g in others] for part in (True, False))
+    judged, whole = (
+        [method_regret(g, section.runs, part, matched_reference) for g in others]
+        for part in (True, False)
+    )
     panels = {f"Judged tasks (n = {section.judged})": judged}
     tasks = max((len(curve.task_ids) for curve in whole), default=0)
-    return flops, panels | ({f"Whole stream (n = {tasks})": whole} if tasks > section.judged else {})
+    return flops, panels | (
+        {f"Whole stream (n = {tasks})": whole} if tasks > section.judged else {}
+    )
 
 
 def _drawable(section: Section) -> bool:

@@ -21,10 +21,16 @@ class Part(Protocol):
     TITLE: str
 
     def html(self, section: Section) -> Markup | None:
-        """Returns the part's markup below its heading; None leaves the part out: these runs have nothing for it."""
+        """Returns the part's markup below its heading; None leaves the part out: these runs have
+        nothing for it.
+        """
 
     def tables(self, section: Section) -> dict[str, pd.DataFrame]:
-        """Returns the part's numbers by file stem (unique among parts), exported as csv and LaTeX."""
+        """Returns the part's numbers by file stem (unique among parts), exported as csv and
+        LaTeX.
+        """
 
     def figures(self, section: Section) -> dict[str, Figure]:
-        """Returns the part's figures by file stem (unique among parts), drawn with the colours of `palette`."""
+        """Returns the part's figures by file stem (unique among parts), drawn with the colours of
+        `palette`.
+        """

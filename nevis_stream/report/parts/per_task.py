@@ -13,29 +13,49 @@ TITLE = "Error by task"
 
 
 def html(section: Section) -> Markup:
-    """Returns the table of errors, what is missing from it, and the table beside the published values."""
+    """Returns the table of errors, what is missing from it, and the table beside the published
+    values.
+    """
     cells = [(row.task_id, cell) for row in section.tasks for cell in row.cells]
     gaps = [f"{task}: {cell.reason}" for task, cell in cells if cell.gap not in ("", "partial")]
     own = [group.label for group in section.groups if not group.runs[0].published]
     rows = section.once(_beside)
     learners = list(rows[0].published) if rows else []
-    return render("parts/per_task.html", section=section, gaps=gaps, beside=rows, own=own, learners=learners)
+    return render(
+        "parts/per_task.html", section=section, gaps=gaps, beside=rows, own=own, learners=learners
+    )
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `per_task`, one row for every run, task and predicted split, and `beside_published`, one for every method and
-    task that has a published value.
+    """Returns `per_task`, one row for every run, task and predicted split, and `beside_published`,
+    one for every method and task that has a published value.
     """
     rows = [
-        {"label": own.label, "order": row.order, "task_id": row.task_id, "published_task": row.published_task}
-        | {"seeds": own.error.n, "error": own.error.mean, "error_std": own.error.std, "difference": own.difference}
+        {
+            "label": own.label,
+            "order": row.order,
+            "task_id": row.task_id,
+            "published_task": row.published_task,
+        }
+        | {
+            "seeds": own.error.n,
+            "error": own.error.mean,
+            "error_std": own.error.std,
+            "difference": own.difference,
+        }
         | {f"published_{learner}": error for learner, error in row.published.items()}
-        | {name: getattr(row, name) for name in ("classes", "published_classes", "samples", "published_samples")}
+        | {
+            name: getattr(row, name)
+            for name in ("classes", "published_classes", "samples", "published_samples")
+        }
         | {"other_data": row.other_data}
         for row in section.once(_beside)
         for own in row.own
     ]
-    return {"per_task": analysis_tables.per_task(section.runs), "beside_published": pd.DataFrame(rows)}
+    return {
+        "per_task": analysis_tables.per_task(section.runs),
+        "beside_published": pd.DataFrame(rows),
+    }
 
 
 def _beside(section: Section) -> list[Beside]:

@@ -22,7 +22,9 @@ def html(section: Section) -> Markup:
     if drawn:
         title = "Error against cumulative FLOPs, one mark a method, with the Pareto front"
         name = f"points-{section.number}"
-        picture = svg.wide_and_narrow(name, title, lambda wide: plane(section.methods, section.styles, wide))
+        picture = svg.wide_and_narrow(
+            name, title, lambda wide: plane(section.methods, section.styles, wide)
+        )
     lines = [method for method in section.methods if lined(method)]
     undrawn = [method.group.label for method in section.methods if method not in (*drawn, *lines)]
     counts = {"drawn": len(drawn), "lines": len(lines)}
@@ -31,7 +33,9 @@ def html(section: Section) -> Markup:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `points` (every method's and every run's), `hypervolume` and `flops_to_reach` by learner."""
+    """Returns `points` (every method's and every run's), `hypervolume` and `flops_to_reach` by
+    learner.
+    """
     learners = budgets.by_learner(section.methods)
     return {
         "points": analysis_tables.points(section.methods),
@@ -52,5 +56,13 @@ def _fronts(section: Section) -> Markup:
     if not learners:
         return Markup("")
     volumes = list(budgets.hypervolumes(learners).itertuples())
-    reach = {(row.learner_a, row.learner_b): row for row in budgets.reach_table(learners).itertuples()}
-    return render("parts/fronts.html", number=section.number, volumes=volumes, learners=short_names(learners), reach=reach)
+    reach = {
+        (row.learner_a, row.learner_b): row for row in budgets.reach_table(learners).itertuples()
+    }
+    return render(
+        "parts/fronts.html",
+        number=section.number,
+        volumes=volumes,
+        learners=short_names(learners),
+        reach=reach,
+    )

@@ -23,9 +23,13 @@ def html(section: Section) -> Markup:
     if _drawable(panels):
         title = "Regret relative to Indep along the stream, one line a method"
         name = f"regret-{section.number}"
-        picture = svg.wide_and_narrow(name, title, lambda wide: regret_plot(panels, section.styles, wide))
+        picture = svg.wide_and_narrow(
+            name, title, lambda wide: regret_plot(panels, section.styles, wide)
+        )
     judged = next(iter(panels.values()))
-    legend = [(section.styles[c.group.label], f"{c.group.label} (n = {c.n})") for c in judged if c.n]
+    legend = [
+        (section.styles[c.group.label], f"{c.group.label} (n = {c.n})") for c in judged if c.n
+    ]
     curves = [curve for curves in panels.values() for curve in curves]
     reasons = list(dict.fromkeys(reason for curve in curves for reason in curve.reasons))
     return render("parts/regret.html", picture=picture, legend=legend, reasons=reasons)
@@ -39,13 +43,19 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 def figures(section: Section) -> dict[str, Figure]:
     """Returns `regret`; nothing where no method but Indep has a curve."""
     panels = section.once(_panels)
-    return {"regret": regret_plot(panels, section.styles, wide=True, legend=True)} if _drawable(panels) else {}
+    return (
+        {"regret": regret_plot(panels, section.styles, wide=True, legend=True)}
+        if _drawable(panels)
+        else {}
+    )
 
 
 def _panels(section: Section) -> Mapping[str, Sequence[MethodRegret]]:
     """Curves by panel title; the whole stream where it is more than the judged part."""
     others = [group for group in section.groups if group.learner.casefold() != REFERENCE]
-    judged, whole = ([method_regret(group, section.runs, part) for group in others] for part in (True, False))
+    judged, whole = (
+        [method_regret(group, section.runs, part) for group in others] for part in (True, False)
+    )
     panels = {f"Judged tasks (n = {section.judged})": judged}
     tasks = max((len(curve.task_ids) for curve in whole), default=0)
     return panels | ({f"Whole stream (n = {tasks})": whole} if tasks > section.judged else {})

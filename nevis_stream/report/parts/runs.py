@@ -17,7 +17,9 @@ def html(section: Section) -> Markup:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `runs`: every run's path, seed, config hash, how far it has come, and what should be known of it."""
+    """Returns `runs`: every run's path, seed, config hash, how far it has come, and what should be
+    known of it.
+    """
     names = ("learner", "budget", "seed", "config_hash")
     progress = {run.path: text for run, text in section.unfinished}
     rows = [

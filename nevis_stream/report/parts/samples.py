@@ -21,21 +21,30 @@ _MANY_METHODS, _MANY_IMAGES = 1, 6  # beyond
 
 
 def html(section: Section) -> Markup:
-    """Returns a row of training images a task, and a row of mistakes for each of the best one or two methods."""
+    """Returns a row of training images a task, and a row of mistakes for each of the best one or
+    two methods.
+    """
     many = len(section.tasks) > _MANY
     methods, most = (_MANY_METHODS, _MANY_IMAGES) if many else (_FEW_METHODS, _FEW_IMAGES)
     shown = section.once(_with_mistakes)[:methods]
-    images = [(one, sheet_of(place)) for place, one in enumerate(_images(section, shown, most, small=many))]
+    images = [
+        (one, sheet_of(place))
+        for place, one in enumerate(_images(section, shown, most, small=many))
+    ]
     told = [(label, run.header["seed"]) for label, run in shown]
     more = len(section.once(_with_mistakes)) > len(shown)
-    return render("parts/samples.html", number=section.number, images=images, shown=told, most=most, more=more)
+    return render(
+        "parts/samples.html", number=section.number, images=images, shown=told, most=most, more=more
+    )
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
     """Returns `mistakes`: the worst mistakes of every run that kept them."""
     rows = []
     for run in section.runs:
-        head = {name: run.header[name] for name in ("learner", "budget", "seed")} | {"run": run.name}
+        head = {name: run.header[name] for name in ("learner", "budget", "seed")} | {
+            "run": run.name
+        }
         for task in section.tasks:
             mistakes = read_mistakes(run, task.task_id, most=0)
             for rank, told in enumerate(mistakes.all if mistakes else (), start=1):
@@ -44,11 +53,17 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 
 def figures(section: Section) -> dict[str, Figure]:
-    """Returns `samples_a`, `_b`, …: what the page shows, and what it leaves out for its size: 12 mistakes, two methods."""
-    return sheets(_images(section, section.once(_with_mistakes)[:_FEW_METHODS], _FEW_IMAGES, small=False))
+    """Returns `samples_a`, `_b`, …: what the page shows, and what it leaves out for its size: 12
+    mistakes, two methods.
+    """
+    return sheets(
+        _images(section, section.once(_with_mistakes)[:_FEW_METHODS], _FEW_IMAGES, small=False)
+    )
 
 
-def _images(section: Section, shown: Sequence[tuple[str, Run]], most: int, small: bool) -> list[TaskImages]:
+def _images(
+    section: Section, shown: Sequence[tuple[str, Run]], most: int, small: bool
+) -> list[TaskImages]:
     """Every task's pictures, those of mistakes by these runs; small ones have fewer colours."""
     images = []
     for task in section.tasks:
@@ -59,10 +74,19 @@ def _images(section: Section, shown: Sequence[tuple[str, Run]], most: int, small
 
 
 def _with_mistakes(section: Section) -> list[tuple[str, Run]]:
-    """(label, first run with mistakes) of the methods with the lowest E, those without a point last."""
+    """(label, first run with mistakes) of the methods with the lowest E, those without a point
+    last.
+    """
     ranked = sorted(section.methods, key=lambda method: (method.error.n == 0, method.error.mean))
     found = []
     for method in ranked:
-        run = next((run for run in method.group.runs if any((run.path / "thumbnails").glob("*-mistakes.json"))), None)
+        run = next(
+            (
+                run
+                for run in method.group.runs
+                if any((run.path / "thumbnails").glob("*-mistakes.json"))
+            ),
+            None,
+        )
         found += [(method.group.label, run)] if run else []
     return found

@@ -27,18 +27,30 @@ def html(section: Section) -> Markup | None:
     if drawn:
         title = "Difference of error to Indep by slice, one mark a method"
         name = f"slices-{section.number}"
-        picture = svg.wide_and_narrow(name, title, lambda wide: slice_plot(drawn, section.styles, wide))
-    names = list(dict.fromkeys((one.dimension, one.name) for each in found.values() for one in each))
-    by_name = {label: {(one.dimension, one.name): one for one in each} for label, each in found.items()}
+        picture = svg.wide_and_narrow(
+            name, title, lambda wide: slice_plot(drawn, section.styles, wide)
+        )
+    names = list(
+        dict.fromkeys((one.dimension, one.name) for each in found.values() for one in each)
+    )
+    by_name = {
+        label: {(one.dimension, one.name): one for one in each} for label, each in found.items()
+    }
     rows = [(*name, [by_name[label].get(name) for label in found]) for name in names]
     able = [label for label, each in found.items() if _has_difference(each)]
-    remarks = [f"{label}: {each[0].reason}" for label, each in found.items() if label not in able and each[0].reason]
+    remarks = [
+        f"{label}: {each[0].reason}"
+        for label, each in found.items()
+        if label not in able and each[0].reason
+    ]
     return render(
         "parts/slices.html",
         section=section,
         split=JUDGED[section.header["protocol"]][1],
         picture=picture,
-        legend=[(section.styles[label], f"{section.styles[label].glyph} {label}") for label in drawn],
+        legend=[
+            (section.styles[label], f"{section.styles[label].glyph} {label}") for label in drawn
+        ],
         undrawn=[label for label in able if label not in drawn],
         labels=list(found),
         rows=rows,
@@ -66,9 +78,16 @@ def _has_difference(found: Sequence[Slice]) -> bool:
 
 
 def _drawn(section: Section) -> dict[str, Sequence[Slice]]:
-    """The methods of lowest E that have a difference, in the page's order, without the slices by part of the stream."""
+    """The methods of lowest E that have a difference, in the page's order, without the slices by
+    part of the stream.
+    """
     found = section.once(_slices)
     able = [method for method in section.methods if _has_difference(found[method.group.label])]
-    best = sorted(able, key=lambda m: math.inf if math.isnan(m.error.mean) else m.error.mean)[:DRAWN]
+    best = sorted(able, key=lambda m: math.inf if math.isnan(m.error.mean) else m.error.mean)[
+        :DRAWN
+    ]
     labels = [method.group.label for method in able if method in best]
-    return {label: [one for one in found[label] if one.dimension != "part of the stream"] for label in labels}
+    return {
+        label: [one for one in found[label] if one.dimension != "part of the stream"]
+        for label in labels
+    }

@@ -14,7 +14,9 @@ TITLE = "Summary"
 
 
 def html(section: Section) -> Markup:
-    """Returns the sentences, the statements about published and unfinished runs, and the facts of the stream."""
+    """Returns the sentences, the statements about published and unfinished runs, and the facts of
+    the stream.
+    """
     published = [run for run in section.runs if run.published]
     own = [method for method in section.methods if not method.group.runs[0].published]
     told = sentences(own or section.methods, section.header["tasks"], section.judged)
@@ -22,7 +24,9 @@ def html(section: Section) -> Markup:
     for run in section.runs:
         for note in run.notes:
             notes.setdefault(note, []).append(run.path)
-    return render("parts/summary.html", section=section, sentences=told, published=published, notes=notes)
+    return render(
+        "parts/summary.html", section=section, sentences=told, published=published, notes=notes
+    )
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:

@@ -16,7 +16,9 @@ TITLE = "Transfer matrix"
 
 
 def html(across: Across) -> Markup | None:
-    """Returns each matrix as a heat map with its best sources; None where no directory of a matrix was given."""
+    """Returns each matrix as a heat map with its best sources; None where no directory of a matrix
+    was given.
+    """
     if not across.matrices:
         return None
     pictures = []
@@ -30,17 +32,31 @@ def html(across: Across) -> Markup | None:
 
 
 def tables(across: Across) -> dict[str, pd.DataFrame]:
-    """Returns `transfer_matrix` (the pairs), `transfer_targets` and `transfer_sources` of all matrices."""
-    found = {"transfer_matrix": lambda matrix: matrix.pairs, "transfer_targets": best_sources, "transfer_sources": sources}
+    """Returns `transfer_matrix` (the pairs), `transfer_targets` and `transfer_sources` of all
+    matrices.
+    """
+    found = {
+        "transfer_matrix": lambda matrix: matrix.pairs,
+        "transfer_targets": best_sources,
+        "transfer_sources": sources,
+    }
     return {name: _joined(across, frame) for name, frame in found.items() if across.matrices}
 
 
 def figures(across: Across) -> dict[str, Figure]:
     """Returns `transfer_matrix_a`, `_b`, … one for each matrix."""
-    return {f"transfer_matrix_{letters(i)}": heat_map(matrix, True) for i, matrix in enumerate(across.matrices)}
+    return {
+        f"transfer_matrix_{letters(i)}": heat_map(matrix, True)
+        for i, matrix in enumerate(across.matrices)
+    }
 
 
 def _joined(across: Across, frame) -> pd.DataFrame:
     names = ("stream", "stream_digest", "seed")
-    heads = [{"matrix": str(matrix.path)} | {name: matrix.facts.get(name, "") for name in names} for matrix in across.matrices]
-    return pd.concat([frame(matrix).assign(**head) for matrix, head in zip(across.matrices, heads, strict=True)])
+    heads = [
+        {"matrix": str(matrix.path)} | {name: matrix.facts.get(name, "") for name in names}
+        for matrix in across.matrices
+    ]
+    return pd.concat(
+        [frame(matrix).assign(**head) for matrix, head in zip(across.matrices, heads, strict=True)]
+    )

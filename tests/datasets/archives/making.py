@@ -28,7 +28,8 @@ class Expected:
 class Pictures:
     """Makes pictures that never repeat.
 
-    `array(h, w, c)` gives uint8[h, w, c] (or [h, w] for c = 1), `file(suffix, h, w, c)` the bytes of an image file.
+    `array(h, w, c)` gives uint8[h, w, c] (or [h, w] for c = 1), `file(suffix, h, w, c)` the bytes
+    of an image file.
     """
 
     def __init__(self, seed: int = 0):
@@ -43,7 +44,9 @@ class Pictures:
         """Returns an image file: suffix png, jpg, jpeg, JPEG, gif, bmp, pgm, ppm, tif."""
         kinds = {"jpg": "JPEG", "jpeg": "JPEG", "pgm": "PPM", "tif": "TIFF"}
         with io.BytesIO() as buffer:
-            Image.fromarray(self.array(height, width, channels)).save(buffer, kinds.get(suffix.lower(), suffix.upper()))
+            Image.fromarray(self.array(height, width, channels)).save(
+                buffer, kinds.get(suffix.lower(), suffix.upper())
+            )
             return buffer.getvalue()
 
 

@@ -1,5 +1,5 @@
-"""Makers of tiny archives in the published raw layouts, tasks of 2018 to 2021; extras that readers must leave out are among
-them."""
+"""Makers of tiny archives in the published raw layouts, tasks of 2018 to 2021; extras that readers
+must leave out are among them."""
 
 import bz2
 import csv
@@ -16,7 +16,9 @@ import scipy.io
 from tests.datasets.archives.making import Expected, Pictures, idx, write_gz, write_tar, write_zip
 
 
-def _files(pictures: Pictures, names: Iterable[str], size: int = 8, channels: int = 3) -> dict[str, bytes]:
+def _files(
+    pictures: Pictures, names: Iterable[str], size: int = 8, channels: int = 3
+) -> dict[str, bytes]:
     return {name: pictures.file(name.rsplit(".", 1)[1], size, size, channels) for name in names}
 
 
@@ -45,10 +47,17 @@ def _folder(folder: Path, members: dict[str, bytes]) -> None:
 
 def tid2013(folder: Path) -> Expected:
     pictures, random = Pictures(), np.random.RandomState(0)
-    names = [f"i{r:02d}_{t:02d}_{level}.bmp" for r in range(1, 26) for t in range(1, 25) for level in range(1, 6)]
+    names = [
+        f"i{r:02d}_{t:02d}_{level}.bmp"
+        for r in range(1, 26)
+        for t in range(1, 25)
+        for level in range(1, 6)
+    ]
     members = {f"distorted_images/{name}": pictures.file("bmp", 4, 4) for name in names}
     members |= {f"reference_images/I{r:02d}.BMP": pictures.file("bmp", 4, 4) for r in range(1, 26)}
-    members["metrics_values/MSSIM.txt"] = _lines(*(f"{v:.6f}" for v in random.permutation(3000) / 3000), end="\r\n")
+    members["metrics_values/MSSIM.txt"] = _lines(
+        *(f"{v:.6f}" for v in random.permutation(3000) / 3000), end="\r\n"
+    )
     members["metrics_values/SSIM.txt"] = _lines(*(f"{v:.6f}" for v in random.rand(3000)))
     _folder(folder / "tid2013", members)
     return Expected({"all": 3000}, 5)
@@ -58,7 +67,10 @@ def usps(folder: Path) -> Expected:
     random = np.random.RandomState(0)
     for name, count in (("usps", 60), ("usps.t", 30)):
         values = random.uniform(-1, 1, (count, 256)).round(3)
-        rows = [f"{1 + i % 10} " + " ".join(f"{k + 1}:{v:g}" for k, v in enumerate(row)) for i, row in enumerate(values)]
+        rows = [
+            f"{1 + i % 10} " + " ".join(f"{k + 1}:{v:g}" for k, v in enumerate(row))
+            for i, row in enumerate(values)
+        ]
         (folder / f"{name}.bz2").write_bytes(bz2.compress(_lines(*rows)))
     return Expected({"train": 60, "test": 30}, 10)
 
@@ -78,7 +90,9 @@ def mnist_m(folder: Path) -> Expected:
     for part, shift in (("train", 0), ("test", 3)):
         names = [f"{i:08d}.png" for i in range(30)]
         members |= _files(pictures, [f"mnist_m/mnist_m_{part}/{name}" for name in names])
-        members[f"mnist_m/mnist_m_{part}_labels.txt"] = _lines(*(f"{n} {(i + shift) % 10}" for i, n in enumerate(names)))
+        members[f"mnist_m/mnist_m_{part}_labels.txt"] = _lines(
+            *(f"{n} {(i + shift) % 10}" for i, n in enumerate(names))
+        )
     write_tar(folder / "mnist_m.tar.gz", members)
     return Expected({"all": 60}, 10)
 
@@ -104,9 +118,24 @@ def office_caltech(folder: Path) -> Expected:
         for i in (1, 2)
     ]
     write_tar(folder / "domain_adaptation_images.tar.gz", _files(pictures, names))
-    calls = ["003.backpack", "224.touring-bike", "027.calculator", "101.head-phones", "045.computer-keyboard", "127.laptop-101"]
-    calls += ["046.computer-monitor", "047.computer-mouse", "041.coffee-mug", "238.video-projector", "146.mountain-bike"]
-    names = [f"256_ObjectCategories/{call}/{call[:3]}_{i:04d}.jpg" for call in calls for i in (1, 2)]
+    calls = [
+        "003.backpack",
+        "224.touring-bike",
+        "027.calculator",
+        "101.head-phones",
+        "045.computer-keyboard",
+        "127.laptop-101",
+    ]
+    calls += [
+        "046.computer-monitor",
+        "047.computer-mouse",
+        "041.coffee-mug",
+        "238.video-projector",
+        "146.mountain-bike",
+    ]
+    names = [
+        f"256_ObjectCategories/{call}/{call[:3]}_{i:04d}.jpg" for call in calls for i in (1, 2)
+    ]
     write_tar(folder / "256_ObjectCategories.tar", _files(pictures, names))
     return Expected({"train": 60, "test": 20}, 10)
 
@@ -130,7 +159,12 @@ def camera_traps(folder: Path) -> Expected:
         content = {
             "images": [{"id": name, "file_name": f"{name}.jpg"} for name in ids],
             "annotations": [
-                {"id": f"a{name}", "image_id": name, "category_id": 3 * (i % 16) + 1, "bbox": [0, 0, 4, 4]}
+                {
+                    "id": f"a{name}",
+                    "image_id": name,
+                    "category_id": 3 * (i % 16) + 1,
+                    "bbox": [0, 0, 4, 4],
+                }
                 for i, name in enumerate(ids)
             ],
             "categories": categories,
@@ -170,13 +204,16 @@ def casia_hwdb(folder: Path) -> Expected:
 
     def records(chosen):
         return b"".join(
-            (10 + 20).to_bytes(4, "little") + code + (5).to_bytes(2, "little") + (4).to_bytes(2, "little")
+            (10 + 20).to_bytes(4, "little") + code + (5).to_bytes(2, "little") + (4).to_bytes(2, "little")  # noqa: E501
             + pictures.array(4, 5, 1).tobytes()
             for code in chosen
         )  # fmt: skip
 
     half = len(codes) // 2
-    write_zip(folder / "Gnt1.1TrainPart1.zip", {"1001-c.gnt": records(codes[:half]), "1002-c.gnt": records(codes[:9])})
+    write_zip(
+        folder / "Gnt1.1TrainPart1.zip",
+        {"1001-c.gnt": records(codes[:half]), "1002-c.gnt": records(codes[:9])},
+    )
     write_zip(folder / "Gnt1.1TrainPart2.zip", {"1151-c.gnt": records(codes[half:])})
     write_zip(folder / "Gnt1.1Test.zip", {"1241-c.gnt": records(codes[::100])})
     return Expected({"train": 3926 + 9, "test": 40}, 3926)
@@ -187,8 +224,13 @@ def isic2017(folder: Path) -> Expected:
     for part, count in (("Training", 30), ("Validation", 6), ("Test_v2", 9)):
         ids = [f"ISIC_{count:02d}{i:05d}" for i in range(count)]
         root = f"ISIC-2017_{part}_Data"
-        extras = _files(pictures, [f"{root}/{ids[0]}_superpixels.png"]) | {f"{root}/{ids[0]}_metadata.csv": b"x"}
-        write_zip(folder / f"{root}.zip", _files(pictures, [f"{root}/{name}.jpg" for name in ids]) | extras)
+        extras = _files(pictures, [f"{root}/{ids[0]}_superpixels.png"]) | {
+            f"{root}/{ids[0]}_metadata.csv": b"x"
+        }
+        write_zip(
+            folder / f"{root}.zip",
+            _files(pictures, [f"{root}/{name}.jpg" for name in ids]) | extras,
+        )
         rows = [[name, float(i % 3 == 0), float(i % 3 == 1)] for i, name in enumerate(ids)]
         table = _csv([["image_id", "melanoma", "seborrheic_keratosis"], *rows])
         (folder / f"ISIC-2017_{part}_Part3_GroundTruth.csv").write_bytes(table)
@@ -203,14 +245,18 @@ def trancos(folder: Path) -> Expected:
         members[f"TRANCOS_v3/images/{name}.txt"] = _lines(*(f"{i}\t{i + 1}" for i in range(number)))
         members[f"TRANCOS_v3/images/{name}mask.mat"] = b"x"
     for part, start in (("training", 0), ("validation", 20), ("test", 40)):
-        members[f"TRANCOS_v3/image_sets/{part}.txt"] = _lines(*(f"{name}.jpg" for name in names[start : start + 20]))
+        members[f"TRANCOS_v3/image_sets/{part}.txt"] = _lines(
+            *(f"{name}.jpg" for name in names[start : start + 20])
+        )
     members["TRANCOS_v3/image_sets/trainval.txt"] = b"x\n"
     write_tar(folder / "TRANCOS_v3.tar.gz", members)
     return Expected({"train": 20, "dev": 20, "test": 20}, 10)
 
 
 def mall(folder: Path) -> Expected:
-    members = _files(Pictures(), [f"mall_dataset/frames/seq_{i:06d}.jpg" for i in range(1, 2001)], 4)
+    members = _files(
+        Pictures(), [f"mall_dataset/frames/seq_{i:06d}.jpg" for i in range(1, 2001)], 4
+    )
     counts = np.random.RandomState(0).permutation(2000) % 50 + 10
     members["mall_dataset/mall_gt.mat"] = _mat(count=counts[:, None].astype(float))
     members["mall_dataset/mall_feat.mat"] = b"x"
@@ -221,7 +267,9 @@ def mall(folder: Path) -> Expected:
 def fashion_mnist(folder: Path) -> Expected:
     random = np.random.RandomState(0)
     for stem, count in (("train", 60), ("t10k", 30)):
-        write_gz(folder / f"{stem}-images-idx3-ubyte.gz", idx(random.randint(0, 256, (count, 28, 28))))
+        write_gz(
+            folder / f"{stem}-images-idx3-ubyte.gz", idx(random.randint(0, 256, (count, 28, 28)))
+        )
         write_gz(folder / f"{stem}-labels-idx1-ubyte.gz", idx(np.arange(count) % 10))
     return Expected({"train": 60, "test": 30}, 10)
 
@@ -230,7 +278,11 @@ mnist_rot = fashion_mnist
 
 
 def not_mnist(folder: Path) -> Expected:
-    names = [f"notMNIST_small/notMNIST_small/{c}/picture{c}{i}.png" for c in "ABCDEFGHIJ" for i in range(5)]
+    names = [
+        f"notMNIST_small/notMNIST_small/{c}/picture{c}{i}.png"
+        for c in "ABCDEFGHIJ"
+        for i in range(5)
+    ]
     broken = {f"notMNIST_small/notMNIST_small/{c}/broken.png": b"" for c in "AF"}
     write_zip(folder / "notmnist.zip", _files(Pictures(), names, 8, 1) | broken)
     return Expected({"all": 50}, 10)
@@ -238,10 +290,14 @@ def not_mnist(folder: Path) -> Expected:
 
 def tiny_imagenet(folder: Path) -> Expected:
     wnids, root = [f"n{1_000_000 + 11 * c:08d}" for c in range(200)], "tiny-imagenet-200"
-    members = _files(Pictures(), [f"{root}/train/{w}/images/{w}_{i}.JPEG" for w in wnids for i in (0, 1)], 4)
+    members = _files(
+        Pictures(), [f"{root}/train/{w}/images/{w}_{i}.JPEG" for w in wnids for i in (0, 1)], 4
+    )
     members |= _files(Pictures(1), [f"{root}/val/images/val_{i}.JPEG" for i in range(20)], 4)
     members |= _files(Pictures(2), [f"{root}/test/images/test_{i}.JPEG" for i in range(4)], 4)
-    members[f"{root}/val/val_annotations.txt"] = _lines(*(f"val_{i}.JPEG\t{wnids[9 * i]}\t0\t0\t3\t3" for i in range(20)))
+    members[f"{root}/val/val_annotations.txt"] = _lines(
+        *(f"val_{i}.JPEG\t{wnids[9 * i]}\t0\t0\t3\t3" for i in range(20))
+    )
     members[f"{root}/wnids.txt"] = _lines(*wnids[::-1])
     members[f"{root}/train/{wnids[0]}/{wnids[0]}_boxes.txt"] = b"x"
     write_zip(folder / "tiny-imagenet-200.zip", members)
@@ -251,7 +307,9 @@ def tiny_imagenet(folder: Path) -> Expected:
 def stl10(folder: Path) -> Expected:
     random, members = np.random.RandomState(0), {}
     for part, count in (("train", 30), ("test", 20)):
-        members[f"stl10_binary/{part}_X.bin"] = random.randint(0, 256, (count, 3, 96, 96), dtype=np.uint8).tobytes()
+        members[f"stl10_binary/{part}_X.bin"] = random.randint(
+            0, 256, (count, 3, 96, 96), dtype=np.uint8
+        ).tobytes()
         members[f"stl10_binary/{part}_y.bin"] = bytes(1 + i % 10 for i in range(count))
     members |= {"stl10_binary/unlabeled_X.bin": b"x", "stl10_binary/fold_indices.txt": b"0\n"}
     write_tar(folder / "stl10_binary.tar.gz", members)
@@ -264,7 +322,9 @@ def food101(folder: Path) -> Expected:
         "train": [f"{c}/{100 + i}" for c in classes for i in range(3)],
         "test": [f"{c}/{900 + i}" for c in classes for i in (0,)],
     }
-    members = _files(Pictures(), [f"food-101/images/{name}.jpg" for names in ids.values() for name in names], 4)
+    members = _files(
+        Pictures(), [f"food-101/images/{name}.jpg" for names in ids.values() for name in names], 4
+    )
     members |= {f"food-101/meta/{part}.txt": _lines(*names) for part, names in ids.items()}
     members |= {"food-101/meta/classes.txt": _lines(*classes), "food-101/meta/train.json": b"{}"}
     write_tar(folder / "food-101.tar.gz", members)
@@ -295,7 +355,9 @@ def food101n(folder: Path) -> Expected:
         names = [f"{c}/{part}{i}.jpg" for c in classes for i in range(count)]
         members |= _files(pictures, [f"{root}/images/{name}" for name in names], 4)
         rows = [f"{name}\t{i % 2}" for i, name in enumerate(names)]
-        members[f"{root}/meta/verified_{part}.tsv"] = _lines("class_name/key\tverification_label", *rows)
+        members[f"{root}/meta/verified_{part}.tsv"] = _lines(
+            "class_name/key\tverification_label", *rows
+        )
     members |= _files(pictures, [f"{root}/images/{classes[0]}/unverified.jpg"], 4)
     write_zip(folder / "Food-101N_release.zip", members)
     return Expected({"train": 202, "test": 101}, 101)
@@ -318,7 +380,10 @@ def shanghaitech(folder: Path) -> Expected:
 
 def animal_web(folder: Path) -> Expected:
     species = [f"species{c}" for c in range(352)]
-    _folder(folder / "animal_web", _files(Pictures(), [f"animal_dataset/{s}_{i}.jpg" for s in species for i in (1, 2)], 4))
+    _folder(
+        folder / "animal_web",
+        _files(Pictures(), [f"animal_dataset/{s}_{i}.jpg" for s in species for i in (1, 2)], 4),
+    )
     return Expected({"all": 704}, 352)
 
 
@@ -328,9 +393,15 @@ def biwi(folder: Path) -> Expected:
         for frame in range(3, 6):
             z, x, y = random.uniform(-1, 1, 3)
             rotations = [np.eye(3)] * 3
-            rotations[0] = np.asarray([[np.cos(z), -np.sin(z), 0], [np.sin(z), np.cos(z), 0], [0, 0, 1]])
-            rotations[1] = np.asarray([[np.cos(y), 0, np.sin(y)], [0, 1, 0], [-np.sin(y), 0, np.cos(y)]])
-            rotations[2] = np.asarray([[1, 0, 0], [0, np.cos(x), -np.sin(x)], [0, np.sin(x), np.cos(x)]])
+            rotations[0] = np.asarray(
+                [[np.cos(z), -np.sin(z), 0], [np.sin(z), np.cos(z), 0], [0, 0, 1]]
+            )
+            rotations[1] = np.asarray(
+                [[np.cos(y), 0, np.sin(y)], [0, 1, 0], [-np.sin(y), 0, np.cos(y)]]
+            )
+            rotations[2] = np.asarray(
+                [[1, 0, 0], [0, np.cos(x), -np.sin(x)], [0, np.sin(x), np.cos(x)]]
+            )
             matrix = rotations[0] @ rotations[1] @ rotations[2]
             stem = f"faces_0/{subject:02d}/frame_{frame:05d}"
             members[f"{stem}_rgb.png"] = pictures.file("png")
@@ -345,10 +416,15 @@ def biwi(folder: Path) -> Expected:
 def domainnet(folder: Path) -> Expected:
     pictures = Pictures()
     for domain in ("real", "painting", "clipart", "quickdraw", "infograph", "sketch"):
-        names = {part: [f"{domain}/thing_{c:03d}/{domain}_{part}{c}.png" for c in range(345)] for part in ("train", "test")}
+        names = {
+            part: [f"{domain}/thing_{c:03d}/{domain}_{part}{c}.png" for c in range(345)]
+            for part in ("train", "test")
+        }
         write_zip(folder / f"{domain}.zip", _files(pictures, names["train"] + names["test"], 4))
         for part, listed in names.items():
-            (folder / f"{domain}_{part}.txt").write_bytes(_lines(*(f"{name} {c}" for c, name in enumerate(listed))))
+            (folder / f"{domain}_{part}.txt").write_bytes(
+                _lines(*(f"{name} {c}" for c, name in enumerate(listed)))
+            )
     return Expected({"train": 5 * 345, "dev": 5 * 345, "dev_test": 345, "test": 345}, 345)
 
 
@@ -360,7 +436,10 @@ def pneumonia_xray(folder: Path) -> Expected:
         for c in ("NORMAL", "PNEUMONIA")
         for i in range(n)
     ]
-    extras = {"chest_xray/chest_xray/.DS_Store": b"x", f"chest_xray/__MACOSX/chest_xray/train/NORMAL/._{0}.jpeg": b"x"}
+    extras = {
+        "chest_xray/chest_xray/.DS_Store": b"x",
+        f"chest_xray/__MACOSX/chest_xray/train/NORMAL/._{0}.jpeg": b"x",
+    }
     write_zip(folder / "chest-xray-pneumonia.zip", _files(Pictures(), names, 8, 1) | extras)
     return Expected({"train": 20, "dev": 4, "test": 8}, 2)
 
@@ -370,16 +449,24 @@ def path_mnist(folder: Path) -> Expected:
     header = [*(f"pixel{i:04d}" for i in range(2352)), "label"]
     rows = [[*random.randint(0, 256, 2352), 1 + i % 8] for i in range(40)]
     others = {"hmnist_28_28_L.csv": b"x", "hmnist_64_64_L.csv": b"x"}
-    write_zip(folder / "colorectal-histology-mnist.zip", {"hmnist_28_28_RGB.csv": _csv([header, *rows])} | others)
+    write_zip(
+        folder / "colorectal-histology-mnist.zip",
+        {"hmnist_28_28_RGB.csv": _csv([header, *rows])} | others,
+    )
     return Expected({"all": 40}, 8)
 
 
 def nih_xray(folder: Path) -> Expected:
     findings = [f"Finding_{i:02d}" for i in range(14)] + ["No Finding"]
     names = [f"{i:08d}_{i % 3:03d}.png" for i in range(60)]
-    members = _files(Pictures(), [f"images_{1 + i % 12:03d}/images/{name}" for i, name in enumerate(names)], 8, 1)
+    members = _files(
+        Pictures(), [f"images_{1 + i % 12:03d}/images/{name}" for i, name in enumerate(names)], 8, 1
+    )
     header = ["Image Index", "Finding Labels", "Follow-up #", "Patient ID"]
-    rows = [[n, "|".join(sorted({findings[i % 15], findings[(i + i // 15) % 15]})), 0, i] for i, n in enumerate(names)]
+    rows = [
+        [n, "|".join(sorted({findings[i % 15], findings[(i + i // 15) % 15]})), 0, i]
+        for i, n in enumerate(names)
+    ]
     members["Data_Entry_2017.csv"] = _csv([header, *rows])
     members["train_val_list.txt"] = _lines(*names[:40])
     members["test_list.txt"] = b"\n".join(name.encode() for name in names[40:])
@@ -392,7 +479,8 @@ def tuberculosis_xray(folder: Path) -> Expected:
     root = "TB_Chest_Radiography_Database"
     names = [f"{root}/{c}/{c}-{i}.png" for c in ("Normal", "Tuberculosis") for i in range(1, 11)]
     write_zip(
-        folder / "tuberculosis-tb-chest-xray-dataset.zip", _files(Pictures(), names) | {f"{root}/Normal.metadata.xlsx": b"x"}
+        folder / "tuberculosis-tb-chest-xray-dataset.zip",
+        _files(Pictures(), names) | {f"{root}/Normal.metadata.xlsx": b"x"},
     )
     return Expected({"all": 20}, 2)
 
@@ -401,7 +489,9 @@ def covid19_xray(folder: Path) -> Expected:
     root = "COVID-19_Radiography_Dataset"
     classes = ("COVID", "Lung_Opacity", "Normal", "Viral Pneumonia")
     names = [f"{root}/{c}/images/{c}-{i}.png" for c in classes for i in range(1, 6)]
-    extras = _files(Pictures(3), [f"{root}/{c}/masks/{c}-1.png" for c in classes]) | {f"{root}/COVID.metadata.xlsx": b"x"}
+    extras = _files(Pictures(3), [f"{root}/{c}/masks/{c}-1.png" for c in classes]) | {
+        f"{root}/COVID.metadata.xlsx": b"x"
+    }
     write_zip(folder / "covid19-radiography-database.zip", _files(Pictures(), names, 8, 1) | extras)
     return Expected({"all": 20}, 4)
 
@@ -416,7 +506,9 @@ def patch_camelyon(folder: Path) -> Expected:
                         file["x"] = np.stack([pictures.array() for _ in range(count)])
                     else:
                         file["y"] = (np.arange(count) % 2).astype(np.uint8).reshape(-1, 1, 1, 1)
-                write_gz(folder / f"camelyonpatch_level_2_split_{part}_{kind}.h5.gz", buffer.getvalue())
+                write_gz(
+                    folder / f"camelyonpatch_level_2_split_{part}_{kind}.h5.gz", buffer.getvalue()
+                )
     return Expected({"train": 20, "dev": 6, "test": 6}, 2)
 
 
@@ -427,7 +519,7 @@ def ddsm(folder: Path) -> Expected:
         for part, count in (("train", 12), ("test", 6)):
             rows = []
             for i in range(count):
-                case = f"{abnormality.title()}-{'Training' if part == 'train' else 'Test'}_P_{i:05d}_LEFT_CC"
+                case = f"{abnormality.title()}-{'Training' if part == 'train' else 'Test'}_P_{i:05d}_LEFT_CC"  # noqa: E501
                 series = f"1.3.6.1.{abnormality}.{part}.{i}"
                 path = f"{case}/1.3.6.99.{i}/{series}/000000.dcm"
                 rows += [[f"P_{i:05d}", 1, "LEFT", kinds[i % 3], path]] * (2 if i % 4 == 0 else 1)
@@ -437,10 +529,25 @@ def ddsm(folder: Path) -> Expected:
                     ("2-003.jpg", "cropped images"),
                 ):
                     members[f"jpeg/{series}/{name}"] = pictures.file("jpg", 8, 8, 1)
-                    infos.append([f"CBIS-DDSM/dicom/{series}.dcm", f"CBIS-DDSM/jpeg/{series}/{name}", case, seen])
-            header = ["patient_id", "abnormality id", "left or right breast", "pathology", "image file path"]
+                    infos.append(
+                        [
+                            f"CBIS-DDSM/dicom/{series}.dcm",
+                            f"CBIS-DDSM/jpeg/{series}/{name}",
+                            case,
+                            seen,
+                        ]
+                    )
+            header = [
+                "patient_id",
+                "abnormality id",
+                "left or right breast",
+                "pathology",
+                "image file path",
+            ]
             members[f"csv/{abnormality}_case_description_{part}_set.csv"] = _csv([header, *rows])
-    members["csv/dicom_info.csv"] = _csv([["file_path", "image_path", "PatientID", "SeriesDescription"], *infos])
+    members["csv/dicom_info.csv"] = _csv(
+        [["file_path", "image_path", "PatientID", "SeriesDescription"], *infos]
+    )
     members["csv/meta.csv"] = b"x"
     write_zip(folder / "cbis-ddsm-breast-cancer-image-dataset.zip", members)
     return Expected({"train": 24, "test": 12}, 3)
@@ -449,7 +556,9 @@ def ddsm(folder: Path) -> Expected:
 def synthetic_covid19_xray(folder: Path) -> Expected:
     pictures = Pictures()
     for archive, label in (("G_NC", "G1"), ("G_PC", "G2")):
-        write_zip(folder / f"{archive}.zip", _files(pictures, [f"{label}/{i}.png" for i in range(10)]))
+        write_zip(
+            folder / f"{archive}.zip", _files(pictures, [f"{label}/{i}.png" for i in range(10)])
+        )
     return Expected({"all": 20}, 2)
 
 

@@ -27,21 +27,30 @@ def cache(tmp_path):
 
 
 def test_rows_and_columns_grow(cache):
-    cache.append("a", ["0", "1", "2"], [1, 0, U], provenance={"task": "t", "flops_per_sample": np.float32(2.5)})
+    cache.append(
+        "a",
+        ["0", "1", "2"],
+        [1, 0, U],
+        provenance={"task": "t", "flops_per_sample": np.float32(2.5)},
+    )
     cache.append("b", ["3", "1"], [True, True], confidence=np.array([0.5, 0.25]))
     cache.append("a", ["2"], [np.nan], provenance={"step": 7})
     assert cache.shape == (2, 4) and cache.samples() == ["0", "1", "2", "3"]
     assert cache.matrix().tolist() == [[1, 0, U, U], [U, 1, U, 1]]
     assert cache.matrix(["b"], ["1", "3", "0"]).tolist() == [[1, 1, U]]
     assert cache.matrix(np.array([1, 0]), np.array([3])).tolist() == [[1], [U]]
-    np.testing.assert_equal(cache.confidence(["b"]), np.array([[np.nan, 0.25, np.nan, 0.5]], np.float16))
+    np.testing.assert_equal(
+        cache.confidence(["b"]), np.array([[np.nan, 0.25, np.nan, 0.5]], np.float16)
+    )
     assert cache.models() == {"a": {"task": "t", "flops_per_sample": 2.5, "step": 7}, "b": {}}
     assert EvaluationCache(cache.directory).about == {"dataset": "d"}
 
 
 def test_predictions_stay_apart(cache):
     cache.append_rows(["a", "b"], ["0", "1", "2"], np.array([[1, 0, U], [1, 1, 1]]))
-    cache.append_predictions(["a"], ["0", "1", "2", "3"], [[0, 1, 0, 0]], probabilities=[[0.25, 0.75, 0.125, 0.0]])
+    cache.append_predictions(
+        ["a"], ["0", "1", "2", "3"], [[0, 1, 0, 0]], probabilities=[[0.25, 0.75, 0.125, 0.0]]
+    )
     assert cache.matrix().tolist() == [[1, 0, U, U], [1, 1, 1, U]]
     assert cache.matrix(predicted=True).tolist() == [[1, 0, 0, 0], [1, 1, 1, U]]
     assert cache.states().tolist() == [[1, 1, 2, 2], [1, 1, 1, 0]]
@@ -79,10 +88,16 @@ def test_the_same_again_changes_nothing_and_a_contradiction_is_an_error(cache):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda c: c.append("a", ["0"], [2]), r"correct of model 'a', sample '0': 2 is not 0, 1, or 255"),
+        (
+            lambda c: c.append("a", ["0"], [2]),
+            r"correct of model 'a', sample '0': 2 is not 0, 1, or 255",
+        ),
         (lambda c: c.append("a", ["0", "1"], [1]), r"shape \(1, 1\)"),
         (lambda c: c.append("a", ["0"], ["x"]), "not numbers"),
-        (lambda c: c.append("a", ["0"], [1], confidence=[1.5]), r"confidence of model 'a', sample '0': 1.5 is not from 0 to 1"),
+        (
+            lambda c: c.append("a", ["0"], [1], confidence=[1.5]),
+            r"confidence of model 'a', sample '0': 1.5 is not from 0 to 1",
+        ),
         (lambda c: c.append("a", ["0", "0"], [1, 1]), "'0' stands twice"),
         (lambda c: c.append("a", ["0", ""], [1, 1]), "'' is no id"),
         (lambda c: c.append("", ["0"], [1]), "'' is no id"),
@@ -92,10 +107,16 @@ def test_the_same_again_changes_nothing_and_a_contradiction_is_an_error(cache):
         (lambda c: c.append_rows(["a", "a"], ["0"], [[1], [1]]), "'a' stands twice"),
         (lambda c: c.append("a", ["0"], [1], provenance={"x": object()}), "values that JSON has"),
         (lambda c: c.append("a", ["0"], [1], provenance=["x"]), "is a list"),
-        (lambda c: c.append("a", ["0"], [1], provenance={"x": float("nan")}), "values that JSON has"),
+        (
+            lambda c: c.append("a", ["0"], [1], provenance={"x": float("nan")}),
+            "values that JSON has",
+        ),
         (lambda c: c.append("a", "first", [1] * 5), "'first' is one text"),
         (lambda c: c.append("a\ud800", ["0"], [1]), "is no id"),
-        (lambda c: c.append_rows(["a", "b"], ["0"], [[1], [1]], provenances=[{}]), "provenances: 1 for 2 models"),
+        (
+            lambda c: c.append_rows(["a", "b"], ["0"], [[1], [1]], provenances=[{}]),
+            "provenances: 1 for 2 models",
+        ),
         (lambda c: EvaluationCache(c.cells.path, create=True), "is a file; a cache is a directory"),
         (lambda c: c.matrix("model-a"), "'model-a' is one text"),
         (lambda c: c.matrix(["model-b"]), "unknown model 'model-b'. Did you mean 'model-a'"),
@@ -113,7 +134,9 @@ def test_what_is_no_cache_is_said(tmp_path, cache):
     with pytest.raises(BadInput, match="does not exist"):
         EvaluationCache(tmp_path / "nothing")
     (tmp_path / "text").mkdir()
-    (tmp_path / "text" / "index.sqlite").write_text("not a database, but long enough to be looked at" * 100)
+    (tmp_path / "text" / "index.sqlite").write_text(
+        "not a database, but long enough to be looked at" * 100
+    )
     with pytest.raises(DamagedCache, match="not a database"):
         EvaluationCache(tmp_path / "text")
     with sqlite3.connect(cache.index.path) as db:
@@ -133,7 +156,9 @@ def test_a_cache_that_cannot_be_written_can_be_read(cache, monkeypatch):
     cache.append("a", ["0"], [1])
     with sqlite3.connect(cache.index.path) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    shutil.copytree(cache.directory, cache.directory / "copy", ignore=shutil.ignore_patterns("*-wal", "*-shm"))
+    shutil.copytree(
+        cache.directory, cache.directory / "copy", ignore=shutil.ignore_patterns("*-wal", "*-shm")
+    )
     monkeypatch.setattr("os.access", lambda path, mode: False)
     copy = EvaluationCache(cache.directory / "copy")
     assert copy.matrix().tolist() == [[1]] and copy.verify() == []
@@ -179,12 +204,24 @@ MODELS, SAMPLES = [f"m{i}" for i in range(4)], [f"s{i}" for i in range(200)]
 
 @st.composite
 def writes(draw):
-    """A write of some cells: scattered, dense with holes, or contiguous, so that every form of tile comes up."""
+    """A write of some cells: scattered, dense with holes, or contiguous, so that every form of tile
+    comes up.
+    """
     number = st.integers(0, 50)
-    spans = st.builds(lambda low, size, step: list(range(3 * low, 3 * low + size, step)), number, number, st.integers(1, 3))
+    spans = st.builds(
+        lambda low, size, step: list(range(3 * low, 3 * low + size, step)),
+        number,
+        number,
+        st.integers(1, 3),
+    )
     columns = draw(st.lists(st.sampled_from(range(len(SAMPLES))), max_size=6, unique=True) | spans)
     rows = draw(st.lists(st.sampled_from(MODELS), max_size=3, unique=True))
-    return draw(st.sampled_from(["observed", "predicted"])), rows, columns, draw(st.integers(0, 2**32 - 1))
+    return (
+        draw(st.sampled_from(["observed", "predicted"])),
+        rows,
+        columns,
+        draw(st.integers(0, 2**32 - 1)),
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -201,7 +238,9 @@ def test_any_sequence_of_writes_is_read_as_a_dict_would_be(sequence):
             if state == "observed":
                 values = truth[np.ix_([MODELS.index(row) for row in rows], columns)]
             values = np.where(random.random(values.shape) < 0.2, U, values)
-            confidence = np.where(random.random(values.shape) < 0.3, np.nan, random.random(values.shape)).astype(np.float16)
+            confidence = np.where(
+                random.random(values.shape) < 0.3, np.nan, random.random(values.shape)
+            ).astype(np.float16)
             ids = [SAMPLES[k] for k in columns]
             if state == "observed":
                 cache.append_rows(rows, ids, values, confidence)
@@ -220,7 +259,9 @@ def test_any_sequence_of_writes_is_read_as_a_dict_would_be(sequence):
         guesses = np.array(predicted, np.uint8).reshape(expected.shape)
         assert (cache.matrix() == expected).all()
         assert (cache.matrix(predicted=True) == np.where(expected == U, guesses, expected)).all()
-        confidences = np.array([[sure.get((row, name), np.nan) for name in ids] for row in names], np.float16)
+        confidences = np.array(
+            [[sure.get((row, name), np.nan) for name in ids] for row in names], np.float16
+        )
         np.testing.assert_equal(cache.confidence(), confidences.reshape(expected.shape))
         some = np.random.default_rng(1).permutation(len(ids))[: len(ids) // 2]
         assert (cache.matrix(names[::-1], some) == expected[::-1, some]).all()

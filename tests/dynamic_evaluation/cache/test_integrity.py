@@ -20,7 +20,9 @@ U = 255
 
 
 def filled(directory, models, samples, seed, holes):
-    """A cache of several tiles a row, and its matrix; outcomes depend on the ids alone, so that caches agree."""
+    """A cache of several tiles a row, and its matrix; outcomes depend on the ids alone, so that
+    caches agree.
+    """
     random = np.random.default_rng(seed)
     cache = EvaluationCache(directory, create=True)
     for part in np.array_split(random.permutation(samples), 3):
@@ -29,12 +31,19 @@ def filled(directory, models, samples, seed, holes):
         truth[random.random(truth.shape) < holes] = U
         sure = random.random(truth.shape).astype(np.float16)
         names = [f"m{model}" for model in models]
-        cache.append_rows(names, [f"s{k}" for k in part], truth, sure, sample_provenance={"part": len(part)})
+        cache.append_rows(
+            names, [f"s{k}" for k in part], truth, sure, sample_provenance={"part": len(part)}
+        )
     return cache
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3, 0.99]), st.integers(1, 300), st.integers(0, 20))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.0, 0.3, 0.99]),
+    st.integers(1, 300),
+    st.integers(0, 20),
+)
 def test_sums_and_packed_rows_are_those_of_the_matrix(seed, holes, samples, models):
     with tempfile.TemporaryDirectory() as directory:
         cache = filled(Path(directory) / "c", range(models), range(samples), seed, holes)
@@ -51,7 +60,11 @@ def test_sums_and_packed_rows_are_those_of_the_matrix(seed, holes, samples, mode
         for row, (bits, there) in zip(matrix, cache.packed_rows(), strict=True):
             assert (np.unpackbits(bits.view(np.uint8), count=samples) == (row == 1)).all()
             assert bits.shape == (-(-samples // 64),)
-            known = np.ones(samples) if there is None else np.unpackbits(there.view(np.uint8), count=samples)
+            known = (
+                np.ones(samples)
+                if there is None
+                else np.unpackbits(there.view(np.uint8), count=samples)
+            )
             assert (known == (row != U)).all()
         cache.append("late", ["new", "s0"], [1, 0])
         correct, known = cache.column_sums(since=mark)
@@ -83,7 +96,10 @@ def test_a_bit_flip_is_found_by_the_tile_s_name(tmp_path):
         file.write_bytes(changed)
         number = max((offset, number) for number, offset in tiles if offset <= place)[1]
         (line,) = cache.verify()
-        assert line.startswith(f"tile {number} (observed ") and "its bytes are not those that were written" in line
+        assert (
+            line.startswith(f"tile {number} (observed ")
+            and "its bytes are not those that were written" in line
+        )
     file.write_bytes(data[:-64])
     assert f"lies beyond the {len(data) - 64} bytes" in cache.verify()[0]
     file.unlink()
@@ -97,7 +113,10 @@ def test_a_bit_flip_is_found_by_the_tile_s_name(tmp_path):
         ("UPDATE tiles SET state = 'predicted' WHERE number = 2", "tile 2 "),
         ("UPDATE tiles SET form = 'other' WHERE number = 1", "tile 1 "),
         ("UPDATE models SET id = 'x' WHERE number = 0", "model 'x'"),
-        ("UPDATE models SET provenance = '{\"run\": \"y\"}' WHERE number = 0", "model 'm0': its provenance"),
+        (
+            'UPDATE models SET provenance = \'{"run": "y"}\' WHERE number = 0',
+            "model 'm0': its provenance",
+        ),
         ("UPDATE samples SET id = 'x' WHERE number = 99", "samples 67–99"),
         ("DELETE FROM samples WHERE number = 99", "samples 67–99"),
     ],
@@ -145,7 +164,9 @@ def test_caches_merge_as_their_matrices_do(one, two):
         for _ in range(2):
             a.merge(b)
             merged, rows, columns = a.matrix(), list(a.models()), a.samples()
-            assert {(rows[i], columns[k]): merged[i, k] for i, k in np.argwhere(merged != U)} == cells
+            assert {
+                (rows[i], columns[k]): merged[i, k] for i, k in np.argwhere(merged != U)
+            } == cells
             assert a.verify() == [] and len(columns) == 100
         assert a.matrix(["m3"], ["s35", "s40"], predicted=True)[0].tolist() == [
             cells.get(("m3", "s35"), 0),
@@ -167,7 +188,9 @@ def test_merging_refuses_what_does_not_belong(tmp_path):
         a.merge(c)
     empty = EvaluationCache(tmp_path / "d", create=True, about={"dataset": "a"})
     empty.merge(a)
-    assert empty.matrix(samples=["0"]).tolist() == [[1]] and empty.probabilities("m", ["0"]).tolist() == [[0.5, 0.5]]
+    assert empty.matrix(samples=["0"]).tolist() == [[1]] and empty.probabilities(
+        "m", ["0"]
+    ).tolist() == [[0.5, 0.5]]
 
 
 def test_what_is_damaged_is_not_copied_as_if_it_were_sound(tmp_path):
@@ -195,19 +218,32 @@ def test_stats(tmp_path):
     assert cache.predictions_of("a") == [{"method": "x"}] and cache.predictions_of("b") == []
 
 
-@pytest.mark.parametrize("columns, plane, byte", [([0, 99], "correct", 3), (range(0, 100, 2), "confidence", 5)])
+@pytest.mark.parametrize(
+    "columns, plane, byte", [([0, 99], "correct", 3), (range(0, 100, 2), "confidence", 5)]
+)
 def test_a_flipped_bit_that_cannot_be_read_is_told(tmp_path, columns, plane, byte):
     """Columns are kept as a list of offsets, or as bits."""
     cache = EvaluationCache(tmp_path / "c", create=True)
     cache.append("a", [f"s{k}" for k in range(100)], np.ones(100))
-    cache.append("b", [f"s{k}" for k in columns], np.ones(len(columns)), confidence=np.ones(len(columns)))
+    cache.append(
+        "b", [f"s{k}" for k in columns], np.ones(len(columns)), confidence=np.ones(len(columns))
+    )
     with cache.index.reading() as db:
-        (place,) = db.execute("SELECT offset FROM tiles WHERE model = 1 AND plane = ?", [plane]).fetchone()
+        (place,) = db.execute(
+            "SELECT offset FROM tiles WHERE model = 1 AND plane = ?", [plane]
+        ).fetchone()
     data = bytearray(cache.cells.path.read_bytes())
     data[place + byte] ^= 128
     cache.cells.path.write_bytes(data)
     readers = {"correct": [cache.matrix, cache.column_sums]}
-    readers["confidence"] = [cache.confidence, cache.confidence_sums, lambda: cache.confidence(["b"], ["s98", "s7"])]
+    readers["confidence"] = [
+        cache.confidence,
+        cache.confidence_sums,
+        lambda: cache.confidence(["b"], ["s98", "s7"]),
+    ]
     for read in readers[plane]:
-        with pytest.raises(DamagedCache, match=rf"a tile of observed {plane} \(columns 0–9\d\) is damaged: .* verify"):
+        with pytest.raises(
+            DamagedCache,
+            match=rf"a tile of observed {plane} \(columns 0–9\d\) is damaged: .* verify",
+        ):
             read()

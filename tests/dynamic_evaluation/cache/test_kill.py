@@ -16,9 +16,18 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def start(directory, writer, said):
-    """Starts a writer behind its last acknowledged row: the row after that may be written, too, and comes again."""
+    """Starts a writer behind its last acknowledged row: the row after that may be written, too, and
+    comes again.
+    """
     first = len(acknowledged(said))
-    command = [sys.executable, "-m", "tests.dynamic_evaluation.cache.writer", str(directory), str(writer), str(first)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.dynamic_evaluation.cache.writer",
+        str(directory),
+        str(writer),
+        str(first),
+    ]
     with open(said, "ab") as out:  # outlives the writer
         return subprocess.Popen(command, stdout=out, cwd=ROOT)
 
@@ -28,7 +37,9 @@ def acknowledged(said):
 
 
 def fill(directory, writers, rows, kills, pause):
-    """Lets writers fill a cache and kills one after the other, each started again, until there are so many rows and kills."""
+    """Lets writers fill a cache and kills one after the other, each started again, until there are
+    so many rows and kills.
+    """
     said = [directory / f"said-{writer}" for writer in range(writers)]
     cache, chance = directory / "cache", random.Random(0)
     running = [start(cache, writer, said[writer]) for writer in range(writers)]
@@ -54,7 +65,9 @@ def check(cache, said):
     names = cache.samples()
     place = {name: k for k, name in enumerate(names)}
     models, matrix, confidences = cache.models(), cache.matrix(), cache.confidence()
-    assert {f"w{writer}-{number}" for writer, numbers in enumerate(said) for number in numbers} <= models.keys()
+    assert {
+        f"w{writer}-{number}" for writer, numbers in enumerate(said) for number in numbers
+    } <= models.keys()
     for i, (model, provenance) in enumerate(models.items()):
         name, samples, correct, confidence = row(provenance["writer"], provenance["number"])
         expected, sure = np.full(len(names), 255), np.full(len(names), np.nan)
@@ -76,7 +89,9 @@ def test_ten_writers_of_two_thousand_rows_are_killed(tmp_path):
 
 
 def test_what_a_writer_left_is_skipped_and_never_written_over(tmp_path, monkeypatch):
-    """SQLite's log may bring a killed writer's commit back, after the next writer has written its tiles."""
+    """SQLite's log may bring a killed writer's commit back, after the next writer has written its
+    tiles.
+    """
     cache = EvaluationCache(tmp_path / "c", create=True)
     cache.append("a", ["0", "1"], [1, 0])
     whole = cache.cells.append

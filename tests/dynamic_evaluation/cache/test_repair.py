@@ -1,4 +1,6 @@
-"""What is sound of a damaged cache is saved: everything but the damaged tiles, by name, whatever is killed."""
+"""What is sound of a damaged cache is saved: everything but the damaged tiles, by name, whatever is
+killed.
+"""
 
 import itertools
 import os
@@ -19,10 +21,20 @@ TOLD = Addition("model", "m0", "sort_and_search", 16, 0, 3, 100, 16)
 
 @pytest.fixture
 def cache(tmp_path):
-    """Three models on 150 samples, several tiles of each state and plane, provenance and an account."""
+    """Three models on 150 samples, several tiles of each state and plane, provenance and an
+    account.
+    """
     cache = filled(tmp_path / "cache", range(3), range(150), 0, 0.2)
-    cache.append("m9", ["s3", "s140", "s7"], [1, 0, 1], probabilities=np.eye(3), provenance={"run": "r", "seed": 1})
-    cache.append_predictions(["m0", "m9"], ["s0", "s1"], [[1, 0], [U, 1]], [[0.75, 0.25], [0.5, 0.5]], {"method": "x"})
+    cache.append(
+        "m9",
+        ["s3", "s140", "s7"],
+        [1, 0, 1],
+        probabilities=np.eye(3),
+        provenance={"run": "r", "seed": 1},
+    )
+    cache.append_predictions(
+        ["m0", "m9"], ["s0", "s1"], [[1, 0], [U, 1]], [[0.75, 0.25], [0.5, 0.5]], {"method": "x"}
+    )
     append(cache.directory, TOLD)
     assert cache.verify() == []
     return cache
@@ -41,7 +53,12 @@ def flip(cache, place):
 
 def contents(cache, without=()):
     """All that a cache tells, in which the cells of some tiles are unknown."""
-    told = {"samples": cache.samples(), "models": cache.models(), "of samples": cache.sample_provenance(), "about": cache.about}
+    told = {
+        "samples": cache.samples(),
+        "models": cache.models(),
+        "of samples": cache.sample_provenance(),
+        "about": cache.about,
+    }
     told["account"] = read_additions(cache.directory)
     planes = {
         ("observed", "correct"): cache.matrix(),
@@ -55,9 +72,9 @@ def contents(cache, without=()):
         plane = planes[shape.state, shape.plane]
         data = cache.cells.view(tile.offset + shape.length)[tile.offset :]
         at, _ = repair.integrity.packing.decode(shape, data)
-        (plane if plane.ndim == 2 and shape.plane == "probabilities" else plane[shape.model])[at] = (
-            U if shape.plane == "correct" else np.nan
-        )
+        (plane if plane.ndim == 2 and shape.plane == "probabilities" else plane[shape.model])[
+            at
+        ] = U if shape.plane == "correct" else np.nan
     return told | {str(name): plane for name, plane in planes.items()}
 
 
@@ -77,7 +94,10 @@ def test_every_flipped_bit_costs_its_tile_alone(cache, tmp_path):
         before = cache.cells.path.read_bytes()
         out = EvaluationCache(tmp_path / str(number), create=True, about=cache.about)
         (line,) = cache.repair(out.directory).lines()
-        assert line.startswith(tile.name(list(cache.models())[tile.shape.model])) and f"{tile.shape.cells} cells" in line
+        assert (
+            line.startswith(tile.name(list(cache.models())[tile.shape.model]))
+            and f"{tile.shape.cells} cells" in line
+        )
         assert out.verify() == [] and len(tiles(out)) == len(sound) - 1
         same(expected, contents(out))
         assert cache.cells.path.read_bytes() == before, "the damaged cache stays as it is"
@@ -132,7 +152,7 @@ def test_what_is_not_in_the_cells_is_left_out_by_name(cache, tmp_path):
         db.execute("UPDATE models SET provenance = '{\"run\": ' || x'ff' WHERE id = 'm9'")
         db.execute("UPDATE tiles SET made_by = '{' WHERE number = (SELECT max(number) FROM tiles)")
         db.execute("UPDATE tiles SET first = 'x' WHERE number = 1")
-        db.execute("INSERT INTO tiles SELECT 99, model, state, plane, form, first, span, cells, ones, classes, offset, digest, "
+        db.execute("INSERT INTO tiles SELECT 99, model, state, plane, form, first, span, cells, ones, classes, offset, digest, "  # noqa: E501
                    "made_by FROM tiles WHERE number = 2")  # fmt: skip
     with open(cache.directory / "additions.jsonl", "a") as file:
         file.write('{"kind": "model"}\n')
@@ -140,11 +160,17 @@ def test_what_is_not_in_the_cells_is_left_out_by_name(cache, tmp_path):
         cache.models()
     found = cache.repair(tmp_path / "new").lines()
     assert found == cache.verify()
-    assert [line.split(" (")[0].split(":")[0] for line in found][1:-1] == ["tile 1", f"tile {len(tiles(cache)) - 1}", "tile 99"]
+    assert [line.split(" (")[0].split(":")[0] for line in found][1:-1] == [
+        "tile 1",
+        f"tile {len(tiles(cache)) - 1}",
+        "tile 99",
+    ]
     assert found[0] == "model 'm9': its provenance is not what was written"
     assert "additions.jsonl, line 2: no account of an addition" in found[-1]
     new = EvaluationCache(tmp_path / "new")
-    assert new.verify() == [] and new.models()["m9"] == {} and read_additions(new.directory) == [TOLD]
+    assert (
+        new.verify() == [] and new.models()["m9"] == {} and read_additions(new.directory) == [TOLD]
+    )
     assert len(tiles(new)) == len(tiles(cache)) - 3
 
 
@@ -152,7 +178,10 @@ def test_what_is_not_in_the_cells_is_left_out_by_name(cache, tmp_path):
     "change, named",
     [
         ("UPDATE samples SET id = 'x' WHERE number = 99", "samples 50–99: their ids"),
-        ("UPDATE batches SET provenance = '{' WHERE first = 0", "samples 0–49: their ids or provenance"),
+        (
+            "UPDATE batches SET provenance = '{' WHERE first = 0",
+            "samples 0–49: their ids or provenance",
+        ),
         ("UPDATE about SET text = '{'", "what the cache is of"),
         ("DELETE FROM models WHERE number = 1", "models: 3 ids, 4 were written"),
     ],
@@ -160,7 +189,9 @@ def test_what_is_not_in_the_cells_is_left_out_by_name(cache, tmp_path):
 def test_what_only_the_index_knows_cannot_be_repaired(cache, tmp_path, change, named):
     with sqlite3.connect(cache.index.path) as db:
         db.execute(change)
-    with pytest.raises(DamagedCache, match=f"{named}.*This cannot be repaired: only the index tells"):
+    with pytest.raises(
+        DamagedCache, match=f"{named}.*This cannot be repaired: only the index tells"
+    ):
         cache.repair(tmp_path / "new")
     assert not (tmp_path / "new").exists() and "This cannot be repaired" in cache.verify()[0]
 
@@ -182,7 +213,9 @@ def test_a_lost_index_is_told(cache, tmp_path):
 
 
 def test_a_repair_that_is_killed_anywhere_begins_anew(cache, tmp_path, monkeypatch):
-    """Children kill themselves before each call that writes, one after the other into the same new directory."""
+    """Children kill themselves before each call that writes, one after the other into the same new
+    directory.
+    """
     lost = tiles(cache)[4]
     expected = contents(cache, [lost])
     flip(cache, lost.offset)

@@ -1,4 +1,5 @@
-"""A process that fills a cache until it is killed: python -m tests.dynamic_evaluation.cache.writer DIRECTORY WRITER FIRST.
+"""A process that fills a cache until it is killed: python -m tests.dynamic_evaluation.cache.writer
+DIRECTORY WRITER FIRST.
 
 It prints each row's number once the cache has acknowledged it.
 """
@@ -14,10 +15,17 @@ SAMPLES = 4096
 
 
 def row(writer: int, number: int) -> tuple[str, np.ndarray, np.ndarray, np.ndarray]:
-    """Returns a model's id, its samples, its outcomes and its confidences, the same whoever asks."""
+    """Returns a model's id, its samples, its outcomes and its confidences, the same whoever
+    asks.
+    """
     random = np.random.default_rng([writer, number])
     samples = random.choice(SAMPLES, [SAMPLES, 64, 1000][number % 3], replace=False)
-    return f"w{writer}-{number}", samples, random.integers(0, 2, len(samples)), random.random(len(samples)).astype(np.float16)
+    return (
+        f"w{writer}-{number}",
+        samples,
+        random.integers(0, 2, len(samples)),
+        random.random(len(samples)).astype(np.float16),
+    )
 
 
 def main(directory: str, writer: int, first: int) -> None:

@@ -24,22 +24,34 @@ def test_tables_are_exact_and_shares_add_up(tmp_path):
     assert train["flops"].sum() == 20 * (10**20 + 1)
     assert frame.groupby("run")["share"].sum().to_dict() == pytest.approx({"0": 1, "1": 1})
     assert set(frame[frame["run"] == "1"]["status"]) == {"partial"}
-    assert by_task[by_task["run"] == "0"]["total"].sum() == frame[frame["run"] == "0"]["flops"].sum()
+    assert (
+        by_task[by_task["run"] == "0"]["total"].sum() == frame[frame["run"] == "0"]["flops"].sum()
+    )
 
 
 def test_the_page_has_the_mean_over_finished_runs(tmp_path):
-    paths = written(tmp_path, RUN, RUN.but(seed=1, flops=2000), RUN.but(seed=2, events=3), RUN.but(learner="FT-d", events=3))
+    paths = written(
+        tmp_path,
+        RUN,
+        RUN.but(seed=1, flops=2000),
+        RUN.but(seed=2, events=3),
+        RUN.but(learner="FT-d", events=3),
+    )
     page = Page(write_report(paths, tmp_path / "out"))
-    assert [value for _, value in page.column("costs-1", "search")] == ["3000", "15000.0"]  # (10,000 + 20,000) / 2
+    # (10,000 + 20,000) / 2
+    assert [value for _, value in page.column("costs-1", "search")] == ["3000", "15000.0"]
     assert [text for text, _ in page.column("costs-1", "n")] == ["1", "2"]
-    assert "FT-d · small partial: cost so far" in [text for text, _ in page.column("costs-1", "Method")]
+    assert "FT-d · small partial: cost so far" in [
+        text for text, _ in page.column("costs-1", "Method")
+    ]
     assert [text for text, _ in page.column("costs-by-task-1", "FT-d")][2:] == ["–", "–"]
 
 
 def test_an_unfinished_method_shows_what_its_furthest_run_has_cost(tmp_path):
     paths = written(tmp_path, RUN.but(events=3), RUN.but(seed=1, events=5, flops=2000))
     (method,) = costs._methods(Section(1, read_runs(paths)[0]))
-    assert method.by_task["task_002"] > 8000  # 2 trials of 4,000 FLOPs: not halved by the run that is not there yet
+    # 2 trials of 4,000 FLOPs: not halved by the run that is not there yet
+    assert method.by_task["task_002"] > 8000
     assert method.parts["train"] == 2000 + 4000 + 6000
     assert (method.partial, method.over) == (True, "unfinished, cost so far")
 

@@ -1,4 +1,6 @@
-"""Evaluation caches in the page: their picture, curves and additions; those without a summary are left out with the reason."""
+"""Evaluation caches in the page: their picture, curves and additions; those without a summary are
+left out with the reason.
+"""
 
 import json
 import re
@@ -41,13 +43,20 @@ def test_a_cache_is_shown_beside_runs(cache, tmp_path):
     assert page.count("data:image/png;base64,") >= 1
     assert "Estimated accuracies of new models against the true ones on toys" in page
     worth = pd.read_csv(tmp_path / "out" / "evaluation_overview.csv").loc[0]
-    assert (worth["method"], worth["asked"], worth["new"], worth["judged"]) == ("sort_and_search", 9, 1, 1)
+    assert (worth["method"], worth["asked"], worth["new"], worth["judged"]) == (
+        "sort_and_search",
+        9,
+        1,
+        1,
+    )
     assert worth["mae"] == pytest.approx(told["additions"][0]["mae"])
     assert (tmp_path / "out" / "figures" / "evaluation_truth_1.png").is_file()
     written = pd.read_csv(tmp_path / "out" / "evaluation_methods.csv")
     assert set(written["method"]) == {"published", "sort_and_search"}
     assert (tmp_path / "out" / "figures" / "evaluation_budget_1.pdf").is_file()
-    shown = {name for name in re.findall(r'data-figure="([^"]*)"', page) if name.startswith("evaluation")}
+    shown = {
+        name for name in re.findall(r'data-figure="([^"]*)"', page) if name.startswith("evaluation")
+    }
     assert shown == {path.stem for path in (tmp_path / "out" / "figures").glob("evaluation*.png")}
     alone = write_report([cache.directory], tmp_path / "alone").read_text()
     assert "Error against compute on toys" in alone
@@ -67,15 +76,34 @@ def test_the_picture_fits_the_theme_and_the_error_is_in_sight_on_a_phone(cache, 
             browser.screenshot(tmp_path / "shot.png", top=browser.evaluate(top), height=100)
             shot = np.asarray(Image.open(tmp_path / "shot.png").convert("L"))
             wrong[dark] = shot[20, 360]  # the best model, the hardest samples
-        heading = f"[...{table}.querySelectorAll('th')].find((th) => th.innerText.startsWith('MAE'))"
-        ends = [browser.evaluate(f"{element}.getBoundingClientRect().right") for element in (heading, table)]
+        heading = (
+            f"[...{table}.querySelectorAll('th')].find((th) => th.innerText.startsWith('MAE'))"
+        )
+        ends = [
+            browser.evaluate(f"{element}.getBoundingClientRect().right")
+            for element in (heading, table)
+        ]
     assert ends[0] <= ends[1]
     assert wrong[False] > 200 and wrong[True] < 60
 
 
 def test_additions_are_told_together(cache):
-    account = {"kind": "model", "method": "a", "asked": 5, "models": 9, "samples": 90, "accuracy": 0.5}
-    judged = {"mae": 0.1, "accuracy_error": 0.2, "low": 0.4, "high": 0.6, "flops_spent": 10, "flops_saved": 30}
+    account = {
+        "kind": "model",
+        "method": "a",
+        "asked": 5,
+        "models": 9,
+        "samples": 90,
+        "accuracy": 0.5,
+    }
+    judged = {
+        "mae": 0.1,
+        "accuracy_error": 0.2,
+        "low": 0.4,
+        "high": 0.6,
+        "flops_spent": 10,
+        "flops_saved": 30,
+    }
     unknown = dict.fromkeys([*judged, "truth"])
     rows = [
         {**account, **judged, "name": "early", "truth": 0.1},
@@ -86,20 +114,34 @@ def test_additions_are_told_together(cache):
         {**account, **unknown, "name": "9 samples", "kind": "samples"},
     ]
     a, b = overview([Evaluation(cache.directory, {"about": {}, "additions": rows}, "")])
-    assert (a["new"], a["judged"], a["inside"], a["intervals"], a["share_saved"]) == (3, 2, 1, 2, 0.75)
+    assert (a["new"], a["judged"], a["inside"], a["intervals"], a["share_saved"]) == (
+        3,
+        2,
+        1,
+        2,
+        0.75,
+    )
     assert a["mae"] == pytest.approx(0.2)
     assert (b["new"], b["intervals"]) == (1, 0)
-    assert all(pd.isna(b[name]) for name in ("mae", "inside", "flops_spent", "flops_saved", "share_saved"))
+    assert all(
+        pd.isna(b[name]) for name in ("mae", "inside", "flops_spent", "flops_saved", "share_saved")
+    )
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_cache_without_a_sound_summary_is_left_out_with_the_reason(cache, tmp_path):
     run = SyntheticRun(learner="Indep").write(tmp_path / "run")
     page = write_report([run, cache.directory], tmp_path / "out").read_text()
-    assert "an evaluation cache without a summary; make it: python -m launch.evaluate metrics" in page
+    assert (
+        "an evaluation cache without a summary; make it: python -m launch.evaluate metrics" in page
+    )
     summary.write(cache, studied(cache), 0.6)
     path = cache.directory / summary.FILE
     good = json.loads(path.read_text())
-    for text, said in (("{", "cannot be read"), (json.dumps(good | {"schema": 9}), "has schema 9"), ("{}", "lacks")):
+    for text, said in (
+        ("{", "cannot be read"),
+        (json.dumps(good | {"schema": 9}), "has schema 9"),
+        ("{}", "lacks"),
+    ):
         path.write_text(text)
         assert said in write_report([run, cache.directory], tmp_path / "out").read_text()

@@ -1,4 +1,6 @@
-"""The part of the fine-tuning graph: its tables are the analysis's, names do not meet, odd runs have a sentence."""
+"""The part of the fine-tuning graph: its tables are the analysis's, names do not meet, odd runs
+have a sentence.
+"""
 
 import pytest
 from hypothesis import given
@@ -23,13 +25,19 @@ def written(tmp_path, *runs):
 
 def test_the_page_tells_every_source_and_in_how_many_seeds_it_is_the_same(tmp_path):
     related = RUN.but(learner="FT-d", start="related")
-    paths = written(tmp_path, RUN, related, related.but(seed=1), RUN.but(learner="FT-prev", start="previous"))
+    paths = written(
+        tmp_path, RUN, related, related.but(seed=1), RUN.but(learner="FT-prev", start="previous")
+    )
     page = Page(write_report(paths, tmp_path / "out"))
     runs = read_runs(paths)[0]
     first, second = (finetuning_graph(run.ledger) for run in runs[1:3])
-    assert [text for text, _ in page.column("finetuning-1-1", "Started from")] == [node.source for node in first]
+    assert [text for text, _ in page.column("finetuning-1-1", "Started from")] == [
+        node.source for node in first
+    ]
     same = [1 + (a.source == b.source) for a, b in zip(first, second, strict=True)]
-    assert [text for text, _ in page.column("finetuning-1-1", "Same source")] == [f"{count} of 2" for count in same]
+    assert [text for text, _ in page.column("finetuning-1-1", "Same source")] == [
+        f"{count} of 2" for count in same
+    ]
     assert "11 fine-tunings: task_001 → task_002" in page.text
     assert "No graph: Indep · small starts every task from random." in page.text
     expected = {f"finetuning_{kind}_{letter}" for kind in ("graph", "depths") for letter in "ab"}
@@ -43,19 +51,32 @@ def test_without_any_fine_tuning_the_part_is_left_out(tmp_path):
 
 @pytest.mark.parametrize("events", [0, 1, 3])
 def test_unfinished_runs_have_the_graph_so_far(tmp_path, events):
-    section = Section(1, read_runs(written(tmp_path, RUN.but(learner="FT-prev", start="previous", events=events)))[0])
+    section = Section(
+        1,
+        read_runs(written(tmp_path, RUN.but(learner="FT-prev", start="previous", events=events)))[
+            0
+        ],
+    )
     assert (part.html(section) is None) == (events < 3)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.text("ab_w", min_size=1, max_size=40)), min_size=1, max_size=120))
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.text("ab_w", min_size=1, max_size=40)), min_size=1, max_size=120
+    )
+)
 def test_names_below_the_figure_do_not_meet(tasks):
     nodes = [
-        Node(order, name, "ocr", "random", None, 2 if hub else 0, 0) for order, (hub, name) in enumerate(tasks, start=1)
+        Node(order, name, "ocr", "random", None, 2 if hub else 0, 0)
+        for order, (hub, name) in enumerate(tasks, start=1)
     ]
     places = {id(node): place for place, node in enumerate(nodes)}
     named = _names(nodes, {node.task_id: places[id(node)] for node in nodes})
     letter = 0.063 / 9.6 * (len(nodes) + 1)
-    spans = [(row, *sorted((at, at + (-1 if left else 1) * letter * len(text)))) for at, text, left, row in named]
+    spans = [
+        (row, *sorted((at, at + (-1 if left else 1) * letter * len(text))))
+        for at, text, left, row in named
+    ]
     for number, (row, begin, end) in enumerate(spans):
         for other, start, stop in spans[:number]:
             assert row != other or end <= start or stop <= begin

@@ -26,7 +26,11 @@ def written(tmp_path, *runs):
 
 
 def shown_images(page, words):
-    told = [a.get("alt", a.get("aria-label", "")) for tag, a in page.tags if tag == "img" or a.get("class") == "shared"]
+    told = [
+        a.get("alt", a.get("aria-label", ""))
+        for tag, a in page.tags
+        if tag == "img" or a.get("class") == "shared"
+    ]
     return [alt for alt in told if alt.startswith(words)]
 
 
@@ -56,7 +60,10 @@ def test_many_tasks_show_six_images_of_one_method(tmp_path):
     assert images[0].count("→") == 6
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"mistakes": [{}], "wrong": 1, "n": 2, "split": "test"}', '{"mistakes": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"mistakes": [{}], "wrong": 1, "n": 2, "split": "test"}', '{"mistakes": 3}'],
+)
 def test_files_that_can_not_be_read_show_nothing(tmp_path, text):
     paths = written(tmp_path, RUN)
     file = paths[0] / "thumbnails" / "task_001-mistakes.json"

@@ -1,4 +1,6 @@
-"""The part of transfer matrices: alone or beside runs, and left out with the reason where it can't be read."""
+"""The part of transfer matrices: alone or beside runs, and left out with the reason where it can't
+be read.
+"""
 
 import numpy as np
 import pandas as pd
@@ -16,7 +18,11 @@ from tests.report.synthetic import SyntheticRun
 def test_a_matrix_alone_makes_a_page(tmp_path):
     page = Page(write_report([write(tmp_path / "<b>matrix")], tmp_path / "out", figures=True))
     assert [text for text, _ in page.column("transfer-targets-1", "Best source")] == ["a", "b", "b"]
-    assert [text for text, _ in page.column("transfer-targets-1", "Its gain")] == ["+10.00", "+10.00", "+0.00"]
+    assert [text for text, _ in page.column("transfer-targets-1", "Its gain")] == [
+        "+10.00",
+        "+10.00",
+        "+0.00",
+    ]
     assert "indep · tiny on four, seed 3" in page.text
     assert "n = 4 pairs; mean gain +2.50 points" in page.text
     assert "0 runs" in page.text
@@ -32,7 +38,11 @@ def test_beside_runs_it_stands_behind_them_and_a_damaged_one_is_left_out(tmp_pat
     (bad / "matrix.csv").write_text("source\n")
     run = SyntheticRun().write(tmp_path / "run")
     page = Page(write_report([write(tmp_path / "matrix"), bad, run], tmp_path / "out"))
-    assert page.ids.index("section-1") < page.ids.index("section-all") < page.ids.index("transfer-targets-1")
+    assert (
+        page.ids.index("section-1")
+        < page.ids.index("section-all")
+        < page.ids.index("transfer-targets-1")
+    )
     assert "lacks the columns target" in page.text and "1 run." in page.text
     with pytest.raises(BadInput, match="lacks the columns target"):
         write_report([bad], tmp_path / "out")
