@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 from benchmarks.machine import describe
-from nevis_stream.ledger import Ledger
-from nevis_stream.meter import total
+from nevis_stream.cost.meter import total
+from nevis_stream.run_directory.ledger import Ledger
 
 WANTED = {
     "mnist": 99.0,

@@ -11,7 +11,7 @@ import jax
 from benchmarks.machine import describe
 from experiments import run_config
 from nevis_stream.runner import run
-from nevis_stream.stream import load_stream
+from nevis_stream.streams.stream import load_stream
 
 LARGE = ("initialise", "step", "probabilities")
 

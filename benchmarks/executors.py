@@ -17,7 +17,7 @@ from benchmarks.machine import describe
 from experiments import run_config
 from launch import entry, executors
 from nevis_stream.runner import run
-from nevis_stream.stream import load_stream
+from nevis_stream.streams.stream import load_stream
 
 TRIALS = 4
 

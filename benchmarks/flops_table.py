@@ -22,7 +22,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from learners.parts.networks import Head, make_backbone
-from nevis_stream import flops
+from nevis_stream.cost import flops
 
 BATCH, SIZE, CLASSES = 16, 64, 10
 STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))  # blocks and channels of ResNet-34

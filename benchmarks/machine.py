@@ -8,7 +8,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from nevis_stream.environment import describe_environment
+from nevis_stream.run_directory.environment import describe_environment
 
 
 def describe() -> str:

@@ -30,13 +30,13 @@ from learners.parts.model import (
 )
 from learners.parts.relatedness import Neighbours
 from learners.parts.search import RandomSearch
-from nevis_stream import compilations
-from nevis_stream.counted import counted
+from nevis_stream.cost import compilations
+from nevis_stream.cost.counted import counted
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.learner import Context
 from nevis_stream.runner import run
-from nevis_stream.stream import Stream
-from nevis_stream.task import LabelledImages, TaskView
+from nevis_stream.streams.stream import Stream
+from nevis_stream.streams.task import LabelledImages, TaskView
 
 REFERENCE_PEAK = 365e9 / 2  # FLOP a second of one core
 

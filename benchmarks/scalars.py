@@ -17,9 +17,9 @@ from pathlib import Path
 from benchmarks.executors import learner
 from benchmarks.machine import describe
 from launch import entry
+from nevis_stream.run_directory.scalars import Scalars
 from nevis_stream.runner import run
-from nevis_stream.scalars import Scalars
-from nevis_stream.stream import load_stream
+from nevis_stream.streams.stream import load_stream
 
 
 def cpu_seconds(directory: Path, stream, tensorboard: bool) -> tuple[float, bytes]:

@@ -17,7 +17,7 @@ from benchmarks.machine import describe
 from benchmarks.train_step import NETWORKS
 from learners.parts.fit import Recipe
 from learners.parts.model import TaskShape, begin, initialise_program
-from nevis_stream.counted import CountedFunction
+from nevis_stream.cost.counted import CountedFunction
 
 _KINDS = (
     ("convolutions and reductions in XLA's YNN library", re.compile(r"ynn")),

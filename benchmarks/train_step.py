@@ -21,7 +21,7 @@ from learners.parts.augmentation import Augmentation, training_view
 from learners.parts.feed import Batches
 from learners.parts.fit import Recipe
 from learners.parts.model import Network, TaskShape, begin, initialise_program
-from nevis_stream.counted import counted
+from nevis_stream.cost.counted import counted
 from nevis_stream.datasets.images import ArrayImages
 
 NETWORKS = {

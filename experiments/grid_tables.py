@@ -12,7 +12,7 @@ from experiments.run_config import flat
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.summary import MethodPoint, method_points
-from nevis_stream.stream import Stream
+from nevis_stream.streams.stream import Stream
 
 
 def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int) -> None:

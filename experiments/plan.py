@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import run_config
-from nevis_stream.stream import Stream
+from nevis_stream.streams.stream import Stream
 
 
 def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:

@@ -12,15 +12,16 @@ import numpy as np
 
 from experiments import run_config
 from experiments.transfer import read_config
-from nevis_stream import metrics, outcomes
-from nevis_stream.checkpoint import Checkpoint
+from nevis_stream import metrics
+from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
 from nevis_stream.errors import BadInput, LearnerFault, unknown
 from nevis_stream.learner import Context
-from nevis_stream.ledger import Ledger
-from nevis_stream.meter import total
-from nevis_stream.stream import Stream, load_stream
-from nevis_stream.task import Task
+from nevis_stream.run_directory import outcomes
+from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.streams.stream import Stream, load_stream
+from nevis_stream.streams.task import Task
 
 TREE = "predictor-"
 

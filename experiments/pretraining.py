@@ -21,15 +21,15 @@ from experiments import run_config
 from learners.parts import layouts, weights
 from learners.parts.baseline import Baseline
 from learners.parts.joint import fit_jointly
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
-from nevis_stream.identity import refuse_other, text, write_once
 from nevis_stream.learner import Context, Progress
-from nevis_stream.meter import total
-from nevis_stream.npz import read_npz
+from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive, write_file
-from nevis_stream.stream import Stream
-from nevis_stream.task import LabelledImages, TaskView
-from nevis_stream.workspace import EventWorkspace
+from nevis_stream.storage.identity import refuse_other, text, write_once
+from nevis_stream.storage.npz import read_npz
+from nevis_stream.streams.stream import Stream
+from nevis_stream.streams.task import LabelledImages, TaskView
 
 META_TRAIN = "meta_train"
 _ANOTHER_FILE = "there is another file already. Choose another --out, or delete it."

@@ -22,9 +22,9 @@ from typing import Any
 
 from nevis_stream.catalogue import published
 from nevis_stream.errors import BadInput, NevisStreamError
-from nevis_stream.ledger import FILE_NAME, SCHEMA, encode
+from nevis_stream.run_directory.ledger import FILE_NAME, SCHEMA, encode
 from nevis_stream.storage import write_file
-from nevis_stream.task import SPLITS, Task
+from nevis_stream.streams.task import SPLITS, Task
 
 FLOPS_REASON = "FLOPs are not published for each learner"
 NO_VALUE = f"no value in {published.SOURCE}"

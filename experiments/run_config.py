@@ -19,7 +19,7 @@ from learners.parts.build import INITIALISATIONS
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Learner
 from nevis_stream.runner import check_keep
-from nevis_stream.stream import PROTOCOLS
+from nevis_stream.streams.stream import PROTOCOLS
 
 _CPU_SEARCH = {
     "method": "random",

@@ -18,13 +18,13 @@ import pandas as pd
 from experiments import run_config
 from learners.parts import weights
 from nevis_stream.analysis.transfer_matrix import FACTS, PAIRS, pair
-from nevis_stream.checkpoint import Checkpoint
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
-from nevis_stream.identity import text, write_once
-from nevis_stream.ledger import FILE_NAME, Ledger
-from nevis_stream.meter import total
+from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 from nevis_stream.storage import write_file
-from nevis_stream.stream import Stream, load_stream
+from nevis_stream.storage.identity import text, write_once
+from nevis_stream.streams.stream import Stream, load_stream
 
 Run = Callable[[ml_collections.ConfigDict, Stream, Path], Ledger]
 """Runs a resolved config over a stream into a directory, or goes on with it."""

@@ -51,7 +51,7 @@ def check_configs(found: Sequence[Sequence[str]]) -> None:
       BadInput: a config that cannot be followed; the message names the value and the valid choices.
     """
     from experiments import run_config
-    from nevis_stream.stream_rows import stream_rows
+    from nevis_stream.streams.rows import stream_rows
 
     checked = set()
     for job in found:

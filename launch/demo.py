@@ -28,7 +28,7 @@ def main(argv):
     from experiments import run_config
     from launch.one_run import run_config_once
     from nevis_stream.report.build import write_report
-    from nevis_stream.stream import load_stream
+    from nevis_stream.streams.stream import load_stream
 
     entry.use_compilation_cache()
     begin = time.monotonic()
@@ -54,7 +54,7 @@ def _print_points(directories: list[Path]) -> None:
     from rich.table import Table
 
     from nevis_stream.analysis.points import point
-    from nevis_stream.ledger import Ledger
+    from nevis_stream.run_directory.ledger import Ledger
 
     table = Table(title="Points: average error on the meta-test tasks, FLOPs of the whole stream")
     for name, justify in (

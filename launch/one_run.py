@@ -7,9 +7,9 @@ import ml_collections
 from experiments import run_config
 from launch.progress import TerminalProgress
 from nevis_stream.executor import Executor
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import run
-from nevis_stream.stream import Stream
+from nevis_stream.streams.stream import Stream
 
 
 def run_config_once(

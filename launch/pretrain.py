@@ -82,7 +82,7 @@ def main(argv):
         )
     else:
         from launch.progress import TerminalProgress
-        from nevis_stream.stream import load_stream
+        from nevis_stream.streams.stream import load_stream
 
         entry.use_compilation_cache()
         entry.stop_at_signals()

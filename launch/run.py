@@ -75,7 +75,7 @@ def main(argv):
         entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
     config_flag.given_file()
     from experiments import run_config
-    from nevis_stream.stream import load_stream
+    from nevis_stream.streams.stream import load_stream
 
     config_flag.use_data_dir(_DATA_DIR.value)
     config = run_config.resolve(_CONFIG.value)
@@ -163,7 +163,7 @@ def _teach() -> str:
     from experiments import run_config
     from launch import executors
     from nevis_stream.catalogue import variants
-    from nevis_stream.stream_rows import stream_names
+    from nevis_stream.streams.rows import stream_names
 
     keys = "\n".join(
         f"  --config.{key}={value}" for key, value in run_config.flat(run_config.default("NAME"))

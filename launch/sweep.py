@@ -75,7 +75,7 @@ def main(argv):
         print(" +\n".join(shlex.join(_command(cell, seed)) for cell, seed in runs))
         return
     from experiments import grid_tables
-    from nevis_stream.stream import load_stream
+    from nevis_stream.streams.stream import load_stream
 
     for name in dict.fromkeys(cell.config.stream for cell in cells):
         load_stream(name)  # what is missing is told before anything is run
@@ -116,7 +116,7 @@ def _overrides() -> dict:
 
 def _run_all(runs, load) -> None:
     from launch.one_run import run_config_once
-    from nevis_stream.ledger import Ledger
+    from nevis_stream.run_directory.ledger import Ledger
 
     entry.use_compilation_cache()
     entry.stop_at_signals()

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream import metrics
-from nevis_stream.checkpoint import Tree
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
-from nevis_stream.task import SINGLE_LABEL, TaskView
+from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 
 @dataclass(frozen=True)

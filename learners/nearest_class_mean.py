@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.learner import Predictor
-from nevis_stream.task import SINGLE_LABEL
+from nevis_stream.streams.task import SINGLE_LABEL
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ Ledger("runs/mine").to_pandas()
 import importlib
 
 _HOMES = {
-    "Ledger": "ledger",
+    "Ledger": "run_directory.ledger",
     "Predictor": "learner",
-    "Stream": "stream",
-    "load_stream": "stream",
+    "Stream": "streams.stream",
+    "load_stream": "streams.stream",
     "run": "runner",
 }
 __all__ = list(_HOMES)

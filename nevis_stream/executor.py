@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from nevis_stream.checkpoint import Tree, to_host
+from nevis_stream.run_directory.checkpoint import Tree, to_host
 
 Result = tuple[Tree, dict]
 """What a trial returned, and its FLOPs by phase and trial."""
@@ -25,7 +25,7 @@ class Trial:
       item: what it is given beside its context.
       number: of the trial in its task, from 0.
       begin: `begin(progress=…)` returns the context; `workspace=…` gives it another one.
-      workspace: where positions and the result are kept, or None (see nevis_stream.workspace).
+      workspace: where positions and the result are kept, or None (see run_directory.workspace).
     """
 
     function: Callable[[Any, Any], Tree]

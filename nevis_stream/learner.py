@@ -16,13 +16,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nevis_stream.checkpoint import Tree, to_host
+from nevis_stream.cost.meter import Meter
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
 from nevis_stream.executor import Executor, Inline, Trial
-from nevis_stream.meter import Meter
-from nevis_stream.scalars import TRIAL, Scalars
-from nevis_stream.task import TaskView
+from nevis_stream.run_directory.checkpoint import Tree, to_host
+from nevis_stream.run_directory.scalars import TRIAL, Scalars
+from nevis_stream.streams.task import TaskView
 
 State = Tree
 
@@ -101,7 +101,7 @@ class Silent:
 
 class Workspace(Protocol):
     """Where an unfinished event keeps its finished trials and positions inside trials; see
-    nevis_stream.workspace.
+    nevis_stream.run_directory.workspace.
     """
 
     def finished(self, trial: int) -> tuple[Tree, dict] | None: ...
@@ -178,7 +178,7 @@ class Context:
           CostUnknown: the program's FLOPs cannot be counted, or it is called while another program
             is traced.
         """
-        from nevis_stream.counted import counted
+        from nevis_stream.cost.counted import counted
 
         program = counted(function, **options)
 
@@ -202,7 +202,7 @@ class Context:
         """
         from concurrent.futures import ThreadPoolExecutor
 
-        from nevis_stream.counted import counted
+        from nevis_stream.cost.counted import counted
 
         with ThreadPoolExecutor() as pool:
             jobs = [

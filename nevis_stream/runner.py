@@ -19,22 +19,22 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream import checkpoint, mistakes, outcomes, timing
-from nevis_stream.checkpoint import Checkpoint, Tree
 from nevis_stream.datasets.images import Images
-from nevis_stream.description import describe
-from nevis_stream.environment import append_environment
 from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning, unknown
 from nevis_stream.executor import Executor, Inline
-from nevis_stream.identity import write_once
 from nevis_stream.learner import Context, Learner, Predictor, Progress, Silent, State
-from nevis_stream.ledger import SCHEMA, Ledger, encode
-from nevis_stream.scalars import RunScalars
+from nevis_stream.run_directory import checkpoint, mistakes, outcomes, timing
+from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
+from nevis_stream.run_directory.description import describe
+from nevis_stream.run_directory.environment import append_environment
+from nevis_stream.run_directory.ledger import SCHEMA, Ledger, encode
+from nevis_stream.run_directory.scalars import RunScalars
+from nevis_stream.run_directory.thumbnails import write_thumbnails
+from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive, remove_leftovers
-from nevis_stream.stream import Event, Stream, load_stream
-from nevis_stream.task import LabelledImages, TaskView
-from nevis_stream.thumbnails import write_thumbnails
-from nevis_stream.workspace import EventWorkspace
+from nevis_stream.storage.identity import write_once
+from nevis_stream.streams.stream import Event, Stream, load_stream
+from nevis_stream.streams.task import LabelledImages, TaskView
 
 KEEP = ("chosen", "all")
 _ANOTHER_RUN = (

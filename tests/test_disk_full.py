@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import run
 from tests import toy
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from experiments import grid, run_config
-from nevis_stream.stream_rows import stream_rows
+from nevis_stream.streams.rows import stream_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [

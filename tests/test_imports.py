@@ -35,25 +35,25 @@ MAY_IMPORT = {
     "learners": (
         "learners",
         *of_nevis_stream(
-            "task",
+            "streams.task",
             "learner",
-            "meter",
+            "cost.meter",
             "metrics",
             "errors",
-            "checkpoint",
-            "counted",
+            "run_directory.checkpoint",
+            "cost.counted",
             "datasets.images",
         ),
     ),
     "nevis_stream": ("nevis_stream",),
     "nevis_stream.analysis": of_nevis_stream(
-        "analysis", "ledger", "metrics", "meter", "errors", "catalogue"
+        "analysis", "run_directory.ledger", "metrics", "cost.meter", "errors", "catalogue"
     ),
     "nevis_stream.report": of_nevis_stream(
-        "report", "analysis", "ledger", "meter", "storage", "errors"
+        "report", "analysis", "run_directory.ledger", "cost.meter", "storage", "errors"
     ),
     "nevis_stream.catalogue": of_nevis_stream("catalogue", "errors"),
-    "nevis_stream.datasets": of_nevis_stream("datasets", "catalogue", "storage", "npz", "errors"),
+    "nevis_stream.datasets": of_nevis_stream("datasets", "catalogue", "storage", "errors"),
     "nevis_stream.metrics": of_nevis_stream("metrics", "errors", "datasets.dataset"),
 }
 # What it may not, of what the table above allows.
@@ -166,6 +166,6 @@ def test_the_package_offers_its_names_lazily():
     import nevis_stream
 
     assert {"run", "Ledger", "Stream"} <= set(dir(nevis_stream))
-    assert nevis_stream.Ledger.__module__ == "nevis_stream.ledger"
+    assert nevis_stream.Ledger.__module__ == "nevis_stream.run_directory.ledger"
     with pytest.raises(AttributeError, match="it offers: Ledger"):
         nevis_stream.runs  # noqa: B018

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
 
 RUNNING = -signal.SIGKILL

@@ -8,7 +8,7 @@ import pytest
 
 from nevis_stream.errors import BadInput, LearnerFault, RunLocked, RunWarning
 from nevis_stream.learner import Predictor
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import run
 from nevis_stream.storage import exclusive
 from tests import toy

@@ -10,7 +10,7 @@ from PIL import Image
 from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages, EncodedImages
 from nevis_stream.learner import Predictor
-from nevis_stream.stream import Stream
+from nevis_stream.streams.stream import Stream
 
 
 def blobs(dataset_id: str, classes: int = 3, n: int = 60, side: int = 8, seed: int = 0) -> DataSet:

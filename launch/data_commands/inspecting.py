@@ -91,7 +91,7 @@ def show(task: str, out: Path) -> None:
 def overlap(stream: str, form: str) -> None:
     """Prints which later test pictures earlier tasks of a stream train on."""
     from nevis_stream.datasets import overlap as finding
-    from nevis_stream.stream import load_stream
+    from nevis_stream.streams.stream import load_stream
 
     loaded = load_stream(stream)
     by_dataset = {task.dataset_id: task for task in reversed(loaded.tasks)}

@@ -12,7 +12,7 @@ from launch.data_commands.terminal import console
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.stream_rows import stream_rows
+from nevis_stream.streams.rows import stream_rows
 
 LISTED = (
     "index", "order", "year", "canonical_id", "dataset_id", "name", "kind", "num_classes", "domain", "size", "meta_split",  # noqa: E501

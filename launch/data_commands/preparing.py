@@ -26,7 +26,7 @@ from launch.data_commands.terminal import (
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
-from nevis_stream.stream_rows import stream_rows
+from nevis_stream.streams.rows import stream_rows
 
 
 def _prepare_one(source: str, options: dict[str, Any], told: Any) -> str:

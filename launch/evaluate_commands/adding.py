@@ -15,7 +15,7 @@ from nevis_stream.dynamic_evaluation.additions import Addition
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import read_outcomes
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.ledger import FILE_NAME
+from nevis_stream.run_directory.ledger import FILE_NAME
 
 
 def add_model(

@@ -14,7 +14,7 @@ from nevis_stream.dynamic_evaluation.additions import merge_additions
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
 from nevis_stream.errors import BadInput
-from nevis_stream.ledger import FILE_NAME
+from nevis_stream.run_directory.ledger import FILE_NAME
 
 
 def import_all(paths: Sequence[Path], out: Path, threshold: float, how: dict[str, Any]) -> None:

@@ -2,8 +2,8 @@
 are run again.
 
 Results come back to this process, which alone keeps them. Workers save positions inside trials
-where they see the run directory (nevis_stream.workspace.SharedPositions), so that a task that is
-run again goes on from there.
+where they see the run directory (run_directory.workspace.SharedPositions), so that a task
+that is run again goes on from there.
 """
 
 import os
@@ -18,9 +18,9 @@ from typing import Any
 
 from launch import entry
 from launch.side_by_side import SideBySide
-from nevis_stream.environment import cores
 from nevis_stream.errors import BadInput, DataWarning, NevisStreamError, RunWarning
 from nevis_stream.executor import Result, Trial
+from nevis_stream.run_directory.environment import cores
 
 # variables of the environment that change what a worker finds or computes
 _HANDED_ON = ("NEVIS_STREAM_", "JAX_", "XLA_")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from launch.side_by_side import SideBySide
-from nevis_stream.environment import cores
 from nevis_stream.errors import BadInput
 from nevis_stream.executor import Result, Trial
+from nevis_stream.run_directory.environment import cores
 
 
 class _Abandoned(Exception):

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nevis_stream import scalars
 from nevis_stream.analysis.integrity import check
-from nevis_stream.ledger import FILE_NAME, Ledger
+from nevis_stream.run_directory import scalars
+from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 
 _TRIAL = re.compile(r"trial-(\d+)(?:\.step-(\d+))?")
 _ID = re.compile(r"[\w.-]+")

@@ -13,7 +13,7 @@ from launch.watching import files
 from nevis_stream.analysis.judged import JUDGED, task_errors
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.errors import BadInput
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 
 DONE, NOW, TO_COME = "done", "now", "to come"
 

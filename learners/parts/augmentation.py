@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from nevis_stream.counted import faster_form
+from nevis_stream.cost.counted import faster_form
 
 _ATTEMPTS = 10
 _TILE = 8  # rows of a view that are made together

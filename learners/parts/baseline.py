@@ -18,10 +18,10 @@ from learners.parts.probe import fit_heads
 from learners.parts.relatedness import Neighbours
 from learners.parts.search import Hyper, Search
 from learners.parts.training_data import Current, TrainingData
-from nevis_stream.checkpoint import Tree
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
-from nevis_stream.task import TaskView
+from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.streams.task import TaskView
 
 CURRENT = Current()
 ENSEMBLE_TEMPERATURE = 0.1

@@ -18,8 +18,8 @@ from learners.parts.model import (
     probabilities_program,
 )
 from learners.parts.training_data import AUXILIARY_BATCH
-from nevis_stream.counted import counted
-from nevis_stream.task import SINGLE_LABEL
+from nevis_stream.cost.counted import counted
+from nevis_stream.streams.task import SINGLE_LABEL
 
 
 def of_trials(

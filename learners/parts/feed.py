@@ -13,7 +13,7 @@ import numpy as np
 
 from learners.parts.model import TaskShape, targets
 from nevis_stream.learner import Context
-from nevis_stream.task import TaskView
+from nevis_stream.streams.task import TaskView
 
 MODES = ("host", "resident", "ahead")
 _SHARE = 0.25  # of the device's memory, for the pictures of one data set

@@ -18,10 +18,10 @@ from learners.parts.model import Network, begin, head_size, predict_probabilitie
 from learners.parts.schedule import SCHEDULES, batch_size
 from learners.parts.training_data import AUXILIARY_BATCH
 from nevis_stream import metrics
-from nevis_stream.checkpoint import Tree, to_host
 from nevis_stream.errors import RunWarning
 from nevis_stream.learner import Context, key_of
-from nevis_stream.task import TaskView
+from nevis_stream.run_directory.checkpoint import Tree, to_host
+from nevis_stream.streams.task import TaskView
 
 MAIN, OTHER = "main", "other"
 _STORED_SCALE = 1.25  # stored pictures are this much larger than the network's input

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from learners.parts.search import Hyper
-from nevis_stream.checkpoint import Tree
 from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Tree
 
 Piece = Callable[[Context, dict[str, Any]], Tree]
 """Trains from `item["position"]` (None: the start) to step `item["until"]` with `item["hyper"]`."""

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from learners.parts import weights
 from learners.parts.model import Network
 from learners.parts.relatedness import Neighbours
-from nevis_stream.checkpoint import Tree
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
-from nevis_stream.task import TaskView
+from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.streams.task import TaskView
 
 PRETRAINED = "pretrained"
 

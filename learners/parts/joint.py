@@ -17,9 +17,9 @@ from learners.parts.feed import Feed
 from learners.parts.fit import Recipe, diverged_at, log_row, look_at_dev, rounded
 from learners.parts.model import begin, head_size, initialise_program
 from learners.parts.schedule import SCHEDULES
-from nevis_stream.checkpoint import Tree, to_host
 from nevis_stream.learner import Context
-from nevis_stream.task import TaskView
+from nevis_stream.run_directory.checkpoint import Tree, to_host
+from nevis_stream.streams.task import TaskView
 
 
 def fit_jointly(

@@ -20,10 +20,10 @@ from flax import struct
 
 from learners.parts.augmentation import Augmentation, to_unit_range, training_view
 from learners.parts.networks import Head, make_backbone
-from nevis_stream.counted import made_once, plain_convolutions
+from nevis_stream.cost.counted import made_once, plain_convolutions
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context
-from nevis_stream.task import SINGLE_LABEL
+from nevis_stream.streams.task import SINGLE_LABEL
 
 EVALUATION_BATCH = 64
 # side of the first stage's maps from which gradients of kernels are quicker without XLA's library

@@ -25,9 +25,9 @@ from learners.parts.model import (
 from learners.parts.relatedness import embed
 from learners.parts.schedule import SCHEDULES
 from learners.parts.search import Hyper
-from nevis_stream.checkpoint import Tree
 from nevis_stream.learner import Context
-from nevis_stream.task import TaskView
+from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.streams.task import TaskView
 
 
 @functools.cache
@@ -215,7 +215,7 @@ def _shared(contexts: Sequence[Context], phase: str, program: Any, *args: Any) -
     """Calls a program that serves all trials; each is charged its share, the first one what is left
     over.
     """
-    from nevis_stream.counted import counted
+    from nevis_stream.cost.counted import counted
 
     result, flops = counted(program).charged(*args)
     share, rest = divmod(flops, len(contexts))

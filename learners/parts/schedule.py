@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import optax
 
-from nevis_stream.counted import made_once
+from nevis_stream.cost.counted import made_once
 
 FINAL_RATE = 1e-8
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nevis_stream.checkpoint import Tree
 from nevis_stream.errors import BadInput
+from nevis_stream.run_directory.checkpoint import Tree
 
 Hyper = dict[str, Any]
 """Hyper-parameters of one trial, by name: `learning_rate`, `label_smoothing`, …: numbers, or one of

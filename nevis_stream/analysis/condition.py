@@ -1,6 +1,6 @@
 """What is odd about a run that can still be used, and whether two runs can be of one stream."""
 
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 
 SCHEMA_NOTES = {
     1: "its ledger has schema 1, which tells no image sizes: slices by resolution lack it"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 
 TRAIN, SEARCH = "train", "search"
 PARTS = (TRAIN, SEARCH, "select", "validate", "predict", "pretrain")

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 
 
 def learning_curves(ledger: Ledger) -> dict[str, list[tuple[float, float]]]:

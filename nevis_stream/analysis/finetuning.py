@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nevis_stream.analysis.bootstrap import Interval, over_tasks
 from nevis_stream.analysis.curves import learning_curves
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 
 Curve = Sequence[tuple[float, float]]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 
 PROTOCOLS = ("meta_test", "meta_train")
 META_SPLITS = ("train", "test")

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 
 # protocol: (meta split whose tasks are judged, split that every task is scored on)
 JUDGED = {"meta_test": ("test", "test"), "meta_train": ("train", "dev_test")}

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from nevis_stream.analysis.judged import task_errors
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 
 PHASES = ("pretrain", "train", "select", "validate", "predict")
 

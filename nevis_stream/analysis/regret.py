@@ -8,7 +8,7 @@ from itertools import accumulate
 from nevis_stream.analysis.judged import task_errors
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.runs import Run
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 
 REFERENCE = "indep"
 

@@ -9,7 +9,7 @@ from typing import Any
 from nevis_stream.analysis.condition import contradiction, ledger_notes
 from nevis_stream.analysis.integrity import check
 from nevis_stream.errors import BadInput
-from nevis_stream.ledger import FILE_NAME, Ledger
+from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 
 _ALONE = "so the run stands as a method of its own, never as one more seed of another"
 

@@ -25,8 +25,8 @@ from nevis_stream.dynamic_evaluation.method import (
 )
 from nevis_stream.dynamic_evaluation.metrics import mean_absolute_error, rank_agreement
 from nevis_stream.errors import BadInput
-from nevis_stream.npz import read_npz
 from nevis_stream.storage import write_file
+from nevis_stream.storage.npz import read_npz
 
 COLUMNS = (
     "matrix",

@@ -14,7 +14,7 @@ from PIL import Image
 from nevis_stream.analysis.runs import Run
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-# pixels from image to image in a row, of which 2 are between them (nevis_stream/thumbnails.py)
+# pixels from image to image in a row, of which 2 are between them: see run_directory/thumbnails.py
 PITCH, _GAP = 50, 2
 _COLOURS = 128  # no difference that a person minds in images this small
 _LARGEST_THUMBNAIL = 512 * 1024  # bytes; a strip of 12 images of 48 pixels has about 30,000

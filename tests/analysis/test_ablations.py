@@ -96,7 +96,7 @@ def test_one_stream_or_one_method_each_is_no_ablation(tmp_path):
 
 
 def test_published_variants_are_streams():
-    from nevis_stream.stream_rows import stream_names
+    from nevis_stream.streams.rows import stream_names
 
     assert set(published.variants()) <= set(stream_names())
     assert variant_of("remove_random_30@4") in published.variants()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nevis_stream.analysis.costs import PARTS, cost_parts, costs_by_task
 from nevis_stream.analysis.points import phase_flops, point
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
 

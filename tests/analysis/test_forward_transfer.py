@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.analysis.forward_transfer import areas, forward_transfer, mean_transfer
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
 RUN = SyntheticRun(tasks=5, meta_test=2, thumbnails=False)

@@ -6,7 +6,7 @@ import pytest
 
 from nevis_stream.analysis.integrity import check
 from nevis_stream.errors import BadInput
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from nevis_stream.analysis.points import phase_flops, point
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
 ERRORS = (("task_001", 0.9), ("task_002", 0.7), ("task_003", 0.5), ("task_004", 0.2))

@@ -9,7 +9,7 @@ from nevis_stream.analysis.regret import final, reference_of, regret
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.summary import method_regret
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
 NAMES = [f"task_{i:03d}" for i in range(1, 5)]

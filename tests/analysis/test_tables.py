@@ -13,7 +13,7 @@ from nevis_stream.analysis.curves import learning_curves
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.summary import method_points
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
 RUN = SyntheticRun(errors=(("task_001", 0.125), ("task_003", None)))

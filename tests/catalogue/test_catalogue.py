@@ -15,8 +15,8 @@ from nevis_stream.catalogue import variants
 from nevis_stream.datasets import layouts, sources
 from nevis_stream.datasets.preparation import fetch
 from nevis_stream.errors import BadInput
-from nevis_stream.stream import load_stream
-from nevis_stream.stream_rows import stream_rows
+from nevis_stream.streams.rows import stream_rows
+from nevis_stream.streams.stream import load_stream
 
 GOLDEN = Path(__file__).with_name("golden_streams.txt")
 REFERENCE = sources.shared_directory() / "reference"

@@ -9,11 +9,11 @@ import learners
 from experiments import run_config
 from learners.parts import weights
 from learners.parts.model import Network, initialise_program
-from nevis_stream.checkpoint import to_host
+from nevis_stream.cost.meter import total
 from nevis_stream.learner import Context
-from nevis_stream.meter import total
+from nevis_stream.run_directory.checkpoint import to_host
 from nevis_stream.runner import run
-from nevis_stream.task import LabelledImages, TaskView
+from nevis_stream.streams.task import LabelledImages, TaskView
 from tests import toy
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from nevis_stream.stream import load_stream
-from nevis_stream.task import SPLITS
+from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.task import SPLITS
 
 STREAM = load_stream("pico")
 

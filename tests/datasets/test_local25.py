@@ -10,8 +10,8 @@ import pytest
 from nevis_stream import catalogue, metrics
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
-from nevis_stream.stream import load_stream
-from nevis_stream.stream_rows import stream_rows
+from nevis_stream.streams.rows import stream_rows
+from nevis_stream.streams.stream import load_stream
 from tests import forked
 
 pytest.importorskip("tensorflow_datasets")

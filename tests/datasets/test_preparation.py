@@ -25,7 +25,7 @@ from nevis_stream.datasets.preparation import fetch, prepare, tfds_copy
 from nevis_stream.datasets.preparation import write as writing
 from nevis_stream.datasets.preparation.encode import png
 from nevis_stream.errors import BadInput, StorageFull
-from nevis_stream.stream import load_stream
+from nevis_stream.streams.stream import load_stream
 from tests.datasets.archives import from_2012, since_2018, to_2011
 from tests.datasets.archives.making import Pictures, idx, write_gz, write_zip
 

@@ -15,7 +15,7 @@ from launch.evaluate_commands import adding
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.errors import BadInput
 from nevis_stream.runner import run
-from nevis_stream.stream import load_stream
+from nevis_stream.streams.stream import load_stream
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def kept(tmp_path_factory):
     """A run of logistic regression over three pico tasks, every trial kept."""
     folder = tmp_path_factory.mktemp("filling")
     lines = ["order,year,task_id,dataset_id,meta_split,source"]
-    from nevis_stream.stream_rows import stream_rows
+    from nevis_stream.streams.rows import stream_rows
 
     rows = [
         row

@@ -19,7 +19,7 @@ from nevis_stream.analysis.slices import slices
 from nevis_stream.analysis.summary import method_points
 from nevis_stream.datasets.sources import shared_directory
 from nevis_stream.errors import BadInput
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
 COLUMNS = {"indep": "indep", "ft_prev": "ft_previous", "ft_dynamic": "ft_dynamic_knn", "mt": "mt"}

@@ -10,8 +10,8 @@ import pytest
 
 from experiments import run_config
 from experiments.plan import print_plan
-from nevis_stream.stream import load_stream
-from nevis_stream.stream_rows import stream_rows
+from nevis_stream.streams.rows import stream_rows
+from nevis_stream.streams.stream import load_stream
 
 STUDIES = sorted((Path(__file__).resolve().parents[2] / "experiments" / "studies").glob("[!_]*.py"))
 

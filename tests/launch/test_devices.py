@@ -75,7 +75,7 @@ def test_a_run_on_four_devices_has_the_same_events_and_flops(tmp_path):
         from learners.parts.model import Network
         from learners.parts.search import RandomSearch
         from nevis_stream.runner import run
-        from nevis_stream.stream import Stream
+        from nevis_stream.streams.stream import Stream
         from tests.toy import blobs
 
         stream = Stream.from_datasets("two", [blobs("a", n=400, seed=1), blobs("b", n=400, seed=2)], [1990, 1991], meta_test=1)

@@ -27,8 +27,8 @@ from learners.parts.model import Network
 from learners.parts.search import BayesianSearch, RandomSearch
 from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, RunWarning
 from nevis_stream.learner import Context, Silent
+from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.runner import run
-from nevis_stream.workspace import EventWorkspace
 from tests import toy
 
 ROOT = Path(__file__).resolve().parents[2]

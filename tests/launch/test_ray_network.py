@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
 
 RUN = [

@@ -16,7 +16,7 @@ import time
 import psutil
 import pytest
 
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
 
 NCM = "--config=experiments/configs/nearest_class_mean.py"

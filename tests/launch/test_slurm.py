@@ -12,7 +12,7 @@ import pytest
 from launch import commands, sending
 from launch.job import Job
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
 
 submitit = pytest.importorskip(

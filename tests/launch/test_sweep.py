@@ -9,7 +9,7 @@ import time
 import pytest
 
 from launch import commands
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
 
 INDEP = "--config=experiments/configs/indep.py"

@@ -10,9 +10,9 @@ from experiments import run_config
 from experiments.transfer import TransferMatrix
 from nevis_stream.analysis.transfer_matrix import read_matrix
 from nevis_stream.errors import BadInput
-from nevis_stream.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import run
-from nevis_stream.stream import load_stream
+from nevis_stream.streams.stream import load_stream
 from tests import forked
 
 FLAGS = [
@@ -30,7 +30,7 @@ def indep(tmp_path_factory):
     rows = load_stream("pico").tasks
     chosen = [rows[0], rows[5], rows[7]]
     lines = ["order,year,task_id,dataset_id,meta_split,source"]
-    from nevis_stream.stream_rows import stream_rows
+    from nevis_stream.streams.rows import stream_rows
 
     sources = {row["task_id"]: row["source"] for row in stream_rows("pico")[1]}
     splits = ("train", "train", "test")

@@ -29,11 +29,11 @@ from learners.parts.initialisation import FromPrevious, FromRandom
 from learners.parts.model import Network, TaskShape, head_size, loss, targets
 from learners.parts.schedule import batch_size, cosine_rates
 from learners.parts.search import GridSearch, RandomSearch
-from nevis_stream.counted import CountedFunction, counted
+from nevis_stream.cost.counted import CountedFunction, counted
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.learner import Context
 from nevis_stream.runner import run
-from nevis_stream.stream import Stream
+from nevis_stream.streams.stream import Stream
 from tests import toy
 
 NETWORK = Network("mlp", (("hidden", (16,)),), resolution=8)
@@ -253,7 +253,7 @@ def test_previous_starts_where_the_last_task_ended(tmp_path):
     ledger = run(baseline(FromPrevious(), steps=0), toy.stream(), tmp_path)
     sources = [t["trials"][0]["info"]["initialised_from"] for t in ledger.of_kind("train")]
     assert sources == ["random", "alpha", "beta", "gamma"]
-    from nevis_stream.checkpoint import Checkpoint
+    from nevis_stream.run_directory.checkpoint import Checkpoint
 
     backbones = [
         Checkpoint(tmp_path / "checkpoints" / name).load(f"predictor-{record['chosen']:03d}")[

@@ -14,7 +14,7 @@ from learners.parts.networks import MLP, Head, ResNet, convolve, make_backbone, 
 from learners.parts.networks.convolution import pads
 from learners.parts.networks.nfnet import NFBlock, StandardisedConv, activate
 from learners.parts.networks.vit import Attention
-from nevis_stream.counted import CountedFunction, plain_convolutions
+from nevis_stream.cost.counted import CountedFunction, plain_convolutions
 from nevis_stream.errors import BadInput
 
 TINY = {"stage_sizes": (1, 1), "width": 4}

@@ -20,11 +20,11 @@ from learners.parts.initialisation import PRETRAINED, FromPretrained, FromRelate
 from learners.parts.model import Network, initialise_program
 from learners.parts.search import RandomSearch
 from nevis_stream.analysis.points import phase_flops
-from nevis_stream.checkpoint import Checkpoint, to_host
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.learner import Context, Silent
+from nevis_stream.run_directory.checkpoint import Checkpoint, to_host
 from nevis_stream.runner import run
-from nevis_stream.stream import Stream
+from nevis_stream.streams.stream import Stream
 from tests import forked, toy
 
 NETWORK = Network(

@@ -16,13 +16,13 @@ from learners.parts.model import EVALUATION_BATCH, Network, TaskShape, begin
 from learners.parts.relatedness import Neighbours, embed, features_program
 from learners.parts.search import RandomSearch
 from learners.parts.training_data import AUXILIARY_BATCH, Auxiliary
-from nevis_stream import compilations
-from nevis_stream.checkpoint import Checkpoint
-from nevis_stream.counted import counted
+from nevis_stream.cost import compilations
+from nevis_stream.cost.counted import counted
 from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.runner import run
-from nevis_stream.stream import Stream
-from nevis_stream.task import LabelledImages, TaskView
+from nevis_stream.streams.stream import Stream
+from nevis_stream.streams.task import LabelledImages, TaskView
 from tests import toy
 
 NETWORK = Network(

@@ -17,11 +17,11 @@ from learners.parts.initialisation import FromPrevious, FromRandom
 from learners.parts.model import Network, begin, head_size, initialise_program
 from learners.parts.probe import fit_heads
 from learners.parts.search import RandomSearch
-from nevis_stream.checkpoint import Checkpoint, to_host
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Checkpoint, to_host
 from nevis_stream.runner import run
-from nevis_stream.task import LabelledImages, TaskView
+from nevis_stream.streams.task import LabelledImages, TaskView
 from tests import toy
 
 NETWORK = Network(

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from nevis_stream.counted import faster_form
+from nevis_stream.cost.counted import faster_form
 
 SMALL_MAP = 4  # pixels
 PADDINGS = ("same", "torch")

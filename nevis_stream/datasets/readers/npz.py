@@ -7,7 +7,7 @@ from pathlib import Path
 from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
-from nevis_stream.npz import read_npz
+from nevis_stream.storage.npz import read_npz
 
 DESCRIPTION = (
     "an .npz with images_train, labels_train, images_test, labels_test (or images, labels)"

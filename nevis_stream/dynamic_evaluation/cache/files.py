@@ -19,7 +19,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.cache.records import repeated
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.npz import read_npz
+from nevis_stream.storage.npz import read_npz
 
 THRESHOLD = 0.5
 # columns of a table with a row a cell

@@ -9,9 +9,9 @@ import time
 import warnings
 from pathlib import Path
 
-from nevis_stream import checkpoint
-from nevis_stream.checkpoint import Checkpoint, Tree
 from nevis_stream.errors import DamagedCheckpoint, RunWarning
+from nevis_stream.run_directory import checkpoint
+from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 from nevis_stream.storage import TEMPORARY_PREFIX, remove_leftovers, write_file
 
 _KEPT_POSITIONS = 2

@@ -11,8 +11,8 @@ import numpy as np
 
 from nevis_stream import metrics
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
+from nevis_stream.run_directory.thumbnails import COUNT, strip
 from nevis_stream.storage import write_file
-from nevis_stream.thumbnails import COUNT, strip
 
 
 def worst(

@@ -13,8 +13,8 @@ from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import DataSet, Samples
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.stream_rows import PARTIAL, integer, name_in, stream_rows
-from nevis_stream.task import SPLITS, Task
+from nevis_stream.streams.rows import PARTIAL, integer, name_in, stream_rows
+from nevis_stream.streams.task import SPLITS, Task
 
 PROTOCOLS = ("meta_test", "meta_train")
 _SHOWN = 8  # missing data sets in an error message

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jax import lax
 from jax import numpy as jnp
 
-from nevis_stream import flops
+from nevis_stream.cost import flops
 from nevis_stream.errors import CostUnknown
 
 MATRIX = jax.ShapeDtypeStruct((16, 16), np.float32)
@@ -527,7 +527,7 @@ def test_count_does_not_depend_on_devices():
     import jax, numpy as np
     from jax import lax
     from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
-    from nevis_stream import flops
+    from nevis_stream.cost import flops
     from nevis_stream.errors import CostUnknown
 
     def program(a, b):

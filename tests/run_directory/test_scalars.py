@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from launch import executors
-from nevis_stream import scalars
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
-from nevis_stream.ledger import Ledger
-from nevis_stream.meter import total
+from nevis_stream.run_directory import scalars
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.scalars import Scalars, read
 from nevis_stream.runner import run
-from nevis_stream.scalars import Scalars, read
 from tests import forked, toy
 from tests.launch.test_executors import LEARNERS
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from nevis_stream import compilations, flops
+from nevis_stream.cost import compilations, flops
 from nevis_stream.errors import CostUnknown
 
 compilations.listen()

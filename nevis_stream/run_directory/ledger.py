@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput
-from nevis_stream.meter import total
 from nevis_stream.storage import append_line
 
 SCHEMA = 2

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
-from nevis_stream.meter import total
 
 FOLDER = "tensorboard"
 # TensorBoard shows charts of tags with the same word before the slash together

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nevis_stream.errors import BadInput
-from nevis_stream.ledger import SCHEMA, Ledger
+from nevis_stream.run_directory.ledger import SCHEMA, Ledger
 
 RECORDS = [
     {"kind": "run", "schema": SCHEMA, "learner": "x", "flops": {"train": {"0": 10**24}}},

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nevis_stream import checkpoint
-from nevis_stream.checkpoint import Checkpoint, to_host
 from nevis_stream.errors import BadInput, DamagedCheckpoint
+from nevis_stream.run_directory import checkpoint
+from nevis_stream.run_directory.checkpoint import Checkpoint, to_host
 
 ARRAYS = hnp.arrays(
     st.sampled_from([np.float32, np.int32, np.uint8, np.bool_, np.float64]),

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from nevis_stream import compilations
-from nevis_stream.ledger import encode
+from nevis_stream.cost import compilations
+from nevis_stream.run_directory.ledger import encode
 from nevis_stream.storage import append_line
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from nevis_stream import mistakes
+from nevis_stream.run_directory import mistakes
 from nevis_stream.runner import run
-from nevis_stream.stream import Stream
+from nevis_stream.streams.stream import Stream
 from tests import toy
 
 

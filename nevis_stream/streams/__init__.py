@@ -1,0 +1,1 @@
+"""Tasks in the order in which a learner meets them."""
