@@ -25,9 +25,23 @@ from nevis_stream.executor import Executor, Inline
 from nevis_stream.learner import Context, Learner, Predictor, Progress, Silent, State
 from nevis_stream.run_directory import checkpoint, mistakes, outcomes, timing
 from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
+from nevis_stream.run_directory.config import config_of
 from nevis_stream.run_directory.description import describe
 from nevis_stream.run_directory.environment import append_environment
-from nevis_stream.run_directory.ledger import SCHEMA, Ledger, encode
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import (
+    SCHEMA,
+    AnswerRecord,
+    EndRecord,
+    Header,
+    PredictRecord,
+    Record,
+    TrainRecord,
+    TrialRecord,
+    encode,
+    event_name,
+    parse,
+)
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.run_directory.thumbnails import write_thumbnails
 from nevis_stream.run_directory.workspace import EventWorkspace
