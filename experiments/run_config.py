@@ -18,8 +18,8 @@ from learners.parts import weights
 from learners.parts.build import INITIALISATIONS
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Learner
-from nevis_stream.runner import check_keep
-from nevis_stream.streams.stream import PROTOCOLS
+from nevis_stream.runner import last_kept
+from nevis_stream.vocabulary import PROTOCOLS
 
 _CPU_SEARCH = {
     "method": "random",
@@ -211,7 +211,7 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     ):
         if value not in valid:
             raise BadInput(unknown(what, value, valid))
-    check_keep(resolved.keep)
+    last_kept(resolved.keep)
     if resolved.pretrained.path:
         _bring(resolved)
     named = [

@@ -9,6 +9,7 @@ from typing import Any
 from nevis_stream.analysis.condition import contradiction, ledger_notes
 from nevis_stream.analysis.integrity import check
 from nevis_stream.errors import BadInput
+from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 
 _ALONE = "so the run stands as a method of its own, never as one more seed of another"
@@ -141,22 +142,18 @@ def _read_ledger(path: Path) -> Ledger:
 def _settings(path: Path, config_hash: str) -> tuple[dict[str, str] | None, str]:
     """The settings, or None and why there are none."""
     try:
-        values = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None, f"config.json is missing; {_ALONE}"
-    except (OSError, ValueError, RecursionError):
-        return None, f"config.json can't be read; {_ALONE}"
-    if not isinstance(values, dict):
-        return None, f"config.json is no config; {_ALONE}"
-    if values.get("config_hash", config_hash) != config_hash:
+        config = read_config(path)
+    except BadInput as error:
+        return None, f"{error}; {_ALONE}"
+    if config.config_hash not in (None, config_hash):
         return (
             None,
             (
-                f"config.json has hash {values['config_hash']}, the ledger {config_hash}: it is"
+                f"config.json has hash {config.config_hash}, the ledger {config_hash}: it is"
                 f" another run's; {_ALONE}"
             ),
         )
-    named = _flatten(values)
+    named = _flatten(config.values)
     return {name: value for name, value in named.items() if not _names_the_run(name)}, ""
 
 
@@ -171,7 +168,7 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def _names_the_run(name: str) -> bool:
-    return name == "config_hash" or name.rpartition(".")[2] == "seed"
+    return name.rpartition(".")[2] == "seed"
 
 
 def _names(paths: list[Path]) -> dict[Path, str]:

@@ -149,9 +149,7 @@ class Ledger(History):
         if isinstance(values, dict) and values.get("kind") in RECORDS:
             kind, schema = values["kind"], values.get("schema")
             if kind != Header.kind:
-                raise BadInput(
-                    f"{self.path}: the first record is {kind!r}, not {Header.kind!r}."
-                )
+                raise BadInput(f"{self.path}: the first record is {kind!r}, not {Header.kind!r}.")
             if isinstance(schema, int) and schema > SCHEMA:
                 raise BadInput(
                     f"{self.path}: written with schema {schema}; this version reads up to"

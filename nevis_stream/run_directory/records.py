@@ -5,6 +5,7 @@ record and `to_json` turns it back, so that `encode(record.to_json())` is the li
 """
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
@@ -196,6 +197,11 @@ class TrainRecord(Record):
         return event_name(self.event, self.task_id)
 
     @property
+    def key(self) -> tuple[str, None]:
+        """What occurs once in a run; compare `nevis_stream.streams.task.Event.key`."""
+        return self.task_id, None
+
+    @property
     def chosen_trial(self) -> TrialRecord | None:
         """The trial that was chosen; None in published results."""
         return next((trial for trial in self.trials if trial.trial == self.chosen), None)
@@ -244,6 +250,11 @@ class PredictRecord(Record):
         """What the event's files are called: number and task."""
         return event_name(self.event, self.task_id)
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What occurs once in a run; compare `nevis_stream.streams.task.Event.key`."""
+        return self.task_id, self.split
+
 
 @dataclass(frozen=True, kw_only=True)
 class EndRecord(Record):
@@ -276,3 +287,13 @@ def parse(values: Any) -> Record:
 def event_name(event: int, task_id: str) -> str:
     """Returns what an event's files are called: its number and its task."""
     return f"{event:04d}-{task_id}"
+
+
+def tree_name(trial: int) -> str:
+    """Returns what a trial's predictor is called in its checkpoint."""
+    return f"predictor-{trial:03d}"
+
+
+def predictor_id(config_hash: str, task_id: str, trial: int, step: int) -> str:
+    """Returns the 16 hex digits by which a predictor is known."""
+    return hashlib.sha256(f"{config_hash}/{task_id}/{trial}/{step}".encode()).hexdigest()[:16]
