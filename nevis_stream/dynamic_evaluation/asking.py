@@ -27,9 +27,9 @@ class Cost:
 
     def __add__(self, other: "Cost") -> "Cost":
         """Adds costs; unknown FLOPs stay unknown."""
-        unknown = self.flops is None or other.flops is None
+        flops = None if self.flops is None or other.flops is None else self.flops + other.flops
         return Cost(
-            None if unknown else self.flops + other.flops,
+            flops,
             self.labels + other.labels,
             self.uncounted | other.uncounted,
         )
@@ -71,14 +71,13 @@ class Answers:
     def then(self, later: "Answers") -> "Answers":
         """Returns these answers followed by later ones, [m, b + b']; costs add up."""
         first, second = self.cells.probabilities, later.cells.probabilities
-        if (first is None) != (second is None):  # a fixed cell was certain to be asked
+        probabilities = None
+        if first is not None or second is not None:  # a fixed cell was certain to be asked
             first = np.ones(self.samples.shape) if first is None else first
             second = np.ones(later.samples.shape) if second is None else second
+            probabilities = np.hstack([first, second])
         return Answers(
-            Cells(
-                np.hstack([self.samples, later.samples]),
-                None if first is None else np.hstack([first, second]),
-            ),
+            Cells(np.hstack([self.samples, later.samples]), probabilities),
             np.hstack([self.values, later.values]),
             self.cost + later.cost,
         )

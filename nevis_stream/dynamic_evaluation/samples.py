@@ -44,11 +44,15 @@ class SampleFacts:
     def take(self, columns: np.ndarray) -> "SampleFacts":
         """Returns the facts of some samples, int64 columns."""
 
-        def chosen(values):
+        def chosen(values: np.ndarray | None) -> np.ndarray | None:
             return None if values is None else values[columns]
 
         return SampleFacts(
             len(columns),
-            *map(chosen, (self.features, self.dataset, self.group, self.low, self.high)),
+            chosen(self.features),
+            chosen(self.dataset),
+            chosen(self.group),
+            chosen(self.low),
+            chosen(self.high),
             self.dataset_weights,
         )
