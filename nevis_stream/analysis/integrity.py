@@ -59,7 +59,9 @@ def _check_record(record: Mapping[str, Any]) -> None:
     kind = record["kind"]
     for name in _TEXT.get(kind, ()):
         if not isinstance(record.get(name), str):
-            raise ValueError(f"{name} of a {kind} record is {_short(record.get(name))}, not a text.")
+            raise ValueError(
+                f"{name} of a {kind} record is {_short(record.get(name))}, not a text."
+            )
         if name in _CHOICES and record[name] not in _CHOICES[name]:
             raise ValueError(unknown(name, record[name], _CHOICES[name]))
     if kind == "run":
@@ -114,7 +116,9 @@ def _check_copied(record: Mapping[str, Any]) -> None:
     if record["kind"] == "run":
         for name in ("source", "flops_reason"):
             if not (isinstance(record.get(name), str) and record[name]):
-                raise ValueError(f"{name} of a run record is {_short(record.get(name))}, not a text.")
+                raise ValueError(
+                    f"{name} of a run record is {_short(record.get(name))}, not a text."
+                )
         left_out = record.get("left_out")
         if not isinstance(left_out, dict) or not all(isinstance(x, str) for x in left_out.values()):
             raise ValueError("left_out of a run record is not a table of reasons by task.")

@@ -158,7 +158,7 @@ def test_ledgers_of_the_first_schema_are_used_and_named(tmp_path):
     path = rewritten(OURS.write(tmp_path / "old"), lambda records: records[0].update(schema=1))
     page = report(tmp_path, RUN, more=(path,))
     assert (
-        f"its ledger has schema 1, which tells no image sizes: slices by resolution lack it: {path}"
+        f"its ledger has schema 1, without image sizes: slices by resolution lack this run: {path}"
         in page.text
     )
     assert "left out" not in page.text
