@@ -1,4 +1,4 @@
-"""Files that really are in a directory: a stranger's run directory may contain links to elsewhere."""
+"""Files that really are in a directory: a stranger's may contain links to elsewhere."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def own_file(directory: Path, name: str) -> Path:
 
 
 def links(directory: Path) -> list[str]:
-    """Returns the symbolic links among the files that a report reads, by name below the directory."""
+    """Returns the symbolic links among the files that a report reads, below `directory`."""
     candidates = [*directory.glob("*"), *directory.glob("thumbnails/*")]
     return sorted(
         str(path.relative_to(directory))
