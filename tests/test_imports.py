@@ -55,7 +55,14 @@ MAY_IMPORT = {
         "analysis", *RUN_FILES, "metrics", "cost.meter", "errors", "catalogue", "vocabulary"
     ),
     "nevis_stream.report": of_nevis_stream(
-        "report", "analysis", *RUN_FILES, "cost.meter", "storage", "errors", "vocabulary"
+        "report",
+        "analysis",
+        *RUN_FILES,
+        "cost.meter",
+        "storage",
+        "spreadsheet",
+        "errors",
+        "vocabulary",
     ),
     "nevis_stream.catalogue": of_nevis_stream("catalogue", "errors", "vocabulary"),
     "nevis_stream.datasets": of_nevis_stream(

@@ -11,8 +11,8 @@ from nevis_stream.vocabulary import PHASES
 Check = Callable[[Any], Any]
 
 LARGEST_COUNT = 10**15
-LARGEST_FLOPS = 10**30
-"""About 30,000 years of the largest computer of today."""
+LARGEST_FLOPS = 10**36
+"""More than all computers together have done so far."""
 _LONGEST_TEXT = 1000
 
 

@@ -56,7 +56,7 @@ def read_config(run_dir: Path) -> RecordedConfig:
     except FileNotFoundError:
         raise BadInput(f"{file}: missing") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise BadInput(f"{file}: can't be read ({error})") from None
+        raise BadInput(f"{file}: cannot be read ({error})") from None
     if not isinstance(values, dict):
         raise BadInput(f"{file}: not a JSON object")
     schema, config_hash = values.pop("schema", 1), values.pop("config_hash", None)

@@ -137,6 +137,7 @@ class Ledger(History):
                 values = json.loads(line)
                 if number == 1:
                     self._check_first(values)
+                _check_unicode(values)
                 yield parse(values)
             except (ValueError, RecursionError) as error:
                 if isinstance(error, BadInput):
@@ -196,3 +197,11 @@ class Ledger(History):
             "train_flops": total(train.flops, "train") if known else math.nan,
             "total_flops": total(train.flops) + total(predicted.flops) if known else math.nan,
         }
+
+
+def _check_unicode(values: object) -> None:
+    """Raises ValueError where a text holds half of a surrogate pair, which no file can hold."""
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"a text is not Unicode: {error.reason}") from None

@@ -74,7 +74,7 @@ def test_curves_are_the_chosen_trials_and_trust_nothing(tmp_path):
     path = RUN.write(tmp_path / "run") / "ledger.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
     records[1]["trials"][1]["info"]["curve"] = [[0, None, 0.9], [10, 1.0, None], [20, 1, 0.5], 3]
-    records[3]["trials"][0]["info"] = {"curve": "no list"}
+    records[3]["trials"][0]["info"] = "told nothing"
     records[5]["trials"] = []
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     curves = learning_curves(Ledger(path.parent))
@@ -84,23 +84,11 @@ def test_curves_are_the_chosen_trials_and_trust_nothing(tmp_path):
     assert len(curves["task_004"]) == RUN.curve_points
 
 
-READ_BY_BOTH = ("run_directory", "cost", "errors", "vocabulary")
-
-
-@pytest.mark.parametrize(
-    ("package", "allowed"),
-    [
-        ("analysis", ("analysis", *READ_BY_BOTH, "metrics", "catalogue")),
-        ("report", ("report", "analysis", *READ_BY_BOTH, "storage")),
-    ],
-)
-def test_imports_point_one_way(package, allowed):
+@pytest.mark.parametrize("package", ["analysis", "report"])
+def test_no_framework_is_imported(package):
     banned = {"jax", "flax", "optax"} | ({"matplotlib"} if package == "analysis" else set())
-    for file in (Path(nevis_stream.__file__).parent / package).glob("*.py"):
+    for file in (Path(nevis_stream.__file__).parent / package).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
-            for name in names:
-                top, _, rest = name.partition(".")
-                assert top not in banned, (file, name)
-                assert top != "nevis_stream" or rest.split(".")[0] in allowed, (file, name)
+            assert not banned & {name.partition(".")[0] for name in names}, file
