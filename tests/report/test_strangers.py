@@ -50,7 +50,7 @@ def setting(position, *names, value):
     [
         (
             setting(1, "flops", "train", "0", value=10**400),
-            "flops of 'train', trial 0 is a number of 401 digits",
+            "trial 0 is a number of 401 digits",
         ),
         (setting(1, "year", value=10**30), "year is a number of 31 digits"),
         (setting(0, "schema", value=True), "schema"),
