@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -12,6 +11,8 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+
+from nevis_stream.terminal import Console
 
 T = TypeVar("T")
 
