@@ -79,6 +79,7 @@ class Record:
         return name in self.to_json()
 
     def get(self, name: str, default: Any = None) -> Any:
+        """Returns a field of the JSON object."""
         return self.to_json().get(name, default)
 
     def to_json(self) -> dict[str, Any]:
