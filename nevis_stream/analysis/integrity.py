@@ -22,7 +22,7 @@ _WHOLE = {
     "predict": ("event", "order", "n"),
 }
 # of a train record, where they are known
-_FACTS = ("year", "n_train", "n_dev", "size", "mean_height", "mean_width")
+_FACTS = ("year", "n_train", "n_dev", "n_leaked", "size", "mean_height", "mean_width")
 _CHOICES = {"protocol": PROTOCOLS, "meta_split": META_SPLITS, "split": SPLITS}
 
 
