@@ -54,12 +54,10 @@ def main(argv):
     found = compare(a, b, judged_only=not _ALL_TASKS.value, across_streams=_ACROSS.value)
     _print(found, [f"{item.path}: {item.reason}" for item in left_out], points)
     if _OUT.value:
+        from nevis_stream.spreadsheet import csv_bytes
         from nevis_stream.storage import write_file
 
-        write_file(
-            Path(_OUT.value),
-            table(found).to_csv(index=False, na_rep="NaN", lineterminator="\n").encode(),
-        )
+        write_file(Path(_OUT.value), csv_bytes(table(found)))
         print(f"table: {_OUT.value}")
 
 
