@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flax.traverse_util import flatten_dict
 
-from learners.parts.layouts import convert, layouts
+from learners.parts.weight_layouts import convert, names
 from learners.parts.networks import make_backbone
 from nevis_stream.errors import BadInput
 
@@ -383,7 +383,7 @@ def test_a_variance_below_nought_is_refused():
 
 
 def test_layouts_and_networks_go_together():
-    assert layouts() == ("timm_nfnet", "timm_resnet", "torchvision_resnet")
+    assert names() == ("timm_nfnet", "timm_resnet", "torchvision_resnet")
     with pytest.raises(
         BadInput, match="unknown layout 'torch_resnet'. Did you mean 'torchvision_resnet'"
     ):
