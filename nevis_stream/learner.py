@@ -9,7 +9,6 @@ call, anything else is charged with `ctx.charge`.
 
 import contextlib
 import functools
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -22,6 +21,7 @@ from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
 from nevis_stream.executor import Executor, Inline, Trial
 from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
+from nevis_stream.seeds import generator, key_of, seed_for, seed_of_path
 from nevis_stream.streams.task import TaskView
 
 State = Tree
@@ -112,15 +112,6 @@ class Workspace(Protocol):
     def shared(self) -> "Workspace": ...
 
 
-def key_of(seed: int):
-    """Returns the JAX key of a context with this seed."""
-    import jax
-
-    return jax.random.wrap_key_data(
-        np.asarray([seed >> 32, seed & 0xFFFFFFFF], np.uint32), impl="threefry2x32"
-    )
-
-
 class Context:
     """What a learner may use while it works.
 
@@ -160,7 +151,37 @@ class Context:
         self.trial = trial
         self.sparing = sparing
         self.meter = Meter()
-        self.seed = int.from_bytes(hashlib.sha256("/".join(path).encode()).digest()[:8]) >> 1
+        self.seed = seed_of_path(path)
+
+    @classmethod
+    def standalone(cls, seed: int = 0, phase: str = "predict", *, path: tuple[str, ...] = ()):
+        """Returns a context without a run: it compiles, counts, draws and maps, and saves nothing.
+
+        Args:
+          seed: the root of everything that is drawn.
+          phase: what is charged first, one of `PHASES` (see nevis_stream.cost.meter).
+          path: names of the use, so that two uses of one seed draw different numbers.
+
+        >>> ctx = Context.standalone(seed=3, phase="select")
+        >>> ctx.charge(10)
+        >>> ctx.meter.counts()
+        {'select': {'-': 10}}
+        """
+        return cls(path=(f"seed {seed}", *path), phase=phase)
+
+    def generator(self, *name: str | int) -> np.random.Generator:
+        """Returns a new NumPy generator for one use, such as `("batches", epoch)`; the same name
+        gives the same numbers, another name unrelated ones.
+        """
+        return generator(self.seed, *name)
+
+    def seed_for(self, *name: str | int) -> int:
+        """Returns an integer in [0, 2**63) for one use, as `generator`."""
+        return seed_for(self.seed, *name)
+
+    def key_for(self, *name: str | int):
+        """Returns a JAX key for one use, as `generator`."""
+        return key_of(self.seed_for(*name))
 
     @property
     def key(self):

@@ -41,6 +41,7 @@ MAY_IMPORT = {
             "metrics",
             "errors",
             "run_directory.checkpoint",
+            "seeds",
             "cost.counted",
             "datasets.images",
         ),

@@ -115,3 +115,25 @@ def test_another_directorys_config_is_told_by_a_value(tmp_path):
     run(toy.ToyLearner(), toy.stream(), tmp_path)
     with pytest.raises(BadInput, match="steps: there 4, now 5"):
         run(toy.ToyLearner(steps=5), toy.stream(), tmp_path)
+
+
+def test_uses_have_streams_of_their_own():
+    """Names are not joined into one another, and a number is not its text."""
+    names = [(), ("a",), ("b",), ("a", "b"), ("a/b",), ("ab",), ("a", 1), ("a", "1"), ("a", 11)]
+    first = {tuple(context().generator(*name).integers(2**63, size=2)) for name in names} | {
+        tuple(np.random.Generator(np.random.PCG64(context().seed)).integers(2**63, size=2))
+    }
+    assert len(first) == len(names) + 1
+    draws = [context().generator("a", 1).uniform(size=3) for _ in range(2)]
+    assert np.array_equal(*draws)
+    keys = {tuple(np.asarray(jax.random.key_data(context().key_for(*name)))) for name in names}
+    assert len(keys | {tuple(np.asarray(jax.random.key_data(context().key)))}) == len(names) + 1
+
+
+def test_a_context_without_a_run_counts_draws_and_maps():
+    ctx = Context.standalone(seed=3, phase="select")
+    ctx.jit(square)(jnp.ones((8, 8)))
+    assert ctx.map(lambda trial, item: trial.trial + item, [5, 6]) == [5, 7]
+    assert ctx.meter.counts() == {"select": {"-": 2 * 8**3}}
+    assert ctx.restore() is None and ctx.past_tasks == ()
+    assert Context.standalone(seed=3, path=("fit",)).seed != ctx.seed

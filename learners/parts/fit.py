@@ -19,8 +19,9 @@ from learners.parts.schedule import SCHEDULES, batch_size
 from learners.parts.training_data import AUXILIARY_BATCH
 from nevis_stream import metrics
 from nevis_stream.errors import RunWarning
-from nevis_stream.learner import Context, key_of
+from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree, to_host
+from nevis_stream.seeds import key_of
 from nevis_stream.streams.task import TaskView
 
 MAIN, OTHER = "main", "other"

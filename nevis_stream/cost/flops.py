@@ -29,6 +29,7 @@ from collections.abc import Callable, Sequence
 import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 from jax.interpreters import partial_eval
+from jaxlib import xla_client
 
 from nevis_stream.errors import CostUnknown
 
@@ -199,17 +200,26 @@ def _by_xla(eqn: JaxprEqn) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def _lowered_flops(primitive, params: tuple, operands: tuple) -> int:
-    # The analysis runs on the backend that the lowering is bound to, and a GPU's has none: hence
-    # the CPU, as default device and as mesh. The CPU form of threefry is a loop; the TPU's is not.
-    cpu = jax.local_devices(backend="cpu")[:1]
+    # Whatever devices and mesh the caller uses, the program is that of one device. The CPU form of
+    # threefry is a loop; the TPU's is not.
     platform = "tpu" if primitive.name.startswith(("random_", "threefry")) else "cpu"
-    with jax.default_device(cpu[0]), jax.set_mesh(jax.sharding.Mesh(cpu, ("cpu",))):
+    device = jax.local_devices()[:1]
+    with jax.default_device(device[0]), jax.set_mesh(jax.sharding.Mesh(device, ("only",))):
         jitted = jax.jit(lambda *xs: primitive.bind(*xs, **dict(params)))
         lowered = jitted.trace(*operands).lower(lowering_platforms=(platform,))
-        flops = lowered.cost_analysis().get("flops", 0)
+    module = lowered.compiler_ir("hlo").as_hlo_module()
+    flops = xla_client._xla.hlo_module_cost_analysis(_cpu(), module).get("flops", 0)
     if flops < 0 or any(mark in lowered.as_text() for mark in _OPAQUE):
         raise ValueError("XLA does not see what it computes")
     return round(flops)
+
+
+@functools.cache
+def _cpu() -> xla_client.Client:
+    """XLA's CPU client, made apart from JAX's backends: a GPU's client has no cost analysis, and
+    `JAX_PLATFORMS=cuda` leaves JAX without a CPU backend.
+    """
+    return xla_client.make_cpu_client()
 
 
 def _by_formula(eqn: JaxprEqn) -> int:

@@ -569,3 +569,35 @@ def test_count_does_not_depend_on_devices():
         text=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_counting_needs_no_cpu_backend():
+    """In a process whose only backend has another name, as with JAX_PLATFORMS=cuda."""
+    script = """
+    import jax, numpy as np
+    from jax import numpy as jnp
+    from jax.extend import backend
+    from jaxlib import xla_client
+
+    backend.register_backend_factory("other", xla_client.make_cpu_client, priority=500)
+    from nevis_stream.cost import flops
+    from nevis_stream.cost.counted import counted
+
+    try:
+        jax.local_devices(backend="cpu")
+    except RuntimeError:
+        pass
+    else:
+        raise AssertionError("there is a CPU backend")
+    square = np.ones((8, 8), np.float32)
+    result, count = counted(lambda a: jnp.tanh(a @ a) + 1).charged(square)
+    assert count == 2 * 8**3 + 64 and result.shape == (8, 8)
+    assert flops.count(lambda key: jax.random.uniform(key, (100,)), jax.random.key(0)) > 1000
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        env={**os.environ, "JAX_PLATFORMS": "other"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,44 @@
+"""Random streams by name: every use of randomness has a seed of its own, derived from one root.
+
+>>> seed_for(7, "batches", 0) == seed_for(7, "batches", 0) != seed_for(7, "batches", 1)
+True
+"""
+
+import hashlib
+import json
+
+import numpy as np
+
+
+def seed_of_path(path: tuple[str, ...]) -> int:
+    """Returns the seed in [0, 2**63) of a run's, a task's or a trial's path."""
+    return _hashed("/".join(path))
+
+
+def seed_for(seed: int, *name: str | int) -> int:
+    """Returns the seed in [0, 2**63) that belongs to a use of `seed`; different names give
+    unrelated seeds.
+
+    Args:
+      seed: of a run, a task or a trial.
+      name: of the use, with numbers where it has several streams: `"batches", epoch`.
+    """
+    return _hashed(json.dumps([seed, *name]))
+
+
+def generator(seed: int, *name: str | int) -> np.random.Generator:
+    """Returns a new NumPy generator at the start of the stream `seed_for(seed, *name)`."""
+    return np.random.Generator(np.random.PCG64(seed_for(seed, *name)))
+
+
+def key_of(seed: int):
+    """Returns the JAX key of a seed (threefry, 64 bits)."""
+    import jax
+
+    return jax.random.wrap_key_data(
+        np.asarray([seed >> 32, seed & 0xFFFFFFFF], np.uint32), impl="threefry2x32"
+    )
+
+
+def _hashed(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1
