@@ -48,9 +48,7 @@ def print_plan(config: ml_collections.ConfigDict, stream: Stream, seeds: int = 1
     """Prints the plan as a table with totals."""
     rows = plan(config, stream)
     console = Console(width=None if Console().is_terminal else 140)
-    table = Table(
-        title=f"{_title(config)}, stream {stream.name} ({stream.digest})"
-    )
+    table = Table(title=f"{_title(config)}, stream {stream.name} ({stream.digest})")
     phases = ("select", "train", "validate", "predict")
     for name in ("year", "task", "classes", "train", "dev", "predict", "trials", "steps", "batch"):
         table.add_column(name, justify="left" if name == "task" else "right")

@@ -239,8 +239,7 @@ def _learner(config: ml_collections.ConfigDict) -> Baseline:
     learner = run_config.build(config)
     if not isinstance(learner, Baseline):
         raise BadInput(
-            f"learner {config.learner} has no network to pre-train; take"
-            " --config=indep."
+            f"learner {config.learner} has no network to pre-train; take --config=indep."
         )
     return learner
 

@@ -1,4 +1,4 @@
-"""The words `--config=NAME` and `--config.KEY=VALUE` of a command, and the config that they give."""
+"""The words `--config=NAME` and `--config.KEY=VALUE` of a command, and the config they give."""
 
 import os
 import runpy

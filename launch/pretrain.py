@@ -23,7 +23,9 @@ from launch import config_flag, entry
 config_flag.define("Name of a learner, or a config file: network, search, steps, stream.")
 flags.declare_key_flag("config")  # so that --help of this command shows it
 _TASKS = flags.DEFINE_list("tasks", None, "Ids of tasks of the stream, or meta_train.")
-_OUT = flags.DEFINE_string("out", None, "File of weights to write, for example weights.safetensors.")
+_OUT = flags.DEFINE_string(
+    "out", None, "File of weights to write, for example weights.safetensors."
+)
 _STAND_IN = flags.DEFINE_string(
     "stand_in_for", "", "What these weights replace; shown wherever they are used."
 )

@@ -65,9 +65,7 @@ def main(argv):
     config = given.config()
     cells = grid.cells(config, _axes(), given.values)
     if not (_RUN_DIR.value or _DRY_RUN.value):
-        entry.fail(
-            "--run_dir is missing: the directory of the sweep, for example runs/my-sweep."
-        )
+        entry.fail("--run_dir is missing: the directory of the sweep, for example runs/my-sweep.")
     if _RUN_DIR.value:
         config_flag.check_run_dir(_RUN_DIR.value)
     first = config.seed

@@ -1,4 +1,4 @@
-"""The fields of a learner's configuration: those of a frozen dataclass, nested ones by dotted names.
+"""The fields of a learner's configuration: those of a frozen dataclass, by dotted names.
 
 A field is a number, a text, a truth value, a tuple of one of these, or a frozen dataclass. Its
 metadata may hold `help` (a text), `range` ((lowest, highest), of the number or of each number of a

@@ -25,7 +25,8 @@ class LogisticRegression:
         metadata={"help": "values of scikit-learn's C, one a trial", "range": (1e-12, 1e12)},
     )
     resolution: int = field(
-        default=16, metadata={"help": "side in pixels to which images are reduced", "range": (1, 4096)}
+        default=16,
+        metadata={"help": "side in pixels to which images are reduced", "range": (1, 4096)},
     )
     iterations: int = field(
         default=50, metadata={"help": "most iterations of L-BFGS", "range": (1, 10**6)}

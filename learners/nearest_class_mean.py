@@ -17,7 +17,8 @@ class NearestClassMean:
     """Answers with a softmax over negative distances to the mean image of each class."""
 
     resolution: int = field(
-        default=8, metadata={"help": "side in pixels to which images are reduced", "range": (1, 4096)}
+        default=8,
+        metadata={"help": "side in pixels to which images are reduced", "range": (1, 4096)},
     )
 
     def init(self, ctx):

@@ -86,7 +86,7 @@ def build(config: BaselineConfig) -> Baseline:
             "the combinations of the grid" if config.search.method == "grid" else "search.trials"
         )
         raise BadInput(
-            f"config.ensemble is {config.ensemble}; it must lie between 1 and {trials},"
+            f"config.ensemble is {config.ensemble}; it must be between 1 and {trials},"
             f" {search.trials}."
         )
     if config.search.method == "bayesian" and search.trials <= RANDOM_FIRST:

@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 
 from experiments import pretraining, run_config
-from experiments.transfer import read_config
+from experiments.recorded import load_learner, read_config
 from learners.parts import weights
 from learners.parts.baseline import Baseline
 from learners.parts.fit import Recipe
@@ -189,7 +189,7 @@ def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, m
     (tmp_path / "other.safetensors").write_bytes(weights.encode(variables(1), FACTS))
     with pytest.raises(BadInput, match="another run .pretrained.digest: there "):
         start_from("other.safetensors", tmp_path / "run")
-    kept = run_config.build(read_config(tmp_path / "run"))
+    kept = load_learner(read_config(tmp_path / "run"))
     tree = Checkpoint(tmp_path / "run/checkpoints/0004-gamma").load("predictor-000")
     images = toy.stream().splits(toy.stream().tasks[2])["test"].images
     assert kept.predict(tree, images, Context(path=("seed 0",), phase="predict")).shape[0] == len(
@@ -435,7 +435,7 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     flags += ["--config.network.stem=standard", "--config.network.padding=torch"]
     words = [
         "launch.pretrain",
-        "--config=experiments/configs/indep.py",
+        "--config=indep",
         *flags,
         f"--import_file={source}",
         f"--out={out}",

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from flax.traverse_util import flatten_dict
 
-from learners.parts.weight_layouts import convert, names
 from learners.parts.networks import make_backbone
+from learners.parts.weight_layouts import convert, names
 from nevis_stream.errors import BadInput
 
 TINY = make_backbone("resnet", stage_sizes=(1, 1), width=4, stem="standard", padding="torch")
