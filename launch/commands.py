@@ -109,9 +109,8 @@ def _module(command: Sequence[str]) -> str:
 def _by_seed(command: Sequence[str]) -> list[list[str]]:
     """One command of launch.run for each of its seeds, in RUN_DIR/seed-N as launch.run has it."""
     values, rest = _taken(command, ["seeds", "run_dir"])
-    words = config_flag.split(rest)
     try:
-        config = words.config()
+        config = config_flag.split(rest).config()
     except BadInput as error:
         raise BadInput(f"{shlex.join(command)}: {error}") from None
     if "run_dir" not in values:

@@ -57,9 +57,16 @@ class ConfigWords:
 
 
 def split(words: Sequence[str]) -> ConfigWords:
-    """Takes the words about the config out of a command's words; what follows `--` stays."""
+    """Takes the words about the config out of a command's words; what follows `--` stays.
+
+    Raises:
+      BadInput: a --flagfile that cannot be read.
+    """
     source, values, rest = "", {}, []
-    waiting = list(words)
+    try:
+        waiting = flags.FlagValues().read_flags_from_files(list(words), force_gnu=False)
+    except (flags.Error, OSError) as error:
+        raise BadInput(str(error).removeprefix("ERROR:: ")) from None
     while waiting and waiting[0] != "--":
         word = waiting.pop(0)
         name, equals, value = word.lstrip("-").partition("=")
@@ -94,7 +101,7 @@ def start(main) -> None:
 
     def take(words: Sequence[str]) -> Sequence[str]:
         global _given
-        _given = split(flags.FLAGS.read_flags_from_files(list(words), force_gnu=False))
+        _given = split(words)
         return _given.rest
 
     entry.start(main, take)
