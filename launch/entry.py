@@ -10,6 +10,7 @@ from pathlib import Path
 from absl import app, flags, logging
 
 from nevis_stream.errors import NevisStreamError
+from nevis_stream.terminal import protect_streams
 
 USAGE_ERROR = 2
 # SLURM's --signal, and what submitit asks it to send
@@ -29,6 +30,7 @@ def start(
       take: takes words that are no flags out of the command's words, before these are parsed.
       hint: turns an exception of the flags' parsing into a message.
     """
+    protect_streams()
     warnings.showwarning = _show_warning
     logging.set_verbosity(logging.WARNING)  # JAX names every backend that it does not find
 
