@@ -148,12 +148,11 @@ def _nearest(groups, points):
 
 
 def _print(found, left_out, points) -> None:
-    from rich.console import Console
-
     from nevis_stream.analysis.reach import reach_ratio
     from nevis_stream.analysis.stand_ins import notes
     from nevis_stream.analysis.verdict import cautions, cost_statement, count, span, verdict
     from nevis_stream.report.notation import engineering
+    from nevis_stream.terminal import Console
 
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     console.print(verdict(found), style="bold")
