@@ -185,6 +185,7 @@ class TrainRecord(Record):
     num_classes: int = checked(whole())
     n_train: int | None = checked(nullable(whole()))
     n_dev: int | None = checked(nullable(whole()))
+    n_leaked: int | None = checked(nullable(whole()), optional=True)
     size: int | None = checked(nullable(whole()), optional=True)
     mean_height: float | None = checked(nullable(number(0, 1e9)), optional=True)
     mean_width: float | None = checked(nullable(number(0, 1e9)), optional=True)

@@ -13,6 +13,7 @@ from nevis_stream.run_directory.records import (
     TrainRecord,
     parse,
 )
+from nevis_stream.runner.copies import write_overlaps
 from nevis_stream.runner.predicting import predict
 from nevis_stream.runner.training import Training
 from nevis_stream.runner.work import RunEvent, Work, last_kept
@@ -40,6 +41,7 @@ class EventLoop:
             work.ledger.append(self._initialise())
         self._take_up()
         work.scalars.show(work.ledger.records)
+        write_overlaps(work)
         while (event := next_event(work.stream, work.ledger[:])) is not None:
             self._do(len(work.ledger.events), event)
         work.ledger.append(EndRecord(events=len(work.ledger.events)))

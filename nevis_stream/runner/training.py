@@ -4,7 +4,7 @@ import functools
 import json
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from nevis_stream.run_directory.records import (
     tree_name,
 )
 from nevis_stream.run_directory.thumbnails import write_thumbnails
+from nevis_stream.runner.copies import count_leaked
 from nevis_stream.runner.work import RunEvent, Work
 
 
@@ -93,6 +94,7 @@ class Training:
         record.
         """
         work, task = self.work, event.task
+        leaked = count_leaked(work, task)
         images = work.stream.splits(task)["train"].images
         write_thumbnails(work.path / "thumbnails" / f"{task.task_id}.png", images)
         ctx = self._context(event)
@@ -103,13 +105,15 @@ class Training:
             )
         if len({predictor.trial for predictor in predictors}) != len(predictors):
             raise work.fault(task, "two predictors name the same trial")
-        record = self._record(event, predictors, ctx.meter.counts())
+        record = self._record(event, predictors, leaked, ctx.meter.counts())
         kept = predictors if work.config.values["keep"] == "all" else predictors[:1]
         trees = {tree_name(predictor.trial): predictor.tree for predictor in kept}
         checkpoint.write(work.checkpoint(event.name), {"state": state} | trees, record.to_json())
         return record
 
-    def _record(self, event: RunEvent, predictors: list[Predictor], flops: Counts) -> TrainRecord:
+    def _record(
+        self, event: RunEvent, predictors: Sequence[Predictor], leaked: int, flops: Counts
+    ) -> TrainRecord:
         work, task = self.work, event.task
         splits = work.stream.splits(task)
         trials = tuple(
@@ -135,6 +139,7 @@ class Training:
             num_classes=task.num_classes,
             n_train=len(splits["train"]),
             n_dev=len(splits["dev"]),
+            n_leaked=leaked or None,
             **_mean_size(splits["train"].images),
             flops=flops,
             chosen=predictors[0].trial,
