@@ -13,7 +13,7 @@ import functools
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_outcomes
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN, check_outcomes
 from nevis_stream.errors import BadInput, unknown
 
 BY = ("sum", "confidence", "recursive")
