@@ -10,7 +10,8 @@ help:
 	@echo "make demo      run two learners through the embedded stream and write the report"
 	@echo "make test      run the tests"
 	@echo "make test-all  run the slow tests too, those of Ray among them (which it installs)"
-	@echo "make lint      ruff"
+	@echo "make test-lowest  run the tests with the lowest versions that are supported"
+	@echo "make lint      check style, format and types: ruff and mypy"
 	@echo "make clean     remove the environment and the demo's runs"
 
 environment: $(VENV)/ready
@@ -34,6 +35,8 @@ test-all: environment
 
 lint: environment
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 clean:
 	rm -rf $(VENV) runs/demo

@@ -8,6 +8,7 @@ Ledger("runs/mine").to_pandas()
 """
 
 import importlib
+from typing import Any
 
 _HOMES = {
     "Ledger": "run_directory.ledger",
@@ -19,7 +20,7 @@ _HOMES = {
 __all__ = list(_HOMES)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     """Imports what is asked for when it is asked for, so that importing the package stays quick."""
     if name not in _HOMES:
         raise AttributeError(

@@ -1,4 +1,4 @@
-"""What is known of the samples of a matrix beside who answered them correctly."""
+"""What is known of the samples of a matrix, apart from the values of models on them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,14 +41,24 @@ class SampleFacts:
         shares = np.array([self.dataset_weights[name] for name in names.tolist()], np.float64)
         return (shares / shares.sum() / sizes)[place]
 
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """Returns the weighted mean over all samples, float64[m], of values [m, n]."""
+        if self.dataset is None or self.dataset_weights is None:
+            return values.mean(axis=1, dtype=np.float64)
+        return values.astype(np.float64) @ self.weights
+
     def take(self, columns: np.ndarray) -> "SampleFacts":
         """Returns the facts of some samples, int64 columns."""
 
-        def chosen(values):
+        def chosen(values: np.ndarray | None) -> np.ndarray | None:
             return None if values is None else values[columns]
 
         return SampleFacts(
             len(columns),
-            *map(chosen, (self.features, self.dataset, self.group, self.low, self.high)),
+            chosen(self.features),
+            chosen(self.dataset),
+            chosen(self.group),
+            chosen(self.low),
+            chosen(self.high),
             self.dataset_weights,
         )
