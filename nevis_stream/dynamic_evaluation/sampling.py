@@ -9,7 +9,7 @@ import numpy as np
 from nevis_stream.errors import BadInput
 
 
-def generator(key) -> np.random.Generator:
+def numpy_generator(key) -> np.random.Generator:
     """Returns NumPy's generator for a JAX key: the same key gives the same numbers on every
     machine.
     """

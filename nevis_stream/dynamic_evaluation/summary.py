@@ -18,7 +18,7 @@ from nevis_stream.dynamic_evaluation import metrics, search
 from nevis_stream.dynamic_evaluation.additions import Addition, read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.known import learned_from
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file

@@ -11,7 +11,7 @@ from nevis_stream.dynamic_evaluation.additions import merge_additions, read_addi
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import Outcomes
 from nevis_stream.dynamic_evaluation.known import learned_from
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.errors import BadInput
 
 M, N = 12, 90

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from tests.dynamic_evaluation.making import simulated
 
 KEY = jax.random.key(0)

@@ -10,7 +10,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache, integrity, records, writing
 from nevis_stream.dynamic_evaluation.cache.files import THRESHOLD, Outcomes, read_outcomes
 from nevis_stream.dynamic_evaluation.cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.storage import write_file
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache.records import repeated
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.npz import read_npz
 
