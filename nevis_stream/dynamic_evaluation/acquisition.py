@@ -79,9 +79,7 @@ def usefulness(items: Items, evidence: Evidence, rule: str) -> jax.Array:
     mean, ability, item = logits(items, abilities)
     variance = ability + item
     p = jax.nn.sigmoid(moderated(mean, variance))
-    useful = RULES[rule](
-        p, items, abilities, mean, ability, variance
-    )
+    useful = RULES[rule](p, items, abilities, mean, ability, variance)
     return evidence.scattered(useful, -1.0)
 
 

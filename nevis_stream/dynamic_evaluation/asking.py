@@ -207,5 +207,7 @@ def check_budget(budget: int, most: int, what: str = "samples of each model") ->
     if isinstance(budget, bool) or not isinstance(budget, (int, np.integer)):
         raise BadInput(f"a budget of {budget!r} {what}: a whole number is expected.")
     if not 1 <= budget <= most:
-        raise BadInput(f"a budget of {budget} {what}: it must be between 1 and {most}, all there are.")
+        raise BadInput(
+            f"a budget of {budget} {what}: it must be between 1 and {most}, all there are."
+        )
     return int(budget)

@@ -1,4 +1,4 @@
-"""Methods by name: pairs of a policy and a predictor. Any other pair is written POLICY+PREDICTOR."""
+"""Methods by name: pairs of a policy and a predictor. Any other pair is POLICY+PREDICTOR."""
 
 import dataclasses
 import functools

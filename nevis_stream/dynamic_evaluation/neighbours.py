@@ -16,9 +16,7 @@ DIRECTIONS = 48  # of the residuals' row space, the strongest ones; fewer known 
 SURE = 0.05
 
 
-def residuals(
-    values: jax.Array, there: jax.Array, items: Items, abilities: Abilities
-) -> jax.Array:
+def residuals(values: jax.Array, there: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
     """Returns the strongest directions of y - p among known models, float32[n, q], scaled so that
     their Gram matrix is that of the residuals; 0 where unknown.
 
@@ -63,9 +61,7 @@ def regress(features: jax.Array, offset: jax.Array, evidence: Evidence) -> jax.A
     return offset + jax.lax.fori_loop(0, 6, step, start)[1] @ features.T
 
 
-def smoothed(
-    values: jax.Array, there: jax.Array, items: Items, abilities: Abilities
-) -> jax.Array:
+def smoothed(values: jax.Array, there: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
     """Returns known values drawn half-way to their probabilities, float32[m0, n]; the probability
     where unknown. Arguments as of `residuals`.
     """

@@ -323,9 +323,7 @@ def moderated(mean: jax.Array, variance: jax.Array) -> jax.Array:
     return mean / jnp.sqrt(1 + jnp.pi * variance / 8)
 
 
-def predict(
-    items: Items, evidence: Evidence, weights: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+def predict(items: Items, evidence: Evidence, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns the logits of the posterior-predictive P(right), float32[m, n], and the posterior
     standard deviation of each model's mean over all samples, float32[m]: what is unknown of its
     ability, and of each unobserved outcome given it.

@@ -110,12 +110,11 @@ class Combination(CellPredictor):
         views = []
         for truth, (_, rest, fit, plan) in zip(truths, memo["folds"], strict=True):
             n = rest.shape[1]
-            answers = policy.ask(
-                plan, MatrixAsk(truth), len(truth), n, min(budget, n), key, ctx
-            )
+            answers = policy.ask(plan, MatrixAsk(truth), len(truth), n, min(budget, n), key, ctx)
             views.append(_view(fit, answers, rest.facts, ctx))
         groups = len(set(known.groups)) if known.groups else known.shape[0]
-        return _calibrated(views, truths, [values for values, *_ in memo["folds"]], groups, random, ctx)
+        values = [values for values, *_ in memo["folds"]]
+        return _calibrated(views, truths, values, groups, random, ctx)
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Combines the members."""

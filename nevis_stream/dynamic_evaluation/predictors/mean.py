@@ -26,7 +26,8 @@ class Mean(CellPredictor):
         mean, seen = (weights * answers.values).sum(axis=1), 1 / (weights**2).sum(axis=1).max()
         ctx.charge(2 * answers.values.size)
         interval = intervals.wilson(mean, intervals.effective(seen, known.shape[1]))
-        return Prediction(np.broadcast_to(mean[:, None], (len(mean), known.shape[1])), mean, interval)
+        cells = np.broadcast_to(mean[:, None], (len(mean), known.shape[1]))
+        return Prediction(cells, mean, interval)
 
 
 def represented(answers: Answers, facts: SampleFacts) -> np.ndarray:
