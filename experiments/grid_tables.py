@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from experiments.grid import STEPS, TRIALS, Cell, short, written
@@ -13,6 +12,7 @@ from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.summary import MethodPoint, method_points
 from nevis_stream.streams.stream import Stream
+from nevis_stream.terminal import Console
 
 
 def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int) -> None:

@@ -3,11 +3,11 @@ training.
 """
 
 import ml_collections
-from rich.console import Console
 from rich.table import Table
 
 from experiments import run_config
 from nevis_stream.streams.stream import Stream
+from nevis_stream.terminal import Console
 
 
 def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from absl import app, flags, logging
 
 from nevis_stream.errors import NevisStreamError
+from nevis_stream.terminal import protect_streams
 
 USAGE_ERROR = 2
 # SLURM's --signal, and what submitit asks it to send
@@ -24,6 +25,7 @@ def start(main: Callable[[Sequence[str]], None], explain: Callable[[Exception], 
       main: the entry point.
       explain: turns an exception of the flags' parsing into a message.
     """
+    protect_streams()
     warnings.showwarning = _show_warning
     logging.set_verbosity(logging.WARNING)  # JAX tells of every backend that it doesn't find
 

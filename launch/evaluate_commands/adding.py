@@ -15,8 +15,8 @@ from nevis_stream.dynamic_evaluation import adding, methods
 from nevis_stream.dynamic_evaluation.additions import Addition
 from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.files import read_outcomes
-from nevis_stream.dynamic_evaluation.cache.records import EACH
+from nevis_stream.dynamic_evaluation.cache.entries import EACH
+from nevis_stream.dynamic_evaluation.cache.files import read_values
 from nevis_stream.dynamic_evaluation.file_ask import FileAsk
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import FILE_NAME
@@ -49,7 +49,7 @@ def add_model(
         raise BadInput(
             f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run."
         )
-    table = read_outcomes(model)
+    table = read_values(model)
     if name is not None and name not in table.models:
         raise BadInput(f"{model}: {unknown('model', name, table.models)}")
     cache, wanted = one_cache(directory), table.models if name is None else [name]
@@ -96,7 +96,7 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
     """
     cache = one_cache(directory)
     if file:
-        table = read_outcomes(Path(file))
+        table = read_values(Path(file))
         samples = list(table.samples)
         mine = [model for model in cache.models() if model in set(table.models)]
         asks = {model: FileAsk(table, model, partial(_chosen, samples), file) for model in mine}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
-from nevis_stream.dynamic_evaluation.cache.files import Outcomes
+from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.errors import BadInput, unknown
 
@@ -18,7 +18,7 @@ class FileAsk:
     have given. What the answers cost is unknown.
 
     Args:
-      outcomes: the file's matrix.
+      table: the file's values.
       model: the model's id.
       ids: the ids of columns.
       file: its name, for messages.
@@ -27,24 +27,24 @@ class FileAsk:
       BadInput: the file has no such model.
     """
 
-    def __init__(self, outcomes: Outcomes, model: str, ids: Ids, file: str = "the file"):
-        if model not in outcomes.models:
-            raise BadInput(f"{file}: {unknown('model', model, list(outcomes.models)[:200])}")
-        self._outcomes, self._model, self._ids, self._file = outcomes, model, ids, file
-        self._row = list(outcomes.models).index(model)
-        self._columns = {sample: column for column, sample in enumerate(outcomes.samples)}
+    def __init__(self, table: ValueTable, model: str, ids: Ids, file: str = "the file"):
+        if model not in table.models:
+            raise BadInput(f"{file}: {unknown('model', model, list(table.models)[:200])}")
+        self._table, self._model, self._ids, self._file = table, model, ids, file
+        self._row = list(table.models).index(model)
+        self._columns = {sample: column for column, sample in enumerate(table.samples)}
 
     def __call__(self, cells: Cells) -> Answers:
         """Returns the values of int64[1, b]; BadInput where the file does not have one."""
         ids = self._ids(cells.samples[0])
         columns = np.array([self._columns.get(sample, -1) for sample in ids], np.int64)
-        values = self._outcomes.correct[self._row][columns]
+        values = self._table.values[self._row][columns]
         missing = np.flatnonzero((columns < 0) | ~observed(values))
         if len(missing):
             raise BadInput(
                 f"{self._file}: has no value of model {self._model!r} on sample"
                 f" {ids[missing[0]]!r}, which was asked."
             )
-        confidence = self._outcomes.confidence
+        confidence = self._table.confidence
         known = None if confidence is None else confidence[self._row][columns][None]
         return Answers(cells, values[None], Cost(None), known)

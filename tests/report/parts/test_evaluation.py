@@ -27,7 +27,7 @@ from tests.report.synthetic import SyntheticRun
 def cache(tmp_path):
     made = EvaluationCache(tmp_path / "toys", create=True)
     known = table(ordered())
-    for model, row in zip(known.models[:-1], known.correct, strict=False):
+    for model, row in zip(known.models[:-1], known.values, strict=False):
         made.append(model, known.samples, row)
     add_models(made, file_asks(made, known, ["m11"]), 9, "sort_and_search")
     made.append("m11", known.samples, known.correct[11])
