@@ -127,12 +127,10 @@ def _train(
 
     def begin() -> Tree:
         scale = 1 / np.sqrt(known.shape[1])  # as flax's Dense starts: variance 1 / features
-        drawn = [
-            np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 5]) for ctx in contexts
-        ]
-        kernels = np.stack([random.normal(0, scale, (known.shape[1], outputs)) for random in drawn])
+        size = known.shape[1], outputs
+        kernels = [ctx.generator("head").normal(0, scale, size) for ctx in contexts]
         biases = jnp.zeros((len(contexts), outputs))
-        heads = {"kernel": jnp.asarray(kernels, jnp.float32), "bias": biases}
+        heads = {"kernel": jnp.asarray(np.stack(kernels), jnp.float32), "bias": biases}
         return {"heads": heads, "momenta": jax.tree.map(jnp.zeros_like, heads)}
 
     def advance(state: Tree, start: int, stop: int) -> tuple[Tree, list[tuple[float, int]]]:
