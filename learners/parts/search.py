@@ -36,13 +36,14 @@ class Search(Protocol):
 
     Attributes:
       trials: how many.
-      at_once: how many are begun before any result is known.
     """
 
     trials: int
 
     @property
-    def at_once(self) -> int: ...
+    def at_once(self) -> int:
+        """The number of trials that are begun before any result is known."""
+        ...
 
     def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
         """Returns the results of the trials in the order in which they were begun; `seed` is the
