@@ -79,7 +79,7 @@ class Progress(Protocol):
     running trial (of all of them, where several run).
     """
 
-    def event(self, index: int, events: int, description: str) -> None: ...
+    def event(self, index: int, events: int | None, description: str) -> None: ...
     def trial(self, trial: int, trials: int) -> None: ...
     def step(self, step: int, steps: int) -> None: ...
     def result(self, text: str) -> None: ...
@@ -88,7 +88,7 @@ class Progress(Protocol):
 class Silent:
     """A `Progress` that shows nothing."""
 
-    def event(self, index: int, events: int, description: str) -> None:
+    def event(self, index: int, events: int | None, description: str) -> None:
         pass
 
     def trial(self, trial: int, trials: int) -> None:
