@@ -90,13 +90,13 @@ def stop_at_signals() -> None:
 
 
 def _stop(signum, frame) -> None:
-    for number in _STOPPING:  # a second one, on the way out, would say it twice
+    for number in _STOPPING:  # a second one, on the way out, would print it twice
         signal.signal(number, signal.SIG_IGN)
-    told = (
+    message = (
         f"\nstopped by {signal.Signals(signum).name}: start the same command again to go on from"
         " here\n"
     )
-    os.write(2, told.encode())  # a print may have been interrupted, and cannot be entered again
+    os.write(2, message.encode())  # a print may have been interrupted, and cannot be entered again
     os._exit(143)
 
 

@@ -27,7 +27,7 @@ def import_all(
       paths: files and run directories.
       out: a cache, or a folder of caches; created if needed.
       how_file: threshold, range, features and dataset_weights, of files.
-      how_run: models, splits, probabilities and stream, of runs.
+      how_run: models, splits, probabilities, stream and trust, of runs.
     """
     for path in paths:
         if not path.exists():
@@ -73,7 +73,7 @@ def _import_file(path: Path, out: Path, how: dict[str, Any]) -> None:
 
 def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
     """Adds a run's predictors to the caches of its data sets, a line for each cache."""
-    run = KeptRun(path, how.get("stream"))
+    run = KeptRun(path, how.get("stream"), how.get("trust", ()))
     with bar(f"import {path}") as move:
         filled = fill(
             run,
