@@ -43,7 +43,14 @@ def start(
         except (flags.Error, OSError) as error:
             fail(f"{hint(error)}\nSee: python -m {_module()} --help")
 
+    find_modules(Path.cwd())
     _guarded(lambda: app.run(lambda argv: main(argv[1:]), flags_parser=parse))
+
+
+def find_modules(folder: Path) -> None:
+    """Lets a user's learners be imported from a folder, after everything that is installed."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
 
 
 def _asks_for_help(argv: Sequence[str]) -> bool:
