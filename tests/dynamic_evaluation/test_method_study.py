@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods, study
-from nevis_stream.dynamic_evaluation.method import Estimates
+from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import one_order
 

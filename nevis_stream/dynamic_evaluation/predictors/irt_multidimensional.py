@@ -2,4 +2,4 @@
 
 from nevis_stream.dynamic_evaluation.item_response import ItemResponse
 
-METHOD = ItemResponse("irt_multidimensional", factors=6)
+PREDICTOR = ItemResponse("item response model of six factors", factors=6)
