@@ -184,13 +184,7 @@ def _fill(command: str, paths: list[Path], cache: Path) -> None:
             "probabilities": _PROBABILITIES.value,
             "stream": _STREAM.value,
         }
-        files = {
-            "threshold": _THRESHOLD.value,
-            "range": _value_range(),
-            "features": _FEATURES.value,
-            "dataset_weights": _weights(),
-        }
-        filling.import_all(paths, cache, files, how)
+        filling.import_all(paths, cache, _how_file(), how)
     elif command == "repair":
         if not _OUT.value:
             entry.fail("repair needs --out=NEW_DIR, where the new cache is made.")
@@ -204,7 +198,7 @@ def _study(command: str, paths: list[Path]) -> None:
 
     entry.use_compilation_cache()
     if command == "study":
-        studying.study(paths, _what_to_study(10), _OUT.value, _THRESHOLD.value)
+        studying.study(paths, _what_to_study(10), _OUT.value, _how_file())
     else:
         studying.metrics(Path(_CACHE.value), _what_to_study(3))
 
@@ -254,6 +248,16 @@ def _what_to_study(seeds: int) -> dict:
         "known": _KNOWN.value,
         "seeds": _SEEDS.value or seeds,
         "methods": _METHODS.value,
+    }
+
+
+def _how_file() -> dict:
+    """How files of values are read."""
+    return {
+        "threshold": _THRESHOLD.value,
+        "range": _value_range(),
+        "features": _FEATURES.value,
+        "dataset_weights": _weights(),
     }
 
 

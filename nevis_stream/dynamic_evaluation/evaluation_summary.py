@@ -1,5 +1,5 @@
-"""What a report says of a cache: how well methods would do on it, what one order cannot predict, and
-what additions were worth.
+"""What a report says of a cache: how well methods would do on it, what one order cannot predict,
+and what additions were worth.
 
 `write` leaves `evaluation.json` and `outcomes.png` in the cache's directory; the report reads
 these, not the cache.

@@ -22,7 +22,7 @@ from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.matrix import check_matrix, observed
-from nevis_stream.dynamic_evaluation.parts import means_by_dataset
+from nevis_stream.dynamic_evaluation.sample_groups import means_by_dataset
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
@@ -153,9 +153,7 @@ def measures(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) -> dic
     }
 
 
-def dataset_errors(
-    estimates: Estimates, truth: np.ndarray, facts: SampleFacts
-) -> dict[str, float]:
+def dataset_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) -> dict[str, float]:
     """Returns the mean absolute error of each data set's mean, in the range of its scores, by name;
     {} unless there are several.
     """
@@ -228,11 +226,14 @@ def read(path: Path) -> list[dict]:
 
 
 def _parsed(row: dict[str, str | None]) -> dict | None:
-    numbers = {name: kind(row[name]) for name, kind in _NUMBERS.items()}
-    try:  # files of earlier versions have no such column
+    """Returns a row's values; None where a kill cut it."""
+    if row.get("dataset_errors", "") is None:  # earlier versions had no such column
+        return None
+    try:
+        numbers = {name: kind(row[name]) for name, kind in _NUMBERS.items()}
         errors = json.loads(row.get("dataset_errors") or "{}")
     except ValueError:
-        return None  # torn
+        return None
     return {"matrix": row["matrix"], "method": row["method"]} | numbers | {"dataset_errors": errors}
 
 

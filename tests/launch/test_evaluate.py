@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from launch.evaluate_commands.terminal import budget
-from nevis_stream.dynamic_evaluation import study
+from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.packing import Cells
 from nevis_stream.errors import BadInput
@@ -76,7 +76,7 @@ def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     rows = pd.read_csv(tmp_path / "study" / "study.csv")
-    assert list(rows.columns) == list(study.COLUMNS)
+    assert list(rows.columns) == list(method_study.COLUMNS)
     assert len(rows) == 2 * 3 * 2
     assert (tmp_path / "study" / "known.png").is_file()
     done = command("metrics", f"--cache={cache}", *what)
