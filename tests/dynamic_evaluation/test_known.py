@@ -10,6 +10,7 @@ from nevis_stream.dynamic_evaluation import memory, methods
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.known import (
     InCache,
     InMemory,
@@ -63,7 +64,7 @@ def test_methods_say_the_same_of_a_cache_and_of_its_matrix(tmp_path, holes, name
         for seen in (holes[known], InCache(cache, known, 200))
     ]
     for what in ("values", "outcomes", "observed", "accuracy", "low", "high"):
-        assert np.array_equal(*(getattr(estimate, what) for estimate in estimates))
+        assert np.array_equal(*(getattr(each, what) for each in estimates), equal_nan=True)
 
 
 def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_time(

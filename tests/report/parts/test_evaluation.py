@@ -30,7 +30,7 @@ def cache(tmp_path):
     for model, row in zip(known.models[:-1], known.values, strict=False):
         made.append(model, known.samples, row)
     add_models(made, file_asks(made, known, ["m11"]), 9, "sort_and_search")
-    made.append("m11", known.samples, known.correct[11])
+    made.append("m11", known.samples, known.values[11])
     return made
 
 
