@@ -81,6 +81,9 @@ _WEIGHTS = flags.DEFINE_list(
 _STREAM = flags.DEFINE_string(
     "stream", None, "A run's stream, where it was a csv; default: the name that the run has."
 )
+_TRUST = flags.DEFINE_list(
+    "trust", [], "Modules outside this project whose learners may be imported and run."
+)
 _MODEL = flags.DEFINE_string(
     "model", None, "What to add: RUN/checkpoints/EVENT-TASK, a RUN (all its models), or a file."
 )
@@ -183,6 +186,7 @@ def _fill(command: str, paths: list[Path], cache: Path) -> None:
             "splits": _SPLITS.value,
             "probabilities": _PROBABILITIES.value,
             "stream": _STREAM.value,
+            "trust": _TRUST.value,
         }
         filling.import_all(paths, cache, _how_file(), how)
     elif command == "repair":
@@ -219,6 +223,7 @@ def _add(command: str, cache: Path) -> None:
         "method": _METHOD.value or "recommended",
         "seed": _SEED.value,
         "stream": _STREAM.value,
+        "trust": _TRUST.value,
     }
     if command == "add-model":
         if not _MODEL.value:

@@ -60,10 +60,10 @@ def add_model(
 def _add_predictors(directory: Path, path: Path, trial: int | None, how: dict[str, Any]) -> None:
     """Adds predictors of a run, each to the cache of its data set."""
     if path.parent.name == "checkpoints":
-        run = KeptRun(path.parent.parent, how["stream"])
+        run = KeptRun(path.parent.parent, how["stream"], how["trust"])
         chosen = [kept_model(run, path, trial)]
     else:
-        run = KeptRun(path, how["stream"])
+        run = KeptRun(path, how["stream"], how["trust"])
         chosen = run.predictors
     for dataset_id in dict.fromkeys(predictor.task.dataset_id for predictor in chosen):
         mine = [predictor for predictor in chosen if predictor.task.dataset_id == dataset_id]
@@ -101,7 +101,7 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
         mine = [model for model in cache.models() if model in set(table.models)]
         asks = {model: FileAsk(table, model, partial(_chosen, samples), file) for model in mine}
     else:
-        open_run = cached(lambda run_dir: KeptRun(run_dir, how["stream"]))
+        open_run = cached(lambda run_dir: KeptRun(run_dir, how["stream"], how["trust"]))
         checkpoints = _checkpoints(cache, [Path(path) for path in how["run_dirs"]])
         first = open_run(
             next(path for path, _ in checkpoints.values() if path.is_dir()).parent.parent

@@ -73,7 +73,7 @@ def _import_file(path: Path, out: Path, how: dict[str, Any]) -> None:
 
 def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
     """Adds a run's predictors to the caches of its data sets, a line for each cache."""
-    run = KeptRun(path, how.get("stream"))
+    run = KeptRun(path, how.get("stream"), how.get("trust", ()))
     with bar(f"import {path}") as move:
         filled = fill(
             run,
