@@ -5,6 +5,7 @@ from dataclasses import replace
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import Event
+from nevis_stream.vocabulary import PROTOCOLS
 from tests import toy
 
 
@@ -25,9 +26,8 @@ class Adaptive(Stream):
         trained = records.of_kind(TrainRecord)
         predicted = records.of_kind(PredictRecord)
         if len(trained) > len(predicted):
-            return Event(
-                self._task(trained[-1].order, trained[-1].dataset_id), self._split(records)
-            )
+            task = self._task(trained[-1].order, trained[-1].dataset_id)
+            return Event(task, PROTOCOLS[records.header.protocol].split)
         if len(trained) == self.count:
             return None
         last = predicted[-1] if predicted else None
