@@ -6,13 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from nevis_stream.analysis.curves import learning_curves
+from nevis_stream.analysis.compute_regret import compute_regret
 from nevis_stream.analysis.judged import JUDGED
-from nevis_stream.analysis.matched import compute_regret
+from nevis_stream.analysis.learning_curves import learning_curves
+from nevis_stream.analysis.methods import Find, MethodPoint
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.regret import reference_of, regret
 from nevis_stream.analysis.runs import Run
-from nevis_stream.analysis.summary import Find, MethodPoint
 
 _RUN = ("learner", "budget", "seed")
 _TASK = ("order", "task_id", "dataset_id", "year", "domain", "task_kind", "meta_split")

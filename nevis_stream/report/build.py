@@ -14,7 +14,7 @@ from nevis_stream.analysis.runs import LeftOut, Run, group_by_stream, read_runs
 from nevis_stream.analysis.transfer_matrix import TransferMatrix, is_matrix, read_matrix
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.report.across import Across
-from nevis_stream.report.evaluations import Evaluation, is_cache, read_evaluation
+from nevis_stream.report.cache_summaries import Evaluation, is_cache, read_evaluation
 from nevis_stream.report.exports import Track, write_figures, write_tables
 from nevis_stream.report.manifest import Files
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS

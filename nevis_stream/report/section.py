@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import TypeVar
 
 from nevis_stream.analysis.judged import JUDGED
+from nevis_stream.analysis.methods import MethodPoint, method_points
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, by_seed
 from nevis_stream.analysis.stand_ins import notes
-from nevis_stream.analysis.summary import MethodPoint, method_points
 from nevis_stream.report.error_table import ErrorRow, error_rows
 from nevis_stream.report.styles import Style, assign
 

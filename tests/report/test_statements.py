@@ -9,7 +9,7 @@ import pytest
 from nevis_stream.errors import BadInput
 from nevis_stream.report import build, exports
 from nevis_stream.report.build import write_report
-from nevis_stream.report.parts import points, runs, summary
+from nevis_stream.report.parts import answer, points, runs
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
@@ -28,7 +28,7 @@ def few_parts(monkeypatch, undrawn):
     minutes.
     """
     for module in (build, exports):
-        monkeypatch.setattr(module, "PARTS", (summary, points, runs))
+        monkeypatch.setattr(module, "PARTS", (answer, points, runs))
 
 
 def test_streams_and_protocols_stand_in_sections_of_their_own(tmp_path):

@@ -7,11 +7,11 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from nevis_stream.analysis.runs import Run
-from nevis_stream.report.mistakes import read_mistakes
 from nevis_stream.report.run_files import thumbnail
 from nevis_stream.report.sample_sheets import TaskImages, sheet_of, sheets
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
+from nevis_stream.report.worst_mistakes import read_mistakes
 
 TITLE = "Sample images and worst mistakes"
 # More would make a page of 106 tasks larger than 10 MB.

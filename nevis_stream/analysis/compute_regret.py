@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from nevis_stream.analysis.compare import EQUAL
 from nevis_stream.analysis.costs import SEARCH, TRAIN, TaskCost, costs_by_task
+from nevis_stream.analysis.differences import EQUAL
 from nevis_stream.analysis.points import costs_unknown, point, unfinished
 from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.runs import Run

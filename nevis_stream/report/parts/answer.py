@@ -6,8 +6,8 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from nevis_stream.report.answer_sentences import sentences
 from nevis_stream.report.section import Section
-from nevis_stream.report.summary_words import sentences
 from nevis_stream.report.templates import render
 
 TITLE = "Summary"
@@ -25,7 +25,7 @@ def html(section: Section) -> Markup:
         for note in run.notes:
             notes.setdefault(note, []).append(run.path)
     return render(
-        "parts/summary.html", section=section, sentences=told, published=published, notes=notes
+        "parts/answer.html", section=section, sentences=told, published=published, notes=notes
     )
 
 

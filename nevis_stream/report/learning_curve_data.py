@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from nevis_stream.analysis.curves import learning_curves
+from nevis_stream.analysis.learning_curves import learning_curves
 from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.report.styles import Style
 
