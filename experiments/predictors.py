@@ -2,8 +2,9 @@
 task's data set.
 """
 
+import csv
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
 from nevis_stream.errors import BadInput, LearnerFault, unknown
 from nevis_stream.learner import Context
 from nevis_stream.run_directory import outcomes
-from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.streams.stream import Stream, load_stream
 from nevis_stream.streams.task import Task
@@ -46,7 +47,7 @@ class KeptPredictor:
 
 
 @dataclass(frozen=True)
-class Answers:
+class SplitAnswers:
     """What a predictor said of n samples, cell by cell.
 
     A cell is a sample; of a multi-label task a (sample, label) pair, with the id `SAMPLE#LABEL`.
@@ -75,7 +76,7 @@ class KeptRun:
       trust: modules outside this project whose learners may be used.
 
     Raises:
-      BadInput: it is no such directory, has trained nothing yet, or its data have changed.
+      BadInput: it is no such directory, or has trained nothing yet.
     """
 
     def __init__(self, run_dir: Path, stream: str | None = None, trust: Sequence[str] = ()):
@@ -93,12 +94,10 @@ class KeptRun:
                 f"{run_dir}: {error} Where the run's stream was a csv, name it:"
                 " --stream=my_stream.csv."
             ) from None
-        if self.stream.digest != self.ledger.header["stream_digest"]:
-            raise BadInput(
-                f"{run_dir}: stream {self.stream.name} is another than this run's, or its data have"
-                " changed. Where the run's stream was a csv, name it: --stream=my_stream.csv."
-            )
         self._tasks = {task.task_id: task for task in self.stream.tasks}
+        with open(run_dir / "stream.csv", newline="", encoding="utf-8") as file:
+            self._recorded = {row["task_id"]: row for row in csv.DictReader(file)}
+        self._places: dict[str, dict[str, tuple[str, int]]] = {}
 
     @functools.cached_property
     def learner(self):
@@ -123,11 +122,31 @@ class KeptRun:
                     )
         return found
 
+    def splits(self, task: Task) -> Mapping[str, Samples]:
+        """Returns the samples of a task by split.
+
+        Raises:
+          BadInput: its data are others than those of the run.
+        """
+        recorded = self._recorded.get(task.task_id, {}).get("fingerprint")
+        if self._fingerprint(task.dataset_id) != recorded:
+            raise BadInput(
+                f"{self.path}: the data of task {task.task_id!r} in stream {self.stream.name} are"
+                " not this run's: they have changed, or the run's stream was a csv, which"
+                " --stream=my_stream.csv names."
+            )
+        return self.stream.splits(task)
+
+    @functools.cached_property
+    def _fingerprint(self) -> Callable[[str], str]:
+        of = {task.dataset_id: task for task in self.stream.tasks}
+        return functools.cache(lambda name: self.stream.dataset(of[name]).fingerprint())
+
     def samples(self, task: Task, splits: Sequence[str]) -> list[Samples]:
         """Returns the samples of some splits of a task, one split after the other; BadInput where
         there is no such split.
         """
-        have = self.stream.splits(task)
+        have = self.splits(task)
         for split in splits:
             if split not in have:
                 raise BadInput(f"data set {task.dataset_id!r}: {unknown('split', split, have)}")
@@ -139,28 +158,44 @@ class KeptRun:
         Raises:
           BadInput: an id is not one of the data set's.
         """
+        have = self.splits(task)
+        if task.dataset_id not in self._places:
+            self._places[task.dataset_id] = {
+                sample: (split, i)
+                for split, samples in have.items()
+                for i, sample in enumerate(samples.ids)
+            }
+        places = self._places[task.dataset_id]
         wanted = {cell.rpartition("#")[0] if task.kind == MULTI_LABEL else cell for cell in cells}
-        found = []
-        for samples in self.stream.splits(task).values():
-            indices = np.asarray(
-                [i for i, sample in enumerate(samples.ids) if sample in wanted], np.int64
-            )
-            if len(indices):
-                found.append(samples.take(indices))
-        missing = wanted - {sample for samples in found for sample in samples.ids}
-        if missing:
+        if missing := wanted - places.keys():
             some = f"{min(missing)!r} ({len(missing)} of {len(wanted)} are not)"
             raise BadInput(f"data set {task.dataset_id!r} of {self.path}: no sample {some}.")
-        return found
+        rows: dict[str, list[int]] = {split: [] for split in have}
+        for split, row in sorted(places[sample] for sample in wanted):
+            rows[split].append(row)
+        return [have[split].take(np.array(chosen)) for split, chosen in rows.items() if chosen]
+
+    def tree(self, predictor: KeptPredictor) -> Tree:
+        """Returns what a predictor is made of, read from its checkpoint.
+
+        Raises:
+          DamagedCheckpoint: its file is missing or altered.
+        """
+        return Checkpoint(predictor.checkpoint).load(f"{TREE}{predictor.trial:03d}")
 
     def answer(
-        self, predictor: KeptPredictor, parts: Sequence[Samples], sparing: bool = False
-    ) -> Answers:
+        self,
+        predictor: KeptPredictor,
+        parts: Sequence[Samples],
+        tree: Tree | None = None,
+        sparing: bool = False,
+    ) -> SplitAnswers:
         """Asks a predictor; on the accelerator where there is one, with the same key as in the run.
 
         Args:
           predictor: which.
           parts: what it is asked, all in one go.
+          tree: its `tree`, where that was read before.
           sparing: few samples are asked at a time: batches are filled up as little as pays.
 
         Raises:
@@ -170,13 +205,13 @@ class KeptRun:
         task, trial, samples = predictor.task, predictor.trial, Samples.joined(parts)
         path = (f"seed {self.config['seed']}", task.task_id, "predict", f"trial {trial}")
         ctx = Context(path=path, phase="predict", trial=trial, sparing=sparing)
-        tree = Checkpoint(predictor.checkpoint).load(f"{TREE}{trial:03d}")
+        tree = self.tree(predictor) if tree is None else tree
         probabilities = self.learner.predict(tree, samples.images, ctx)
         complaint = outcomes.complaint(probabilities, len(samples), task.kind, task.num_classes)
         if complaint:
             raise LearnerFault(f"{predictor.checkpoint}: predict {complaint}.")
         metric, told = metrics.for_kind(task.kind), np.asarray(probabilities, np.float32)
-        return Answers(
+        return SplitAnswers(
             cell_ids(task, samples),
             metric.per_sample(samples.labels, told).reshape(-1),
             metric.confidence(samples.labels, told).reshape(-1),

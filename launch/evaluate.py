@@ -21,7 +21,6 @@ apart. What is asked of checkpoints is run on the accelerator, exactly those sam
 `launch.report runs/* caches/*` shows it all.
 """  # noqa: E501
 
-import importlib
 import sys
 from pathlib import Path
 
@@ -288,14 +287,19 @@ def _weights() -> dict[str, float] | str:
 
 
 def _teach() -> str:
-    """The part of --help that changes with the package: the methods."""
+    """The part of --help that changes with the package: methods, policies and predictors."""
     from nevis_stream.dynamic_evaluation import methods
 
-    told = {
-        name: importlib.import_module(f"{methods.__name__}.{name}").__doc__.splitlines()[0]
-        for name in methods.registry()
+    parts = {
+        "Methods": methods.registry(),
+        "Or POLICY+PREDICTOR, with one of these policies": methods.policy_registry(),
+        "and one of these predictors": methods.predictor_registry(),
     }
-    return "\nMethods:\n" + "\n".join(f"  {name}: {line}" for name, line in told.items()) + "\n"
+    lines = (
+        f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in entries.items())
+        for title, entries in parts.items()
+    )
+    return "".join(lines)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ class Progress(Protocol):
     event are done, `step` how many steps of the trial that runs (of all that run, where several
     do)."""
 
-    def event(self, index: int, events: int, description: str) -> None: ...
+    def event(self, index: int, events: int | None, description: str) -> None: ...
     def trial(self, trial: int, trials: int) -> None: ...
     def step(self, step: int, steps: int) -> None: ...
     def result(self, text: str) -> None: ...
@@ -86,7 +86,7 @@ class Progress(Protocol):
 class Silent:
     """A `Progress` that shows nothing."""
 
-    def event(self, index: int, events: int, description: str) -> None:
+    def event(self, index: int, events: int | None, description: str) -> None:
         pass
 
     def trial(self, trial: int, trials: int) -> None:

@@ -99,7 +99,7 @@ def state_of(path: Path) -> RunState:
     config, holder, ledger, trouble = files.config(path), files.holder(path), None, ""
     try:
         ledger = files.ledger(path)
-        config = (ledger.header if ledger.records else {}) | config
+        config = (ledger.header.to_json() if ledger.records else {}) | config
     except (BadInput, OSError) as error:
         trouble = str(error)
     words = (

@@ -53,7 +53,7 @@ class Neighbours:
         images = jax.ShapeDtypeStruct(
             (EVALUATION_BATCH, network.resolution, network.resolution, 3), np.uint8
         )
-        parameters, program = _backbone(variables), features_program(network)
+        parameters, program = backbone_of(variables), features_program(network)
         width = jax.eval_shape(program, parameters, images).shape[1]
         batches = -(-known // EVALUATION_BATCH) - (-asked // EVALUATION_BATCH)
         return batches * counted(program).flops(parameters, images) + _comparing(
@@ -121,7 +121,7 @@ def embed(
     """
     views = images.center_cropped(network.resolution)
     program = ctx.jit(features_program(network, train))
-    parameters = jax.device_put(_backbone(variables))
+    parameters = jax.device_put(backbone_of(variables))
     found = []
     for start in range(0, len(views), EVALUATION_BATCH):
         rows = np.arange(start, start + EVALUATION_BATCH) % len(views)
@@ -129,7 +129,8 @@ def embed(
     return np.concatenate(found)
 
 
-def _backbone(variables: Mapping[str, Any]) -> dict[str, Any]:
+def backbone_of(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns variables without the head."""
     return {
         "params": {"backbone": variables["params"]["backbone"]},
         "batch_stats": variables["batch_stats"],

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.dynamic_evaluation.known import InMemory, Known
+from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.errors import BadInput
 
 # for a known model's sample, and for compiled programs: `recommended` as measured
@@ -13,19 +14,20 @@ MOST_MODELS = 512  # of which such methods learn at a time; of the others the ce
 PAGES = Path("/proc/meminfo")
 
 
-def fitting(method, known: Known, new: int) -> "np.ndarray | Known":
+def fitting(method: Method, known: Known, new: int) -> Known:
     """Returns what a method is fitted to: known models that stay in the cache, or their matrix
     where it reads all of it.
 
     Args:
-      method: a `method.Method`.
+      method: the method.
       known: the known models.
       new: how many new ones there will be.
 
     Raises:
       BadInput: the method would need more memory than there is.
     """
-    if getattr(method, "out_of_core", False):
+    method = method.fitting(known)
+    if method.out_of_core:
         return known
     models, samples = known.shape
     _check(
@@ -33,15 +35,15 @@ def fitting(method, known: Known, new: int) -> "np.ndarray | Known":
         f"{method.name} learns from {models:,} × {samples:,} outcomes in memory",
         "Give --method=sort_and_search or stratified_mean, which leave them in the cache.",
     )
-    return known.matrix()
+    return InMemory(known.matrix(), known.groups, known.facts)
 
 
-def transposed(method, known: Known, new: int) -> np.ndarray:
+def transposed(method: Method, known: Known, new: int) -> np.ndarray:
     """Returns the known models' outcomes, uint8[m, n], from which a method learns samples by
     models.
 
     Args:
-      method: a `method.Method`.
+      method: the method.
       known: the known models.
       new: how many new samples there will be.
 
@@ -51,7 +53,7 @@ def transposed(method, known: Known, new: int) -> np.ndarray:
     models, samples = known.shape
     # cells, which of them are known, those learned from, their transpose
     wanted = models * (4 * samples + 8 * new)
-    light = getattr(method, "out_of_core", False)
+    light = method.out_of_core
     hint = "A machine with more memory is needed" + (
         "." if light else ", or less: give --method=sort_and_search."
     )

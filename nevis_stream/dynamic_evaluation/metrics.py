@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.errors import BadInput
 
 

@@ -16,13 +16,9 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method import (
-    UNKNOWN,
-    Estimates,
-    Evaluator,
-    MatrixOracle,
-    check_outcomes,
-)
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.dynamic_evaluation.estimates import Estimates
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN, check_outcomes
 from nevis_stream.dynamic_evaluation.metrics import mean_absolute_error, rank_agreement
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
@@ -184,10 +180,10 @@ def rows(
             fit_key, key = jax.random.split(jax.random.key(seed))
             start = time.perf_counter()
             groups = None if matrix.groups is None else list(matrix.groups[known])
-            evaluator: Evaluator = methods.get(name).fit(seen, groups, fit_key)
+            evaluator = methods.get(name).fit(seen, groups, fit_key)
             for budget in budgets:
                 estimate = evaluator.evaluate(
-                    MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
+                    MatrixAsk(truth), len(truth), budget, jax.random.fold_in(key, budget)
                 )
                 scores = scored(estimate, truth)
                 seconds = time.perf_counter() - start

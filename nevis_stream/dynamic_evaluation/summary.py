@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.dynamic_evaluation import metrics, search
+from nevis_stream.dynamic_evaluation import methods, metrics
 from nevis_stream.dynamic_evaluation.additions import Addition, read_additions
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.known import learned_from
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.dynamic_evaluation.study import split
 from nevis_stream.errors import BadInput
@@ -201,10 +203,11 @@ def _decomposition(
     for seed in seeds:
         known_rows, new_rows = split(len(outcomes), groups, known, int(seed))
         rank, truth = sort(outcomes[known_rows]), outcomes[new_rows]
+        key = jax.random.key(int(seed))
+        evaluator = methods.get("sort_and_search").fit(outcomes[known_rows], None, key)
         for i, budget in enumerate(budgets):
-            plan = search.plan(rank, budget, len(truth))
-            estimate = search.predict(rank, plan, np.take_along_axis(truth, plan.samples, axis=1))
-            found = metrics.decompose(truth, rank.order, estimate.outcomes)
+            estimates = evaluator.evaluate(MatrixAsk(truth), len(truth), budget, key)
+            found = metrics.decompose(truth, rank.order, estimates.outcomes)
             parts[:, i] += [found.total.mean(), found.aleatoric.mean(), found.epistemic.mean()]
     total, aleatoric, epistemic = (parts / len(seeds)).tolist()
     return {"budgets": budgets, "total": total, "aleatoric": aleatoric, "epistemic": epistemic}

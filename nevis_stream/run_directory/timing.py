@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nevis_stream.cost import compilations
-from nevis_stream.run_directory.ledger import encode
+from nevis_stream.run_directory.records import encode
 from nevis_stream.storage import append_line
 
 

@@ -10,10 +10,10 @@ from nevis_stream.catalogue import variants
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import KINDS
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.vocabulary import META_SPLITS
 
 COLUMNS = ("order", "year", "task_id", "dataset_id", "meta_split")
 OPTIONAL_COLUMNS = ("path", "kind", "domain", "num_classes")
-META_SPLITS = ("train", "test")
 PARTIAL = "+partial"
 
 

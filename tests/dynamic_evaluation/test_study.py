@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods, study
-from nevis_stream.dynamic_evaluation.method import Estimates
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import one_order
 
@@ -28,7 +29,8 @@ def test_scores_by_hand():
     truth = np.array([[1, 1, 0, 0], [1, 0, 0, 0]], np.uint8)
     outcomes = np.array([[1, 1, 1, 0], [1, 0, 0, 0]], np.uint8)
     accuracy, low, high = np.array([0.75, 0.5]), np.array([0.6, 0.2]), np.array([0.8, 0.6])
-    estimate = Estimates(outcomes.astype(np.float32), outcomes, outcomes == 2, accuracy, low, high)
+    asked = Answers(Cells.none(2), np.empty((2, 0), np.uint8))
+    estimate = Estimates(outcomes.astype(np.float32), asked, accuracy, low, high)
     scores = study.scored(estimate, truth)
     assert scores["mae"] == 0.125 and scores["accuracy_error"] == 0.25
     assert scores["spearman"] == pytest.approx(1) and scores["coverage95"] == 0.5

@@ -11,10 +11,11 @@ import pytest
 from PIL import Image
 
 from nevis_stream.dynamic_evaluation import summary
-from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
+from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.study import Matrix, Protocol, rows
 from nevis_stream.errors import BadInput
+from tests.dynamic_evaluation.making import file_asks
 from tests.dynamic_evaluation.test_adding import N, ordered, table
 
 
@@ -55,7 +56,7 @@ def test_the_summary_is_written_and_its_numbers_are_those_of_the_study(cache):
 
 def test_an_addition_is_audited_once_its_truth_is_there(cache):
     truth = table(ordered())
-    told = add_models(cache, ["m11"], FileOracle(truth), 9, "sort_and_search")[0]
+    told = add_models(cache, file_asks(cache, truth, ["m11"]), 9, "sort_and_search")[0]
     assert set(summary.audit(cache, told).values()) == {None}
     predicted = cache.matrix(["m11"], predicted=True)[0]
     cache.append("m11", truth.samples, truth.values[11])
@@ -68,7 +69,7 @@ def test_an_addition_is_audited_once_its_truth_is_there(cache):
 def test_only_the_latest_addition_of_a_model_is_told_what_its_predictions_were_worth(cache):
     truth = table(ordered())
     told = [
-        add_models(cache, ["m11"], FileOracle(truth), budget, "sort_and_search")[0]
+        add_models(cache, file_asks(cache, truth, ["m11"]), budget, "sort_and_search")[0]
         for budget in (9, 30)
     ]
     cache.append("m11", truth.samples, truth.values[11])

@@ -54,7 +54,7 @@ def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
     added = command("add-model", f"--model={new}", *how, f"--cache={cache}", start=forked.alone)
     assert added.returncode == 0, added.stderr
     assert "16 of 80 cells observed, the others predicted by sort_and_search" in added.stdout
-    assert "by 13 known models" in added.stdout
+    assert "from 13 known models" in added.stdout
     shown = command("stats", f"--cache={cache}", start=forked.alone)
     assert "1,056" in shown.stdout, shown.stderr  # 13 rows of 80 and 16
     assert command("verify", f"--cache={cache}").stdout.strip().endswith("sound")

@@ -40,7 +40,7 @@ from nevis_stream.dynamic_evaluation.cache.packing import (
     SCORE,
     Tile,
 )
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.samples import SampleFacts, checked_weights
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.storage import clear_when_full, sync_directory

@@ -22,7 +22,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.cache import facts as sample_facts
 from nevis_stream.dynamic_evaluation.cache.entries import repeated
 from nevis_stream.dynamic_evaluation.cache.tables import RawTable, read_csv, read_parquet
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.npz import read_npz

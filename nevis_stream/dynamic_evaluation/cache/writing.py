@@ -19,7 +19,7 @@ from nevis_stream.dynamic_evaluation.cache.packing import (
     SCORE,
     VECTORS,
 )
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import clear_when_full
 

@@ -11,11 +11,12 @@ import pytest
 from PIL import Image
 
 from nevis_stream.dynamic_evaluation import summary
-from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
+from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.report.build import write_report
 from nevis_stream.report.cache_summaries import Evaluation
 from nevis_stream.report.evaluation_additions import overview
+from tests.dynamic_evaluation.making import file_asks
 from tests.dynamic_evaluation.test_adding import ordered, table
 from tests.dynamic_evaluation.test_summary import studied
 from tests.report.chromium import PATH, Browser
@@ -28,7 +29,7 @@ def cache(tmp_path):
     known = table(ordered())
     for model, row in zip(known.models[:-1], known.values, strict=False):
         made.append(model, known.samples, row)
-    add_models(made, ["m11"], FileOracle(known), 9, "sort_and_search")
+    add_models(made, file_asks(made, known, ["m11"]), 9, "sort_and_search")
     made.append("m11", known.samples, known.values[11])
     return made
 
