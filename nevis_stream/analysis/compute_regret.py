@@ -74,17 +74,17 @@ def matched_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
     places = ("stream_digest", "protocol")
     found = []
     for other in runs:
-        same = all(other.header[name] == run.header[name] for name in places)
+        same = all(getattr(other.header, name) == getattr(run.header, name) for name in places)
         cost = (
             point(other.ledger).paper_total
-            if same and other.header["learner"].casefold() == REFERENCE
+            if same and other.header.learner.casefold() == REFERENCE
             else math.nan
         )
         if cost > 0:
             found.append(
                 (
                     abs(math.log(cost / ours)),
-                    other.header["seed"] != run.header["seed"],
+                    other.header.seed != run.header.seed,
                     other,
                     cost,
                 )

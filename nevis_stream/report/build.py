@@ -172,7 +172,7 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
 def _streams(across: Across) -> str:
     """What the page is about: its streams, or the caches where there is none."""
     streams = [
-        *(section.header["stream"] for section in across.sections),
+        *(section.header.stream for section in across.sections),
         *(matrix.stream for matrix in across.matrices),
     ]
     return ", ".join(

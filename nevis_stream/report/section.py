@@ -38,12 +38,12 @@ class Section:
     @property
     def title(self) -> str:
         """The heading."""
-        return f"Stream {self.header['stream']}, protocol {self.header['protocol']}"
+        return f"Stream {self.header.stream}, protocol {self.header.protocol}"
 
     @property
     def judged_text(self) -> str:
         """What the protocol judges, in words."""
-        meta_split, split = JUDGED[self.header["protocol"]]
+        meta_split, split = JUDGED[self.header.protocol]
         return f"errors on the {split} split of the meta-{meta_split} tasks"
 
     @cached_property

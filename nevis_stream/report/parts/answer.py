@@ -19,7 +19,7 @@ def html(section: Section) -> Markup:
     """
     published = [run for run in section.runs if run.published]
     own = [method for method in section.methods if not method.group.runs[0].published]
-    told = sentences(own or section.methods, section.header["tasks"], section.judged)
+    told = sentences(own or section.methods, section.header.tasks, section.judged)
     notes: dict[str, list[Path]] = {}
     for run in section.runs:
         for note in run.notes:

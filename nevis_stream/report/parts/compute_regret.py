@@ -60,7 +60,7 @@ def html(section: Section) -> Markup | None:
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
     """Returns `regret_in_flops` and `regret_at_equal_compute`, every run's curves."""
-    others = [run for run in section.runs if run.header["learner"].casefold() != REFERENCE]
+    others = [run for run in section.runs if run.header.learner.casefold() != REFERENCE]
     if not others:
         return {}
     frame = analysis_tables.compute_regrets(section.runs)

@@ -31,7 +31,7 @@ def html(section: Section) -> Markup:
         (one, sheet_of(place))
         for place, one in enumerate(_images(section, shown, most, small=many))
     ]
-    told = [(label, run.header["seed"]) for label, run in shown]
+    told = [(label, run.header.seed) for label, run in shown]
     more = len(section.once(_with_mistakes)) > len(shown)
     return render(
         "parts/samples.html", number=section.number, images=images, shown=told, most=most, more=more
@@ -42,7 +42,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     """Returns `mistakes`: the worst mistakes of every run that kept them."""
     rows = []
     for run in section.runs:
-        head = {name: run.header[name] for name in ("learner", "budget", "seed")} | {
+        head = {name: getattr(run.header, name) for name in ("learner", "budget", "seed")} | {
             "run": run.name
         }
         for task in section.tasks:
