@@ -1,11 +1,11 @@
 """What is odd about a run that can still be used, and runs that contradict each other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nevis_stream.analysis.own_files import links
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.records import PredictRecord, Record, TrainRecord
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 
 SCHEMA_NOTES = {
     1: "its ledger has schema 1, without image sizes: slices by resolution lack this run"
@@ -60,14 +60,14 @@ def first_difference(ledger: Ledger, other: Ledger) -> str:
     pairs = zip(_without_end(ledger), _without_end(other), strict=False)
     for number, (ours, theirs) in enumerate(pairs, start=1):
         if ours != theirs:
-            return f"line {number}, {_place_of_difference(ours.to_json(), theirs.to_json())}"
+            return f"line {number}, {_place_of_difference(ours, theirs)}"
     for longer, shorter in ((ledger, other), (other, ledger)):
         if shorter.complete and len(_without_end(longer)) > len(_without_end(shorter)):
             return f"line {len(_without_end(shorter)) + 1}: {shorter.run_dir} ends before it"
     return ""
 
 
-def _without_end(ledger: Ledger) -> Sequence[Record]:
+def _without_end(ledger: Ledger) -> Sequence[Mapping[str, Any]]:
     records = ledger.records[:-1] if ledger.complete else ledger.records
     return [record.to_json() for record in records]
 

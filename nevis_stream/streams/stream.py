@@ -15,6 +15,7 @@ from nevis_stream.datasets.overlap import Overlap
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import History
+from nevis_stream.storage.names import check_name
 from nevis_stream.streams.rows import PARTIAL, integer, name_in, stream_rows
 from nevis_stream.streams.task import Event, Task
 from nevis_stream.vocabulary import PROTOCOLS, SPLITS
@@ -67,6 +68,8 @@ class Stream:
         )
         seen: set[str] = set()
         for before, task in zip((None, *self.tasks), self.tasks, strict=False):
+            for column in ("task_id", "dataset_id"):
+                check_name(getattr(task, column), f"stream {name!r}: {column}")
             if task.task_id in seen:
                 raise BadInput(
                     f"stream {name!r}: task_id {task.task_id!r} occurs twice; a repeat needs an"
