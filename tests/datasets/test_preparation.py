@@ -155,7 +155,9 @@ def test_raw_arrays_hold_the_same_samples(tmp_path):
     (tmp_path / "varied").mkdir()
     MAKERS["butterflies"](tmp_path / "varied")
     write_zip(tmp_path / "varied/butterflies.zip", varied_butterflies())
-    with pytest.raises(BadInput, match="pictures of several sizes: --store=raw cannot hold them"):
+    with pytest.raises(
+        BadInput, match="pictures of several sizes cannot be stored with --store=raw"
+    ):
         run("butterflies", tmp_path / "varied", form="raw")
 
 
@@ -213,7 +215,7 @@ def test_a_corrupt_picture_is_named(tmp_path):
 def test_a_wrong_checksum_is_an_error(tmp_path):
     files = mnist_files(tmp_path / "files")
     with pytest.raises(
-        BadInput, match=f"{MNIST[0]}: its MD5 is .*, published is f68b3c2d.*--unverified"
+        BadInput, match=f"{MNIST[0]}: its MD5 is .*, the published one f68b3c2d.*--unverified"
     ):
         prepare.prepare("mnist", [files], download=False)
 
@@ -272,7 +274,7 @@ def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root)
         prepare.prepare("mnist")
     assert sorted(p.name for p in (root / "downloads/mnist").iterdir()) == sorted(MNIST[:3])
     (folder / MNIST[3]).write_bytes(b"another file")
-    with pytest.raises(BadInput, match="what came has another checksum than the published MD5"):
+    with pytest.raises(BadInput, match="the downloaded file does not have the published MD5"):
         prepare.prepare("mnist")
     (folder / "gone").rename(folder / MNIST[3])
     for name in MNIST[:3]:
