@@ -269,7 +269,7 @@ def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root)
     (folder / MNIST[3]).rename(folder / "gone")
     with pytest.raises(
         BadInput,
-        match=rf"mnist: http://127.*{MNIST[3]}: cannot be fetched \(status 404\). Or look at",
+        match=rf"mnist: http://127.*{MNIST[3]}: cannot be fetched \(status 404\). Or see",
     ):
         prepare.prepare("mnist")
     assert sorted(p.name for p in (root / "downloads/mnist").iterdir()) == sorted(MNIST[:3])
@@ -494,7 +494,9 @@ def test_an_import_brings_its_own_classes_and_is_marked(tmp_path, monkeypatch):
     prepare.import_file(tmp_path / "m.npz", "mnist")
     dataset = sources.load("mnist", "nevis22:mnist")
     assert dataset.local and dataset.num_classes == 4
-    assert sources.state("nevis22:mnist") == sources.State("ready", origin="local")
+    assert sources.state("nevis22:mnist") == sources.State(
+        "ready", origin="local", kind="single_label", num_classes=4
+    )
     (tmp_path / "s.csv").write_text(
         "order,year,task_id,dataset_id,meta_split\n1,2004,mnist,mnist,test\n"
     )
