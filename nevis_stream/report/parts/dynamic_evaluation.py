@@ -144,7 +144,7 @@ def _account(row: dict) -> dict:
     """An addition with the number of its cells."""
     each = 1 if row["kind"] == "model" else int(row["name"].split()[0])
     return (
-        {"told": None, "truth": None}
+        {"label": row.get("told"), "truth": None}
         | row
         | {"cells": each * (row["samples"] if row["kind"] == "model" else row["models"])}
     )
