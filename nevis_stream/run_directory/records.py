@@ -48,7 +48,11 @@ def checked(check: Check, *, optional: bool = False) -> Any:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+record_type = dataclass(frozen=True, kw_only=True)
+"""Makes a class of checked fields a type of records."""
+
+
+@record_type
 class Record:
     """What all records have in common."""
 
@@ -116,7 +120,7 @@ def several(record: type[Record]) -> Check:
     return check
 
 
-@dataclass(frozen=True, kw_only=True)
+@record_type
 class Header(Record):
     """The first record: which run this is, and the FLOPs of `init`.
 
@@ -148,7 +152,7 @@ class Header(Record):
         return self.source is not None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record_type
 class TrialRecord(Record):
     """A trial of a train event; `info` is the learner's own, so nothing in it is certain."""
 
@@ -167,7 +171,7 @@ class TrialRecord(Record):
         return step if isinstance(step, int) and not isinstance(step, bool) else None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record_type
 class TrainRecord(Record):
     """A task was trained on. `size` belongs to published results; there the other counts are
     None.
@@ -209,7 +213,7 @@ class TrainRecord(Record):
         return next((trial for trial in self.trials if trial.trial == self.chosen), None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record_type
 class AnswerRecord(Record):
     """What a kept trial that was not chosen answered."""
 
@@ -223,7 +227,7 @@ class AnswerRecord(Record):
     reason: str | None = checked(text, optional=True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record_type
 class PredictRecord(Record):
     """A split of a task was predicted with what train event `train_event` made.
 
@@ -258,7 +262,7 @@ class PredictRecord(Record):
         return self.task_id, self.split
 
 
-@dataclass(frozen=True, kw_only=True)
+@record_type
 class EndRecord(Record):
     """The last record of a complete run."""
 

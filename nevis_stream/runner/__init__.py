@@ -84,6 +84,7 @@ def run(
             "seed": seed,
             "keep": keep,
         }
+        | ({} if stream.rule is None else {"rule": stream.rule})
     )
     path = Path(run_dir)
     with exclusive(path / "lock"), contextlib.ExitStack() as stack:
