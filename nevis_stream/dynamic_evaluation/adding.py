@@ -280,7 +280,7 @@ def _known(
     weighted = known.facts.dataset_weights is not None
     for i in range(len(rows)) if weighted else np.flatnonzero(seen < samples):
         whole = cache.matrix(rows[i : i + 1], predicted=True)[:, :samples]
-        right[i], seen[i] = known.facts.mean(numbers(whole)), known.facts.mean(observed(whole))
+        (right[i],), (seen[i],) = (known.facts.mean(part(whole)) for part in (numbers, observed))
     return known, right / seen, [names[row] for row in rows]
 
 
