@@ -24,9 +24,8 @@ from nevis_stream.analysis.bootstrap import over_tasks
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.catalogue.published import LEARNERS
+from nevis_stream.cost.meter import PHASES
 from nevis_stream.run_directory.ledger import Ledger
-
-PHASES = ("pretrain", "train", "select", "validate", "predict")
 
 
 def errors(ledger: Ledger) -> dict[str, float]:

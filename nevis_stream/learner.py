@@ -73,11 +73,13 @@ class Learner(Protocol):
 
 
 class Progress(Protocol):
-    """Receives what is going on; every method may do nothing. `trial` tells how many trials of an
-    event are done, `step` how many steps of the trial that runs (of all that run, where several
-    do)."""
+    """Receives the state of a run; every method may do nothing.
 
-    def event(self, index: int, events: int, description: str) -> None: ...
+    `trial` gets the number of an event's trials that are done, `step` the number of steps of the
+    running trial (of all of them, where several run).
+    """
+
+    def event(self, index: int, events: int | None, description: str) -> None: ...
     def trial(self, trial: int, trials: int) -> None: ...
     def step(self, step: int, steps: int) -> None: ...
     def result(self, text: str) -> None: ...
@@ -86,7 +88,7 @@ class Progress(Protocol):
 class Silent:
     """A `Progress` that shows nothing."""
 
-    def event(self, index: int, events: int, description: str) -> None:
+    def event(self, index: int, events: int | None, description: str) -> None:
         pass
 
     def trial(self, trial: int, trials: int) -> None:
@@ -239,7 +241,7 @@ class Context:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Charges what runs inside the block to another phase: `select` or `validate`, say."""
+        """Charges what runs inside the block to another phase, such as `select` or `validate`."""
         before, self._phase = self._phase, name
         try:
             yield
@@ -340,8 +342,8 @@ class Context:
 
         if self._devices > len(jax.devices()):
             raise BadInput(
-                f"{self._devices} devices shall share each batch, but there are"
-                f" {len(jax.devices())} here."
+                f"{self._devices} devices are asked for, to share each batch, but this machine"
+                f" has {len(jax.devices())}."
             )
         mesh = jax.sharding.Mesh(np.asarray(jax.devices()[: self._devices]), ("batch",))
         return jax.sharding.NamedSharding(
@@ -375,7 +377,7 @@ class Context:
         launch.watch); None is left out.
 
         They are no part of the result. After `restore`, log the points before the position again:
-        those of an attempt that was killed are dropped, so that none stands twice. `train_loss`,
+        those of an attempt that was killed are dropped, so that none appears twice. `train_loss`,
         `dev_error` and `learning_rate` are the usual names.
         """
         if self._scalars:
@@ -396,7 +398,7 @@ class Context:
         """
         if task_id not in self._past:
             raise LeakError(
-                "no predictor of this task is known now:"
+                "there is no predictor of this task now:"
                 f" {unknown('past task', task_id, self._past)}"
             )
         return self._past[task_id]()
@@ -410,11 +412,11 @@ class Context:
         """
         if task_id not in self._past_views:
             raise LeakError(
-                "no data of this task are known now:"
+                "there are no data of this task now:"
                 f" {unknown('past task', task_id, self._past_views)}"
             )
         return self._past_views[task_id]()
 
     def progress(self, step: int, steps: int) -> None:
-        """Tells the person who waits how far the current trial is."""
+        """Shows how far the current trial is."""
         self._progress.step(step, steps)

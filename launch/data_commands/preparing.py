@@ -26,6 +26,7 @@ from launch.data_commands.terminal import (
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
+from nevis_stream.storage.names import check_name
 from nevis_stream.streams.rows import stream_rows
 
 
@@ -161,13 +162,12 @@ def import_file(
 
     task = dataset_of(task)
     new = task not in catalogue.datasets()
+    check_name(task, "--task")
     if new and year is None:
         near = unknown("task", task, catalogue.nevis22_datasets()).partition(" Valid")[0]
         raise BadInput(
             f"{near} For a new task give its year too: --year=2024 (and --domain=object)."
         )
-    if not all(char.isalnum() or char in "_-" for char in task):
-        raise BadInput(f"--task={task}: use letters, digits, '_' and '-'.")
     with bar(task) as progress:
         folder = preparation.import_file(
             path, task, kind=kind, year=year, domain=domain, form=form, progress=progress

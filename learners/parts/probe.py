@@ -139,7 +139,7 @@ def fit_heads(
       recipe: network, steps, looks, batch size and optimiser; views are not augmented.
 
     Returns:
-      A result for each trial as `fit` has it, of which "variables" holds the head only: {"params":
+      A result for each trial as `fit` has it, but "variables" has only the head: {"params":
       {"head"}}.
     """
     known = embed(ctx, recipe.network, backbone, task.train.images, train=False)

@@ -197,7 +197,7 @@ class BayesianSearch:
         return results
 
     def _share(self, name: str, value: Any) -> float:
-        """Where a value stands between low and high, or the middle of a choice's part."""
+        """Returns the position in [0, 1] of a value between low and high, or of a choice."""
         if name in CHOICES:
             return (list(self.space[name]).index(value) + 0.5) / len(self.space[name])
         low, high = (

@@ -66,7 +66,8 @@ def first_difference(ledger: Ledger, other: Ledger) -> str:
 
 
 def _events(ledger: Ledger) -> Sequence[Mapping[str, Any]]:
-    return ledger.records[:-1] if ledger.complete else ledger.records
+    records = ledger.records[:-1] if ledger.complete else ledger.records
+    return [record.to_json() for record in records]
 
 
 def _place_of_difference(ours: Any, theirs: Any, path: str = "") -> str:

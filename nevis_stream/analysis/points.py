@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 
 from nevis_stream.analysis.judged import task_errors
+from nevis_stream.cost.meter import PHASES
 from nevis_stream.run_directory.ledger import Ledger
-
-PHASES = ("pretrain", "train", "select", "validate", "predict")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from nevis_stream.analysis.consistency import first_difference, run_notes, strea
 from nevis_stream.analysis.integrity import check
 from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
+from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 
 _ALONE = "so the run counts as a method of its own, not as a seed of another"
@@ -149,19 +150,18 @@ def _read_ledger(path: Path) -> Ledger:
 def _settings(path: Path, config_hash: str) -> tuple[dict[str, str] | None, str]:
     """The settings, or None and why there are none."""
     try:
-        values = json.loads(own_file(path, "config.json").read_text(encoding="utf-8"))
-        named = _flatten(values)
+        own_file(path, "config.json")
+        config = read_config(path)
+        named = _flatten(config.values)
     except FileNotFoundError:
         return None, f"config.json is missing; {_ALONE}"
-    except (BadInput, OSError, ValueError, RecursionError):
-        return None, f"config.json cannot be read; {_ALONE}"
-    except AttributeError:
-        return None, f"config.json contains no settings; {_ALONE}"
-    if values.get("config_hash", config_hash) != config_hash:
+    except (BadInput, RecursionError) as error:
+        return None, f"{error}; {_ALONE}"
+    if config.config_hash not in (None, config_hash):
         return (
             None,
             (
-                f"config.json has hash {values['config_hash']}, the ledger {config_hash}: it"
+                f"config.json has hash {config.config_hash}, the ledger {config_hash}: it"
                 f" belongs to another run; {_ALONE}"
             ),
         )
@@ -179,7 +179,7 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def _names_the_run(name: str) -> bool:
-    return name == "config_hash" or name.rpartition(".")[2] == "seed"
+    return name.rpartition(".")[2] == "seed"
 
 
 def _names(paths: list[Path]) -> dict[Path, str]:

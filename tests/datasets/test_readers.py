@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages
+from nevis_stream.datasets.pictures import FilePicture
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning
@@ -166,6 +167,20 @@ def test_a_link_to_a_picture_of_another_part_is_refused(tmp_path):
     (tmp_path / "test/a/9.png").symlink_to(tmp_path / "train/a/1.png")
     with pytest.raises(BadInput, match=r"1\.png.* is the same file as .*9\.png.*a link|9\.png: is"):
         read(tmp_path, "f")
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_a_picture_bomb_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 30)
+    (tmp_path / "bomb.png").write_bytes(encoded(size=(7, 5)))
+    with pytest.warns(DataWarning, match=r"z\.zip:a\.png: 7×5 pixels .* decompression bomb"):
+        EncodedImages([encoded(size=(7, 5))], ["z.zip:a.png"])
+    with pytest.warns(DataWarning, match=r"bomb\.png: 7×5 pixels"):
+        FilePicture(tmp_path / "bomb.png").open()
+    with pytest.raises(
+        BadInput, match=r"b\.png: cannot be read as an image \(Image size .*exceeds"
+    ):
+        EncodedImages([encoded(size=(9, 9))], ["b.png"])
 
 
 @pytest.mark.parametrize(
