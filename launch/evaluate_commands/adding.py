@@ -18,8 +18,11 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.cache.files import read_values
 from nevis_stream.dynamic_evaluation.file_ask import FileAsk
+from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import FILE_NAME
+
+_MOST_GROUPS = 40  # lines of means by group
 
 
 def add_model(
@@ -88,6 +91,20 @@ def _add(
         )
     for account in accounts:
         _tell(account)
+        _print_groups(cache, account.name)
+
+
+def _print_groups(cache: EvaluationCache, model: str) -> None:
+    """Prints a model's mean by data set and group, of observed and predicted values."""
+    groups = means_by_group(cache.facts(), cache.matrix([model], predicted=True))
+    for each in groups[:_MOST_GROUPS] if len(groups) > 1 else []:
+        name = f"{each.dataset} {each.group}".strip()
+        print(
+            f"  {name}: mean {each.means[0]:.4g} (range {each.low:g} to {each.high:g}),"
+            f" {each.samples:,} samples"
+        )
+    if len(groups) > _MOST_GROUPS:
+        print(f"  and {len(groups) - _MOST_GROUPS} more groups")
 
 
 def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[str, Any]) -> None:
