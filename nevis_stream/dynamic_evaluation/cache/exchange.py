@@ -1,5 +1,6 @@
 """Files of values go into an evaluation cache, and a cache into a file."""
 
+import dataclasses
 import io
 import itertools
 import json
@@ -74,6 +75,35 @@ def import_file(
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     return table
+
+
+def read_for(
+    cache: EvaluationCache, path: str | Path, value_range: tuple[float, float] | None = None
+) -> ValueTable:
+    """Reads a file whose values will be asked for a cache: of the same kind, in the same ranges.
+
+    Raises:
+      BadInput: as `read_values`; or the file has scores where the cache has outcomes, or other
+        ranges.
+    """
+    table = read_values(path, None, value_range)
+    scores = cache.scores
+    if table.values.dtype != np.uint8 and not scores:
+        raise BadInput(
+            f"{path}: has real-valued scores, {cache.directory} has outcomes. Import both into a"
+            " new cache, with --threshold to turn scores into outcomes."
+        )
+    given = [facts.value_range(each) for each in table.sample_provenance]
+    try:
+        with cache.index.reading() as db:
+            columns = entries.numbers(db, "samples", table.samples)
+            entries.check_ranges(db, table.samples, columns, np.array(given).T)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+    if not scores or table.values.dtype != np.uint8:
+        return table
+    values = np.where(table.values == UNKNOWN, np.nan, table.values).astype(np.float32)
+    return dataclasses.replace(table, values=values)
 
 
 def _columns(db, table: ValueTable) -> np.ndarray:
