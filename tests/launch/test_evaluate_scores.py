@@ -49,6 +49,30 @@ def leaderboard(tmp_path):
     return path
 
 
+def _add_a_model(cache, tmp_path):
+    """A copy of model m3 is asked on 40 samples; its means are those of all data sets."""
+    whole = EvaluationCache(cache)
+    facts, row = whole.facts(), np.nan_to_num(whole.matrix(["m3"])[0], nan=0.5)
+    low, high = facts.low.astype(float), facts.high.astype(float)
+    path = tmp_path / "new.csv"
+    with open(path, "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["model", "dataset", "sample", "low", "high", "score"])
+        for k, sample in enumerate(whole.samples()):
+            value = (
+                round(row[k] * (high[k] - low[k]), 4)
+                if facts.dataset[k] != "math"
+                else row[k] > 0.5
+            )
+            rows.writerow(["new", facts.dataset[k], sample, low[k], high[k], float(value)])
+    add = ["add-model", f"--model={path}", "--budget=40", f"--cache={cache}"]
+    said = command(*add, "--method=random_mean")
+    assert "40 of 180 cells observed" in said and "squad: mean " in said and "0 to 100" in said
+    path.write_text(path.read_text().replace(",0.0,100.0,", ",0.0,200.0,"))
+    refused = forked.run("launch.evaluate", *add, "--method=random_mean")
+    assert refused.returncode == 2 and "its range is 0 to 100 in this cache" in refused.stderr
+
+
 def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     cache, weights = tmp_path / "caches" / "board", "--dataset_weights=squad=1,chat=1,math=2"
     said = command("import", leaderboard, weights, f"--cache={cache}")
@@ -58,6 +82,7 @@ def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     assert EvaluationCache(cache).facts().dataset_weights == {"squad": 1, "chat": 1, "math": 2}
     said = command("stats", f"--cache={cache}")
     assert "squad" in said and "0 to 100" in said
+    _add_a_model(cache, tmp_path)
     what = ["--budgets=8,32", "--seeds=2", "--methods=random_mean,copy_nearest"]
     folder = tmp_path / "study"
     assert "error of the mean" in command("study", leaderboard, weights, f"--out={folder}", *what)
