@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from nevis_stream.report import palette, svg
-from nevis_stream.report.evaluations import Evaluation
+from nevis_stream.report.cache_summaries import Evaluation
 from nevis_stream.report.styles import MARKERS
 
 _BY = ["method", "asked", "models", "samples"]
