@@ -118,6 +118,7 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
         samples = list(table.samples)
         mine = [model for model in cache.models() if model in set(table.models)]
         asks = {model: FileAsk(table, model, partial(_chosen, samples), file) for model in mine}
+        about = [{"file": file} | each for each in table.sample_provenance]
     else:
         open_run = cached(lambda run_dir: KeptRun(run_dir, how["stream"], how["trust"]))
         checkpoints = _checkpoints(cache, [Path(path) for path in how["run_dirs"]])
@@ -132,12 +133,12 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
             model: MovableCheckpoint(model, path, trial, open_run, partial(_chosen, samples))
             for model, (path, trial) in checkpoints.items()
         }
-    about = {"file": file} if file else {"dataset_id": cache.about["dataset_id"], "splits": splits}
+        about = [{"dataset_id": cache.about["dataset_id"], "splits": splits}] * len(samples)
     cells = budget(how["budget"], cache.shape[0])
     with bar(f"{cache.directory.name}, {how['method']}") as move:
         shown = _shown(asks, move, cells * len(samples))
         account = adding.add_samples(
-            cache, samples, shown, cells, how["method"], seed=how["seed"], provenance=about
+            cache, samples, shown, cells, how["method"], seed=how["seed"], provenances=about
         )
     _tell(account)
 

@@ -139,5 +139,17 @@ def test_a_leaderboard_of_real_scores_is_studied_and_reported(tmp_path):
     assert report.returncode == 0, report.stderr
     page = (tmp_path / "out" / "report.html").read_text()
     assert "mean score 0.128" in page and "10 cells unknown" in page
+    old, new = np.split(np.arange(805), [700])
+    truth = np.load(file)
+    for name, columns in (("old", old), ("new", new)):
+        arrays = {each: truth[each][:, columns] for each in ("score", "imputed")}
+        models, samples = truth["models"], truth["samples"][columns]
+        np.savez(tmp_path / name, models=models, samples=samples, **arrays)
+    parts = f"--cache={tmp_path / 'parts'}"
+    command("import", tmp_path / "old.npz", parts)
+    add = ["add-samples", f"--samples={tmp_path / 'new.npz'}", "--budget=5", "--method=random_mean"]
+    assert "105 samples: 525 of 6,090 cells observed" in command(*add, parts)
+    states = EvaluationCache(tmp_path / "parts").states()
+    assert (states[:, 700:] == 2).sum() == 6090 - 525
     refused = forked.run("launch.evaluate", "study", file, "--methods=published", "--seeds=1")
     assert refused.returncode == 2 and "published takes outcomes" in refused.stderr

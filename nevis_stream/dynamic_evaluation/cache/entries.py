@@ -4,6 +4,7 @@ tiles.
 
 import difflib
 import hashlib
+import itertools
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -174,6 +175,20 @@ def add_samples(
             [first, len(new), text, _batch_digest(fresh, text)],
         )
     return found
+
+
+def add_each(
+    db: sqlite3.Connection, ids: Sequence[str], provenances: Sequence[dict[str, Any] | None]
+) -> np.ndarray:
+    """Returns int64[k], the columns of samples with a provenance each, as `add_samples`; neighbours
+    with the same provenance are added together.
+    """
+    found, low = [np.zeros(0, np.int64)], 0
+    for shared, group in itertools.groupby(provenances):
+        high = low + len(list(group))
+        found.append(add_samples(db, ids[low:high], shared))
+        low = high
+    return np.concatenate(found)
 
 
 def check_ranges(

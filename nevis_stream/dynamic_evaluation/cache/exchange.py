@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -60,7 +59,9 @@ def import_file(
     origin = {"file": path.name} | ({} if threshold is None else {"threshold": threshold})
     try:
         with cache.index.writing() as db:
-            columns = _columns(db, table)
+            columns = entries.add_each(
+                db, table.samples, table.sample_provenance or [{}] * len(table.samples)
+            )
             provenances = table.model_provenance or [{}] * len(table.models)
             rows = [
                 (model, entries.add_model(db, model, origin | provenance))
@@ -104,17 +105,6 @@ def read_for(
         return table
     values = np.where(table.values == UNKNOWN, np.nan, table.values).astype(np.float32)
     return dataclasses.replace(table, values=values)
-
-
-def _columns(db, table: ValueTable) -> np.ndarray:
-    """Adds samples; neighbours of the same provenance are added together."""
-    provenance = table.sample_provenance or [{}] * len(table.samples)
-    new, low = [np.zeros(0, np.int64)], 0
-    for shared, group in itertools.groupby(provenance):
-        high = low + len(list(group))
-        new.append(entries.add_samples(db, table.samples[low:high], shared))
-        low = high
-    return np.concatenate(new)
 
 
 def export_npz(cache: EvaluationCache, path: str | Path) -> None:
