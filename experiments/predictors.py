@@ -20,11 +20,10 @@ from nevis_stream.learner import Context
 from nevis_stream.run_directory import outcomes
 from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord, tree_name
 from nevis_stream.storage.npz import read_npz
 from nevis_stream.streams.stream import Stream, load_stream
 from nevis_stream.streams.task import Task
-
-TREE = "predictor-"
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class KeptRun:
         self.path, self._trust = run_dir, trust
         self.config = read_config(run_dir)
         self.ledger = Ledger(run_dir)
-        if not self.ledger.of_kind("train"):
+        if not self.ledger.of_kind(TrainRecord):
             raise BadInput(
                 f"{run_dir}: this run has not finished a task yet, so it has no predictor."
             )
@@ -108,20 +107,23 @@ class KeptRun:
     @functools.cached_property
     def predictors(self) -> list[KeptPredictor]:
         """Every predictor whose checkpoint is there, in the order in which they were trained."""
-        found = []
-        for record in self.ledger.of_kind("train"):
-            path = self.path / "checkpoints" / f"{record['event']:04d}-{record['task_id']}"
-            kept = set(Checkpoint(path).names) if path.is_dir() else set()
-            for trial in record["trials"]:
-                if f"{TREE}{trial['trial']:03d}" in kept:
-                    chosen = trial["trial"] == record["chosen"]
-                    task = self._tasks[record["task_id"]]
-                    found.append(
-                        KeptPredictor(
-                            trial["predictor_id"], task, trial["trial"], trial["step"], chosen, path
-                        )
-                    )
-        return found
+        kept = []
+        for record in self.ledger.of_kind(TrainRecord):
+            path = self.path / "checkpoints" / record.name
+            names = set(Checkpoint(path).names) if path.is_dir() else set()
+            kept += [
+                KeptPredictor(
+                    trial.predictor_id,
+                    self._tasks[record.task_id],
+                    trial.trial,
+                    trial.step,
+                    trial is record.chosen_trial,
+                    path,
+                )
+                for trial in record.trials
+                if tree_name(trial.trial) in names
+            ]
+        return kept
 
     def splits(self, task: Task) -> Mapping[str, Samples]:
         """Returns the samples of a task by split.
@@ -182,7 +184,7 @@ class KeptRun:
         Raises:
           DamagedCheckpoint: its file is missing or altered.
         """
-        return Checkpoint(predictor.checkpoint).load(f"{TREE}{predictor.trial:03d}")
+        return Checkpoint(predictor.checkpoint).load(tree_name(predictor.trial))
 
     def answer(
         self,
@@ -225,10 +227,10 @@ class KeptRun:
         outcomes; None where that was not recorded, or its file is missing or of other samples.
         """
         task = predictor.task
-        for record in self.ledger.of_kind("predict"):
-            for each in (record, *record.get("others", ())):
-                if (each["predictor_id"], record["split"]) == (predictor.predictor_id, split):
-                    file = self.path / each["outcomes"]
+        for record in self.ledger.of_kind(PredictRecord):
+            for each in (record, *record.others):
+                if (each.predictor_id, record.split) == (predictor.predictor_id, split):
+                    file = self.path / each.outcomes
                     if not file.resolve().is_relative_to((self.path / "outcomes").resolve()):
                         return None
                     try:
@@ -248,10 +250,10 @@ class KeptRun:
         """Returns the FLOPs of a cell where a whole split is predicted, as the run recorded them;
         None where it has not yet.
         """
-        for record in self.ledger.of_kind("predict"):
-            for of in (record, *record.get("others", ())):
-                if of["predictor_id"] == predictor.predictor_id:
-                    return total(of["flops"]) / record["n"] / cells_each(predictor.task)
+        for record in self.ledger.of_kind(PredictRecord):
+            for answer in (record, *record.others):
+                if answer.predictor_id == predictor.predictor_id:
+                    return total(answer.flops) / record.n / cells_each(predictor.task)
         return None
 
 
@@ -291,7 +293,7 @@ def provenance(run: KeptRun, predictor: KeptPredictor) -> dict[str, Any]:
     """Returns what a cache records of a predictor besides the cost of an answer: JSON facts."""
     return {
         "run": str(run.path.absolute()),
-        "learner": run.ledger.header["learner"],
+        "learner": run.ledger.header.learner,
         "seed": run.config["seed"],
         "task": predictor.task.task_id,
         "trial": predictor.trial,

@@ -76,8 +76,8 @@ def _print_points(directories: list[Path]) -> None:
     front = pareto_front([(each.error, each.paper_total) for each in points])
     for number, (ledger, each) in enumerate(zip(ledgers, points, strict=True)):
         table.add_row(
-            ledger.header["learner"],
-            ledger.header["budget"] or "-",
+            ledger.header.learner,
+            ledger.header.budget or "-",
             f"{each.error:.4f}",
             f"{each.paper_total:.3g}",
             f"{each.full_total:.3g}",
