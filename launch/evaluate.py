@@ -131,9 +131,9 @@ def main(argv):
     except (IndexError, KeyError, TypeError, ValueError, ArithmeticError):
         from launch.evaluate_commands.looking import damage
 
-        # what a damaged index says may be anything
-        if told := _CACHE.value and damage(Path(_CACHE.value)):
-            entry.fail(told)
+        # a damaged index may say anything
+        if _CACHE.value and (lines := damage(Path(_CACHE.value))):
+            entry.fail(lines)
         raise
 
 

@@ -46,6 +46,8 @@ def import_all(paths: Sequence[Path], out: Path, threshold: float, how: dict[str
                 f"{path}: {len(found.models)} models × {len(found.samples):,} samples;"
                 f" {_size(EvaluationCache(out))}"
             )
+            if found.thresholded:
+                print(f"{path}: {found.thresholded}")
 
 
 def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:

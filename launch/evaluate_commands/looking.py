@@ -10,7 +10,7 @@ from launch.data_commands.terminal import INCOMPLETE, console
 from launch.evaluate_commands.terminal import caches_in, directories_of_caches
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.integrity import advice
-from nevis_stream.errors import NevisStreamError
+from nevis_stream.errors import BadInput, NevisStreamError
 
 _SHOWN = (
     "models",
@@ -51,8 +51,12 @@ def verify(directory: Path) -> None:
 
 
 def damage(directory: Path) -> str:
-    """Returns what is damaged in the first cache that is; "" where none is."""
-    for path in directories_of_caches(directory):
+    """Returns what is damaged in the first cache that is; "" where none is, or none exists yet."""
+    try:
+        paths = directories_of_caches(directory)
+    except BadInput:
+        return ""
+    for path in paths:
         found, told = _verified(path)
         if found:
             return "\n  ".join([f"{path}: is damaged, so this cannot be done", *found, *told])

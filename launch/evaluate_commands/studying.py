@@ -55,6 +55,9 @@ def study(paths: Sequence[Path], what: dict[str, Any], out: str | None, threshol
             f"two of the files are called {twice!r}, and results are told by that name: rename one."
         )
     found = [(path, read_outcomes(path, threshold)) for path in paths]
+    for path, outcomes in found:
+        if outcomes.thresholded:
+            print(f"{path}: {outcomes.thresholded}")
     matrices = [
         Matrix(path.stem, outcomes.correct, _array(outcomes.groups)) for path, outcomes in found
     ]
@@ -147,7 +150,7 @@ def metrics(directory: Path, what: dict[str, Any]) -> None:
             )
         path.unlink(missing_ok=True)  # the cache may have grown since
         frame = _run([matrix], protocol, path)
-        written = summary.write(cache, frame, protocol.known, groups is not None)
+        written = summary.write(cache, frame, protocol.known, matrix.groups)
         size = f"{written['models']} models × {written['samples']:,} samples"
         by = "whole runs" if groups else "models"
         _show(

@@ -29,6 +29,7 @@ from safetensors.numpy import load_file
 from nevis_stream.datasets.dataset import DataSet, Samples
 from nevis_stream.datasets.records import RawImages, RecordImages
 from nevis_stream.errors import BadInput
+from nevis_stream.storage import recover
 
 ORIGINS = ("published", "local")
 SPLITS = ("train", "dev", "dev_test", "test")
@@ -57,14 +58,21 @@ def directory(dataset_id: str, origin: str) -> Path:
 
 
 def is_ready(dataset_id: str, origin: str) -> bool:
-    """Whether the data set has been prepared."""
-    return (directory(dataset_id, origin) / ABOUT).is_file()
+    """Whether the data set has been prepared; a copy that a killed preparation moved away is put
+    back first.
+    """
+    folder = directory(dataset_id, origin)
+    if not folder.exists():
+        recover(folder)
+    return (folder / ABOUT).is_file()
 
 
 def all_ready() -> list[tuple[str, str]]:
     """Returns (dataset_id, origin) of everything that is prepared."""
-    found = data_root().glob(f"*/*/{VERSION}/{ABOUT}")
-    return sorted((path.parts[-3], path.parts[-4]) for path in found if path.parts[-4] in ORIGINS)
+    folders = [path for origin in ORIGINS for path in (data_root() / origin).glob("*")]
+    return sorted(
+        (path.name, path.parent.name) for path in folders if is_ready(path.name, path.parent.name)
+    )
 
 
 def about(dataset_id: str, origin: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.known import learned_from
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.dynamic_evaluation.study import split
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
 
@@ -53,7 +54,7 @@ def complete_part(cache: EvaluationCache) -> tuple[np.ndarray, list[str], np.nda
 
 
 def write(
-    cache: EvaluationCache, study: pd.DataFrame, known: float, by_run: bool = False
+    cache: EvaluationCache, study: pd.DataFrame, known: float, groups: np.ndarray | None = None
 ) -> dict[str, Any]:
     """Writes and returns the summary of a cache.
 
@@ -62,7 +63,7 @@ def write(
       study: rows of methods tried on its complete part, with columns method, budget, seed and
         `MEASURES`.
       known: share of the models that were known in it.
-      by_run: whether a run's models were known or new as a whole.
+      groups: str[m], the runs that were known or new as a whole; None: each model by itself.
     """
     outcomes, models, _ = complete_part(cache)
     summary = {
@@ -72,11 +73,15 @@ def write(
         "samples": outcomes.shape[1],
         "mean_accuracy": float(outcomes.mean()),
         "known": known,
-        "by_run": by_run,
+        "by_run": groups is not None,
         "seeds": int(study["seed"].nunique()),
         "methods": {method: curve(rows) for method, rows in study.groupby("method", sort=False)},
         "decomposition": _decomposition(
-            outcomes, known, sorted(study["budget"].unique()), sorted(study["seed"].unique())
+            outcomes,
+            groups,
+            known,
+            sorted(study["budget"].unique()),
+            sorted(study["seed"].unique()),
         ),
         "correlation": _mean_correlation(outcomes),
         "additions": _accounts(cache),
@@ -182,17 +187,20 @@ def curve(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _decomposition(
-    outcomes: np.ndarray, known: float, budgets: Sequence[int], seeds: Sequence[int]
+    outcomes: np.ndarray,
+    groups: np.ndarray | None,
+    known: float,
+    budgets: Sequence[int],
+    seeds: Sequence[int],
 ) -> dict[str, Any]:
-    """Sort & Search's error and its two parts by budget, means over new models and random
+    """Sort & Search's error and its two parts by budget, means over new models and the study's
     splits.
     """
     budgets = [int(budget) for budget in budgets if budget <= outcomes.shape[1]]
     parts = np.zeros((3, len(budgets)))
     for seed in seeds:
-        order = np.random.default_rng(int(seed)).permutation(len(outcomes))
-        first = min(max(round(known * len(order)), 1), len(order) - 1)
-        rank, truth = sort(outcomes[order[:first]]), outcomes[order[first:]]
+        known_rows, new_rows = split(len(outcomes), groups, known, int(seed))
+        rank, truth = sort(outcomes[known_rows]), outcomes[new_rows]
         for i, budget in enumerate(budgets):
             plan = search.plan(rank, budget, len(truth))
             estimate = search.predict(rank, plan, np.take_along_axis(truth, plan.samples, axis=1))

@@ -5,6 +5,7 @@ disk stops clearly.
 import contextlib
 import errno
 import fcntl
+import glob
 import os
 import secrets
 import shutil
@@ -15,8 +16,10 @@ from pathlib import Path
 from nevis_stream.errors import RunLocked, StorageFull
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-TEMPORARY_PREFIX = ".tmp-"
-_ATTEMPTS = 10  # at putting a directory where another process puts the same one
+TEMPORARY_PREFIX = ".tmp-"  # what may be deleted after a kill
+_REPLACED_PREFIX = ".old-"  # what a kill may have left as the only copy; then NAME-8hex
+_ATTEMPTS = 10  # at replacing a directory that another process replaces too
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 @contextlib.contextmanager
@@ -43,8 +46,8 @@ def sync_directory(path: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """A name beside `path` that no other process or thread takes, and that `remove_leftovers`
-    finds.
+    """Returns a name next to `path` that no other process or thread uses; `remove_leftovers`
+    deletes it.
     """
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
 
@@ -66,15 +69,15 @@ def write_file(path: Path, data: bytes) -> None:
             os.replace(temporary, path)
             sync_directory(path.parent)
         except OSError as error:
-            error.filename = str(path)  # no user knows the other name
+            error.filename = str(path)  # the temporary name means nothing to a user
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
 
 
 def write_directory(path: Path, files: dict[str, bytes]) -> None:
-    """Writes a directory with these files in one step, replacing what stood there, even if another
-    process does so too.
+    """Writes a directory with these files, replacing an older one, even if another process does
+    so too. After a kill the next `recover` or `remove_leftovers` finds the old one or the new.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
@@ -84,26 +87,65 @@ def write_directory(path: Path, files: dict[str, bytes]) -> None:
             for name, data in files.items():
                 _write_synced(temporary / name, data)
             sync_directory(temporary)
-            _put(temporary, path)
-            sync_directory(path.parent)
+            replace_directory(temporary, path)
         except OSError:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
 
 
-def _put(temporary: Path, path: Path) -> None:
-    """Puts a directory in the place of another; a second process may be doing the same."""
+def replace_directory(new: Path, path: Path) -> None:
+    """Moves the directory `new` to `path`; an older one is deleted once the new one is in place.
+
+    Two renames do it, since no portable call exchanges two directories. A kill between them leaves
+    the old one under a name that `recover` knows.
+
+    Args:
+      new: a complete, synced directory on the same file system.
+      path: its place, which may hold an older directory; another process may replace it too.
+    """
     for attempt in range(_ATTEMPTS):
-        shutil.rmtree(path, ignore_errors=True)
+        replaced = path.with_name(f"{_REPLACED_PREFIX}{path.name}-{secrets.token_hex(4)}")
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(path, replaced)
         try:
-            return os.rename(temporary, path)
+            os.rename(new, path)
+            break
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or attempt == _ATTEMPTS - 1:
+            _put_back(replaced, path)
+            if error.errno not in _TAKEN or attempt == _ATTEMPTS - 1:
                 raise
+    sync_directory(path.parent)
+    _discard(replaced)
+
+
+def recover(path: Path) -> None:
+    """Completes or undoes a `replace_directory` of `path` that a kill interrupted."""
+    for replaced in path.parent.glob(f"{_REPLACED_PREFIX}{glob.escape(path.name)}-????????"):
+        _put_back(replaced, path)
+
+
+def _put_back(replaced: Path, path: Path) -> None:
+    """Moves a replaced directory back to its place, or deletes it if the place is taken."""
+    try:
+        os.rename(replaced, path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if error.errno not in _TAKEN:
+            raise
+        _discard(replaced)
+
+
+def _discard(directory: Path) -> None:
+    """Deletes a directory, which loses its name first: half of it must never be put back."""
+    temporary = _temporary(directory)
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(directory, temporary)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def append_line(path: Path, line: str) -> None:
-    """Appends one line and syncs it; what a crash left behind the last newline is cut first.
+    """Appends one line and syncs it; what a crash left after the last newline is cut first.
     Several processes may append.
 
     Raises:
@@ -127,7 +169,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def _end_of_last_line(file) -> int:
-    """Returns the offset behind the last newline, reading backwards in blocks."""
+    """Returns the offset after the last newline, reading backwards in blocks."""
     position = file.seek(0, os.SEEK_END)
     while position > 0:
         start = max(0, position - 65536)
@@ -141,8 +183,10 @@ def _end_of_last_line(file) -> int:
 
 def remove_leftovers(directory: Path) -> None:
     """Deletes temporary files and directories that a killed process left directly inside
-    `directory`.
+    `directory`; directories whose replacement it interrupted are put back.
     """
+    for replaced in directory.glob(f"{_REPLACED_PREFIX}*-????????"):
+        _put_back(replaced, directory / replaced.name[len(_REPLACED_PREFIX) : -9])
     for path in directory.glob(TEMPORARY_PREFIX + "*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -159,7 +203,7 @@ def exclusive(
 
     Args:
       path: the lock file.
-      busy: what another process does that holds it, and what the user may do.
+      busy: what the process that holds it is doing, and what the user can do.
 
     Raises:
       RunLocked: another process holds it; the message says which.

@@ -8,6 +8,7 @@ import hashlib
 import http.server
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from nevis_stream.datasets.preparation import write as writing
 from nevis_stream.datasets.preparation.encode import png
 from nevis_stream.errors import BadInput, StorageFull
 from nevis_stream.streams.stream import load_stream
+from tests import killed_child
 from tests.datasets.archives import from_2012, since_2018, to_2011
 from tests.datasets.archives.making import Pictures, idx, write_gz, write_zip
 
@@ -440,6 +442,32 @@ def test_a_killed_preparation_goes_on_to_the_same(tmp_path, number):
         "dev_test": 450,
         "test": 1500,
     }
+
+
+def test_a_kill_at_any_instant_leaves_the_old_data_or_the_new(tmp_path, root):
+    """Prepared again with --force: at the next start one of them is ready, and sound."""
+    for n in (60, 90):
+        np.savez(
+            tmp_path / f"{n}.npz",
+            images=np.random.RandomState(n).randint(0, 255, (n, 8, 8), dtype=np.uint8),
+            labels=np.arange(n) % 3,
+        )
+
+    def imported(n):
+        return prepare.import_file(tmp_path / f"{n}.npz", "own", form="raw")
+
+    imported(60)
+    sizes, fatal, survived = [], 0, False
+    while not survived:
+        fatal += 1
+        shutil.copytree(root, tmp_path / "before", dirs_exist_ok=True)
+        survived = killed_child.survives(lambda: imported(90), fatal)
+        assert prepared.is_ready("own", "local"), f"lost by a kill at change {fatal}"
+        assert prepared.verify("own", "local") == []
+        sizes.append(sum(prepared.about("own", "local")["splits"].values()))
+        shutil.rmtree(root)
+        shutil.copytree(tmp_path / "before", root)
+    assert sizes == sorted(sizes) and set(sizes) == {60, 90}
 
 
 # -- imports

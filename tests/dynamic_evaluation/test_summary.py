@@ -96,3 +96,19 @@ def test_a_cache_that_is_too_small_is_refused(tmp_path):
     small.append("a", ["s0", "s1"], [1, 0])
     with pytest.raises(BadInput, match="1 models are observed on the same 2 samples"):
         summary.complete_part(small)
+
+
+def test_siblings_are_known_or_new_together_in_the_decomposition(tmp_path):
+    outcomes = np.repeat(np.random.default_rng(0).integers(0, 2, (5, 60)).astype(np.uint8), 2, 0)
+    groups = np.repeat(list("abcde"), 2)
+    cache = EvaluationCache(tmp_path / "runs", create=True)
+    for row, group in enumerate(groups):
+        cache.append(
+            f"m{row}", [f"s{k}" for k in range(60)], outcomes[row], provenance={"group": group}
+        )  # noqa: E501
+    protocol = Protocol(("sort_and_search",), (8, 16, 32), 0.6, 3)
+    study = pd.DataFrame(rows(Matrix("runs", outcomes, groups), protocol))
+    written = summary.write(cache, study, 0.6, groups)
+    measured = study.groupby("budget")["mae"].mean()
+    assert written["decomposition"]["total"] == pytest.approx(measured.tolist())
+    assert written["by_run"]

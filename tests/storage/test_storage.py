@@ -12,10 +12,12 @@ from nevis_stream.errors import RunLocked
 from nevis_stream.storage import (
     append_line,
     exclusive,
+    recover,
     remove_leftovers,
     write_directory,
     write_file,
 )
+from tests import killed_child
 
 
 def test_append_cuts_what_a_crash_left(tmp_path):
@@ -68,6 +70,40 @@ def test_two_may_write_the_same_directory(tmp_path):
     found = {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()}
     assert found in ({"x": b"1", "y": b"1"}, {"x": b"2", "y": b"2"})
     assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("next_start", [remove_leftovers, lambda path: recover(path / "a")])
+def test_a_kill_at_any_instant_leaves_the_old_directory_or_the_new(tmp_path, next_start):
+    old, new = {"x": b"1", "y": b"2"}, {"x": b"3"}
+    contents, fatal, survived = [], 0, False
+    while not survived:
+        fatal += 1
+        folder = tmp_path / str(fatal)
+        write_directory(folder / "a", old)
+        survived = killed_child.survives(lambda: write_directory(folder / "a", new), fatal)  # noqa: B023
+        next_start(folder)
+        contents.append({path.name: path.read_bytes() for path in (folder / "a").iterdir()})
+        remove_leftovers(folder)
+        assert os.listdir(folder) == ["a"]
+    assert len(contents) > 5
+    switch = contents.index(new)
+    assert contents == [old] * switch + [new] * (len(contents) - switch)
+
+
+def test_a_half_deleted_old_directory_is_never_put_back(tmp_path):
+    """Killed while the old one is deleted, then killed while the next one replaces it."""
+    for first in range(4, 9):
+        for second in range(2, 5):
+            folder = tmp_path / f"{first}-{second}"
+            write_directory(folder / "a", {"x": b"1", "y": b"1", "z": b"1"})
+            for content, fatal in ((b"2", first), (b"3", second)):
+                killed_child.survives(
+                    lambda c=content, f=folder: write_directory(f / "a", dict.fromkeys("xyz", c)),
+                    fatal,
+                )
+            remove_leftovers(folder)
+            found = {path.name: path.read_bytes() for path in (folder / "a").iterdir()}
+            assert sorted(found) == ["x", "y", "z"] and len(set(found.values())) == 1
 
 
 def test_leftovers_are_removed(tmp_path):

@@ -24,6 +24,7 @@ from nevis_stream.storage import (
     clear_when_full,
     exclusive,
     remove_leftovers,
+    replace_directory,
     sync_directory,
 )
 
@@ -35,8 +36,8 @@ BUSY = "is preparing this data set. Wait for it, or stop it and start the same c
 def write(
     content: Content, origin: str, facts: dict[str, Any], form: str, progress: Progress
 ) -> Path:
-    """Writes a data set into the data root, replacing what was prepared before; a kill leaves the
-    old or the new.
+    """Writes a data set into the data root, replacing what was prepared before. A kill leaves the
+    old or the new: `prepared.is_ready` finds it.
 
     Args:
       content: the samples.
@@ -93,10 +94,7 @@ def write(
                 json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
             )
             _sync(folder)
-            if target.exists():
-                target.rename(work / "old")
-            folder.rename(target)
-            sync_directory(target.parent)
+            replace_directory(folder, target)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return target

@@ -39,6 +39,7 @@ class Outcomes:
       confidence: float16[m, n] with NaN, or None.
       model_provenance, sample_provenance: m and n of them.
       predicted: uint8[m, n] of 0, 1 and 255, what was predicted, or None.
+      thresholded: what was lost where real-valued scores became outcomes; empty where none did.
     """
 
     models: list[str]
@@ -48,6 +49,7 @@ class Outcomes:
     model_provenance: list[dict[str, Any]] = field(default_factory=list)
     sample_provenance: list[dict[str, Any]] = field(default_factory=list)
     predicted: np.ndarray | None = None
+    thresholded: str = ""
 
     @property
     def groups(self) -> list[str] | None:
@@ -117,7 +119,14 @@ def _npz(path: Path, threshold: float) -> Outcomes:
         ("model_provenance", _OF_MODELS, shape[0]), ("sample_provenance", _OF_SAMPLES, shape[1])))  # fmt: skip  # noqa: E501
     confidence = matrices.get("confidence", found.confidence)
     return Outcomes(
-        models, samples, found.correct, confidence, of_models, of_samples, matrices.get("predicted")
+        models,
+        samples,
+        found.correct,
+        confidence,
+        of_models,
+        of_samples,
+        matrices.get("predicted"),
+        found.thresholded,
     )
 
 
@@ -202,7 +211,13 @@ def _table(path: Path, header: list[str], rows: list, threshold: float) -> Outco
     )
     found = _outcomes(path, models, samples, values, threshold)
     return Outcomes(
-        models, samples, found.correct, found.confidence, of_models, [{} for _ in samples]
+        models,
+        samples,
+        found.correct,
+        found.confidence,
+        of_models,
+        [{} for _ in samples],
+        thresholded=found.thresholded,
     )
 
 
@@ -250,7 +265,13 @@ def _long(path: Path, header: list[str], rows: list, threshold: float) -> Outcom
         kept = confidence.astype(np.float16)
     of_models = [{"group": groups[model]} if "group" in header else {} for model in models]
     return Outcomes(
-        list(models), list(samples), found.correct, kept, of_models, [{} for _ in samples]
+        list(models),
+        list(samples),
+        found.correct,
+        kept,
+        of_models,
+        [{} for _ in samples],
+        thresholded=found.thresholded,
     )
 
 
@@ -289,4 +310,17 @@ def _outcomes(
         )
     binary = (missing | (values == 0) | (values == 1)).all()
     correct = np.where(missing, UNKNOWN, values > (0.5 if binary else threshold)).astype(np.uint8)
-    return Outcomes(models, samples, correct, None if binary else values.astype(np.float16))
+    if binary:
+        return Outcomes(models, samples, correct)
+    lost = _thresholded(values[~missing].astype(np.float64), threshold)
+    return Outcomes(models, samples, correct, values.astype(np.float16), thresholded=lost)
+
+
+def _thresholded(scores: np.ndarray, threshold: float) -> str:
+    """Says what real-valued scores, float64[k], lose when they become outcomes."""
+    near = np.abs(scores - threshold) <= 0.1
+    return (
+        f"real-valued scores became outcomes, right above {threshold:g}: {near.mean():.1%} of the"
+        f" cells are within 0.1 of it; the mean score is {scores.mean():.4f}, the mean outcome"
+        f" {(scores > threshold).mean():.4f}"
+    )
