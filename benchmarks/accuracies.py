@@ -1,7 +1,7 @@
 """Test accuracies on six real data sets at a budget of minutes a task, with what they should at
 least be.
 
-  python -m launch.run --config=experiments/configs/ft_dynamic.py --config.stream=benchmarks/six_tasks.csv \\
+  python -m launch.run --config=ft_dynamic --config.stream=benchmarks/six_tasks.csv \\
       --config.budget=small --config.search.trials=2 --config.train.steps=4000 --config.train.validate_every=1000 \\
       --config.augmentation.flip=false --config.network.name=resnet '--config.network.stage_sizes=(1,1,1)' \\
       --config.network.width=32 --config.network.stem=strided --config.select.margin=2.0 --run_dir=runs/six

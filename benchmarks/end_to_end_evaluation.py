@@ -2,7 +2,7 @@
 coverage, rank, FLOPs saved.
 
   for run in indep:{0,1,2} ft_prev:{0,1,4,5,6} ft_dynamic:3; do python -m launch.run \\
-      --config=experiments/configs/${run%:*}.py --config.seed=${run#*:} --config.stream=five.csv
+      --config=${run%:*} --config.seed=${run#*:} --config.stream=five.csv
       --config.keep=all \\ --config.search.trials=15 --run_dir=runs/five/${run/:/-}; done
   python -m benchmarks.end_to_end_evaluation --stream=five.csv --work=work \\
       --new=runs/five/ft_dynamic-3 runs/five/{indep,ft_prev}-?

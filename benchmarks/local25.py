@@ -2,7 +2,7 @@
 another.
 
   python -m launch.data prepare --stream=local25
-  for learner in indep ft_prev ft_dynamic; do python -m launch.run --config=experiments/configs/$learner.py \\
+  for learner in indep ft_prev ft_dynamic; do python -m launch.run --config=$learner \\
       --config.stream=local25 --config.budget=small --config.search.trials=2 --config.train.steps=480 \\
       --config.train.validate_every=120 --seeds=3 --run_dir=runs/local25/$learner; done
   python -m benchmarks.local25 runs/local25

@@ -12,7 +12,7 @@ import numpy as np
 from experiments.predictors import KeptPredictor, KeptRun, cell_ids, provenance
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.records import EACH
+from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput, unknown
 

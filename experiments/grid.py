@@ -6,7 +6,6 @@ trial, so that no point pays more for looking than another.
 """
 
 import ast
-import copy
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -16,12 +15,13 @@ from typing import Any
 import ml_collections
 
 from experiments import run_config
+from learners.fields import Field
 from nevis_stream.errors import BadInput, unknown
 
 TRIALS, STEPS, LOOK = "search.trials", "train.steps", "train.validate_every"
 LOOKS = 4
 _SHORT = {TRIALS: "trials", STEPS: "steps"}
-_BETWEEN_VALUES = re.compile(r",(?![^()\[\]]*[)\]])")  # a comma that stands in no bracket
+_BETWEEN_VALUES = re.compile(r",(?![^()\[\]]*[)\]])")  # a comma outside of brackets
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Cell:
 
 
 def axis(text: str) -> tuple[str, str]:
-    """Takes `NAME=V1,V2` apart.
+    """Splits `NAME=V1,V2`.
 
     >>> axis("network.width=8,16")
     ('network.width', '8,16')
     """
     key, equals, values = text.partition("=")
     if not (key and equals and values):
-        raise BadInput(f"{text!r}: an axis is NAME=V1,V2: network.width=8,16 say.")
+        raise BadInput(f"{text!r}: an axis is NAME=V1,V2, for example network.width=8,16.")
     return key, values
 
 
@@ -58,12 +58,18 @@ def short(key: str) -> str:
     return _SHORT.get(key, key)
 
 
-def cells(config: ml_collections.ConfigDict, axes: Sequence[tuple[str, str]]) -> list[Cell]:
+def cells(
+    config: ml_collections.ConfigDict,
+    axes: Sequence[tuple[str, str]],
+    given: Mapping[str, str] | None = None,
+) -> list[Cell]:
     """Returns every combination; the last axis varies fastest.
 
     Args:
       config: what all of them share, as `run_config.default` makes it, with what was given.
       axes: (dotted key, values as text with commas between them).
+      given: what was given on the command line, as text by dotted key: a learner of another class
+        gets it too.
 
     Raises:
       BadInput: no axis; an unknown, repeated or unsuitable key; a value of another type;
@@ -75,76 +81,82 @@ def cells(config: ml_collections.ConfigDict, axes: Sequence[tuple[str, str]]) ->
     for key in keys:
         if keys.count(key) > 1:
             raise BadInput(f"{key} is swept twice; give all of its values at once.")
-    columns = [_values(config, key, text) for key, text in axes]
-    found = [
-        _cell(config, dict(zip(keys, values, strict=True)))
-        for values in itertools.product(*columns)
+    if "seed" in keys:
+        raise BadInput("seed is no axis: give --seeds=N, which averages over them.")
+    columns = [_BETWEEN_VALUES.split(text) for _, text in axes]
+    combinations = [
+        _cell(config, dict(zip(keys, texts, strict=True)), given or {})
+        for texts in itertools.product(*columns)
     ]
-    for first, second in itertools.combinations(found, 2):
+    for first, second in itertools.combinations(combinations, 2):
         if first.name == second.name or first.config == second.config:
             same = (
                 "would have the same directory" if first.name == second.name else "are the same run"
             )
             raise BadInput(
-                f"{_told(first.values)} and {_told(second.values)} {same}; leave one out."
+                f"{_written(first.values)} and {_written(second.values)} {same}; leave one out."
             )
-    return found
+    return combinations
 
 
-def _values(config: ml_collections.ConfigDict, key: str, text: str) -> list[Any]:
-    valid = [name for name, _ in run_config.flat(config)]
-    if key not in valid:
-        raise BadInput(unknown("config key", key, valid))
-    if key == "seed":
-        raise BadInput("seed is no axis: give --seeds=N, which averages over them.")
-    return [typed(config, key, value) for value in _BETWEEN_VALUES.split(text)]
+def put(config: ml_collections.ConfigDict, key: str, text: str, shown: str = "") -> None:
+    """Sets a value of a config from text; `shown` is what the user wrote.
+
+    Raises:
+      BadInput: an unknown key, or a text that is no value of its type.
+    """
+    keys = run_config.fields_of(config.learner)
+    if key not in keys:
+        raise BadInput(f"learner {config.learner}: {unknown('config key', key, keys)}")
+    config.update_from_flattened_dict({key: typed(keys[key], text, shown or f"{key}={text}")})
 
 
-def typed(config: ml_collections.ConfigDict, key: str, text: str) -> Any:
-    """Returns a value that stands as text, in the type of its key.
+def typed(field: Field, text: str, shown: str) -> Any:
+    """Returns a value that is given as text, in the type of its field.
 
-    >>> typed(run_config.default("indep"), "search.learning_rate", "(0.01,0.1)")
+    >>> typed(Field("rate", tuple, None), "(0.01,0.1)", "")
     (0.01, 0.1)
     """
-    kind = run_config.type_of(config, key)
+    if field.type is str and text:
+        return text
     try:
-        if kind is str and text:
-            return text
-        value = (
-            {"true": True, "false": False}.get(text.lower())
-            if kind is bool
-            else ast.literal_eval(text)
-        )
-        if type(value) is kind or (kind, type(value)) == (float, int):
-            return kind(value)
+        if field.type is bool:
+            value: Any = {"true": True, "false": False}.get(text.lower())
+        else:
+            value = ast.literal_eval(text)
+        if type(value) is field.type or (field.type, type(value)) == (float, int):
+            return field.type(value)
     except (ValueError, SyntaxError):
         pass
-    raise BadInput(f"{key}={text}: {run_config.not_of_type(config, key, text)}")
+    raise BadInput(f"{shown}: {run_config.not_of_type(field, text)}")
 
 
-def _cell(config: ml_collections.ConfigDict, values: Mapping[str, Any]) -> Cell:
-    settings = dict(values)
-    if STEPS in values and LOOK not in values and config.train.validate_every is None:
-        settings[LOOK] = max(1, -(-values[STEPS] // LOOKS))
-    changed = copy.deepcopy(config)
-    changed.update_from_flattened_dict(settings)
+def _cell(
+    config: ml_collections.ConfigDict, texts: Mapping[str, str], given: Mapping[str, str]
+) -> Cell:
+    changed = run_config.with_learner(config, texts.get("learner", config.learner))
+    for key, text in {**given, **texts}.items():
+        if key != "learner":
+            put(changed, key, text)
+    values = {key: run_config.flat(changed)[key] for key in texts}
+    settings, open_look = dict(values), run_config.flat(changed).get(LOOK, 0) is None
+    if STEPS in values and LOOK not in values and open_look:
+        settings[LOOK] = changed.train.validate_every = max(1, -(-values[STEPS] // LOOKS))
     try:
         resolved = run_config.resolve(changed)
         run_config.build(resolved)
     except BadInput as error:
-        raise BadInput(f"{_told(values)}: {error}") from None
-    if TRIALS in values and resolved.search.method == "grid":
-        raise BadInput(f"{_told(values)}: {run_config.GRID_TRIALS}")
+        raise BadInput(f"{_written(values)}: {error}") from None
     name = "-".join(f"{short(key)}-{_in_a_name(value)}" for key, value in values.items())
     return Cell(name, values, settings, resolved)
 
 
-def _told(values: Mapping[str, Any]) -> str:
+def _written(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={written(value)}" for key, value in values.items())
 
 
 def written(value: Any) -> str:
-    """Returns a value as it stands in `--config.NAME=VALUE`, without spaces."""
+    """Returns a value as it is written in `--config.NAME=VALUE`, without spaces."""
     return value if isinstance(value, str) else re.sub(r"\s", "", str(value))
 
 

@@ -1,9 +1,8 @@
-"""Tables of a sweep: what it will cost, and what it found."""
+"""Tables of a sweep: what it will cost, and its results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from experiments.grid import STEPS, TRIALS, Cell, short, written
@@ -13,6 +12,7 @@ from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.summary import MethodPoint, method_points
 from nevis_stream.streams.stream import Stream
+from nevis_stream.terminal import Console
 
 
 def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int) -> None:
@@ -21,14 +21,14 @@ def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int)
     Args:
       cells: the combinations.
       load: returns a stream by its name.
-      seeds: how many each will be run with.
+      seeds: runs of each combination.
     """
     keys = _keys(cells)
     table = _table(f"{len(cells)} combinations, {seeds} {'seed' if seeds == 1 else 'seeds'}", keys)
     for name in ("tasks", "FLOPs training", "FLOPs in all"):
         table.add_column(name, justify="right")
     sums = [0.0, 0.0]
-    unknown = set()
+    uncounted = set()
     for cell in cells:
         rows = plan(cell.config, load(cell.config.stream))
         if all("flops" in row for row in rows):
@@ -39,12 +39,12 @@ def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int)
             sums = [total + seeds * cost for total, cost in zip(sums, costs, strict=True)]
             shown = [f"{cost:.4g}" for cost in costs]
         else:
-            unknown.add(cell.config.learner)
+            uncounted.add(cell.config.learner)
             shown = ["-", "-"]
         table.add_row(*_cells(cell, keys), str(len(rows)), *shown)
     console = _console()
     console.print(table)
-    for learner in sorted(unknown):
+    for learner in sorted(uncounted):
         console.print(
             f"{learner} gives no estimate of its FLOPs; its runs count them and are not in the sum."
         )
@@ -103,7 +103,8 @@ def _console() -> Console:
 
 
 def _keys(cells: Sequence[Cell]) -> list[str]:
-    return [TRIALS, STEPS, *(key for key in cells[0].values if key not in (TRIALS, STEPS))]
+    usual = [key for key in (TRIALS, STEPS) if all(key in flat(cell.config) for cell in cells)]
+    return [*usual, *(key for key in cells[0].values if key not in usual)]
 
 
 def _table(title: str, keys: Sequence[str]) -> Table:
@@ -114,5 +115,5 @@ def _table(title: str, keys: Sequence[str]) -> Table:
 
 
 def _cells(cell: Cell, keys: Sequence[str]) -> list[str]:
-    values = dict(flat(cell.config))
+    values = flat(cell.config)
     return [written(values[key]) for key in keys]

@@ -3,11 +3,11 @@ training.
 """
 
 import ml_collections
-from rich.console import Console
 from rich.table import Table
 
 from experiments import run_config
 from nevis_stream.streams.stream import Stream
+from nevis_stream.terminal import Console
 
 
 def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:
@@ -40,13 +40,15 @@ def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:
     return rows
 
 
+def _title(config: ml_collections.ConfigDict) -> str:
+    return config.label + (f", budget {config.budget}" if config.budget else "")
+
+
 def print_plan(config: ml_collections.ConfigDict, stream: Stream, seeds: int = 1) -> None:
     """Prints the plan as a table with totals."""
     rows = plan(config, stream)
     console = Console(width=None if Console().is_terminal else 140)
-    table = Table(
-        title=f"{config.learner}, budget {config.budget}, stream {stream.name} ({stream.digest})"
-    )
+    table = Table(title=f"{_title(config)}, stream {stream.name} ({stream.digest})")
     phases = ("select", "train", "validate", "predict")
     for name in ("year", "task", "classes", "train", "dev", "predict", "trials", "steps", "batch"):
         table.add_column(name, justify="left" if name == "task" else "right")

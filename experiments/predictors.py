@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments import run_config
-from experiments.transfer import read_config
+from experiments.recorded import load_learner, read_config
 from nevis_stream import metrics
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
@@ -73,13 +72,14 @@ class KeptRun:
     Args:
       run_dir: directory of a run that launch.run made, finished or not.
       stream: its stream by name or csv; None: by the name that the run has.
+      trust: modules outside this project whose learners may be used.
 
     Raises:
       BadInput: it is no such directory, has trained nothing yet, or its data have changed.
     """
 
-    def __init__(self, run_dir: Path, stream: str | None = None):
-        self.path = run_dir
+    def __init__(self, run_dir: Path, stream: str | None = None, trust: Sequence[str] = ()):
+        self.path, self._trust = run_dir, trust
         self.config = read_config(run_dir)
         self.ledger = Ledger(run_dir)
         if not self.ledger.of_kind("train"):
@@ -87,7 +87,7 @@ class KeptRun:
                 f"{run_dir}: this run has not finished a task yet, so it has no predictor."
             )
         try:
-            self.stream: Stream = load_stream(stream or self.config.stream)
+            self.stream: Stream = load_stream(stream or self.config["stream"])
         except BadInput as error:
             raise BadInput(
                 f"{run_dir}: {error} Where the run's stream was a csv, name it:"
@@ -103,7 +103,7 @@ class KeptRun:
     @functools.cached_property
     def learner(self):
         """The learner, built from the run's config."""
-        return run_config.build(self.config)
+        return load_learner(self.config, self._trust)
 
     @functools.cached_property
     def predictors(self) -> list[KeptPredictor]:
@@ -168,7 +168,7 @@ class KeptRun:
           LearnerFault: the answer is not one.
         """
         task, trial, samples = predictor.task, predictor.trial, Samples.joined(parts)
-        path = (f"seed {self.config.seed}", task.task_id, "predict", f"trial {trial}")
+        path = (f"seed {self.config['seed']}", task.task_id, "predict", f"trial {trial}")
         ctx = Context(path=path, phase="predict", trial=trial, sparing=sparing)
         tree = Checkpoint(predictor.checkpoint).load(f"{TREE}{trial:03d}")
         probabilities = self.learner.predict(tree, samples.images, ctx)
@@ -232,7 +232,7 @@ def provenance(run: KeptRun, predictor: KeptPredictor) -> dict[str, Any]:
     return {
         "run": str(run.path.absolute()),
         "learner": run.ledger.header["learner"],
-        "seed": run.config.seed,
+        "seed": run.config["seed"],
         "task": predictor.task.task_id,
         "trial": predictor.trial,
         "step": predictor.step,

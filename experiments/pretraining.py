@@ -18,7 +18,7 @@ import numpy as np
 import safetensors.numpy
 
 from experiments import run_config
-from learners.parts import layouts, weights
+from learners.parts import weight_layouts, weights
 from learners.parts.baseline import Baseline
 from learners.parts.joint import fit_jointly
 from nevis_stream.cost.meter import total
@@ -175,7 +175,7 @@ def import_weights(
     Args:
       config: resolved; its network says what the file holds.
       file: arrays by the names of the other library.
-      layout: one of `layouts.layouts()`.
+      layout: one of `weight_layouts.names()`.
       out: file of weights.
       trained_on: what they were trained on, in words.
       flops: what that cost.
@@ -188,7 +188,7 @@ def import_weights(
     network = _learner(config).recipe.network
     arrays = _arrays(file)
     try:
-        variables = layouts.convert(arrays, layout, network.backbone())
+        variables = weight_layouts.convert(arrays, layout, network.backbone())
     except BadInput as error:
         raise BadInput(f"{file}: {error}") from None
     facts = weights.Facts(weights.describe(network), trained_on, flops, stand_in)
@@ -239,8 +239,7 @@ def _learner(config: ml_collections.ConfigDict) -> Baseline:
     learner = run_config.build(config)
     if not isinstance(learner, Baseline):
         raise BadInput(
-            f"learner {config.learner} has no network to pre-train; take"
-            " --config=experiments/configs/indep.py."
+            f"learner {config.learner} has no network to pre-train; take --config=indep."
         )
     return learner
 

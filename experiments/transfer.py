@@ -3,11 +3,10 @@ independent predictor.
 
 Row i, column j > i: the usual search on task j with every trial started from the chosen predictor
 of the Indep run on i, against the Indep run on j. Each row is a run directory of its own over the
-tasks behind i, so a stopped matrix goes on where it was.
+tasks after i, so a stopped matrix goes on where it was.
 """
 
 import dataclasses
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from experiments import run_config
+from experiments import recorded, run_config
 from learners.parts import weights
 from nevis_stream.analysis.transfer_matrix import FACTS, PAIRS, pair
 from nevis_stream.cost.meter import total
@@ -32,31 +31,6 @@ Run = Callable[[ml_collections.ConfigDict, Stream, Path], Ledger]
 _ANOTHER_MATRIX = (
     "this directory holds the matrix of another run of indep ({difference}). Choose another --out."
 )
-
-
-def read_config(run_dir: Path) -> ml_collections.ConfigDict:
-    """Returns the resolved config of a run directory.
-
-    Raises:
-      BadInput: it holds no config of one of the learners here.
-    """
-    try:
-        values = json.loads((run_dir / "config.json").read_text())
-        known = run_config.default(values["learner"]).to_dict()
-    except (OSError, ValueError, KeyError):
-        raise BadInput(
-            f"{run_dir}: not the directory of a run that launch.run made (no config.json of a"
-            " learner)."
-        ) from None
-    return ml_collections.ConfigDict(
-        {name: _tuples(values[name]) for name in known if name in values}
-    )
-
-
-def _tuples(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _tuples(each) for name, each in value.items()}
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
 
 
 class TransferMatrix:
@@ -80,14 +54,16 @@ class TransferMatrix:
         sources: Sequence[str] | None = None,
         stream: str | None = None,
     ):
-        self.config, self.out, self._indep = read_config(indep), out, indep
+        values, self.out, self._indep = recorded.read_config(indep), out, indep
         self.ledger = Ledger(indep)
-        if self.config.learner != "indep" or not self.ledger.complete:
-            what = f"of {self.config.learner}" if self.config.learner != "indep" else "unfinished"
+        alone = (values["learner"], values.get("initialisation") or "random") == ("indep", "random")
+        if not (alone and self.ledger.complete):
+            what = "unfinished" if alone else f"of {values.get('label') or values['learner']}"
             raise BadInput(
                 f"{indep}: a transfer matrix starts from a complete run of indep; this one is"
                 f" {what}."
             )
+        self.config = recorded.to_config(values)
         self.stream = load_stream(stream or self.config.stream)
         if self.stream.digest != self.ledger.header["stream_digest"]:
             raise BadInput(
@@ -105,10 +81,10 @@ class TransferMatrix:
         self.sources = [task for task in tasks[:-1] if not sources or task in sources]
 
     def targets(self, source: str) -> Stream:
-        """Returns the stream of the tasks behind `source`, all of them judged."""
-        behind = [task for task in self.stream.tasks if task.task_id in self.trained]
-        place = [task.task_id for task in behind].index(source)
-        tasks = [dataclasses.replace(task, meta_split="test") for task in behind[place + 1 :]]
+        """Returns the stream of the tasks after `source`, all of them judged."""
+        trained = [task for task in self.stream.tasks if task.task_id in self.trained]
+        place = [task.task_id for task in trained].index(source)
+        tasks = [dataclasses.replace(task, meta_split="test") for task in trained[place + 1 :]]
         loaded = {task.dataset_id: self.stream.dataset(task) for task in tasks}
         return Stream(
             f"{self.stream.name}_from_{source}", tasks, loaded.__getitem__, chronological=False
@@ -131,14 +107,14 @@ class TransferMatrix:
                 weights.describe(network), f"{source} alone", total(record["flops"])
             )
             write_file(path, weights.encode(tree["variables"], facts))
-        config = ml_collections.ConfigDict(self.config.to_dict())
+        config = self.config.copy_and_resolve_references()
         config.update(
             initialisation="pretrained",
             label=f"indep from {source}",
             protocol="meta_test",
             keep="chosen",
         )
-        config.pretrained = {"path": str(path)}
+        config.pretrained.path = str(path)
         return run_config.resolve(config)
 
     def run(self, run_one: Run) -> pd.DataFrame:
@@ -150,7 +126,7 @@ class TransferMatrix:
         for folder in (self.out.resolve(), *self.out.resolve().parents):
             if (folder / FILE_NAME).exists():
                 raise BadInput(
-                    f"{self.out}: this lies in the run directory {folder}; a matrix needs a"
+                    f"{self.out}: this is inside the run directory {folder}; a matrix needs a"
                     " directory of its own."
                 )
         write_once(self.out / FACTS, text(self._facts()), _ANOTHER_MATRIX)
@@ -168,9 +144,7 @@ class TransferMatrix:
         return frame
 
     def _facts(self) -> dict[str, Any]:
-        """What a report needs to know besides the pairs: of which run, and its tasks in stream
-        order.
-        """
+        """What a report needs besides the pairs: which run it is, and its tasks in stream order."""
         names = ("learner", "budget", "stream", "stream_digest", "seed", "config_hash")
         tasks = [
             {name: r[name] for name in ("order", "task_id", "domain", "meta_split")}

@@ -61,7 +61,7 @@ def check_configs(found: Sequence[Sequence[str]]) -> None:
             continue
         checked.add(but_seed)
         try:
-            config = config_flag.parsed(words)
+            config = config_flag.split(words).config()
             weights = config.get("pretrained", {}).get("path")
             # another job may make them, or only the nodes may see them
             if weights and not Path(weights).exists():
@@ -108,32 +108,24 @@ def _module(command: Sequence[str]) -> str:
 
 def _by_seed(command: Sequence[str]) -> list[list[str]]:
     """One command of launch.run for each of its seeds, in RUN_DIR/seed-N as launch.run has it."""
-    values, rest = _taken(command, ["seeds", "run_dir", "config", "config.seed"])
-    shown = shlex.join(command)
-    if "config" not in values:
-        raise BadInput(f"{shown}: --config is missing; launch.run --help lists them.")
-    config = values["config"].partition(":")[0]
-    if not Path(config).is_file():
-        raise BadInput(
-            f"--config={config}: no such file; launch.run --help lists those that there are."
-        )
+    values, rest = _taken(command, ["seeds", "run_dir"])
+    try:
+        config = config_flag.split(rest).config()
+    except BadInput as error:
+        raise BadInput(f"{shlex.join(command)}: {error}") from None
     if "run_dir" not in values:
         raise BadInput(
-            f"{shown}: --run_dir is missing: the directory in which the run is kept, runs/my-run"
-            " say."
+            f"{shlex.join(command)}: --run_dir is missing: the directory of the run, for example"
+            " runs/my-run."
         )
     count = _whole("seeds", values.get("seeds", "1"), 1)
     if count == 1:
         return [list(command)]
-    if "config.seed" in values:
-        first = _whole("config.seed", values["config.seed"], 0)
-    else:
-        first = config_flag.load(values["config"]).seed
-    rest = [*rest, f"--config={values['config']}"]
+    _, rest = _taken(rest, ["config.seed"])
     directory = Path(values["run_dir"])
     return [
         [*rest, f"--config.seed={seed}", f"--run_dir={directory / f'seed-{seed}'}"]
-        for seed in range(first, first + count)
+        for seed in range(config.seed, config.seed + count)
     ]
 
 

@@ -54,12 +54,10 @@ def main(argv):
     found = compare(a, b, judged_only=not _ALL_TASKS.value, across_streams=_ACROSS.value)
     _print(found, [f"{item.path}: {item.reason}" for item in left_out], points)
     if _OUT.value:
+        from nevis_stream.spreadsheet import csv_bytes
         from nevis_stream.storage import write_file
 
-        write_file(
-            Path(_OUT.value),
-            table(found).to_csv(index=False, na_rep="NaN", lineterminator="\n").encode(),
-        )
+        write_file(Path(_OUT.value), csv_bytes(table(found)))
         print(f"table: {_OUT.value}")
 
 
@@ -150,12 +148,11 @@ def _nearest(groups, points):
 
 
 def _print(found, left_out, points) -> None:
-    from rich.console import Console
-
     from nevis_stream.analysis.reach import reach_ratio
     from nevis_stream.analysis.stand_ins import notes
     from nevis_stream.analysis.verdict import cautions, cost_statement, count, span, verdict
     from nevis_stream.report.notation import engineering
+    from nevis_stream.terminal import Console
 
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     console.print(verdict(found), style="bold")

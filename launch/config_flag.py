@@ -1,83 +1,141 @@
-"""What the entry points with a --config share: the config files there are, and messages that teach
-their keys.
-"""
+"""The words `--config=NAME` and `--config.KEY=VALUE` of a command, and the config they give."""
 
 import os
 import runpy
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import ml_collections
 from absl import flags
 
+from experiments import grid, run_config
 from launch import entry
+from learners.fields import Field
+from learners.table import TABLE
+from nevis_stream.errors import BadInput, unknown
 
-_EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
+_STUDIES = Path(__file__).resolve().parents[1] / "experiments" / "studies"
+_PREFIX = "config."
 
 
-def configs() -> list[str]:
-    """Paths of the learners' configs."""
-    return _below("configs")
+@dataclass(frozen=True)
+class ConfigWords:
+    """What the words of a command say about its config.
+
+    Attributes:
+      source: of --config: a name of the table, or PATH.py or PATH.py:ARGUMENT; empty: not given.
+      values: of --config.KEY=VALUE, as text by key.
+      rest: the other words.
+    """
+
+    source: str
+    values: Mapping[str, str]
+    rest: Sequence[str]
+
+    def config(self) -> ml_collections.ConfigDict:
+        """Returns the config; for `--config.learner=NAME` alone that learner's.
+
+        Raises:
+          BadInput: no config, an unknown name or key, a file that fails, or a value of another
+            type.
+        """
+        _find_modules(Path.cwd())
+        learner = self.values.get("learner")
+        if self.source:
+            config = _named_or_loaded(self.source)
+            config = config if learner is None else run_config.with_learner(config, learner)
+        elif learner:
+            config = run_config.default(learner)
+        else:
+            raise BadInput(f"--config is missing; {_choices()}.")
+        for key, text in self.values.items():
+            grid.put(config, key, text, f"--config.{key}={text}")
+        return config
+
+
+def split(words: Sequence[str]) -> ConfigWords:
+    """Takes the words about the config out of a command's words; what follows `--` stays.
+
+    Raises:
+      BadInput: a --flagfile that cannot be read.
+    """
+    source, values, rest = "", {}, []
+    try:
+        waiting = flags.FlagValues().read_flags_from_files(list(words), force_gnu=False)
+    except (flags.Error, OSError) as error:
+        raise BadInput(str(error).removeprefix("ERROR:: ")) from None
+    while waiting and waiting[0] != "--":
+        word = waiting.pop(0)
+        name, equals, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or not (name == "config" or name.startswith(_PREFIX)):
+            rest.append(word)
+            continue
+        if not equals:
+            bare = not waiting or waiting[0].startswith("--")
+            value = "true" if bare else waiting.pop(0)
+        if name == "config":
+            source = value
+        else:
+            values[name.removeprefix(_PREFIX)] = value
+    return ConfigWords(source, values, [*rest, *waiting])
+
+
+_given = ConfigWords("", {}, ())
+
+
+def define(what: str) -> None:
+    """Defines --config; what it gives is `given().config()`."""
+    flags.DEFINE_string("config", None, what)
+
+
+def given() -> ConfigWords:
+    """Returns what this command's words say about its config."""
+    return _given
+
+
+def start(main) -> None:
+    """Starts a command that has --config; see `entry.start`."""
+
+    def take(words: Sequence[str]) -> Sequence[str]:
+        global _given
+        _given = split(words)
+        return _given.rest
+
+    entry.start(main, take)
 
 
 def studies() -> list[str]:
     """Paths of the studies' configs."""
-    return _below("studies")
+    return sorted(f"experiments/studies/{path.name}" for path in _STUDIES.glob("[!_]*.py"))
 
 
-def _below(folder: str) -> list[str]:
-    return sorted(
-        f"experiments/{folder}/{path.name}" for path in (_EXPERIMENTS / folder).glob("[!_]*.py")
+def _choices() -> str:
+    return (
+        f"give a name ({', '.join(TABLE)}), a file of your own (PATH.py), or"
+        " --config.learner=package.module:Class"
     )
 
 
-def given_file() -> str:
-    """Returns the file that --config names; without one that exists the command ends."""
-    flag = flags.FLAGS["config"]
-    file = flag.config_filename if flag.present else None
-    if not file:
-        entry.fail(f"--config is missing; one of: {', '.join(configs())}.")
-    if not Path(file.partition(":")[0]).is_file():
-        entry.fail(
-            f"--config={file}: no such file; one of: {', '.join(configs())}, or a file of your own."
-        )
-    if told := _no_config(flag):
-        entry.fail(told)
-    return file
+def _named_or_loaded(source: str) -> ml_collections.ConfigDict:
+    if source in TABLE:
+        return run_config.default(source)
+    path, _, argument = source.partition(":")
+    if Path(path).is_file():
+        return _load(path, argument)
+    if path.endswith(".py"):
+        raise BadInput(f"--config={source}: no such file. Or {_choices()}.")
+    raise BadInput(f"--config={source}: {unknown('config', source, TABLE)} Or a file, PATH.py.")
 
 
-def use_data_dir(data_dir: str | None) -> None:
-    """Takes prepared data from there, where a folder is given."""
-    if data_dir:
-        os.environ["NEVIS_STREAM_DATA"] = str(Path(data_dir).absolute())
-
-
-def check_run_dir(run_dir: str) -> None:
-    """Raises: BadInput: a file stands where the directory of a run is to be made."""
-    from nevis_stream.errors import BadInput
-
-    for place in (Path(run_dir), *Path(run_dir).parents):
-        if place.exists() and not place.is_dir():
-            raise BadInput(
-                f"--run_dir={run_dir}: {place} is a file; a directory is expected, runs/my-run say."
-            )
-
-
-def load(file: str) -> Any:
-    """Returns the config that `FILE` or `FILE:ARGUMENT` makes.
-
-    Raises:
-      BadInput: the file has no get_config, or raises something; the message names the line.
-    """
-    from nevis_stream.errors import BadInput
-
-    path, _, argument = file.partition(":")
+def _load(path: str, argument: str) -> ml_collections.ConfigDict:
+    """Returns the config that a file makes; errors name the line."""
+    _find_modules(Path(path).resolve().parent)
     try:
-        made = runpy.run_path(path).get("get_config")
-        if callable(made):
-            return made(*([argument] if argument else []))
+        get_config = runpy.run_path(path).get("get_config")
+        made = get_config(*([argument] if argument else [])) if callable(get_config) else None
     except Exception as error:  # a user's file may raise anything
         lines = [
             frame.lineno
@@ -89,84 +147,60 @@ def load(file: str) -> Any:
             lines, what = [error.lineno], error.msg
         where = f"{path}, line {lines[-1]}" if lines else path
         raise BadInput(f"{where}: {type(error).__name__}: {what}") from None
-    raise BadInput(
-        f"{path}: it has no function get_config; experiments/configs/indep.py shows one."
-    )
+    if not callable(get_config):
+        raise BadInput(f"{path}: it has no function get_config (docs/learners.md shows one).")
+    if not isinstance(made, ml_collections.ConfigDict):
+        what = "nothing" if made is None else f"a {type(made).__name__}"
+        raise BadInput(
+            f"{path}: its get_config returns {what}; return run_config.default(NAME), changed as"
+            " you like (docs/learners.md)."
+        )
+    return made
 
 
-def define(what: str) -> flags.FlagHolder:
-    """Defines --config; that reads a --flagfile among the words already, so a missing one ends the
-    command here.
-    """
-    from ml_collections import config_flags
+def _find_modules(folder: Path) -> None:
+    """Lets learners be imported from a folder, after everything that is installed."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
 
+
+def use_data_dir(data_dir: str | None) -> None:
+    """Takes prepared data from there, where a folder is given."""
+    if data_dir:
+        os.environ["NEVIS_STREAM_DATA"] = str(Path(data_dir).absolute())
+
+
+def check_run_dir(run_dir: str) -> None:
+    """Raises: BadInput: there is a file where the directory of a run is to be."""
+    for place in (Path(run_dir), *Path(run_dir).parents):
+        if place.exists() and not place.is_dir():
+            raise BadInput(
+                f"--run_dir={run_dir}: {place} is a file; a directory is expected, for example"
+                " runs/my-run."
+            )
+
+
+def help_text(words: Sequence[str]) -> str:
+    """Returns the part of --help about configs: names, and the keys of the chosen learner."""
+    known = split(words)
     try:
-        return config_flags.DEFINE_config_file("config", None, what)
-    except flags.Error as error:
-        entry.fail(str(error).removeprefix("ERROR:: "))
-
-
-def parsed(words: Sequence[str]) -> Any:
-    """Returns the config that a command's words give; other flags are not looked at.
-
-    Raises:
-      BadInput: a file that fails or gives no config, an unknown key, or a value of another type.
-    """
-    from ml_collections import config_flags
-
-    from nevis_stream.errors import BadInput
-
-    values, argv = flags.FlagValues(), entry.config_first(["", *words])
-    try:
-        config_flags.DEFINE_config_file("config", None, "", values, sys_argv=argv)
-        values(argv, known_only=True)
-    except Exception as error:  # a config file may raise anything
-        raise BadInput(explain(error, words).removeprefix("ERROR:: ")) from None
-    if told := _no_config(values["config"]):
-        raise BadInput(told)
-    return values["config"].value
-
-
-def _no_config(flag: Any) -> str | None:
-    """What to say of a --config whose file gives something else than a config."""
-    from ml_collections import ConfigDict
-
-    if isinstance(flag.value, ConfigDict):
-        return None
-    made = "nothing" if flag.value is None else f"a {type(flag.value).__name__}"
+        learner = known.config().learner if known.source or known.values else "ft_prev"
+        keys = "\n".join(map(_key, run_config.fields_of(learner).values()))
+    except BadInput as error:
+        return f"\n{error}\n"
+    width = max(map(len, TABLE))
+    rows = "\n".join(f"  {name:{width}}  {row.meaning}" for name, row in TABLE.items())
     return (
-        f"--config={flag.config_filename}: its get_config returns {made};"
-        " experiments/configs/indep.py shows one."
+        f"\nNames for --config:\n{rows}\nStudies, each with its commands: {', '.join(studies())}\n"
+        f"Keys of {learner} (another learner's: --config=NAME --help), each with type, default, and"
+        f" range or choices:\n{keys}\n"
     )
 
 
-def explain(error: Exception, given: Sequence[str] | None = None) -> str:
-    """Names the line of a config file that fails, and the valid keys when a `--config.KEY=VALUE`
-    has no place in the config.
-
-    `given`: the words of the command; None: those of this one.
-    """
-    from experiments import run_config
-    from nevis_stream.errors import NevisStreamError, unknown
-
-    given = sys.argv[1:] if given is None else given
-    words = [word.lstrip("-").partition("=") for word in given if word.startswith("-")]
-    files = [value for name, _, value in words if name == "config"]
-    if not files or not Path(files[-1].partition(":")[0]).is_file():
-        return str(error)
-    try:
-        config = load(files[-1])
-    except NevisStreamError as bad:
-        return str(bad)
-    valid = dict(run_config.flat(config))
-    overridden = {
-        name.removeprefix("config."): value
-        for name, _, value in words
-        if name.startswith("config.")
-    }
-    for key, value in overridden.items():
-        if key not in valid:
-            return unknown("config key", key, valid)
-        if f"--config.{key}={value}" in str(error):
-            return f"--config.{key}={value}: {run_config.not_of_type(config, key, value)}"
-    return str(error)
+def _key(field: Field) -> str:
+    kind = field.type.__name__
+    kind = f"{kind} of {field.element.__name__}" if field.element else kind
+    default = "as the learner or the budget says" if field.default is None else repr(field.default)
+    limits = f"; {field.range[0]} to {field.range[1]}" if field.range else ""
+    limits = f"; {', '.join(field.choices)}" if field.choices else limits
+    return f"  --config.{field.name}: {field.help}\n      {kind}; {default}{limits}"

@@ -50,11 +50,11 @@ def main(argv):
 
 def _print_points(directories: list[Path]) -> None:
     """Prints one line a run: its point and what it consists of."""
-    from rich.console import Console
     from rich.table import Table
 
     from nevis_stream.analysis.points import point
     from nevis_stream.run_directory.ledger import Ledger
+    from nevis_stream.terminal import Console
 
     table = Table(title="Points: average error on the meta-test tasks, FLOPs of the whole stream")
     for name, justify in (

@@ -10,32 +10,39 @@ from pathlib import Path
 from absl import app, flags, logging
 
 from nevis_stream.errors import NevisStreamError
+from nevis_stream.terminal import protect_streams
 
 USAGE_ERROR = 2
 # SLURM's --signal, and what submitit asks it to send
 _STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def start(main: Callable[[Sequence[str]], None], explain: Callable[[Exception], str] = str) -> None:
+def start(
+    main: Callable[[Sequence[str]], None],
+    take: Callable[[Sequence[str]], Sequence[str]] | None = None,
+    hint: Callable[[Exception], str] = str,
+) -> None:
     """Parses flags and calls `main(positional arguments)`; a user's mistake prints its message and
     exits with 2.
 
     Args:
       main: the entry point.
-      explain: turns an exception of the flags' parsing into a message.
+      take: takes words that are no flags out of the command's words, before these are parsed.
+      hint: turns an exception of the flags' parsing into a message.
     """
+    protect_streams()
     warnings.showwarning = _show_warning
-    logging.set_verbosity(logging.WARNING)  # JAX tells of every backend that it doesn't find
+    logging.set_verbosity(logging.WARNING)  # JAX names every backend that it does not find
 
     def parse(argv: Sequence[str]) -> list[str]:
         try:
-            return _help(argv) if _asks_for_help(argv) else flags.FLAGS(list(argv))
+            words = [argv[0], *(take(argv[1:]) if take else argv[1:])]
+            return _help(words) if _asks_for_help(words) else flags.FLAGS(words)
         except BrokenPipeError:  # of the help's reader
             raise
-        except Exception as error:  # a config file may raise anything
-            fail(f"{explain(error)}\nSee: python -m {_module()} --help")
+        except (flags.Error, OSError) as error:
+            fail(f"{hint(error)}\nSee: python -m {_module()} --help")
 
-    sys.argv = config_first(sys.argv)
     _guarded(lambda: app.run(lambda argv: main(argv[1:]), flags_parser=parse))
 
 
@@ -50,21 +57,6 @@ def _help(argv: Sequence[str]) -> list[str]:
         return app.parse_flags_with_usage(list(argv))
     except SystemExit:  # absl ends with 1 after its help, as after a mistake
         sys.exit(0)
-
-
-def config_first(argv: Sequence[str]) -> list[str]:
-    """Moves --config before the --config.KEY=VALUE that its file defines: they may be given in any
-    order.
-    """
-    words = list(argv[1:])
-    for place, word in enumerate(words):
-        name, equals, _ = word.lstrip("-").partition("=")
-        if word == "--":
-            break
-        if word.startswith("-") and name == "config":
-            end = place + (1 if equals else 2)
-            return [argv[0], *words[place:end], *words[:place], *words[end:]]
-    return [argv[0], *words]
 
 
 def _guarded(work: Callable[[], None]) -> None:

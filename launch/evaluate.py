@@ -57,7 +57,27 @@ _PROBABILITIES = flags.DEFINE_bool(
     "probabilities", False, "Keep the classes' probabilities too (import of runs)."
 )
 _THRESHOLD = flags.DEFINE_float(
-    "threshold", 0.5, "A real-valued outcome above it counts as correct (import, study)."
+    "threshold",
+    None,
+    "Turns real-valued scores into outcomes, right above it (import, study); default: keep scores.",
+)
+_RANGE = flags.DEFINE_list(
+    "range",
+    [],
+    "LOW,HIGH: the range of scores whose range the file does not state; default 0,1 (import,"
+    " study).",
+)
+_FEATURES = flags.DEFINE_string(
+    "features",
+    None,
+    "FILE.npz with features of the samples, float[n, d], and optionally their ids, `samples`"
+    " (import).",
+)
+_WEIGHTS = flags.DEFINE_list(
+    "dataset_weights",
+    [],
+    "NAME=WEIGHT,... or equal: how the data sets' means are averaged (import, study); default:"
+    " every sample weighs the same.",
 )
 _STREAM = flags.DEFINE_string(
     "stream", None, "A run's stream, where it was a csv; default: the name that the run has."
@@ -165,7 +185,13 @@ def _fill(command: str, paths: list[Path], cache: Path) -> None:
             "probabilities": _PROBABILITIES.value,
             "stream": _STREAM.value,
         }
-        filling.import_all(paths, cache, _THRESHOLD.value, how)
+        files = {
+            "threshold": _THRESHOLD.value,
+            "range": _value_range(),
+            "features": _FEATURES.value,
+            "dataset_weights": _weights(),
+        }
+        filling.import_all(paths, cache, files, how)
     elif command == "repair":
         if not _OUT.value:
             entry.fail("repair needs --out=NEW_DIR, where the new cache is made.")
@@ -230,6 +256,35 @@ def _what_to_study(seeds: int) -> dict:
         "seeds": _SEEDS.value or seeds,
         "methods": _METHODS.value,
     }
+
+
+def _value_range() -> tuple[float, float] | None:
+    """--range as numbers; None where it was not given."""
+    if not _RANGE.value:
+        return None
+    try:
+        low, high = map(float, _RANGE.value)
+    except ValueError:
+        low = high = 0.0
+    if not low < high:
+        entry.fail(f"--range={','.join(_RANGE.value)}: two numbers are expected, as 0,100.")
+    return low, high
+
+
+def _weights() -> dict[str, float] | str:
+    """--dataset_weights by data set, or "equal"; {} where it was not given."""
+    if _WEIGHTS.value == ["equal"]:
+        return "equal"
+    weights = {}
+    for word in _WEIGHTS.value:
+        name, _, weight = word.rpartition("=")
+        try:
+            weights[name] = float(weight)
+        except ValueError:
+            name = ""
+        if not name:
+            entry.fail(f"--dataset_weights: {word!r} is not NAME=WEIGHT; or give just `equal`.")
+    return weights
 
 
 def _teach() -> str:

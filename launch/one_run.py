@@ -22,7 +22,7 @@ def run_config_once(
     tensorboard: bool = True,
 ) -> Ledger:
     """Runs (or goes on with) one config in one directory; returns the complete ledger."""
-    with TerminalProgress(f"{config.learner} {config.budget} seed {config.seed}") as progress:
+    with TerminalProgress(f"{config.label} {config.budget} seed {config.seed}") as progress:
         return run(
             run_config.build(config),
             stream,

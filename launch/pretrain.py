@@ -1,32 +1,33 @@
 """Makes a file of pre-trained weights, from which pt_isup, pt_ext, pt_mt and pt_ft start.
 
-  python -m launch.pretrain --config=experiments/configs/indep.py --tasks=pico_digits --out=weights.safetensors
-  python -m launch.pretrain --config=experiments/configs/indep.py \\
+  python -m launch.pretrain --config=indep --tasks=pico_digits --out=weights.safetensors
+  python -m launch.pretrain --config=indep \\
       --config.stream=local25 --tasks=meta_train --out=joint.safetensors
-  python -m launch.pretrain --config=experiments/configs/indep.py --config.network.name=resnet34 \\
+  python -m launch.pretrain --config=indep --config.network.name=resnet34 \\
       --config.network.stem=standard --config.network.padding=torch --import_file=resnet34.safetensors \\
       --layout=torchvision_resnet --flops=1.9e19 --trained_on=ImageNet --out=imagenet.safetensors
 
 The config gives network, search, steps and stream; --tasks names tasks of the stream, or meta_train
 for all of S_Tr at once. What it cost is written into the file and charged to whoever starts from
 it. Afterwards:
-  python -m launch.run --config=experiments/configs/pt_isup.py --config.pretrained.path=weights.safetensors --run_dir=runs/pt
+  python -m launch.run --config=pt_isup --config.pretrained.path=weights.safetensors --run_dir=runs/pt
 """  # noqa: E501
 
 import math
-import os
 from pathlib import Path
 
 from absl import flags
 
 from launch import config_flag, entry
 
-_CONFIG = config_flag.define("Config file: network, search, steps, stream.")
+config_flag.define("Name of a learner, or a config file: network, search, steps, stream.")
 flags.declare_key_flag("config")  # so that --help of this command shows it
 _TASKS = flags.DEFINE_list("tasks", None, "Ids of tasks of the stream, or meta_train.")
-_OUT = flags.DEFINE_string("out", None, "File of weights to write, weights.safetensors say.")
+_OUT = flags.DEFINE_string(
+    "out", None, "File of weights to write, for example weights.safetensors."
+)
 _STAND_IN = flags.DEFINE_string(
-    "stand_in_for", "", "What these weights take the place of; it shows wherever they are used."
+    "stand_in_for", "", "What these weights replace; shown wherever they are used."
 )
 _FILE = flags.DEFINE_string(
     "import_file", None, "A file of another library's weights (.safetensors or .npz)."
@@ -47,16 +48,14 @@ def main(argv):
     """Pre-trains or imports."""
     if argv:
         entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
-    config_flag.given_file()
     if not _OUT.value:
         entry.fail("--out is missing: the file of weights to write.")
     if bool(_TASKS.value) == bool(_FILE.value):
         entry.fail("give --tasks (to pre-train) or --import_file (weights of another library).")
     from experiments import pretraining, run_config
 
-    if _DATA_DIR.value:
-        os.environ["NEVIS_STREAM_DATA"] = str(Path(_DATA_DIR.value).absolute())
-    config, out = run_config.resolve(_CONFIG.value), Path(_OUT.value)
+    config_flag.use_data_dir(_DATA_DIR.value)
+    config, out = run_config.resolve(config_flag.given().config()), Path(_OUT.value)
     if _FILE.value:
         for name, value in (
             ("layout", _LAYOUT.value),
@@ -94,9 +93,9 @@ def main(argv):
     print(
         f"{out}: {facts.network['name']} pre-trained on {facts.trained_on}, {facts.flops:.4g} FLOPs"
     )
-    command = "python -m launch.run --config=experiments/configs/pt_isup.py"
+    command = "python -m launch.run --config=pt_isup"
     print(f"next: {command} --config.pretrained.path={out} --run_dir=runs/pt")
 
 
 if __name__ == "__main__":
-    entry.start(main)
+    config_flag.start(main)

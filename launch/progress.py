@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -15,6 +14,8 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+from nevis_stream.terminal import Console
 
 T = TypeVar("T")
 

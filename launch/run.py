@@ -1,15 +1,18 @@
 """Runs one learner over one stream into a run directory; the same command goes on with an
 interrupted run.
 
-  python -m launch.run --config=experiments/configs/ft_prev.py --run_dir=runs/a
-  python -m launch.run --config=experiments/configs/ft_prev.py --config.budget=small --config.train.steps=400 --run_dir=runs/b
-  python -m launch.run --config=experiments/configs/indep.py --config.stream=my_stream.csv --run_dir=runs/c
-  python -m launch.run --config=experiments/configs/indep.py --config.budget=paper --dry_run
+  python -m launch.run --config=ft_prev --run_dir=runs/a
+  python -m launch.run --config=ft_prev --config.budget=small --config.train.steps=400 --run_dir=runs/b
+  python -m launch.run --config=indep --config.stream=my_stream.csv --run_dir=runs/c
+  python -m launch.run --config=indep --config.budget=paper --dry_run
 
-  python -m launch.run --config=experiments/configs/indep.py --run_dir=runs/d --executor=threads     # trials side by side
+  python -m launch.run --config=indep --run_dir=runs/d --executor=threads     # trials side by side
 
-Any value of a config can be overridden with --config.NAME=VALUE; a value that is given is never
-changed by the budget. Afterwards: python -m launch.report runs/a runs/b --out=report
+  python -m launch.run --config=ft_prev --help     # the keys of ft_prev
+
+--config names a learner of the table or a file of your own; --config.learner=package.module:Class
+a learner of your own. Any value can be overridden with --config.KEY=VALUE; a value that is given is
+never changed by the budget. Afterwards: python -m launch.report runs/a runs/b --out=report
 """  # noqa: E501
 
 import shlex
@@ -20,16 +23,16 @@ from absl import flags
 
 from launch import config_flag, entry
 
-_CONFIG = config_flag.define("Config file of a learner, below experiments/configs/.")
+config_flag.define("Name of a learner, or a config file of your own, PATH.py.")
 flags.declare_key_flag("config")  # so that --help of this command shows it
 _RUN_DIR = flags.DEFINE_string(
-    "run_dir", None, "Directory of the run; made if missing, gone on with if it is there."
+    "run_dir", None, "Directory of the run; created if missing, resumed if it exists."
 )
 _DRY_RUN = flags.DEFINE_bool(
     "dry_run", False, "Print tasks, trials, steps and estimated FLOPs; run nothing."
 )
 _SEEDS = flags.DEFINE_integer(
-    "seeds", 1, "Runs so many seeds, from config.seed on, in RUN_DIR/seed-N.", lower_bound=1
+    "seeds", 1, "Number of runs, with seeds from config.seed on, in RUN_DIR/seed-N.", lower_bound=1
 )
 _DATA_DIR = flags.DEFINE_string(
     "data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder."
@@ -73,13 +76,12 @@ def main(argv):
     """Runs, or prints the plan."""
     if argv:
         entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
-    config_flag.given_file()
     from experiments import run_config
     from nevis_stream.streams.stream import load_stream
 
     config_flag.use_data_dir(_DATA_DIR.value)
-    config = run_config.resolve(_CONFIG.value)
-    run_config.build(config)  # what does not fit together is told before any data are loaded
+    config = run_config.resolve(config_flag.given().config())
+    run_config.build(config)  # values that do not fit are refused before any data are loaded
     executor = _executor()
     if _RUN_DIR.value:
         config_flag.check_run_dir(_RUN_DIR.value)
@@ -90,7 +92,7 @@ def main(argv):
         print_plan(config, stream, seeds=_SEEDS.value)
         return
     if not _RUN_DIR.value:
-        entry.fail("--run_dir is missing: the directory in which the run is kept, runs/my-run say.")
+        entry.fail("--run_dir is missing: the directory of the run, for example runs/my-run.")
     from launch.one_run import run_config_once
 
     _check_devices()
@@ -157,25 +159,20 @@ def _check_devices() -> None:
 
 
 def _teach() -> str:
-    """The part of --help that changes with the package: configs, budgets, streams, and every key of
-    a config.
+    """The part of --help that changes with the package: learners, streams, executors, and the keys
+    of the chosen learner.
     """
-    from experiments import run_config
     from launch import executors
     from nevis_stream.catalogue import variants
     from nevis_stream.streams.rows import stream_names
 
-    keys = "\n".join(
-        f"  --config.{key}={value}" for key, value in run_config.flat(run_config.default("NAME"))
-    )
+    named = [_described(name, executors.options(name)) for name in executors.names()]
     return (
-        f"\nConfigs: {', '.join(config_flag.configs())}\nStudies, each with its commands:"
-        f" {', '.join(config_flag.studies())}\nBudgets: {', '.join(run_config.BUDGETS)} (cheap and"
+        f"{config_flag.help_text(sys.argv[1:])}\nBudgets: tiny, small, cheap, paper (cheap and"
         " paper are too long for a CPU: plan them with --dry_run)\nStreams:"
-        f" {', '.join(stream_names())}, {variants.SPLIT_HELP};\n  with +partial behind it: only"
-        " tasks whose data are here; or the path of a csv (docs/adding-a-task.md)\nExecutors:"
-        f" {'; '.join(_described(name, executors.options(name)) for name in executors.names())}\nKeys"  # noqa: E501
-        f" and defaults (None: as the budget says):\n{keys}\n"
+        f" {', '.join(stream_names())}, {variants.SPLIT_HELP};\n  NAME+partial: only the tasks"
+        " whose data are here; or the path of a csv (docs/adding-a-task.md)\nExecutors:"
+        f" {'; '.join(named)}\n"
     )
 
 
@@ -190,4 +187,4 @@ def _described(executor: str, options: list[str]) -> str:
 if __name__ == "__main__":
     if any(word.lstrip("-").startswith("help") for word in sys.argv[1:]):
         __doc__ += _teach()
-    entry.start(main, config_flag.explain)
+    config_flag.start(main)

@@ -1,7 +1,7 @@
 """Sends runs to a SLURM cluster with submitit; at the time limit and at preemption they requeue
 themselves and go on.
 
-  python -m launch.slurm --partition=gpu --hours=24 --gpus=1 -- launch.run --config=experiments/configs/mt.py --run_dir=runs/a
+  python -m launch.slurm --partition=gpu --hours=24 --gpus=1 -- launch.run --config=mt --run_dir=runs/a
   python -m launch.slurm --partition=gpu --hours=24 -- COMMAND + COMMAND     # several commands, one array
   python -m launch.slurm --partition=gpu --hours=24 --dry_run -- COMMAND     # print the script and the commands, send nothing
   python -m launch.slurm --executor=local -- COMMAND                         # on this machine, without SLURM
@@ -125,4 +125,4 @@ def _explain(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    entry.start(main, _explain)
+    entry.start(main, hint=_explain)

@@ -1,10 +1,10 @@
 """Runs every combination of some values, each in a directory of its own: the points of a Pareto
 front.
 
-  python -m launch.sweep --config=experiments/configs/ft_prev.py --config.budget=small --trials=2,4,8 --steps=120,240 \
+  python -m launch.sweep --config=ft_prev --config.budget=small --trials=2,4,8 --steps=120,240 \
       --seeds=3 --run_dir=runs/sweep
-  python -m launch.sweep --config=experiments/configs/indep.py --set=network.width=8,16 --run_dir=runs/width --dry_run
-  python -m launch.sweep --config=experiments/configs/indep.py --set=learner=indep,ft_prev --run_dir=runs/two --commands
+  python -m launch.sweep --config=indep --set=network.width=8,16 --run_dir=runs/width --dry_run
+  python -m launch.sweep --config=indep --set=learner=indep,ft_prev --run_dir=runs/two --commands
 
 A run is kept in RUN_DIR/trials-2-steps-120/seed-0. The same command goes on with an interrupted
 sweep; runs that are complete are not done again. With --steps a trial looks at the dev split four
@@ -20,7 +20,7 @@ from absl import flags
 
 from launch import config_flag, entry
 
-_CONFIG = config_flag.define("Config file, below experiments/configs/ or experiments/studies/.")
+config_flag.define("Name of a learner, or a config file: PATH.py, or a study's.")
 flags.declare_key_flag("config")  # so that --help of this command shows it
 _TRIALS = flags.DEFINE_string(
     "trials", None, "Values of search.trials, with commas between them: 2,4,8."
@@ -32,10 +32,10 @@ _SET = flags.DEFINE_multi_string(
     "set", [], "NAME=V1,V2: values of any other key of the config; may be given several times."
 )
 _SEEDS = flags.DEFINE_integer(
-    "seeds", 1, "Runs each combination with so many seeds, from config.seed on.", lower_bound=1
+    "seeds", 1, "Number of runs of each combination, with seeds from config.seed on.", lower_bound=1
 )
 _RUN_DIR = flags.DEFINE_string(
-    "run_dir", None, "Directory of the sweep; made if missing, gone on with if it is there."
+    "run_dir", None, "Directory of the sweep; created if missing, resumed if it exists."
 )
 _DRY_RUN = flags.DEFINE_bool(
     "dry_run", False, "Print each run with its estimated FLOPs, and the sum; run nothing."
@@ -58,18 +58,17 @@ def main(argv):
     """Runs the sweep, or prints its plan or its commands."""
     if argv:
         entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
-    config_flag.given_file()
     from experiments import grid
 
     config_flag.use_data_dir(_DATA_DIR.value)
-    cells = grid.cells(_CONFIG.value, _axes())
+    given = config_flag.given()
+    config = given.config()
+    cells = grid.cells(config, _axes(), given.values)
     if not (_RUN_DIR.value or _DRY_RUN.value):
-        entry.fail(
-            "--run_dir is missing: the directory in which the sweep is kept, runs/my-sweep say."
-        )
+        entry.fail("--run_dir is missing: the directory of the sweep, for example runs/my-sweep.")
     if _RUN_DIR.value:
         config_flag.check_run_dir(_RUN_DIR.value)
-    first = _CONFIG.value.seed
+    first = config.seed
     runs = [(cell, seed) for seed in range(first, first + _SEEDS.value) for cell in cells]
     if _COMMANDS.value:
         print(" +\n".join(shlex.join(_command(cell, seed)) for cell, seed in runs))
@@ -78,7 +77,7 @@ def main(argv):
     from nevis_stream.streams.stream import load_stream
 
     for name in dict.fromkeys(cell.config.stream for cell in cells):
-        load_stream(name)  # what is missing is told before anything is run
+        load_stream(name)  # missing data are reported before anything is run
     # of several streams one at a time fits into memory
     load = functools.lru_cache(maxsize=1)(load_stream)
     if _DRY_RUN.value:
@@ -103,15 +102,9 @@ def _axes() -> list[tuple[str, str]]:
     ]
     axes += [grid.axis(text) for text in _SET.value]
     for key, _ in axes:
-        if key in _overrides():
+        if key in config_flag.given().values:
             entry.fail(f"--config.{key} is given and {key} is swept; leave one out.")
     return axes
-
-
-def _overrides() -> dict:
-    from ml_collections import config_flags
-
-    return config_flags.get_override_values(flags.FLAGS["config"])
 
 
 def _run_all(runs, load) -> None:
@@ -136,26 +129,19 @@ def _command(cell, seed: int) -> list[str]:
     """The words of the launch.run command that does one run."""
     from experiments.grid import written
 
-    settings = {**_overrides(), **cell.settings, "seed": seed}
+    given = config_flag.given()
+    settings = {**given.values, **cell.settings, "seed": seed}
     own = [("data_dir", _DATA_DIR), ("checkpoint_seconds", _CHECKPOINT)]
     return [
         "launch.run",
-        f"--config={config_flag.given_file()}",
+        *([f"--config={given.source}"] if given.source else []),
         *(f"--config.{key}={written(value)}" for key, value in settings.items()),
         *(f"--{name}={flag.value}" for name, flag in own if flags.FLAGS[name].present),
         f"--run_dir={_directory(cell, seed)}",
     ]
 
 
-def _teach() -> str:
-    return (
-        f"\nConfigs: {', '.join(config_flag.configs())}\nStudies, each with its commands:"
-        f" {', '.join(config_flag.studies())}\nKeys, budgets and streams: python -m launch.run"
-        " --help\n"
-    )
-
-
 if __name__ == "__main__":
     if any(word.lstrip("-").startswith("help") for word in sys.argv[1:]):
-        __doc__ += _teach()
-    entry.start(main, config_flag.explain)
+        __doc__ += config_flag.help_text(sys.argv[1:])
+    config_flag.start(main)

@@ -1,7 +1,7 @@
 """Trains every task from every earlier task's independent predictor: the transfer matrix of
 NEVIS'22, Appendix J.
 
-  python -m launch.run --config=experiments/configs/indep.py --run_dir=runs/indep
+  python -m launch.run --config=indep --run_dir=runs/indep
   python -m launch.transfer_matrix --indep=runs/indep --out=runs/transfer
   python -m launch.transfer_matrix --indep=runs/indep --sources=pico_digits,pico_faces --out=runs/transfer
   python -m launch.transfer_matrix --indep=runs/indep --dry_run

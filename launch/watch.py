@@ -30,7 +30,7 @@ def main(argv):
     """Shows the runs once, or until they are complete."""
     if not argv:
         entry.fail("name at least one run directory: python -m launch.watch runs/a")
-    from rich.console import Console
+    from nevis_stream.terminal import Console
 
     paths = _runs([Path(name) for name in dict.fromkeys(argv)])
     console = Console()
@@ -68,10 +68,9 @@ def _reason(path: Path) -> str:
 
 
 def _print_once(paths: list[Path], console) -> None:
-    from rich.console import Console
-
     from launch.watching.screen import show
     from launch.watching.state import state_of
+    from nevis_stream.terminal import Console
 
     if not console.is_terminal:
         console = Console(width=120)

@@ -1,25 +1,38 @@
-"""The learners: one module each with `build(config) -> Learner`, found by scanning this package."""
+"""The learners: those with a name (learners.table), and any other class as MODULE:CLASS."""
 
 import importlib
-import pkgutil
+import inspect
 
+from learners.fields import fields_of
+from learners.table import TABLE
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.learner import Learner
 
 
-def names() -> tuple[str, ...]:
-    """Returns the names of all learners."""
-    return tuple(
-        sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
-    )
+def class_of(name: str) -> type:
+    """Returns the frozen dataclass whose fields are a learner's configuration, by the learner's
+    name or as MODULE:CLASS, which is imported.
 
-
-def build(name: str, config) -> Learner:
-    """Builds a learner by name from a resolved config (see experiments/run_config.py).
+    It is the learner itself, or it has a method `build` that returns one.
 
     Raises:
-      BadInput: no such learner, or a value of the config that it cannot use.
+      BadInput: no such name, module or class, or a class that cannot be configured.
     """
-    if name not in names():
-        raise BadInput(unknown("learner", name, names()))
-    return importlib.import_module(f"{__name__}.{name}").build(config)
+    if name in TABLE:
+        name = TABLE[name].class_name
+    module, colon, class_name = name.partition(":")
+    if not (module and colon and class_name):
+        raise BadInput(
+            f"{unknown('learner', name, TABLE)} Or a class of your own: package.module:Class."
+        )
+    try:
+        found = getattr(importlib.import_module(module), class_name, None)
+    except Exception as error:  # a user's module may raise anything
+        raise BadInput(
+            f"learner {name}: importing {module} failed with {type(error).__name__}: {error}."
+            " Modules are looked for where Python finds them, then in the current directory and"
+            " in the folder of the --config file."
+        ) from None
+    if not inspect.isclass(found):
+        raise BadInput(f"learner {name}: {module} has no class {class_name!r}.")
+    fields_of(found)  # refuses what cannot be configured
+    return found

@@ -3,7 +3,7 @@ own cost.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,16 +18,19 @@ from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 class LogisticRegression:
     """One linear model a task (one a label, where there are many), for several strengths of
     regularisation.
-
-    Attributes:
-      strengths: values of scikit-learn's C, one a trial.
-      resolution: side in pixels to which pictures are reduced.
-      iterations: greatest number of L-BFGS iterations.
     """
 
-    strengths: tuple[float, ...] = (0.01, 1.0)
-    resolution: int = 16
-    iterations: int = 50
+    strengths: tuple[float, ...] = field(
+        default=(0.01, 1.0),
+        metadata={"help": "values of scikit-learn's C, one a trial", "range": (1e-12, 1e12)},
+    )
+    resolution: int = field(
+        default=16,
+        metadata={"help": "side in pixels to which images are reduced", "range": (1, 4096)},
+    )
+    iterations: int = field(
+        default=50, metadata={"help": "most iterations of L-BFGS", "range": (1, 10**6)}
+    )
 
     def init(self, ctx: Context) -> State:
         """Returns the empty state."""
@@ -122,8 +125,3 @@ def _spread(scores: np.ndarray, present: np.ndarray, tree: Tree) -> np.ndarray:
     out = np.zeros((len(scores), tree["classes"]))
     out[:, present] = scores
     return out
-
-
-def build(config) -> LogisticRegression:
-    """Builds the learner; no value of the config concerns it."""
-    return LogisticRegression()

@@ -4,7 +4,7 @@ It keeps nothing between tasks, has no trials, and tells the meter what it compu
 `ctx.charge`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,13 +14,12 @@ from nevis_stream.streams.task import SINGLE_LABEL
 
 @dataclass(frozen=True)
 class NearestClassMean:
-    """Answers with a softmax over negative distances to the mean picture of each class.
+    """Answers with a softmax over negative distances to the mean image of each class."""
 
-    Attributes:
-      resolution: side in pixels to which pictures are reduced.
-    """
-
-    resolution: int = 8
+    resolution: int = field(
+        default=8,
+        metadata={"help": "side in pixels to which images are reduced", "range": (1, 4096)},
+    )
 
     def init(self, ctx):
         return {}
@@ -50,8 +49,3 @@ class NearestClassMean:
         return (
             images.center_cropped(self.resolution).reshape(len(images), -1).astype(np.float32) / 255
         )
-
-
-def build(config) -> NearestClassMean:
-    """Builds the learner; no value of the config concerns it."""
-    return NearestClassMean()

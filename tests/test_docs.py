@@ -6,7 +6,6 @@ import ast
 import importlib.util
 import os
 import re
-import runpy
 import shlex
 import subprocess
 import sys
@@ -16,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from experiments import grid, run_config
+from launch import config_flag
+from learners.table import TABLE
 from nevis_stream.streams.rows import stream_rows
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -182,22 +183,25 @@ def check_command(words):
         return
     module = ROOT / (words[2].replace(".", "/") + ".py")
     assert module.exists(), command
-    flags, keys = {"help", *flags_of(module)}, dict(run_config.flat(run_config.default("any")))
+    flags, given = {"help", *flags_of(module)}, config_flag.split(words[3:])
+    learner = given.values.get("learner", "")
+    own = ":" in learner  # a class of the reader's own
+    keys = run_config.fields_of(given.source if given.source in TABLE else "ft_prev")
     for word in words[3:]:
         flag, _, value = word.partition("=")
         if not flag.startswith("-"):
             continue
         flag = flag.lstrip("-")
         assert (
-            flag.removeprefix("config.") in keys if flag.startswith("config.") else flag in flags
+            own or flag.removeprefix("config.") in keys
+            if flag.startswith("config.")
+            else flag in flags
         ), word
         if flag == "config":
-            assert (ROOT / value).is_file(), word
-        if flag == "config.budget":
-            assert value in run_config.BUDGETS, word
+            assert value in TABLE or (ROOT / value).is_file(), word
         if flag == "config.stream":
             check_stream(value)
-    if words[2] in ("launch.run", "launch.sweep") and "help" not in command:
+    if words[2] in ("launch.run", "launch.sweep") and "help" not in command and not own:
         check_values([word.lstrip("-").partition("=")[::2] for word in words[3:]])
 
 
@@ -207,14 +211,9 @@ def check_stream(name):
 
 def check_values(given):
     """The config's values, swept ones too, have their types and can be resolved."""
-    config = runpy.run_path(ROOT / dict(given)["config"])["get_config"]()
-    values = {
-        flag.removeprefix("config."): value for flag, value in given if flag.startswith("config.")
-    }
-    config.update_from_flattened_dict(
-        {key: grid.typed(config, key, value) for key, value in values.items()}
-    )
-    if "pretrained.path" in values:
+    words = config_flag.split([f"--{flag}={value}" for flag, value in given])
+    config = words.config()
+    if "pretrained.path" in words.values:
         return  # a file of the user's own
     swept = {"trials": grid.TRIALS, "steps": grid.STEPS}
     axes = [(swept[flag], value) for flag, value in given if flag in swept]

@@ -51,7 +51,13 @@ MAY_IMPORT = {
         "analysis", "run_directory.ledger", "metrics", "cost.meter", "errors", "catalogue"
     ),
     "nevis_stream.report": of_nevis_stream(
-        "report", "analysis", "run_directory.ledger", "cost.meter", "storage", "errors"
+        "report",
+        "analysis",
+        "run_directory.ledger",
+        "cost.meter",
+        "storage",
+        "spreadsheet",
+        "errors",
     ),
     "nevis_stream.catalogue": of_nevis_stream("catalogue", "errors"),
     "nevis_stream.datasets": of_nevis_stream("datasets", "catalogue", "storage", "errors"),

@@ -12,7 +12,7 @@ it:
       --run_dir=runs/multitask
   python -m launch.sweep --config=experiments/studies/multitask.py --set=auxiliary.count=3 --run_dir=runs/multitask
   python -m launch.sweep --config=experiments/studies/multitask.py --set=auxiliary.which=random,all --run_dir=runs/multitask
-  python -m launch.run --config=experiments/configs/ft_dynamic.py --config.stream=short+partial --config.budget=small \
+  python -m launch.run --config=ft_dynamic --config.stream=short+partial --config.budget=small \
       --run_dir=runs/multitask/ft_dynamic/seed-0
 
 At the paper's scale, all twelve; the printed commands go to launch.slurm

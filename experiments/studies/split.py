@@ -12,9 +12,9 @@ The order of the classes is the data set's; --config.stream=split_cifar100@1 dra
 
 At the paper's scale, on ImageNet (100 tasks, the last 20 are judged):
 
-  python -m launch.run --config=experiments/configs/ft_prev.py --config.stream=split_imagenet --config.budget=paper \
+  python -m launch.run --config=ft_prev --config.stream=split_imagenet --config.budget=paper \
       --run_dir=runs/split-paper/ft_prev
-  python -m launch.run --config=experiments/configs/ft_dynamic.py --config.stream=split_imagenet --config.budget=paper \
+  python -m launch.run --config=ft_dynamic --config.stream=split_imagenet --config.budget=paper \
       --run_dir=runs/split-paper/ft_dynamic
 
 Cost by --dry_run: 2.4e13 FLOPs in all, 2.3e13 of them training, for 9 runs.

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from nevis_stream import catalogue
+from nevis_stream.terminal import Console
 
 INCOMPLETE = 1  # exit status where something is left to do
 

@@ -13,7 +13,7 @@ from nevis_stream.dynamic_evaluation import adding, methods
 from nevis_stream.dynamic_evaluation.adding import FileOracle, Observed, Oracle
 from nevis_stream.dynamic_evaluation.additions import Addition
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.files import read_outcomes
+from nevis_stream.dynamic_evaluation.cache.files import read_values
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import FILE_NAME
 
@@ -45,7 +45,7 @@ def add_model(
         raise BadInput(
             f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run."
         )
-    table = read_outcomes(model)
+    table = read_values(model)
     if name is not None and name not in table.models:
         raise BadInput(f"{model}: {unknown('model', name, table.models)}")
     _add(
@@ -97,7 +97,7 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
     """
     cache = one_cache(directory)
     if file:
-        table = read_outcomes(Path(file))
+        table = read_values(Path(file))
         samples, oracle = list(table.samples), FileOracle(table, file)
     else:
         checkpoints = _checkpoints(cache, [Path(path) for path in how["run_dirs"]])

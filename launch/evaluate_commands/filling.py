@@ -13,12 +13,22 @@ from launch.evaluate_commands.terminal import caches_in, flops, one_cache
 from nevis_stream.dynamic_evaluation.additions import merge_additions
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
+from nevis_stream.dynamic_evaluation.cache.files import read_features
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import FILE_NAME
 
 
-def import_all(paths: Sequence[Path], out: Path, threshold: float, how: dict[str, Any]) -> None:
-    """Adds files to the cache `out`, and runs to the caches in the folder `out`."""
+def import_all(
+    paths: Sequence[Path], out: Path, how_file: dict[str, Any], how_run: dict[str, Any]
+) -> None:
+    """Adds files to the cache `out`, and runs to the caches in the folder `out`.
+
+    Args:
+      paths: files and run directories.
+      out: a cache, or a folder of caches; created if needed.
+      how_file: threshold, range, features and dataset_weights, of files.
+      how_run: models, splits, probabilities and stream, of runs.
+    """
     for path in paths:
         if not path.exists():
             raise BadInput(f"{path}: no such file or directory.")
@@ -31,23 +41,34 @@ def import_all(paths: Sequence[Path], out: Path, threshold: float, how: dict[str
             raise BadInput(f"{path}: not a run directory (no {FILE_NAME}).{hint}")
     for path in paths:
         if path.is_dir():
-            import_run(path, out, how)
+            import_run(path, out, how_run)
         else:
-            if not (out / INDEX).is_file() and (
-                inside := [cache.parent for cache in sorted(out.glob(f"*/{INDEX}"))]
-            ):
-                raise BadInput(
-                    f"{out}: holds caches, {inside[0]} among them; a file goes into one:"
-                    f" --cache={out / path.stem}"
-                )
-            with bar(f"import {path}") as move:
-                found = import_file(out, path, threshold, lambda stage: move(stage, 0, None))
-            print(
-                f"{path}: {len(found.models)} models × {len(found.samples):,} samples;"
-                f" {_size(EvaluationCache(out))}"
-            )
-            if found.thresholded:
-                print(f"{path}: {found.thresholded}")
+            _import_file(path, out, how_file)
+    if weights := how_file["dataset_weights"]:
+        one_cache(out).set_dataset_weights(weights)
+
+
+def _import_file(path: Path, out: Path, how: dict[str, Any]) -> None:
+    if not (out / INDEX).is_file() and (
+        inside := [cache.parent for cache in sorted(out.glob(f"*/{INDEX}"))]
+    ):
+        raise BadInput(
+            f"{out}: holds caches, {inside[0]} among them; a file goes into one:"
+            f" --cache={out / path.stem}"
+        )
+    features = how["features"] and (lambda samples: read_features(how["features"], samples))
+    with bar(f"import {path}") as move:
+        table = import_file(
+            out,
+            path,
+            how["threshold"],
+            how["range"],
+            features,
+            lambda stage: move(stage, 0, None),
+        )
+    for remark in table.remarks:
+        print(f"{path}: {remark}")
+    print(_size(EvaluationCache(out)))
 
 
 def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
@@ -69,8 +90,8 @@ def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
         )
     if not run.ledger.complete:
         print(
-            f"{path}: the run is unfinished; import it again later, what is here already costs"
-            " nothing."
+            f"{path}: the run is unfinished; import it again later: what is in the cache already"
+            " costs nothing."
         )
 
 

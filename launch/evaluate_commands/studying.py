@@ -17,8 +17,8 @@ from launch.evaluate_commands.terminal import caches_in
 from nevis_stream.dynamic_evaluation import methods, summary
 from nevis_stream.dynamic_evaluation import study as studies
 from nevis_stream.dynamic_evaluation.additions import read_additions
-from nevis_stream.dynamic_evaluation.cache.files import read_outcomes
-from nevis_stream.dynamic_evaluation.cache.records import repeated
+from nevis_stream.dynamic_evaluation.cache.entries import repeated
+from nevis_stream.dynamic_evaluation.cache.files import read_values
 from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.intervals import FEWEST
 from nevis_stream.dynamic_evaluation.study import Matrix, Protocol
@@ -54,12 +54,12 @@ def study(paths: Sequence[Path], what: dict[str, Any], out: str | None, threshol
         raise BadInput(
             f"two of the files are called {twice!r}, and results are told by that name: rename one."
         )
-    found = [(path, read_outcomes(path, threshold)) for path in paths]
+    found = [(path, read_values(path, threshold)) for path in paths]
     for path, outcomes in found:
-        if outcomes.thresholded:
-            print(f"{path}: {outcomes.thresholded}")
+        for remark in outcomes.remarks:
+            print(f"{path}: {remark}")
     matrices = [
-        Matrix(path.stem, outcomes.correct, _array(outcomes.groups)) for path, outcomes in found
+        Matrix(path.stem, outcomes.values, _array(outcomes.groups)) for path, outcomes in found
     ]
     for matrix in matrices:
         _check(matrix, protocol)

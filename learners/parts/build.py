@@ -1,8 +1,9 @@
-"""Builds the paper's family of learners from a resolved config (see experiments/run_config.py)."""
+"""Builds a learner of the paper's family from its configuration."""
 
+import dataclasses
 import warnings
-from typing import Any
 
+from learners.config import BackboneConfig, BaselineConfig
 from learners.parts.augmentation import Augmentation
 from learners.parts.baseline import CURRENT, Baseline
 from learners.parts.fit import MAIN, OTHER, Recipe
@@ -21,41 +22,25 @@ from learners.parts.search import RANDOM_FIRST, BayesianSearch, GridSearch, Rand
 from learners.parts.training_data import Auxiliary
 from nevis_stream.errors import BadInput, RunWarning
 
-_NETWORK_OPTIONS = (
-    "stage_sizes",
-    "width",
-    "stem",
-    "hidden",
-    "block",
-    "padding",
-    "norm",
-    "patch",
-    "depth",
-    "heads",
-)
+_OPTIONS = [option.name for option in dataclasses.fields(BackboneConfig) if option.name != "name"]
 
 
-def network(section: Any, resolution: int, precision: str) -> Network:
-    """Returns the network that a section of a resolved config describes."""
-    options = {name: section[name] for name in _NETWORK_OPTIONS if section.get(name) is not None}
-    options = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}
-    found = Network(section["name"], tuple(sorted(options.items())), resolution, precision)
-    found.backbone()
-    return found
+def network(section: BackboneConfig, resolution: int, precision: str) -> Network:
+    """Returns the network that a section describes.
+
+    Raises:
+      BadInput: a backbone or an option that does not exist; valid ones are named.
+    """
+    values = {name: getattr(section, name) for name in _OPTIONS}
+    options = {name: value for name, value in values.items() if value is not None}
+    made = Network(section.name, tuple(sorted(options.items())), resolution, precision)
+    made.backbone()
+    return made
 
 
-INITIALISATIONS = (
-    "random",
-    "previous",
-    "related",
-    "related_static",
-    "pretrained",
-    "pretrained_or_related",
-)
-
-
-def initialisation(config: Any, name: str) -> Initialisation:
-    """Returns the initialisation by one of `INITIALISATIONS`."""
+def initialisation(config: BaselineConfig) -> Initialisation:
+    """Returns the initialisation that a configuration names."""
+    name = config.initialisation
     if name == "random":
         return FromRandom()
     if name == "previous":
@@ -67,27 +52,20 @@ def initialisation(config: Any, name: str) -> Initialisation:
     return FromRelated(_neighbours(config), space, config.select.margin, brought)
 
 
-def baseline(config: Any, start: str, auxiliary: str = "none") -> Baseline:
-    """Builds a learner of the paper's family from a resolved config.
-
-    Args:
-      config: its `initialisation` and `auxiliary.which` come before what the learner's name stands
-        for.
-      start: the learner's initialisation, one of `INITIALISATIONS`.
-      auxiliary: the learner's auxiliary tasks: "none", "related", "all" or "random".
+def build(config: BaselineConfig) -> Baseline:
+    """Builds a learner of the paper's family from a configuration without open values.
 
     Raises:
-      BadInput: values that cannot be combined, or weights that are not there.
+      BadInput: values that cannot be combined, or weights that are missing.
     """
-    begin = initialisation(config, config.initialisation or start)
-    which = config.auxiliary.which or auxiliary
+    begin, which = initialisation(config), config.auxiliary.which
     data = CURRENT if which == "none" else Auxiliary(config.auxiliary.count, which)
     names = (
         "learning_rate",
         "label_smoothing",
         *(("auxiliary_weight",) if data != CURRENT else ()),
     )
-    spaces = {name: tuple(config.search[name]) for name in names}
+    spaces = {name: tuple(getattr(config.search, name)) for name in names}
     main, other = network(config.network, config.network.resolution, config.network.precision), None
     if config.search.space == "large":
         spaces |= {"schedule": tuple(SCHEDULES), "batch": tuple(config.search.batch)}
@@ -108,7 +86,7 @@ def baseline(config: Any, start: str, auxiliary: str = "none") -> Baseline:
             "the combinations of the grid" if config.search.method == "grid" else "search.trials"
         )
         raise BadInput(
-            f"config.ensemble is {config.ensemble}; it must lie between 1 and {trials},"
+            f"config.ensemble is {config.ensemble}; it must be between 1 and {trials},"
             f" {search.trials}."
         )
     if config.search.method == "bayesian" and search.trials <= RANDOM_FIRST:
@@ -158,21 +136,22 @@ def baseline(config: Any, start: str, auxiliary: str = "none") -> Baseline:
     )
 
 
-def _neighbours(config: Any) -> Neighbours:
+def _neighbours(config: BaselineConfig) -> Neighbours:
     """Returns how a config scores the relatedness of tasks."""
     return Neighbours(config.select.neighbours, config.select.train_cap, config.select.dev_cap)
 
 
-def _pretrained(config: Any) -> FromPretrained:
+def _pretrained(config: BaselineConfig) -> FromPretrained:
     """Returns the initialisation from the weights that a config names.
 
     Raises:
       BadInput: it names none.
     """
     # a run directory's config has the digest alone
-    if not (config.pretrained.path or config.pretrained.get("digest")):
+    if not (config.pretrained.path or config.pretrained.digest):
         raise BadInput(
-            f"learner {config.learner}: --config.pretrained.path is missing: the weights that it"
-            " starts from. Make a file with python -m launch.pretrain (see docs/pretraining.md)."
+            f"config.initialisation {config.initialisation} needs weights to start from:"
+            " --config.pretrained.path is missing. Make a file with python -m launch.pretrain (see"
+            " docs/pretraining.md)."
         )
     return FromPretrained(config.pretrained.path, config.pretrained.flops, config.pretrained.digest)

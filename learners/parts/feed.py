@@ -85,7 +85,7 @@ class Feed:
         self._ctx, self._task = ctx, task
         self._stored, self._sizes = task.train.images.banded(side), task.train.images.sizes
         self._order = Batches(len(task.train), size, seed)
-        self._shape = TaskShape.of(task.kind, task.num_classes)
+        self.shape = TaskShape.of(task.kind, task.num_classes)
         self.mode = mode or _mode(self._stored.nbytes)
         self._next: tuple[int, Any] | None = None
         self._pool = ThreadPoolExecutor(1) if self.mode == "ahead" else None
@@ -116,7 +116,7 @@ class Feed:
         parts = stored, self._sizes[picked], target
         if self.mode == "ahead":
             parts = jax.device_put(parts)
-        return Batch(*self._ctx.spread(parts), self._shape)
+        return Batch(*self._ctx.spread(parts), self.shape)
 
 
 def _mode(size: int) -> str:

@@ -6,15 +6,14 @@ and takes the usual step on a batch of it; backbone and momentum are shared, hea
 programs are those of `fit`.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from learners.parts.feed import Feed
-from learners.parts.fit import Recipe, diverged_at, log_row, look_at_dev, rounded
+from learners.parts.fit import Recipe, look_at_dev, on_host, report
+from learners.parts.loop import Training, rounded, train
 from learners.parts.model import begin, head_size, initialise_program
 from learners.parts.schedule import SCHEDULES
 from nevis_stream.learner import Context
@@ -41,6 +40,7 @@ def fit_jointly(
     draws = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 13])
     shares = np.sqrt([len(task.train) for task in tasks])
     drawn = draws.choice(len(tasks), size=recipe.steps, p=shares / shares.sum())
+    words = draws.randint(2**32, size=(len(tasks), 4), dtype=np.uint32)
     # of each task, its batches so far
     turns = [np.cumsum(drawn == number) - 1 for number in range(len(tasks))]
     rates = SCHEDULES[recipe.schedule](hyper["learning_rate"], recipe.steps, recipe.warmup_share)
@@ -57,51 +57,21 @@ def fit_jointly(
     ]
     steps = [ctx.jit(recipe.step(task.num_classes), donate_argnums=0) for task in tasks]
 
-    def look(carry, heads) -> dict[str, float]:
-        variables = [
-            {"params": carry["params"] | {"head": head}, "batch_stats": carry["batch_stats"]}
-            for head, _ in heads
+    def begin_all() -> Tree:
+        programs = [initialise_program(recipe.network, head_size(t.num_classes)) for t in tasks]
+        carries = [
+            begin(to_host(ctx.jit(program)(word)))
+            for program, word in zip(programs, words, strict=True)
         ]
-        return {
-            task.task_id: look_at_dev(ctx, task, recipe.network, each)
-            for task, each in zip(tasks, variables, strict=True)
-        }
+        return {"carry": carries[0], "heads": [_head(carry) for carry in carries]}
 
-    resumed = ctx.restore()
-    if resumed:
-        start, saved = resumed
-        carry, best, curve = saved["carry"], saved["best"], saved["curve"]
-        heads = [tuple(pair) for pair in saved["heads"]]
-    else:
-        start = 0
-        words = draws.randint(2**32, size=(len(tasks), 4), dtype=np.uint32)
-        made = [
-            begin(
-                to_host(
-                    ctx.jit(initialise_program(recipe.network, head_size(task.num_classes)))(word)
-                )
-            )
-            for task, word in zip(tasks, words, strict=True)
-        ]
-        heads = [(each["params"]["head"], each["momentum"]["head"]) for each in made]
-        carry = made[0]
-        errors = look(carry, heads)
-        curve = [[0, None, rounded(float(np.mean(list(errors.values()))))]]
-        best = {"step": 0, "error": math.inf, "errors": errors, "variables": _copy(carry)}
-    for row in curve:
-        log_row(ctx, row, rates)
-    carry, done, diverged = ctx.replicate(carry), start, False
-    try:
-        for index in range(start, recipe.steps):
+    def advance(state: Tree, start: int, stop: int) -> tuple[Tree, list[tuple[float, int]]]:
+        carry, heads = state["carry"], list(state["heads"])
+        for index in range(start, stop):
             number = int(drawn[index])
-            head, momentum = heads[number]
-            carry = carry | {
-                "params": {"backbone": carry["params"]["backbone"], "head": head},
-                "momentum": {"backbone": carry["momentum"]["backbone"], "head": momentum},
-            }
             batch = feeds[number](int(turns[number][index]))
             carry = steps[number](
-                carry,
+                _with_head(carry, heads[number]),
                 batch.stored,
                 batch.sizes,
                 batch.target,
@@ -111,51 +81,42 @@ def fit_jointly(
                 smoothing,
                 batch.shape,
             )
-            heads[number] = carry["params"]["head"], carry["momentum"]["head"]
-            done = index + 1
-            if done % recipe.validate_every and done != recipe.steps:
-                continue
-            ctx.progress(done, recipe.steps)
-            diverged = diverged_at(
-                carry, done, recipe, hyper, f"pre-training, trial {ctx.trial}", best["step"]
-            )
-            if diverged is not False:
-                break
-            errors = look(carry, heads)
-            error = float(np.mean(list(errors.values())))
-            curve.append(
-                [done, rounded(float(carry["loss_sum"]) / (done - curve[-1][0])), rounded(error)]
-            )
-            log_row(ctx, curve[-1], rates)
-            carry["loss_sum"] = np.float32(0)
-            if error <= best["error"]:
-                best = {"step": done, "error": error, "errors": errors, "variables": _copy(carry)}
-            ctx.checkpoint(
-                done,
-                lambda: {
-                    "carry": carry,  # noqa: B023
-                    "heads": [list(pair) for pair in heads],
-                    "best": best,  # noqa: B023
-                    "curve": curve,
-                },
-            )
+            heads[number] = _head(carry)
+        carry, reports = report(carry, stop - start)
+        return {"carry": carry, "heads": heads}, reports
+
+    def look(state: Tree) -> list[tuple[float, dict[str, Any]]]:
+        errors = {
+            task.task_id: look_at_dev(ctx, task, recipe.network, _with_head(state["carry"], head))
+            for task, head in zip(tasks, state["heads"], strict=True)
+        }
+        facts = {"dev_errors": {name: rounded(error) for name, error in errors.items()}}
+        return [(float(np.mean(list(errors.values()))), facts)]
+
+    training = Training(
+        name="pre-training",
+        begin=begin_all,
+        advance=advance,
+        look=look,
+        keep=lambda state, _: on_host(state["carry"], ["backbone"]),
+    )
+    try:
+        (result,) = train(
+            [ctx], training, [hyper], [rates], every=recipe.validate_every, start_counts=False
+        )
     finally:
         for feed in feeds:
             feed.close()
-    return {
-        "variables": best["variables"],
-        "step": best["step"],
-        "info": {
-            "hyper": dict(hyper),
-            "steps": done,
-            "dev_error": rounded(best["error"]),
-            "dev_errors": {name: rounded(error) for name, error in best["errors"].items()},
-            "diverged": diverged,
-            "curve": curve,
-        },
+    return result
+
+
+def _head(carry: Tree) -> Tree:
+    """Returns a head and its momentum."""
+    return {name: carry[name]["head"] for name in ("params", "momentum")}
+
+
+def _with_head(carry: Tree, head: Tree) -> Tree:
+    return carry | {
+        name: {"backbone": carry[name]["backbone"], "head": head[name]}
+        for name in ("params", "momentum")
     }
-
-
-def _copy(carry: Mapping[str, Any]) -> Tree:
-    params = {"backbone": jax.tree.map(np.array, carry["params"]["backbone"])}
-    return to_host({"params": params, "batch_stats": jax.tree.map(np.array, carry["batch_stats"])})

@@ -8,7 +8,7 @@ next that holds the task's classes; outputs beyond those are masked, and their f
 as they are executed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import struct
+from flax.traverse_util import flatten_dict, unflatten_dict
 
 from learners.parts.augmentation import Augmentation, to_unit_range, training_view
 from learners.parts.networks import Head, make_backbone
 from nevis_stream.cost.counted import made_once, plain_convolutions
 from nevis_stream.datasets.images import Images
+from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Context
 from nevis_stream.streams.task import SINGLE_LABEL
 
@@ -203,6 +205,7 @@ def step_program(
     momentum: float,
     decay: float,
     helpers: tuple[int, ...] = (),
+    learned: tuple[str, ...] = (),
 ):
     """Returns the training step.
 
@@ -211,7 +214,9 @@ def step_program(
     `finite_steps` counts the steps before the first loss that was not finite. `helpers` are the
     heads' sizes of auxiliary tasks; `others` is one (stored, sizes, target, shape) for each, whose
     loss is scaled by `weight` and whose batch does not reach BatchNorm's running statistics
-    (NEVIS'22, Appendix G).
+    (NEVIS'22, Appendix G). `learned` names the parameters that are updated by the beginning of
+    their path ("head", "backbone/BasicBlock_3"), all where it is empty; gradients of the others are
+    not computed.
     """
     head, optimise = Head(outputs), optimiser(momentum, decay)
 
@@ -228,7 +233,11 @@ def step_program(
         key = jax.random.fold_in(key, index)
         images = training_view(key, stored, sizes, network.resolution, augment)
 
-        def objective(params):
+        changing, fixed = _split(carry["params"], learned)
+        moving, still = _split(carry["momentum"], learned)
+
+        def objective(changing):
+            params = _joined(changing, fixed)
             features, statistics = network.features(
                 params["backbone"], carry["batch_stats"], images, train=True
             )
@@ -240,16 +249,15 @@ def step_program(
                 total = total + weight * helping(params, carry["batch_stats"], drawn, number, other)
             return total, (own, statistics)
 
-        (_, (value, stats)), gradients = jax.value_and_grad(objective, has_aux=True)(
-            carry["params"]
-        )
-        before = (optax.MaskedState(optax.EmptyState()), optax.TraceState(carry["momentum"]))
-        updates, (_, trace) = optimise.update(gradients, before, carry["params"])
+        (_, (value, stats)), gradients = jax.value_and_grad(objective, has_aux=True)(changing)
+        before = (optax.MaskedState(optax.EmptyState()), optax.TraceState(moving))
+        updates, (_, trace) = optimise.update(gradients, before, changing)
+        changed = jax.tree.map(lambda p, u: p - rate * u, changing, updates)
         sound = jnp.isfinite(value) & (carry["finite_steps"] == index)
         return {
-            "params": jax.tree.map(lambda p, u: p - rate * u, carry["params"], updates),
+            "params": _joined(changed, fixed),
             "batch_stats": stats,
-            "momentum": trace.trace,
+            "momentum": _joined(trace.trace, still),
             "loss_sum": carry["loss_sum"] + value,
             "finite_steps": carry["finite_steps"] + sound.astype(jnp.int32),
         }
@@ -259,6 +267,52 @@ def step_program(
     ):
         step.compiler_options = plain_convolutions()
     return step
+
+
+def _split(tree: Mapping[str, Any], beginnings: Sequence[str]) -> tuple[dict, dict]:
+    """Returns the part of a tree whose paths begin so, and the rest; all and nothing for none."""
+    if not beginnings:
+        return dict(tree), {}
+    leaves = flatten_dict(tree)
+    chosen = {
+        path: leaf
+        for path, leaf in leaves.items()
+        if any(f"{'/'.join(path)}/".startswith(f"{start}/") for start in beginnings)
+    }
+    if not chosen:
+        names = sorted({"/".join(path[:2]) for path in leaves})
+        raise BadInput(unknown("parameter", beginnings[0], names))
+    rest = {path: leaf for path, leaf in leaves.items() if path not in chosen}
+    return unflatten_dict(chosen), unflatten_dict(rest)
+
+
+def _joined(a: Mapping[str, Any], b: Mapping[str, Any]) -> Mapping[str, Any]:
+    return unflatten_dict(flatten_dict(a) | flatten_dict(b)) if b else a
+
+
+@made_once
+def several_steps(step):
+    """Returns `step_program`'s step for k of them: stored, sizes, target, index, rate and those of
+    `others` have an axis of k in front.
+    """
+
+    def steps(
+        carry, stored, sizes, target, key, index, rate, smoothing, shape, others=(), weight=0.0
+    ):
+        shapes = [other[3] for other in others]
+        batches = [other[:3] for other in others]
+
+        def one(carry, inputs):
+            stored, sizes, target, index, rate, batches = inputs
+            now = tuple((*batch, shape) for batch, shape in zip(batches, shapes, strict=True))
+            return step(
+                carry, stored, sizes, target, key, index, rate, smoothing, shape, now, weight
+            ), None
+
+        return jax.lax.scan(one, carry, (stored, sizes, target, index, rate, batches))[0]
+
+    steps.compiler_options = getattr(step, "compiler_options", {})
+    return steps
 
 
 @made_once

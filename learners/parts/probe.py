@@ -12,7 +12,8 @@ import numpy as np
 import optax
 
 from learners.parts.feed import Batches
-from learners.parts.fit import Recipe, dev_error, log_row, rounded
+from learners.parts.fit import Recipe
+from learners.parts.loop import Training, dev_error, train
 from learners.parts.model import (
     EVALUATION_BATCH,
     TaskShape,
@@ -112,11 +113,7 @@ def _train(
     known: np.ndarray,
     asked: np.ndarray,
 ) -> list[Tree]:
-    trials, outputs, batch = (
-        len(hypers),
-        head_size(task.num_classes),
-        recipe.batch_of(len(task.train)),
-    )
+    outputs, batch = head_size(task.num_classes), recipe.batch_of(len(task.train))
     shape = TaskShape.of(task.kind, task.num_classes)
     known, target = (
         _padded(array) for array in (known, targets(task.train.labels, task.kind, task.num_classes))
@@ -127,42 +124,18 @@ def _train(
         [schedule(hyper["learning_rate"], recipe.steps, recipe.warmup_share) for hyper in hypers]
     )
     smoothing = np.asarray([hyper["label_smoothing"] for hyper in hypers], np.float32)
-    scale = 1 / np.sqrt(known.shape[1])  # as flax's Dense starts: variance 1 / features
-    drawn = [np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 5]) for ctx in contexts]
-    kernels = np.stack([random.normal(0, scale, (known.shape[1], outputs)) for random in drawn])
-    heads = {"kernel": jnp.asarray(kernels, jnp.float32), "bias": jnp.zeros((trials, outputs))}
-    momenta = jax.tree.map(jnp.zeros_like, heads)
 
-    def look() -> list[float]:
-        program, parts = answers_program(), []
-        for start in range(0, len(asked), EVALUATION_BATCH):
-            rows = np.arange(start, start + EVALUATION_BATCH) % len(asked)
-            found = _shared(contexts, "validate", program, heads, asked[rows], shape)
-            parts.append(np.asarray(found)[:, : len(asked) - start, : task.num_classes])
-        answers = np.concatenate(parts, axis=1)
-        return [
-            dev_error(task.dev.labels, a, task.kind) if np.isfinite(a).all() else np.inf
-            for a in answers
+    def begin() -> Tree:
+        scale = 1 / np.sqrt(known.shape[1])  # as flax's Dense starts: variance 1 / features
+        drawn = [
+            np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 5]) for ctx in contexts
         ]
+        kernels = np.stack([random.normal(0, scale, (known.shape[1], outputs)) for random in drawn])
+        biases = jnp.zeros((len(contexts), outputs))
+        heads = {"kernel": jnp.asarray(kernels, jnp.float32), "bias": biases}
+        return {"heads": heads, "momenta": jax.tree.map(jnp.zeros_like, heads)}
 
-    def kept(trial: int) -> Tree:
-        return {
-            "params": {
-                "head": {
-                    "Dense_0": {name: np.asarray(array[trial]) for name, array in heads.items()}
-                }
-            }
-        }
-
-    errors = look()
-    best = [
-        {"step": 0, "error": error, "variables": kept(trial)} for trial, error in enumerate(errors)
-    ]
-    curves = [[[0, None, rounded(error)]] for error in errors]
-    for ctx, curve, rate in zip(contexts, curves, rates, strict=True):
-        log_row(ctx, curve[-1], rate)
-    for start in range(0, recipe.steps, recipe.validate_every):
-        stop = min(start + recipe.validate_every, recipe.steps)
+    def advance(state: Tree, start: int, stop: int) -> tuple[Tree, list[tuple[float, int]]]:
         picked = np.stack(
             [np.stack([order(step) for step in range(start, stop)]) for order in orders]
         ).astype(np.int32)
@@ -171,8 +144,8 @@ def _train(
             contexts,
             "train",
             program,
-            heads,
-            momenta,
+            state["heads"],
+            state["momenta"],
             known,
             target,
             picked,
@@ -180,27 +153,29 @@ def _train(
             smoothing,
             shape,
         )
-        contexts[0].progress(stop, recipe.steps)
-        errors = look()
-        for trial, (error, values) in enumerate(zip(errors, np.asarray(losses), strict=True)):
-            curves[trial].append([stop, rounded(float(values.mean())), rounded(error)])
-            log_row(contexts[trial], curves[trial][-1], rates[trial])
-            if error <= best[trial]["error"]:
-                best[trial] = {"step": stop, "error": error, "variables": kept(trial)}
-    return [
-        {
-            "variables": best[trial]["variables"],
-            "step": best[trial]["step"],
-            "info": {
-                "hyper": dict(hyper),
-                "steps": recipe.steps,
-                "dev_error": rounded(best[trial]["error"]),
-                "diverged": not np.isfinite(errors[trial]),
-                "curve": curves[trial],
-            },
-        }
-        for trial, hyper in enumerate(hypers)
-    ]
+        losses = np.asarray(losses)
+        sound = np.logical_and.accumulate(np.isfinite(losses), axis=1).sum(1)
+        reports = [
+            (float(values.mean()), start + int(finite))
+            for values, finite in zip(losses, sound, strict=True)
+        ]
+        return {"heads": heads, "momenta": momenta}, reports
+
+    def look(state: Tree) -> list[tuple[float, dict[str, Any]]]:
+        program, parts = answers_program(), []
+        for start in range(0, len(asked), EVALUATION_BATCH):
+            rows = np.arange(start, start + EVALUATION_BATCH) % len(asked)
+            answers = _shared(contexts, "validate", program, state["heads"], asked[rows], shape)
+            parts.append(np.asarray(answers)[:, : len(asked) - start, : task.num_classes])
+        answers = np.concatenate(parts, axis=1)
+        return [(dev_error(task.dev.labels, each, task.kind), {}) for each in answers]
+
+    def keep(state: Tree, number: int) -> Tree:
+        head = {name: np.asarray(array[number]) for name, array in state["heads"].items()}
+        return {"params": {"head": {"Dense_0": head}}}
+
+    training = Training(f"task {task.task_id!r}", begin, advance, look, keep)
+    return train(contexts, training, hypers, rates, every=recipe.validate_every)
 
 
 def _padded(array: np.ndarray) -> jax.Array:

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nevis_stream.analysis.judged import task_errors
+from nevis_stream.analysis.own_files import own_file
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, Spread, by_seed, spread
 from nevis_stream.catalogue import published
+from nevis_stream.errors import BadInput
 
 _OF_THE_STREAM = ("stream", "stream_digest")
 _PARTIAL = "+partial"
@@ -201,9 +203,9 @@ def _judged(run: Run) -> dict[str, str]:
     that were predicted.
     """
     try:
-        with open(run.path / "stream.csv", newline="", encoding="utf-8") as file:
+        with open(own_file(run.path, "stream.csv"), newline="", encoding="utf-8") as file:
             prints = {row["task_id"]: row["fingerprint"] for row in csv.DictReader(file)}
-    except (OSError, ValueError, KeyError, csv.Error):
+    except (BadInput, OSError, ValueError, KeyError, csv.Error):
         prints = {}
     return {
         r.task_id: prints.get(r.task_id) or f"n = {r.n}"

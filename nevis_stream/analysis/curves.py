@@ -1,6 +1,5 @@
 """Learning curves: dev error of the chosen trial against training steps."""
 
-import math
 from typing import Any
 
 from nevis_stream.run_directory.ledger import Ledger
@@ -9,8 +8,8 @@ from nevis_stream.run_directory.ledger import Ledger
 def learning_curves(ledger: Ledger) -> dict[str, list[tuple[float, float]]]:
     """Returns, for every trained task, the (step, dev error) pairs of its chosen trial.
 
-    Points whose dev error is not a finite number are left out; a trial that tells no curve gives an
-    empty list. What a trial tells (`info`) is the learner's own, so nothing in it is relied upon.
+    Points whose dev error is not a finite number are left out; a trial that records no curve gives
+    an empty list. What a trial records (`info`) is the learner's own: every value is checked.
     """
     trained = ledger.of_kind("train")
     return {train["task_id"]: _pairs(_chosen_info(train).get("curve")) for train in trained}
@@ -18,7 +17,7 @@ def learning_curves(ledger: Ledger) -> dict[str, list[tuple[float, float]]]:
 
 def _chosen_info(train: dict[str, Any]) -> dict[str, Any]:
     for trial in train["trials"]:
-        if isinstance(trial, dict) and trial.get("trial") == train.get("chosen"):
+        if trial.get("trial") == train.get("chosen"):
             info = trial.get("info")
             return info if isinstance(info, dict) else {}
     return {}
@@ -27,9 +26,9 @@ def _chosen_info(train: dict[str, Any]) -> dict[str, Any]:
 def _pairs(curve: Any) -> list[tuple[float, float]]:
     points = curve if isinstance(curve, list) else []
     triples = [p for p in points if isinstance(p, list) and len(p) == 3]
-    return [(step, dev) for step, _, dev in triples if _is_finite(step) and _is_finite(dev)]
+    return [(step, dev) for step, _, dev in triples if _is_usable(step) and _is_usable(dev)]
 
 
-def _is_finite(value: Any) -> bool:
+def _is_usable(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value)
+    return number and abs(value) <= 2**53

@@ -1,5 +1,6 @@
 """Whether a ledger holds together: no event lost, doubled or malformed, so that sums are right."""
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +23,10 @@ _WHOLE = {
     "predict": ("event", "order", "n"),
 }
 # of a train record, where they are known
-_FACTS = ("year", "n_train", "n_dev", "size", "mean_height", "mean_width")
+_FACTS = ("n_train", "n_dev", "size", "num_classes", "mean_height", "mean_width")
+_MOST = 2**53  # above, floats skip whole numbers
+_MOST_FLOPS = 10**36  # more than all computers together have ever done
+_LAST_YEAR = 9999
 _CHOICES = {"protocol": PROTOCOLS, "meta_split": META_SPLITS, "split": SPLITS}
 
 
@@ -40,6 +44,7 @@ def check(ledger: Ledger) -> None:
     copied = "source" in ledger.header
     for position, record in enumerate(ledger.records):
         try:
+            _check_letters(record)
             _check_copied(record) if copied else _check_counted(record)
             _check_record(record)
             _check_place(position, record, len(ledger.records))
@@ -54,27 +59,48 @@ def _check_record(record: Mapping[str, Any]) -> None:
     kind = record["kind"]
     for name in _TEXT.get(kind, ()):
         if not isinstance(record.get(name), str):
-            raise ValueError(f"{name} of a {kind} record is {record.get(name)!r}, not a text.")
+            raise ValueError(
+                f"{name} of a {kind} record is {_short(record.get(name))}, not a text."
+            )
         if name in _CHOICES and record[name] not in _CHOICES[name]:
             raise ValueError(unknown(name, record[name], _CHOICES[name]))
-    if kind == "run" and not isinstance(record.get("budget"), str | None):
-        raise ValueError(f"budget of a run record is {record['budget']!r}, not a text or null.")
+    if kind == "run":
+        if not isinstance(record.get("budget"), str | None):
+            raise ValueError(
+                f"budget of a run record is {_short(record['budget'])}, not a text or null."
+            )
+        if not _is_count(record["schema"]):
+            raise ValueError(f"schema of a run record is {record['schema']!r}, not a number.")
     for name in _WHOLE.get(kind, ()):
         if name == "n" and record.get("n", "missing") is None:
             continue
         if not _is_count(record.get(name)):
-            raise ValueError(f"{name} of a {kind} record is {record.get(name)!r}, not a count.")
+            raise ValueError(
+                f"{name} of a {kind} record is {_short(record.get(name))}, not a count up to 2**53."
+            )
     if kind == "predict":
-        _check_error(record)
+        _check_result(record)
     if kind == "train":
-        if not isinstance(record.get("trials"), list):
-            raise ValueError("trials of a train record is not a list.")
-        for name in _FACTS:
-            if record.get(name) is not None and not _is_size(record[name]):
-                raise ValueError(
-                    f"{name} of a train record is {record[name]!r}, neither a number of at least 0"
-                    " nor null."
-                )
+        _check_task(record)
+
+
+def _check_task(record: Mapping[str, Any]) -> None:
+    for name in _FACTS:
+        if record.get(name) is not None and not _is_size(record[name]):
+            raise ValueError(
+                f"{name} of a train record is {_short(record[name])}, neither a number from 0 to"
+                " 2**53 nor null."
+            )
+    year = record.get("year")
+    if year is not None and not (_is_count(year) and year <= _LAST_YEAR):
+        raise ValueError(f"year of a train record is {_short(year)}, neither a year nor null.")
+    trials = record.get("trials")
+    if not isinstance(trials, list) or not all(isinstance(trial, dict) for trial in trials):
+        raise ValueError("trials of a train record is not a list of records.")
+    if not isinstance(record.get("chosen"), int | None):
+        raise ValueError(
+            f"chosen of a train record is {_short(record['chosen'])}, not a trial or null."
+        )
 
 
 def _check_counted(record: Mapping[str, Any]) -> None:
@@ -90,8 +116,11 @@ def _check_copied(record: Mapping[str, Any]) -> None:
     if record["kind"] == "run":
         for name in ("source", "flops_reason"):
             if not (isinstance(record.get(name), str) and record[name]):
-                raise ValueError(f"{name} of a run record is {record.get(name)!r}, not a text.")
-        if not isinstance(record.get("left_out"), dict):
+                raise ValueError(
+                    f"{name} of a run record is {_short(record.get(name))}, not a text."
+                )
+        left_out = record.get("left_out")
+        if not isinstance(left_out, dict) or not all(isinstance(x, str) for x in left_out.values()):
             raise ValueError("left_out of a run record is not a table of reasons by task.")
     if record["kind"] != "end" and record.get("flops", "missing") is not None:
         raise ValueError(
@@ -102,18 +131,30 @@ def _check_copied(record: Mapping[str, Any]) -> None:
 def _check_flops(flops: Any) -> None:
     phases = flops.values() if isinstance(flops, dict) else (None,)
     if not all(isinstance(by_trial, dict) for by_trial in phases) or not all(
-        _is_count(count) for by_trial in phases for count in by_trial.values()
+        _is_count(count, _MOST_FLOPS) for by_trial in phases for count in by_trial.values()
     ):
-        raise ValueError(f"flops is {flops!r}, not whole numbers by phase and trial.")
+        raise ValueError(f"flops is {_short(flops)}, not counts up to 10**36 by phase and trial.")
 
 
-def _check_error(record: Mapping[str, Any]) -> None:
-    error = record.get("error", "missing")
-    number = isinstance(error, int | float) and not isinstance(error, bool)
-    if error is not None and not (number and math.isfinite(error)):
-        raise ValueError(f"error is {error!r}, neither a finite number nor null.")
+def _check_result(record: Mapping[str, Any]) -> None:
+    error, value = record.get("error", "missing"), record.get("value")
+    if error is not None and not (_is_number(error) and error == error and abs(error) != math.inf):
+        raise ValueError(f"error is {_short(error)}, neither a finite number nor null.")
     if error is not None and not 0 <= error <= 1:
-        raise ValueError(f"error is {error!r}; errors lie between 0 and 1.")
+        raise ValueError(f"error is {_short(error)}; errors are between 0 and 1.")
+    if value is not None and not (_is_number(value) and abs(value) <= _MOST):
+        raise ValueError(f"value is {_short(value)}, neither a number nor null.")
+    if not isinstance(record.get("trial"), int | None):
+        raise ValueError(f"trial is {_short(record['trial'])}, neither a number nor null.")
+    if not isinstance(record.get("reason"), str | None):
+        raise ValueError(f"reason is {_short(record['reason'])}, neither a text nor null.")
+
+
+def _check_letters(record: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"a text that is not Unicode ({error.reason}).") from None
 
 
 def _check_place(position: int, record: Mapping[str, Any], length: int) -> None:
@@ -151,14 +192,18 @@ def _check_counts(ledger: Ledger) -> None:
             raise BadInput(f"{ledger.path}: ends after {count} {name}; announced were {announced}.")
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any, most: int = _MOST) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def _is_size(value: Any) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and value >= 0
-    )
+    return _is_number(value) and 0 <= value <= _MOST
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.analysis.condition import contradiction, ledger_notes
+from nevis_stream.analysis.consistency import first_difference, run_notes, stream_difference
 from nevis_stream.analysis.integrity import check
+from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 
-_ALONE = "so the run stands as a method of its own, never as one more seed of another"
+_ALONE = "so the run counts as a method of its own, not as a seed of another"
+
+
+_LONGEST = 200  # characters of an error's text
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,9 @@ class LeftOut:
 def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]:
     """Reads run directories; what cannot be used is returned with its reason instead of raised.
 
-    A run with the config hash (and so the seed) of another is a repetition of it, not one more
-    sample: the first complete one is kept. A run that contradicts an earlier one of the same digest
-    is left out.
+    Runs with one config hash (and so one seed) are repetitions, not more samples: where their
+    ledgers agree the one that has come furthest is kept, where they contradict each other none is.
+    A run whose stream is not that of an earlier run with the same digest is left out.
 
     Args:
       run_dirs: paths of run directories, in the order in which they should be listed.
@@ -73,10 +77,13 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
         try:
             ledger = _read_ledger(path)
             settings, why = _settings(path, ledger.header["config_hash"])
-            notes = (*([why] if why else []), *ledger_notes(ledger))
+            notes = (*([why] if why else []), *run_notes(ledger))
             runs.append(Run(path, names[path], ledger, settings, notes))
         except (BadInput, OSError) as error:
             left_out.append(LeftOut(path, str(error)))
+        except Exception as error:  # a stranger's file: whatever it causes, the others are read
+            reason = f"cannot be read: {type(error).__name__}: {str(error)[:_LONGEST]}"
+            left_out.append(LeftOut(path, reason))
     return _without_repetitions(_without_contradictions(runs, left_out), left_out)
 
 
@@ -127,13 +134,14 @@ def _tasks(run: Run) -> list[tuple[str, str]]:
 def _read_ledger(path: Path) -> Ledger:
     if not path.is_dir():
         raise BadInput("not a directory" if path.exists() else "no such directory")
-    if not (path / FILE_NAME).is_file():
+    if not (path / FILE_NAME).exists():
         inside = sorted(path.glob(f"*/{FILE_NAME}"))
-        hint = f"; it holds run directories, give {path}/*" if inside else ""
+        hint = f"; it contains run directories, give {path}/*" if inside else ""
         raise BadInput(f"not a run directory: it has no {FILE_NAME}{hint}")
+    own_file(path, FILE_NAME)
     ledger = Ledger(path)
     if not ledger.records:
-        raise BadInput(f"{FILE_NAME} holds no complete record: the run has not begun")
+        raise BadInput(f"{FILE_NAME} has no complete record: the run has not begun")
     check(ledger)
     return ledger
 
@@ -141,22 +149,22 @@ def _read_ledger(path: Path) -> Ledger:
 def _settings(path: Path, config_hash: str) -> tuple[dict[str, str] | None, str]:
     """The settings, or None and why there are none."""
     try:
-        values = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        values = json.loads(own_file(path, "config.json").read_text(encoding="utf-8"))
+        named = _flatten(values)
     except FileNotFoundError:
         return None, f"config.json is missing; {_ALONE}"
-    except (OSError, ValueError, RecursionError):
-        return None, f"config.json can't be read; {_ALONE}"
-    if not isinstance(values, dict):
-        return None, f"config.json is no config; {_ALONE}"
+    except (BadInput, OSError, ValueError, RecursionError):
+        return None, f"config.json cannot be read; {_ALONE}"
+    except AttributeError:
+        return None, f"config.json contains no settings; {_ALONE}"
     if values.get("config_hash", config_hash) != config_hash:
         return (
             None,
             (
-                f"config.json has hash {values['config_hash']}, the ledger {config_hash}: it is"
-                f" another run's; {_ALONE}"
+                f"config.json has hash {values['config_hash']}, the ledger {config_hash}: it"
+                f" belongs to another run; {_ALONE}"
             ),
         )
-    named = _flatten(values)
     return {name: value for name, value in named.items() if not _names_the_run(name)}, ""
 
 
@@ -183,12 +191,12 @@ def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Ru
     first: dict[tuple[str, str], Run] = {}
     kept = []
     for run in runs:
-        one = run if run.published else first.setdefault(_digest_and_protocol(run), run)
-        told = contradiction(run.ledger, one.ledger) if one is not run else ""
-        if told:
+        earlier = run if run.published else first.setdefault(_digest_and_protocol(run), run)
+        difference = stream_difference(run.ledger, earlier.ledger) if earlier is not run else ""
+        if difference:
             reason = (
-                f"has the stream digest of {one.path} but another stream: {told}; one of the two is"
-                " damaged"
+                f"has the stream digest of {earlier.path} but another stream: {difference}; one of"
+                " the two is damaged"
             )
             left_out.append(LeftOut(run.path, reason))
         else:
@@ -200,10 +208,26 @@ def _without_repetitions(
     runs: list[Run],
     left_out: list[LeftOut],
 ) -> tuple[list[Run], list[LeftOut]]:
-    kept: dict[str, Run] = {}
-    for run in sorted(runs, key=lambda run: not run.ledger.complete):
-        first = kept.setdefault(run.header["config_hash"], run)
-        if first is not run:
-            reason = f"the same config (hash {run.header['config_hash']}) as {first.path}"
-            left_out.append(LeftOut(run.path, f"{reason}; a repetition is counted once"))
-    return [run for run in runs if kept[run.header["config_hash"]] is run], left_out
+    by_config: dict[str, list[Run]] = {}
+    for run in runs:
+        by_config.setdefault(run.header["config_hash"], []).append(run)
+    kept = []
+    for config_hash, repetitions in by_config.items():
+        furthest = max(repetitions, key=lambda run: len(run.ledger.records))
+        differences = ((run, first_difference(run.ledger, furthest.ledger)) for run in repetitions)
+        other, difference = next((pair for pair in differences if pair[1]), (furthest, ""))
+        if difference:
+            reason = (
+                f"one config and seed (hash {config_hash}), but contradicting ledgers:"
+                f" {other.path} and {furthest.path} differ in {difference}; none of them is used"
+            )
+            left_out += [LeftOut(run.path, reason) for run in repetitions]
+            continue
+        kept.append(furthest)
+        reason = f"the same config and seed (hash {config_hash}) as {furthest.path}"
+        left_out += [
+            LeftOut(run.path, f"{reason}; a repetition is counted once")
+            for run in repetitions
+            if run is not furthest
+        ]
+    return [run for run in runs if run in kept], left_out

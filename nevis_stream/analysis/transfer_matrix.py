@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
 
 PAIRS, FACTS = "matrix.csv", "matrix.json"
@@ -87,7 +88,7 @@ def read_matrix(path: Path) -> TransferMatrix:
       BadInput: a file can't be read, lacks a column, holds a pair twice, or has no pair.
     """
     try:
-        pairs = pd.read_csv(path / PAIRS, dtype={"source": str, "target": str})
+        pairs = pd.read_csv(own_file(path, PAIRS), dtype={"source": str, "target": str})
         missing = [column for column in _COLUMNS if column not in pairs]
         if missing:
             raise ValueError(f"lacks the columns {', '.join(missing)}")
@@ -110,7 +111,7 @@ def _facts(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}  # a matrix of an earlier version: its order is that of its rows
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = json.loads(own_file(path.parent, path.name).read_text(encoding="utf-8"))
         _ = [(task["task_id"], task["domain"]) for task in facts["tasks"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{path}: cannot be read ({error!r}).") from None

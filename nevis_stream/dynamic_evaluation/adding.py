@@ -12,8 +12,8 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import memory, methods
 from nevis_stream.dynamic_evaluation.additions import Addition, append
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.files import Outcomes
-from nevis_stream.dynamic_evaluation.cache.records import EACH
+from nevis_stream.dynamic_evaluation.cache.entries import EACH
+from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.insertion import insert_samples
 from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InCache, learned_rows
@@ -208,14 +208,14 @@ class FileOracle:
     what a budget would have given.
 
     Args:
-      outcomes: the file's matrix.
+      table: the file's values.
       file: its name, for messages.
     """
 
-    def __init__(self, outcomes: Outcomes, file: str = "the file"):
-        self._outcomes, self._file = outcomes, file
-        self._rows = {model: row for row, model in enumerate(outcomes.models)}
-        self._columns = {sample: column for column, sample in enumerate(outcomes.samples)}
+    def __init__(self, table: ValueTable, file: str = "the file"):
+        self._table, self._file = table, file
+        self._rows = {model: row for row, model in enumerate(table.models)}
+        self._columns = {sample: column for column, sample in enumerate(table.samples)}
 
     def answer(self, model: str, samples: Sequence[str]) -> Observed:
         """Returns the outcomes of one model on some samples; BadInput where the file does not have
@@ -224,14 +224,14 @@ class FileOracle:
         if model not in self._rows:
             raise BadInput(f"{self._file}: {unknown('model', model, list(self._rows)[:200])}")
         columns = [self._columns.get(sample, -1) for sample in samples]
-        row = self._outcomes.correct[self._rows[model]]
+        row = self._table.values[self._rows[model]]
         for sample, column in zip(samples, columns, strict=True):
             if column < 0 or row[column] == UNKNOWN:
                 raise BadInput(
                     f"{self._file} does not know model {model!r} on sample {sample!r}, which was"
                     " asked."
                 )
-        confidence = self._outcomes.confidence
+        confidence = self._table.confidence
         return Observed(
             row[columns], None if confidence is None else confidence[self._rows[model]][columns]
         )

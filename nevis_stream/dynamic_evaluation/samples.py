@@ -1,10 +1,12 @@
 """What is known of the samples of a matrix beside who answered them correctly."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
+from nevis_stream.errors import BadInput, unknown
 
 
 @dataclass(frozen=True)
@@ -56,3 +58,23 @@ class SampleFacts:
             chosen(self.high),
             self.dataset_weights,
         )
+
+
+def checked_weights(
+    weights: Mapping[str, float] | str, datasets: Collection[str]
+) -> dict[str, float]:
+    """Returns a weight for each data set; "equal" gives all the same.
+
+    Raises:
+      BadInput: a data set without a weight, an unknown one, or a weight that is not above 0.
+    """
+    if weights == "equal":
+        return dict.fromkeys(sorted(datasets), 1.0)
+    for name, weight in weights.items():
+        if name not in datasets:
+            raise BadInput(f"dataset_weights: {unknown('data set', name, datasets)}")
+        if not (np.isfinite(weight) and weight > 0):
+            raise BadInput(f"dataset_weights: {name} has weight {weight}; it must be above 0.")
+    if missing := sorted(set(datasets) - set(weights)):
+        raise BadInput(f"dataset_weights: no weight for {', '.join(missing)}.")
+    return dict(weights)

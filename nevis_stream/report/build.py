@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
-from nevis_stream.analysis.runs import LeftOut, group_by_stream, read_runs
-from nevis_stream.analysis.transfer_matrix import is_matrix, read_matrix
-from nevis_stream.errors import BadInput
+from nevis_stream.analysis.runs import LeftOut, Run, group_by_stream, read_runs
+from nevis_stream.analysis.transfer_matrix import TransferMatrix, is_matrix, read_matrix
+from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.report.across import Across
-from nevis_stream.report.evaluations import is_cache, read_evaluation
+from nevis_stream.report.evaluations import Evaluation, is_cache, read_evaluation
 from nevis_stream.report.exports import Track, write_figures, write_tables
 from nevis_stream.report.manifest import Files
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
@@ -37,13 +37,13 @@ class Chapter:
     html: Markup
 
 
-def _untold(what: str, items: Sequence[T]) -> Sequence[T]:
+def _silent(what: str, items: Sequence[T]) -> Sequence[T]:
     """A `Track` that shows nothing."""
     return items
 
 
 def write_report(
-    run_dirs: Iterable[str | Path], out: str | Path, figures: bool = False, track: Track = _untold
+    run_dirs: Iterable[str | Path], out: str | Path, figures: bool = False, track: Track = _silent
 ) -> Path:
     """Writes report.html, and beside it each part's tables (NAME.csv, latex/NAME.tex).
 
@@ -74,27 +74,67 @@ def write_report(
     if not runs and not matrices and not evaluations:
         reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
         raise BadInput(f"no usable run for a report:{reasons or ' none was given'}")
-    groups = group_by_stream(runs).values()
-    sections = [Section(number, group) for number, group in enumerate(groups, start=1)]
-    across = Across(sections, matrices, evaluations)
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise BadInput(f"{out}: not a directory; give a directory for the report.") from None
+
+    def write() -> Files:
+        return _write(_across(runs, matrices, evaluations), left_out, out, figures, track)
+
+    try:
+        files = write()
+    except (NevisStreamError, OSError):
+        raise
+    except Exception:
+        # one stranger's run must not take the report of the others down
+        reasons = {run: reason for run in runs if (reason := fault(run))}
+        if not reasons or (len(reasons) == len(runs) and not matrices and not evaluations):
+            raise
+        runs = [run for run in runs if run not in reasons]
+        left_out += [LeftOut(run.path, reason) for run, reason in reasons.items()]
+        files = write()
+    changed = files.close()
+    if changed:
+        warnings.warn(
+            f"{out}: files of an earlier report that were changed since are kept:"
+            f" {', '.join(changed)}",
+            stacklevel=2,
+        )
+    return out / _PAGE
+
+
+def fault(run: Run) -> str:
+    """Returns why no page can be made of a run, even of it alone; empty where one can."""
+    try:
+        across = _across([run], (), ())
+        subjects = [(part, across.sections[0]) for part in PARTS]
+        for part, subject in [*subjects, *((part, across) for part in PARTS_ACROSS)]:
+            part.tables(subject)
+            str(part.html(subject) or "").encode()
+    except Exception as error:
+        return f"its values cannot be shown: {type(error).__name__}: {str(error)[:200]}"
+    return ""
+
+
+def _across(
+    runs: Sequence[Run], matrices: Sequence[TransferMatrix], evaluations: Sequence[Evaluation]
+) -> Across:
+    groups = group_by_stream(runs).values()
+    sections = [Section(number, group) for number, group in enumerate(groups, start=1)]
+    return Across(sections, matrices, evaluations)
+
+
+def _write(
+    across: Across, left_out: Sequence[LeftOut], out: Path, figures: bool, track: Track
+) -> Files:
     files = Files(out)
     write_tables(across, files, track)
     if figures:
         write_figures(across, files, track)
     files.write(_PAGE, embed(_page(across, left_out, files.names, track)).encode())
-    changed = files.close()
-    if changed:
-        told = (
-            f"{out}: of an earlier report, changed since, and so left where they were:"
-            f" {', '.join(changed)}"
-        )
-        warnings.warn(told, stacklevel=2)
-    return out / _PAGE
+    return files
 
 
 def _read(read: Callable[[Path], T], paths: Iterable[Path], left_out: list[LeftOut]) -> list[T]:

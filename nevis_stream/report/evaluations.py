@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
 
 INDEX, FILE, PICTURE, SCHEMA = "index.sqlite", "evaluation.json", "outcomes.png", 1
@@ -56,7 +57,7 @@ def read_evaluation(path: Path) -> Evaluation:
             f" --cache={path}"
         )
     try:
-        summary = json.loads((path / FILE).read_text(encoding="utf-8"))
+        summary = json.loads(own_file(path, FILE).read_text(encoding="utf-8"))
         if summary.get("schema", 0) > SCHEMA:
             raise BadInput(
                 f"{FILE} has schema {summary['schema']}; this program reads up to {SCHEMA}"
@@ -67,8 +68,8 @@ def read_evaluation(path: Path) -> Evaluation:
                 f"{FILE} lacks {missing[0]!r}; make it again: python -m launch.evaluate metrics"
                 f" --cache={path}"
             )
-        picture = (path / PICTURE).read_bytes()
-    except (OSError, ValueError, AttributeError) as error:
+        picture = own_file(path, PICTURE).read_bytes()
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise BadInput(
             f"its summary cannot be read ({error}); python -m launch.evaluate metrics"
             f" --cache={path}"

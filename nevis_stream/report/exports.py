@@ -18,6 +18,7 @@ from nevis_stream.report.latex import latex_document, latex_table
 from nevis_stream.report.manifest import Files
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.section import Section
+from nevis_stream.spreadsheet import csv_bytes
 
 Track = Callable[[str, Sequence[Any]], Iterable[Any]]
 """Goes through the items of a step of work, whose name comes first, and shows how far it has come.
@@ -50,8 +51,7 @@ def write_tables(across: Across, files: Files, track: Track) -> None:
         }
     for name, pieces in track("write tables", list(frames.items())):
         frame = pd.concat(pieces, ignore_index=True)
-        text = frame.to_csv(index=False, na_rep="NaN", lineterminator="\n")
-        files.write(f"{name}.csv", text.encode())
+        files.write(f"{name}.csv", csv_bytes(frame))
         files.write(f"latex/{name}.tex", latex_table(frame, name).encode())
     files.write(f"latex/{_DOCUMENT}.tex", latex_document(list(frames)).encode())
 

@@ -6,7 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from nevis_stream.analysis.own_files import own_file
 from nevis_stream.analysis.runs import Run
+from nevis_stream.errors import BadInput
 from nevis_stream.report.run_files import is_file_name, picture
 
 
@@ -46,18 +48,20 @@ def read_mistakes(run: Run, task_id: str, most: int) -> Mistakes | None:
     """
     if not is_file_name(task_id):
         return None
-    path = run.path / "thumbnails" / f"{task_id}-mistakes.json"
+    name = f"{task_id}-mistakes"
     try:
+        path = own_file(run.path, f"thumbnails/{name}.json")
         record = json.loads(path.read_text(encoding="utf-8"))
-        told = tuple(dict(mistake) for mistake in record["mistakes"])
-        for mistake in told:
-            _caption(mistake)
-        facts = int(record["wrong"]), int(record["n"]), str(record["split"])
-    except (OSError, ValueError, KeyError, TypeError):
+        mistakes = tuple(dict(mistake) for mistake in record["mistakes"])
+        for mistake in mistakes:
+            _caption(mistake).encode()
+        counts = int(record["wrong"]), int(record["n"])
+        split = str(record["split"])
+    except (BadInput, OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-    shown = min(most, len(told))
-    row = picture(path.with_suffix(".png"), shown) if shown else None
-    return Mistakes(row or "", shown, told, *facts)
+    shown = min(most, len(mistakes))
+    row = picture(run, f"{name}.png", shown) if shown else None
+    return Mistakes(row or "", shown, mistakes, *counts, split)
 
 
 def _caption(mistake: dict[str, Any]) -> str:

@@ -5,13 +5,14 @@ import io
 import json
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from nevis_stream.analysis.own_files import own_file
 from nevis_stream.analysis.runs import Run
+from nevis_stream.errors import BadInput
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 # pixels from image to image in a row, of which 2 are between them: see run_directory/thumbnails.py
@@ -46,8 +47,8 @@ def thumbnail(task_id: str, runs: Sequence[Run], small: bool = False) -> str | N
     """
     if not is_file_name(task_id):
         return None
-    found = (picture(run.path / "thumbnails" / f"{task_id}.png", small=small) for run in runs)
-    return next(filter(None, found), None)
+    pictures = (picture(run, f"{task_id}.png", small=small) for run in runs)
+    return next(filter(None, pictures), None)
 
 
 def is_file_name(task_id: str) -> bool:
@@ -55,16 +56,18 @@ def is_file_name(task_id: str) -> bool:
     return bool(task_id) and not set(task_id) & set("/\\\0") and task_id not in (".", "..")
 
 
-def picture(path: Path, count: int | None = None, small: bool = True) -> str | None:
+def picture(run: Run, name: str, count: int | None = None, small: bool = True) -> str | None:
     """Returns a PNG with a row of images as a `data:` address, or None where there is none that can
     be read.
 
     Args:
-      path: the file.
+      run: the run.
+      name: of the file in its thumbnails.
       count: how many of its images, from the left; None: all.
       small: with 128 colours, which takes fewer bytes.
     """
     try:
+        path = own_file(run.path, f"thumbnails/{name}")
         if path.stat().st_size > _LARGEST_THUMBNAIL:
             return None
         data = path.read_bytes()
@@ -75,8 +78,8 @@ def picture(path: Path, count: int | None = None, small: bool = True) -> str | N
                 # median cut is far slower
                 cut.quantize(_COLOURS, Image.Quantize.FASTOCTREE).save(buffer, "PNG")
                 data = buffer.getvalue()
-    except (OSError, ValueError):
-        return None
+    except (BadInput, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None  # Pillow raises SyntaxError for a broken PNG
     return (
         "data:image/png;base64," + base64.b64encode(data).decode()
         if data.startswith(_PNG)
@@ -95,8 +98,8 @@ def pixels(address: str) -> np.ndarray:
 def _facts(run: Run) -> dict[str, set[str]]:
     """The distinct values of each fact over the processes of one run."""
     try:
-        text = (run.path / "environment.jsonl").read_text(encoding="utf-8")
-    except (OSError, ValueError):
+        text = own_file(run.path, "environment.jsonl").read_text(encoding="utf-8")
+    except (BadInput, OSError, ValueError):
         return {}
     facts: dict[str, set[str]] = {}
     for line in text.splitlines():
@@ -108,7 +111,7 @@ def _facts(run: Run) -> dict[str, set[str]]:
 def _flat_record(line: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
-    except ValueError:  # a line that was cut by a crash
+    except (ValueError, RecursionError):  # a line that was cut by a crash
         return {}
     if not isinstance(record, dict):
         return {}

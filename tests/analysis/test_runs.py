@@ -47,3 +47,26 @@ def test_directories_of_one_name_are_told_apart(tmp_path):
     paths = [RUN.but(seed=seed).write(tmp_path / str(seed) / "run") for seed in (0, 1)]
     runs, _ = read_runs(paths)
     assert [run.name for run in runs] == [str(path) for path in paths]
+
+
+def test_contradicting_ledgers_of_one_config_are_both_left_out(tmp_path):
+    other = RUN.write(tmp_path / "other")
+    paths = [RUN.write(tmp_path / "a"), other, RUN.write(tmp_path / "b")]
+    text = (other / "ledger.jsonl").read_text()
+    error = f'"error":{RUN.error(2)}'
+    assert text.count(error) == 1
+    (other / "ledger.jsonl").write_text(text.replace(error, '"error":0.0'))
+    healthy = RUN.but(seed=1).write(tmp_path / "healthy")
+    runs, left_out = read_runs([*paths, healthy])
+    assert [run.path for run in runs] == [healthy]
+    assert {item.path for item in left_out} == set(paths)
+    for item in left_out:
+        assert f"differ in record 5, error: 0.0 and {RUN.error(2)}" in item.reason
+        assert "none of them is used" in item.reason
+
+
+def test_the_beginning_of_a_run_does_not_contradict_it(tmp_path):
+    paths = [RUN.but(events=n).write(tmp_path / str(n)) for n in (2, 5)]
+    runs, left_out = read_runs(paths)
+    assert [run.path for run in runs] == [paths[1]]
+    assert "counted once" in left_out[0].reason

@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-import learners
 from experiments import run_config
 from learners.parts import weights
 from learners.parts.model import Network, initialise_program
+from learners.table import TABLE
 from nevis_stream.cost.meter import total
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import to_host
@@ -31,8 +31,11 @@ def build(tmp_path_factory):
 
     def build(name):
         config = run_config.default(name)
-        config.network.update(name="mlp", hidden=(8,), resolution=8)
-        config.train.update(steps=4, validate_every=2)
+        if "network" in config:
+            config.network.update(name="mlp", hidden=(8,), resolution=8)
+            config.train.update(steps=4, validate_every=2)
+        if name == "bhpo":
+            config.search.trials = 4
         if name.startswith("pt_"):
             config.pretrained.path = str(file)
         return run_config.build(run_config.resolve(config))
@@ -40,7 +43,7 @@ def build(tmp_path_factory):
     return build
 
 
-@pytest.fixture(scope="module", params=learners.names())
+@pytest.fixture(scope="module", params=TABLE)
 def name(request):
     return request.param
 

@@ -9,7 +9,7 @@ from nevis_stream.dynamic_evaluation import memory
 from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models, add_samples
 from nevis_stream.dynamic_evaluation.additions import merge_additions, read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.files import Outcomes
+from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.known import learned_from
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput
@@ -26,7 +26,7 @@ def ordered(models=M, samples=N, seed=0):
 
 def table(correct, first=0):
     models = [f"m{i}" for i in range(len(correct))]
-    return Outcomes(models, [f"s{first + j}" for j in range(correct.shape[1])], correct)
+    return ValueTable(models, [f"s{first + j}" for j in range(correct.shape[1])], correct)
 
 
 def add_model(cache, model, oracle, budget, method, provenance=None):
@@ -59,7 +59,7 @@ class Counting:
 def cache(tmp_path):
     made = EvaluationCache(tmp_path / "cache", create=True)
     known = table(ordered())
-    for model, row in zip(known.models[:-1], known.correct, strict=False):
+    for model, row in zip(known.models[:-1], known.values, strict=False):
         made.append(model, known.samples, row, provenance={"flops_per_sample": 7})
     return made
 
@@ -73,12 +73,12 @@ def test_a_model_is_observed_on_its_budget_and_predicted_elsewhere(cache):
     assert (states == 1).sum() == 18
     assert (states == 2).sum() == N - 18
     observed = cache.matrix(["m11"])[0]
-    assert (observed[states == 1] == truth.correct[11][states == 1]).all()
+    assert (observed[states == 1] == truth.values[11][states == 1]).all()
     predicted = cache.matrix(["m11"], predicted=True)[0]
-    assert np.abs(predicted.astype(int) - truth.correct[11]).mean() < 0.2
-    assert abs(told.accuracy - truth.correct[11].mean()) < 0.15
+    assert np.abs(predicted.astype(int) - truth.values[11]).mean() < 0.2
+    assert abs(told.accuracy - truth.values[11].mean()) < 0.15
     assert told.models == 11
-    known = truth.correct[:11].mean(axis=1)
+    known = truth.values[:11].mean(axis=1)
     assert told.rank == 1 + (known > told.accuracy).sum()
     assert told.flops_spent == 18 * 7
     assert told.flops_saved == (N - 18) * 7
@@ -112,12 +112,12 @@ def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
             raise KeyboardInterrupt
 
     other = EvaluationCache(cache.directory.parent / "other", create=True)
-    for model, row in zip(truth.models[:11], truth.correct, strict=False):
+    for model, row in zip(truth.models[:11], truth.values, strict=False):
         other.append(model, truth.samples, row, provenance={"flops_per_sample": 7})
     with pytest.raises(KeyboardInterrupt):
         add_model(other, "m11", Killed(truth), 18, "sort_and_search")
     half = [sample for _, sample in first.asked[:9]]
-    cells = truth.correct[11][[truth.samples.index(sample) for sample in half]]
+    cells = truth.values[11][[truth.samples.index(sample) for sample in half]]
     other.append("m11", half, cells, provenance={"flops_per_sample": 7})
     second = Counting(truth)
     again = add_model(other, "m11", second, 18, "sort_and_search")

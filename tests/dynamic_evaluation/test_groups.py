@@ -8,7 +8,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.files import Outcomes
+from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.groups import groups_of, joined
 from nevis_stream.dynamic_evaluation.method import matrix_oracle
 
@@ -54,7 +54,7 @@ def test_copies_without_a_run_are_one_group_and_give_no_interval(tmp_path):
     samples, models = [f"s{j}" for j in range(40)], [f"m{i}" for i in range(8)]
     cache.append_rows(models, samples, np.repeat(ROWS[:1], 8, axis=0))
     assert groups_of(cache, models, cache.matrix()) == ["m0"] * 8
-    new = Outcomes(["new"], samples, ROWS[1:2])
+    new = ValueTable(["new"], samples, ROWS[1:2])
     for method in ("sort_and_search", "copy_nearest"):
         told = add_models(cache, ["new"], FileOracle(new), 10, method)[0]
         assert told.low is None and "fewer than 5 known models or runs" in told.reason

@@ -9,7 +9,7 @@ import pytest
 from nevis_stream.dynamic_evaluation import memory, methods
 from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.files import Outcomes
+from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.known import (
     InCache,
     InMemory,
@@ -74,7 +74,7 @@ def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_tim
 ):
     outcomes = np.random.default_rng(0).integers(0, 2, (600, 20_000), np.uint8)
     cache = cached(tmp_path, outcomes[:-2])
-    oracle = FileOracle(Outcomes(["m598", "m599"], cache.samples(), outcomes[-2:]))
+    oracle = FileOracle(ValueTable(["m598", "m599"], cache.samples(), outcomes[-2:]))
     # what is imported late takes memory, too
     add_models(cache, ["m598"], oracle, 64, "sort_and_search")
     tracemalloc.start()

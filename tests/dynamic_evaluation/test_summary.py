@@ -22,7 +22,7 @@ from tests.dynamic_evaluation.test_adding import N, ordered, table
 def cache(tmp_path):
     made = EvaluationCache(tmp_path / "cache", create=True, about={"dataset_id": "toys"})
     known = table(ordered())
-    for model, row in zip(known.models[:-1], known.correct, strict=False):
+    for model, row in zip(known.models[:-1], known.values, strict=False):
         made.append(model, known.samples, row)
     return made
 
@@ -58,10 +58,10 @@ def test_an_addition_is_audited_once_its_truth_is_there(cache):
     told = add_models(cache, ["m11"], FileOracle(truth), 9, "sort_and_search")[0]
     assert set(summary.audit(cache, told).values()) == {None}
     predicted = cache.matrix(["m11"], predicted=True)[0]
-    cache.append("m11", truth.samples, truth.correct[11])
+    cache.append("m11", truth.samples, truth.values[11])
     audit = summary.audit(cache, told)
-    assert audit["mae"] == pytest.approx((predicted != truth.correct[11]).mean())
-    assert audit["accuracy_error"] == pytest.approx(abs(told.accuracy - truth.correct[11].mean()))
+    assert audit["mae"] == pytest.approx((predicted != truth.values[11]).mean())
+    assert audit["accuracy_error"] == pytest.approx(abs(told.accuracy - truth.values[11].mean()))
     assert summary.write(cache, studied(cache), 0.6)["additions"][0]["mae"] == audit["mae"]
 
 
@@ -71,12 +71,10 @@ def test_only_the_latest_addition_of_a_model_is_told_what_its_predictions_were_w
         add_models(cache, ["m11"], FileOracle(truth), budget, "sort_and_search")[0]
         for budget in (9, 30)
     ]
-    cache.append("m11", truth.samples, truth.correct[11])
+    cache.append("m11", truth.samples, truth.values[11])
     first, second = summary.write(cache, studied(cache), 0.6)["additions"]
     assert first["mae"] is None and second["mae"] == summary.audit(cache, told[1])["mae"]
-    assert first["accuracy_error"] == pytest.approx(
-        abs(told[0].accuracy - truth.correct[11].mean())
-    )
+    assert first["accuracy_error"] == pytest.approx(abs(told[0].accuracy - truth.values[11].mean()))
 
 
 def test_the_picture_has_the_best_model_on_top_and_the_easiest_sample_left():

@@ -101,7 +101,7 @@ def test_more_devices_than_there_are_is_told():
 
 def test_the_command_tells_it_too(small_stream, tmp_path):
     words = [
-        "--config=experiments/configs/ft_prev.py",
+        "--config=ft_prev",
         f"--config.stream={small_stream}",
         f"--run_dir={tmp_path}",
     ]

@@ -384,7 +384,7 @@ def test_a_stop_while_ray_starts_is_a_stop_as_any_other(tmp_path, small_stream):
         sys.executable,
         "-m",
         "launch.run",
-        "--config=experiments/configs/indep.py",
+        "--config=indep",
         f"--config.stream={small_stream}",
     ]
     words += ["--executor=ray", f"--run_dir={tmp_path}"]

@@ -19,7 +19,7 @@ from tests import forked
 
 RUN = [
     "launch.run",
-    "--config=experiments/configs/ft_prev.py",
+    "--config=ft_prev",
     "--config.stream=pico",
     "--config.train.steps=200",
 ]

@@ -29,7 +29,7 @@ pytestmark = [
 
 RUN = [
     "launch.run",
-    "--config=experiments/configs/ft_prev.py",
+    "--config=ft_prev",
     "--config.stream=pico",
     "--config.train.steps=600",
 ]

@@ -19,8 +19,8 @@ submitit = pytest.importorskip(
     "submitit", reason="jobs are sent with submitit, which is not installed"
 )
 
-NCM = "--config=experiments/configs/nearest_class_mean.py"
-FT = "--config=experiments/configs/ft_prev.py"
+NCM = "--config=nearest_class_mean"
+FT = "--config=ft_prev"
 SLURM = ["--partition=gpu", "--hours=1.5"]
 
 
@@ -52,7 +52,7 @@ def wait_for(what, seconds=120):
         ([*SLURM, "--", "launch.run", "--run_dir=x"], "--config is missing"),
         (
             [*SLURM, "--", "launch.run", "--config=none.py", "--run_dir=x"],
-            "--config=none.py: no such file",
+            "launch.run --config=none.py --run_dir=x: --config=none.py: no such file",
         ),
         (
             [*SLURM, "--", "launch.run", NCM, "--run_dir=x", "--seeds=no"],
@@ -86,12 +86,12 @@ def wait_for(what, seconds=120):
             "--nodes=2: a run is one process on one node",
         ),
         (
-            [*SLURM, "--", "launch.run", NCM, "--config.budget=tny", "--run_dir=x"],
+            [*SLURM, "--", "launch.run", FT, "--config.budget=tny", "--run_dir=x"],
             "unknown budget 'tny'. Did you mean 'tiny'?",
         ),
         (
             [*SLURM, "--", "launch.run", FT, "--config.ensemble=9", "--run_dir=x"],
-            "config.ensemble is 9; it must lie between",
+            "config.ensemble is 9; it must be between",
         ),
         (
             [*SLURM, "--", "launch.run", FT, "--config.train.stps=9", "--run_dir=x"],
@@ -191,7 +191,7 @@ def test_what_a_run_takes_is_sent(words, tmp_path):
 
 def test_weights_that_are_not_there_yet_are_no_mistake():
     words = [
-        "-config=experiments/configs/pt_ft.py",
+        "-config=pt_ft",
         "--config.pretrained.path=not/yet.safetensors",
         "--run_dir=x",
     ]

@@ -41,7 +41,7 @@ def indep(tmp_path_factory):
     (folder / "three.csv").write_text("\n".join(lines) + "\n")
     done = forked.run(
         "launch.run",
-        "--config=experiments/configs/indep.py",
+        "--config=indep",
         *FLAGS,
         f"--config.stream={folder / 'three.csv'}",
         f"--run_dir={folder / 'indep'}",
@@ -113,7 +113,7 @@ def test_a_matrix_is_not_written_into_a_run(indep, inside):
     refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={indep / inside}")
     assert (
         refused.returncode == 2
-        and f"this lies in the run directory {indep.resolve()}" in refused.stderr
+        and f"this is inside the run directory {indep.resolve()}" in refused.stderr
     )
     assert sorted(indep.rglob("*")) == files
 

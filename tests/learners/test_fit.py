@@ -281,8 +281,8 @@ def test_a_loss_that_is_not_finite_ends_the_trial_and_is_told(tmp_path):
     for record in ledger.of_kind("train"):
         for trial in record["trials"]:
             info = trial["info"]
-            assert 1 <= info["diverged"] <= info["steps"] < 20
-            assert trial["step"] < info["diverged"] + 5
+            assert 1 <= info["diverged_at"] <= info["steps"] < 20
+            assert trial["step"] < info["diverged_at"] + 5
             assert all(point[2] is not None for point in info["curve"][:1])
         assert set(record["flops"]["train"]) == {"0", "1"}
 

@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 
 from experiments import pretraining, run_config
-from experiments.transfer import read_config
+from experiments.recorded import load_learner, read_config
 from learners.parts import weights
 from learners.parts.baseline import Baseline
 from learners.parts.fit import Recipe
@@ -189,7 +189,7 @@ def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, m
     (tmp_path / "other.safetensors").write_bytes(weights.encode(variables(1), FACTS))
     with pytest.raises(BadInput, match="another run .pretrained.digest: there "):
         start_from("other.safetensors", tmp_path / "run")
-    kept = run_config.build(read_config(tmp_path / "run"))
+    kept = load_learner(read_config(tmp_path / "run"))
     tree = Checkpoint(tmp_path / "run/checkpoints/0004-gamma").load("predictor-000")
     images = toy.stream().splits(toy.stream().tasks[2])["test"].images
     assert kept.predict(tree, images, Context(path=("seed 0",), phase="predict")).shape[0] == len(
@@ -397,7 +397,7 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     """A ResNet of two stages under torchvision's names, from the command line to a learner that
     starts from it.
     """
-    from learners.parts import layouts
+    from learners.parts import weight_layouts
 
     options = {"stage_sizes": (1, 1), "width": 4, "stem": "standard", "padding": "torch"}
     network = Network("resnet", tuple(sorted(options.items())), 32)
@@ -435,7 +435,7 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     flags += ["--config.network.stem=standard", "--config.network.padding=torch"]
     words = [
         "launch.pretrain",
-        "--config=experiments/configs/indep.py",
+        "--config=indep",
         *flags,
         f"--import_file={source}",
         f"--out={out}",
@@ -470,7 +470,7 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     refused = forked.run(*words, "--flops=1e17", "--trained_on=ImageNet")
     assert refused.returncode == 2 and f"{out}: there is another file already" in refused.stderr
     assert weights.read_facts(out).flops == 10**18
-    expected = layouts.convert(arrays, "torchvision_resnet", network.backbone())["params"][
+    expected = weight_layouts.convert(arrays, "torchvision_resnet", network.backbone())["params"][
         "backbone"
     ]
     found = weights.load(out, network)["params"]["backbone"]

@@ -180,7 +180,7 @@ class SyntheticRun:
         dev = last + (0.9 - last) * np.exp(-np.linspace(0, 4, self.curve_points)) + 0.01 * trial
         loss = [None, *(round(float(e), 4) for e in 2 * dev[1:])]
         curve = [list(p) for p in zip(steps.tolist(), loss, dev.round(5).tolist(), strict=True)]
-        info = {"hyper": {"lr": 0.1}, "initialised_from": self.source(order), "diverged": False}
+        info = {"hyper": {"lr": 0.1}, "initialised_from": self.source(order), "diverged_at": None}
         info |= {"steps": 50 * order, "dev_error": round(float(dev[-1]), 5), "curve": curve}
         return {"trial": trial, "predictor_id": f"{order:08x}{trial:08x}", "step": 9, "info": info}
 

@@ -158,7 +158,7 @@ def test_ledgers_of_the_first_schema_are_used_and_named(tmp_path):
     path = rewritten(OURS.write(tmp_path / "old"), lambda records: records[0].update(schema=1))
     page = report(tmp_path, RUN, more=(path,))
     assert (
-        f"its ledger has schema 1, which tells no image sizes: slices by resolution lack it: {path}"
+        f"its ledger has schema 1, without image sizes: slices by resolution lack this run: {path}"
         in page.text
     )
     assert "left out" not in page.text
@@ -181,9 +181,9 @@ def test_a_cut_last_line_is_dropped_and_told(tmp_path):
 
 CONFIGS = {
     "missing": lambda file: file.unlink(),
-    "can't be read": lambda file: file.write_bytes(b"\xff{"),
-    "is no config": lambda file: file.write_text("[1]"),
-    "it is another run's": lambda file: file.write_text(
+    "cannot be read": lambda file: file.write_bytes(b"\xff{"),
+    "contains no settings": lambda file: file.write_text("[1]"),
+    "it belongs to another run": lambda file: file.write_text(
         file.read_text().replace(OURS.but(seed=1).config_hash, "0" * 16)
     ),
 }
@@ -196,7 +196,7 @@ def test_a_run_without_its_config_is_no_seed_of_another(tmp_path, words):
     CONFIGS[words](paths[1] / "config.json")
     page = report(tmp_path, RUN, more=paths)
     assert words in page.text
-    assert "so the run stands as a method of its own" in page.text
+    assert "so the run counts as a method of its own" in page.text
     assert sorted(text for text, _ in page.column("points-1", "n")) == ["1", "1", "2"]
 
 

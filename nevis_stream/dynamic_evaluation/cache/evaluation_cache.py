@@ -2,13 +2,14 @@
 
     cache = EvaluationCache("caches/mnist", create=True)
     cache.append("model-a", ["mnist/test/0", "mnist/test/1"], [1, 0],
-    provenance={"flops_per_sample": 3.0e6}) cache.matrix()                      # uint8[1, 2]; 255 =
-    nobody knows
+                 provenance={"flops_per_sample": 3.0e6})
+    cache.matrix()                                                # uint8[1, 2]; 255 = unknown
 
-A row is a model, a column a sample; both carry ids and provenance. A cell is unknown, observed or
-predicted: predictions lie in tiles of their own and are read only where they are asked for.
-Observed outcomes are never changed, so the same call again changes nothing. What a call has written
-counts when it returns: several processes may write at a time, and be killed.
+A row is a model, a column a sample; both carry ids and provenance. A sample has outcomes (0 or 1)
+or, where its provenance says `low` and `high`, real-valued scores, scaled from this range to
+[0, 1]. A cell is unknown, observed or predicted: predictions are tiles of their own and are read
+only on request. Observed values are never changed, so repeating a call changes nothing. What a call
+has written counts when it returns: several processes may write at a time, and be killed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache import (
+    entries,
+    facts,
     index,
     integrity,
     merge,
     packing,
-    records,
     repair,
     sums,
     writing,
@@ -31,12 +33,15 @@ from nevis_stream.dynamic_evaluation.cache.packing import (
     ALL,
     CONFIDENCE,
     CORRECT,
+    FEATURES,
     OBSERVED,
     PREDICTED,
     PROBABILITIES,
+    SCORE,
     Tile,
 )
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.samples import SampleFacts, checked_weights
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.storage import clear_when_full, sync_directory
 
@@ -46,8 +51,8 @@ Which = Sequence[str] | np.ndarray | None
 
 
 class EvaluationCache:
-    """One cache on disk; the object holds nothing but the place, so that any number of processes
-    may have one.
+    """One cache on disk; the object holds its path only, so any number of processes may have
+    one.
     """
 
     def __init__(
@@ -57,12 +62,12 @@ class EvaluationCache:
 
         Args:
           directory: where it is.
-          create: makes it where there is none.
-          about: what a new cache is of (data set, label space); caches that differ here are not
+          create: make it if there is none.
+          about: what a new cache is about (data set, label space); caches that differ here are not
             merged.
 
         Raises:
-          BadInput: there is no cache and none is to be made, or it is of another kind or version.
+          BadInput: there is no cache and `create` is false, or it is of another kind or version.
         """
         self.directory = Path(directory)
         self.index = index.Index(self.directory / INDEX)
@@ -81,7 +86,7 @@ class EvaluationCache:
             pass
 
     def _check_index(self) -> None:
-        """Cells without an index are no cache, and never become one."""
+        """Cells without an index never become a cache."""
         # in this order: another process may just have made both
         if self.cells.size() and not self.index.path.exists():
             raise DamagedCache(
@@ -94,7 +99,7 @@ class EvaluationCache:
         self,
         model: str,
         samples: Sequence[str] | np.ndarray,
-        correct: np.ndarray | Sequence[float],
+        values: np.ndarray | Sequence[float],
         confidence: np.ndarray | None = None,
         probabilities: np.ndarray | None = None,
         provenance: dict[str, Any] | None = None,
@@ -105,17 +110,19 @@ class EvaluationCache:
         Args:
           model: its id; a known model gains cells.
           samples: k ids (new ones become columns), or int columns.
-          correct: [k] of 0 and 1; 255 or NaN where nobody knows.
-          confidence: probability of the true class, float[k] in [0, 1]; NaN where nobody knows.
+          values: [k]: outcomes of 0 and 1, or, of samples with scores, float scores in [0, 1]; 255
+            or NaN where unknown.
+          confidence: probability of the true class, float[k] in [0, 1]; NaN where unknown.
           probabilities: float[k, classes].
           provenance: of the model: run, learner, task, trial, step, flops_per_sample, …
-          sample_provenance: of those samples that are new: dataset, split, …
+          sample_provenance: of the samples that are new: dataset, split, …; with `low` and `high`
+            they have scores.
 
         Raises:
-          BadInput: values of the wrong kind, or an outcome that contradicts an observed one.
-            Nothing is written.
+          BadInput: values of the wrong kind, or one that contradicts an observed one. Nothing is
+            written.
         """
-        planes = {CORRECT: correct, CONFIDENCE: confidence, PROBABILITIES: probabilities}
+        planes = {CORRECT: values, CONFIDENCE: confidence, PROBABILITIES: probabilities}
         rows = {
             plane: None if given is None else np.asarray(given)[None]
             for plane, given in planes.items()
@@ -126,7 +133,7 @@ class EvaluationCache:
         self,
         models: Sequence[str],
         samples: Sequence[str] | np.ndarray,
-        correct: np.ndarray,
+        values: np.ndarray,
         confidence: np.ndarray | None = None,
         provenances: Sequence[dict[str, Any] | None] | None = None,
         sample_provenance: dict[str, Any] | None = None,
@@ -134,21 +141,14 @@ class EvaluationCache:
         """Adds what was observed of m models on the same k samples, all or nothing; arguments as of
         `append`, but [m, k].
         """
-        self._add(
-            OBSERVED,
-            models,
-            samples,
-            {CORRECT: correct, CONFIDENCE: confidence},
-            provenances,
-            sample_provenance,
-        )
+        planes = {CORRECT: values, CONFIDENCE: confidence}
+        self._add(OBSERVED, models, samples, planes, provenances, sample_provenance)
 
     def append_predictions(
         self,
         models: Sequence[str],
         samples: Sequence[str] | np.ndarray,
-        outcomes: np.ndarray,
-        probabilities: np.ndarray | None = None,
+        values: np.ndarray,
         made_by: dict[str, Any] | None = None,
     ) -> None:
         """Adds predicted cells, apart from the observed ones; a later prediction of a cell replaces
@@ -157,64 +157,77 @@ class EvaluationCache:
         Args:
           models: m ids.
           samples: k ids, or int columns.
-          outcomes: uint8[m, k] of 0 and 1; 255 = not predicted.
-          probabilities: float[m, k], of being correct.
+          values: uint8[m, k] of outcomes, 255 = not predicted; or float[m, k] in [0, 1], NaN = not
+            predicted: expected scores, or probabilities of being right.
           made_by: method, budget, seed, …
 
         Raises:
           BadInput: values of the wrong kind. Nothing is written.
         """
-        self._add(
-            PREDICTED,
-            models,
-            samples,
-            {CORRECT: outcomes, CONFIDENCE: probabilities},
-            made_by=made_by,
-        )
+        self._add(PREDICTED, models, samples, {CORRECT: values}, made_by=made_by)
 
     def _add(
         self, state, models, samples, given, provenances=None, sample_provenance=None, made_by=None
     ) -> None:
-        planes = writing.checked(models, samples, given)
+        planes = writing.arrays(models, samples, given)
         with self.index.writing() as db:
-            columns = records.columns(db, samples, sample_provenance)
+            columns = entries.columns(db, samples, sample_provenance)
             provenances = provenances or [None] * len(models)
             if len(provenances) != len(models):
                 raise BadInput(f"provenances: {len(provenances)} for {len(models)} models.")
             rows = [
-                (model, records.add_model(db, model, of))
-                for model, of in zip(models, provenances, strict=True)
+                (model, entries.add_model(db, model, provenance))
+                for model, provenance in zip(models, provenances, strict=True)
             ]
             writing.write(db, self.cells, state, rows, columns, planes, made_by)
+
+    def add_features(self, samples: Sequence[str] | np.ndarray, features: np.ndarray) -> None:
+        """Adds features, float[k, d], of k samples, ids or int columns; those of a sample never
+        change.
+
+        Raises:
+          BadInput: an unknown sample, other features than before, or features of another length.
+            Nothing is written.
+        """
+        with self.index.writing() as db:
+            columns = entries.chosen(db, "samples", samples)
+            writing.write_features(db, self.cells, columns, features)
+
+    def set_dataset_weights(self, weights: dict[str, float] | str) -> None:
+        """Records each data set's share of the overall mean, or "equal" shares; see
+        `samples.checked_weights`.
+        """
+        with self.index.writing() as db:
+            datasets = {facts.dataset(each) for _, each in entries.batches(db)}
+            about = entries.about(db) | {"dataset_weights": checked_weights(weights, datasets)}
+            entries.write_about(db, about)
 
     def merge(
         self,
         other: "EvaluationCache",
-        told: Callable[[str, int, int], None] = lambda model, done, of: None,
+        progress: Callable[[str, int, int], None] = lambda model, done, total: None,
     ) -> None:
         """Adds all that another cache has; into an empty cache, this leaves out what replaced
         predictions take up.
 
         Args:
           other: another cache of the same things.
-          told: called with each model's id, the number of models done and of how many.
+          progress: called with each model's id, the number of models done and of all.
 
         Raises:
           BadInput: the caches are of different things, or contradict each other; what comes before
             that has been added.
           DamagedCache: `verify` finds damage in `other`; nothing has been added.
         """
-        merge.merge(self, other, told)
+        merge.merge(self, other, progress)
 
     def repair(
         self,
         directory: str | Path,
-        told: Callable[[str, int, int], None] = lambda stage, done, of: None,
+        progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
     ) -> integrity.Damage:
-        """Makes another cache of all that is sound in this one, which stays as it is; see
-        `repair.repair`.
-        """
-        return repair.repair(self, Path(directory), told)
+        """Copies all that is sound in this cache into a new one; see `repair.repair`."""
+        return repair.repair(self, Path(directory), progress)
 
     # Reading
 
@@ -222,39 +235,39 @@ class EvaluationCache:
     def shape(self) -> tuple[int, int]:
         """Numbers of models and of samples."""
         with self.index.reading() as db:
-            return records.count(db, "models"), records.count(db, "samples")
+            return entries.count(db, "models"), entries.count(db, "samples")
 
     @property
     def about(self) -> dict[str, Any]:
-        """What the cache is of, as it was made."""
+        """What the cache is about, as it was created; and `dataset_weights`."""
         with self.index.reading() as db:
-            return records.about(db)
+            return entries.about(db)
 
     def models(self) -> dict[str, dict[str, Any]]:
         """Returns provenance by model id, in the order of the rows."""
         with self.index.reading() as db:
-            return records.models(db)
+            return entries.models(db)
 
     def samples(self, columns: np.ndarray | None = None) -> list[str]:
         """Returns the samples' ids, in the order of the columns; or of some int columns alone, in
         their order.
         """
         with self.index.reading() as db:
-            return records.samples(db, columns)
+            return entries.samples(db, columns)
 
     def sample_provenance(self) -> list[tuple[slice, dict[str, Any]]]:
         """Returns columns and provenance of the samples that came together."""
         with self.index.reading() as db:
-            return records.batches(db)
+            return entries.batches(db)
 
     def predictions_of(self, model: str) -> list[dict[str, Any]]:
         """Returns what made a model's predictions, the latest last."""
         with self.index.reading() as db:
-            return records.made_by(db, int(records.chosen(db, "models", [model])[0]))
+            return entries.made_by(db, int(entries.chosen(db, "models", [model])[0]))
 
     def stats(self) -> dict[str, Any]:
-        """Returns counts of models, samples, cells by state, bytes, and the share of the observed
-        outcomes that is correct.
+        """Returns counts of models, samples, cells by state and bytes, and the mean of the observed
+        values.
         """
         return integrity.stats(self)
 
@@ -262,40 +275,68 @@ class EvaluationCache:
         """Returns what is damaged, a line each that names the tile; nothing where all is well."""
         return integrity.verify(self)
 
+    @property
+    def scores(self) -> bool:
+        """Whether some samples have scores, so that `matrix` is one of floats."""
+        with self.index.reading() as db:
+            return entries.has_scores(db)
+
+    def facts(self) -> SampleFacts:
+        """Returns what is known of the samples; features only if every sample has them."""
+        with self.index.reading() as db:
+            batches, weights = entries.batches(db), entries.about(db).get("dataset_weights")
+        each = [provenance for at, provenance in batches for _ in range(at.stop - at.start)]
+        features = self.features()
+        return facts.facts(each, features if features is None else features[: len(each)], weights)
+
+    def features(self) -> np.ndarray | None:
+        """Returns float32[n, d], NaN where a sample has no features; None where none has."""
+        with self.index.reading() as db:
+            n, view = entries.count(db, "samples"), self.cells.view(entries.end(db))
+            tiles = entries.tiles(db, "plane = ?", [FEATURES])
+        if not tiles:
+            return None
+        features = np.full((n, tiles[0].shape.classes), np.nan, np.float32)
+        for tile in tiles:
+            at, values = packing.decode(
+                tile.shape, view[tile.offset : tile.offset + tile.shape.length]
+            )
+            features[at] = values
+        return features
+
     def matrix(
         self, models: Which = None, samples: Which = None, predicted: bool = False
     ) -> np.ndarray:
-        """Returns uint8[m, n] of outcomes: 0, 1, and 255 where nobody knows.
+        """Returns uint8[m, n] of outcomes, 0, 1 and 255 = unknown; of a cache with `scores`
+        float32[m, n] in [0, 1], outcomes and scores, NaN = unknown.
 
         Args:
           models: ids or int rows, none twice; None for all.
           samples: ids or int columns, none twice; None for all.
           predicted: where nothing was observed, gives what was predicted.
         """
-        found = self._gather(CORRECT, OBSERVED, models, samples)
+        found = self._values(OBSERVED, models, samples)
         if predicted:
-            guessed = self._gather(CORRECT, PREDICTED, models, samples)
-            np.copyto(found, guessed, where=found == UNKNOWN)
+            np.copyto(found, self._values(PREDICTED, models, samples), where=_unknown(found))
         return found
 
     def predictions(self, models: Which = None, samples: Which = None) -> np.ndarray:
-        """Returns uint8[m, n], what was predicted, also where something has been observed since;
-        255 where nothing was.
-        """
-        return self._gather(CORRECT, PREDICTED, models, samples)
+        """Returns what was predicted, also where something has been observed since; as `matrix`."""
+        return self._values(PREDICTED, models, samples)
 
     def states(self, models: Which = None, samples: Which = None) -> np.ndarray:
         """Returns uint8[m, n]: 0 unknown, 1 observed, 2 predicted and not observed; arguments as of
         `matrix`.
         """
-        observed = self._gather(CORRECT, OBSERVED, models, samples) != UNKNOWN
-        guessed = self._gather(CORRECT, PREDICTED, models, samples) != UNKNOWN
-        return np.where(observed, 1, np.where(guessed, 2, 0)).astype(np.uint8)
+        observed, predicted = (
+            ~_unknown(self._values(state, models, samples)) for state in (OBSERVED, PREDICTED)
+        )
+        return np.where(observed, 1, np.where(predicted, 2, 0)).astype(np.uint8)
 
     def confidence(
         self, models: Which = None, samples: Which = None, predicted: bool = False
     ) -> np.ndarray:
-        """Returns float16[m, n], the probability of the true class, NaN where nobody knows.
+        """Returns float16[m, n], the probability of the true class, NaN where unknown.
 
         With `predicted`, the predicted probability of being correct instead (of cells that were
         observed, too).
@@ -303,14 +344,14 @@ class EvaluationCache:
         return self._gather(CONFIDENCE, PREDICTED if predicted else OBSERVED, models, samples)
 
     def probabilities(self, model: str, samples: Which = None) -> np.ndarray:
-        """Returns float16[n, classes] of one model, NaN where nobody knows; of no class where it
-        has none.
+        """Returns float16[n, classes] of one model, NaN where unknown; of no class where it has
+        none.
         """
         return self._gather(PROBABILITIES, OBSERVED, [model], samples)[0]
 
     def packed_rows(self, models: Which = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Reads rows one after the other, 64 cells a word, without memory of their own where one
-        tile has a whole row.
+        """Reads outcomes row by row, 64 cells a word, without memory of their own where one tile
+        has a whole row; of a cache without `scores`.
 
         Args:
           models: ids or int rows, none twice; None for all.
@@ -344,15 +385,16 @@ class EvaluationCache:
     def mark(self) -> int:
         """Returns a mark of what the cache has now, for sums of what comes later."""
         with self.index.reading() as db:
-            return records.mark(db)
+            return entries.mark(db)
 
     def column_sums(
         self, since: int = 0, upto: int | None = None, models: Which = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns, of each sample, int32[n] how many models are right and int32[n] how many are
-        known; observed cells only.
+        """Returns, for each sample, [n] the sum of its values and int32[n] how many are known;
+        observed cells only.
 
-        The rows are read from the file, eight cells a byte, and need no memory.
+        Sums are int32 (how many models are right), or float64 of a cache with `scores`. Outcomes
+        are read from the file, eight cells a byte, and need no memory.
 
         Args:
           since: a mark: counts only what came after it, so that earlier sums can be brought up to
@@ -361,38 +403,60 @@ class EvaluationCache:
           models: ids or int rows, none twice; None for all.
         """
         with self.index.reading() as db:
-            n, view = records.count(db, "samples"), self.cells.view(records.end(db))
-            upto = records.mark(db) if upto is None else upto
+            n, view = entries.count(db, "samples"), self.cells.view(entries.end(db))
+            upto = entries.mark(db) if upto is None else upto
             chosen = "state = ? AND plane = ? AND number > ? AND number <= ?"
-            rows = records.chosen(db, "models", models)
-            tiles = records.tiles(db, chosen, [OBSERVED, CORRECT, since, upto], rows)
-        return sums.column_sums(view, tiles, n)
+            rows = entries.chosen(db, "models", models)
+            outcomes, scores = (
+                entries.tiles(db, chosen, [OBSERVED, plane, since, upto], rows)
+                for plane in (CORRECT, SCORE)
+            )
+            real = entries.has_scores(db)
+        total, known = sums.column_sums(view, outcomes, n)
+        if not real:
+            return total, known
+        more, seen = sums.value_sums(view, scores, n)
+        return total + more, known + seen
 
     def confidence_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns, of each sample, float64[n] the sum of the observed confidences, and int32[n] how
-        many there are.
+        """Returns, for each sample, float64[n] the sum of the observed confidences, and int32[n]
+        how many there are.
         """
         _, columns, view, tiles = self._found(CONFIDENCE, OBSERVED, None, None)
-        return sums.confidence_sums(view, tiles, len(columns))
+        return sums.value_sums(view, tiles, len(columns))
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns int64[m], on how many samples each model is right, and int64[m], on how many it
-        was observed.
+        """Returns [m], the sum of each model's observed values (int64, or float64 of a cache with
+        `scores`), and int64[m], how many there are.
         """
         with self.index.reading() as db:
-            return records.row_sums(db)
+            total, known = entries.row_sums(db)
+            if not entries.has_scores(db):
+                return total, known
+            tiles = entries.tiles(db, "state = ? AND plane = ?", [OBSERVED, SCORE])
+            view = self.cells.view(entries.end(db))
+        return sums.add_rows(view, tiles, total.astype(np.float64), known)
+
+    def _values(self, state: str, models: Which, samples: Which) -> np.ndarray:
+        """Returns outcomes, or outcomes and scores; see `matrix`."""
+        outcomes = self._gather(CORRECT, state, models, samples)
+        if not self.scores:
+            return outcomes
+        values = self._gather(SCORE, state, models, samples)
+        np.copyto(values, outcomes, where=outcomes != UNKNOWN)
+        return values
 
     def _found(self, plane: str, state: str, models: Which, samples: Which):
-        """Returns rows and columns, int64, that are meant; the file's map; the tiles that may have
+        """Returns the chosen rows and columns, int64, the file's map, and the tiles that may have
         such cells.
         """
         with self.index.reading() as db:
             rows, columns = (
-                records.chosen(db, "models", models),
-                records.chosen(db, "samples", samples),
+                entries.chosen(db, "models", models),
+                entries.chosen(db, "samples", samples),
             )
-            tiles = records.tiles(db, "state = ? AND plane = ?", [state, plane], rows)
-            return rows, columns, self.cells.view(records.end(db)), tiles
+            tiles = entries.tiles(db, "state = ? AND plane = ?", [state, plane], rows)
+            return rows, columns, self.cells.view(entries.end(db)), tiles
 
     def _gather(self, plane: str, state: str, models: Which, samples: Which) -> np.ndarray:
         rows, columns, view, tiles = self._found(plane, state, models, samples)
@@ -401,8 +465,11 @@ class EvaluationCache:
             if plane == PROBABILITIES
             else []
         )
-        missing, kind = (UNKNOWN, np.uint8) if plane == CORRECT else (np.nan, np.float16)
-        found = np.full([len(rows), len(columns), *classes], missing, kind)
+        found = np.full(
+            [len(rows), len(columns), *classes],
+            UNKNOWN if plane == CORRECT else np.nan,
+            np.uint8 if plane == CORRECT else packing.DTYPES[plane],
+        )
         line = dict(zip(rows.tolist(), range(len(rows)), strict=True))
         order = np.argsort(columns, kind="stable")
         for tile in tiles:
@@ -417,3 +484,7 @@ class EvaluationCache:
                 at = order[at]
             out[at] = values
         return found
+
+
+def _unknown(values: np.ndarray) -> np.ndarray:
+    return values == UNKNOWN if values.dtype == np.uint8 else np.isnan(values)

@@ -1,63 +1,90 @@
-"""Files of outcomes go into an evaluation cache, and a cache into a file."""
+"""Files of values go into an evaluation cache, and a cache into a file."""
 
 import io
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache, integrity, records, writing
-from nevis_stream.dynamic_evaluation.cache.files import THRESHOLD, Outcomes, read_outcomes
+from nevis_stream.dynamic_evaluation.cache import (
+    EvaluationCache,
+    entries,
+    facts,
+    integrity,
+    writing,
+)
+from nevis_stream.dynamic_evaluation.cache.files import ValueTable, read_values
 from nevis_stream.dynamic_evaluation.cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
 
 
 def import_file(
     cache: EvaluationCache | Path,
     path: str | Path,
-    threshold: float = THRESHOLD,
-    told: Callable[[str], None] = lambda stage: None,
-) -> Outcomes:
-    """Adds a file's outcomes to a cache, all or nothing; arguments, returns and raises as
-    `read_outcomes`; `told` of stages.
+    threshold: float | None = None,
+    value_range: tuple[float, float] | None = None,
+    features: Callable[[list[str]], np.ndarray] | None = None,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> ValueTable:
+    """Adds a file's values to a cache, all or nothing.
 
-    The models' provenance gains the file's name, and the threshold where values are real. A cache
-    that is given by its directory is made where there is none and the file can be read.
+    The models' provenance gains the file's name, and the threshold if there was one.
+
+    Args:
+      cache: the cache, or its directory, where it is created once the file has been read.
+      path, threshold, value_range: as of `read_values`.
+      features: returns float32[n, d] of samples' ids, NaN where a sample has none.
+      progress: called with each stage.
+
+    Raises:
+      BadInput: as `read_values`; or a value or range contradicts those of the cache.
     """
-    told("read")
-    found, path = read_outcomes(path, threshold), Path(path)
-    told(f"write {len(found.models)} models × {len(found.samples):,} samples")
+    progress("read")
+    table, path = read_values(path, threshold, value_range), Path(path)
+    vectors = table.features if features is None else features(table.samples)
+    progress(f"write {len(table.models)} models × {len(table.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
-    planes = writing.checked(
-        found.models, found.samples, {CORRECT: found.correct, CONFIDENCE: found.confidence}
+    planes, predicted = (
+        writing.arrays(table.models, table.samples, given)
+        for given in (
+            {CORRECT: table.values, CONFIDENCE: table.confidence},
+            {CORRECT: table.predicted},
+        )
     )
-    # of None: no plane
-    guessed = writing.checked(found.models, found.samples, {CORRECT: found.predicted})
-    origin = {"file": path.name} | ({} if found.confidence is None else {"threshold": threshold})
-    of_models = found.model_provenance or [{}] * len(found.models)
-    with cache.index.writing() as db:
-        columns = _columns(db, found)
-        told = zip(found.models, of_models, strict=True)
-        rows = [(model, records.add_model(db, model, origin | of)) for model, of in told]
-        writing.write(db, cache.cells, OBSERVED, rows, columns, planes)
-        if guessed:
-            writing.write(db, cache.cells, PREDICTED, rows, columns, guessed, origin)
-    return found
+    origin = {"file": path.name} | ({} if threshold is None else {"threshold": threshold})
+    try:
+        with cache.index.writing() as db:
+            columns = _columns(db, table)
+            provenances = table.model_provenance or [{}] * len(table.models)
+            rows = [
+                (model, entries.add_model(db, model, origin | provenance))
+                for model, provenance in zip(table.models, provenances, strict=True)
+            ]
+            writing.write(db, cache.cells, OBSERVED, rows, columns, planes)
+            if predicted:
+                writing.write(db, cache.cells, PREDICTED, rows, columns, predicted, origin)
+            if vectors is not None:
+                there = ~np.isnan(vectors).any(axis=1)
+                writing.write_features(db, cache.cells, columns[there], vectors[there])
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+    return table
 
 
-def _columns(db, found: Outcomes) -> np.ndarray:
-    """Samples of the same provenance that stand together are added together."""
-    of = found.sample_provenance or [{}] * len(found.samples)
-    cuts = [0, *(k for k in range(1, len(of)) if of[k] != of[k - 1]), len(of)]
-    parts = zip(cuts, cuts[1:], strict=False)
-    new = [
-        records.add_samples(db, found.samples[low:high], of[low])
-        for low, high in parts
-        if low < high
-    ]
-    return np.concatenate([np.zeros(0, np.int64), *new])
+def _columns(db, table: ValueTable) -> np.ndarray:
+    """Adds samples; neighbours of the same provenance are added together."""
+    provenance = table.sample_provenance or [{}] * len(table.samples)
+    new, low = [np.zeros(0, np.int64)], 0
+    for shared, group in itertools.groupby(provenance):
+        high = low + len(list(group))
+        new.append(entries.add_samples(db, table.samples[low:high], shared))
+        low = high
+    return np.concatenate(new)
 
 
 def export_npz(cache: EvaluationCache, path: str | Path) -> None:
@@ -68,26 +95,30 @@ def export_npz(cache: EvaluationCache, path: str | Path) -> None:
       DamagedCache: `verify` finds damage; no file is written.
     """
     integrity.check(cache)
-    models, samples = cache.models(), cache.samples()
-    arrays = {
-        "correct": cache.matrix(),
+    models, of_samples = cache.models(), []
+    for columns, provenance in cache.sample_provenance():
+        of_samples += [provenance] * (columns.stop - columns.start)
+    arrays: dict[str, Any] = {
         "models": np.array(list(models), str),
-        "samples": np.array(samples, str),
+        "samples": np.array(cache.samples(), str),
+        "model_provenance": np.array([json.dumps(each) for each in models.values()], str),
+        "sample_provenance": np.array([json.dumps(each) for each in of_samples], str),
     }
-    arrays["model_provenance"] = np.array([json.dumps(of) for of in models.values()], str)
-    told = [
-        json.dumps(of)
-        for columns, of in cache.sample_provenance()
-        for _ in range(columns.stop - columns.start)
-    ]
-    arrays["sample_provenance"] = np.array(told, str)
-    confidence, states = cache.confidence(), cache.states()
+    values, states = cache.matrix(), cache.states()
+    if cache.scores:  # as they were imported, in their own ranges
+        low, high = np.array([facts.value_range(each) for each in of_samples]).T
+        arrays["score"] = low + values.astype(np.float64) * (high - low)
+    else:
+        arrays["correct"] = values
+    confidence, features = cache.confidence(), cache.features()
     if not np.isnan(confidence).all():
         arrays["confidence"] = confidence
     if (states == 2).any():
-        arrays["predicted"] = np.where(states == 2, cache.matrix(predicted=True), UNKNOWN).astype(
-            np.uint8
-        )
+        missing = np.nan if cache.scores else UNKNOWN
+        arrays["predicted"] = np.where(states == 2, cache.predictions(), missing)
+        arrays["predicted"] = arrays["predicted"].astype(values.dtype)
+    if features is not None:
+        arrays["features"] = features
     with io.BytesIO() as buffer:
         np.savez_compressed(buffer, **arrays)
         write_file(Path(path), buffer.getvalue())

@@ -1,323 +1,304 @@
-"""Files of outcomes, models × samples: npz, csv, parquet.
+"""Files of values, models × samples: npz, csv, parquet.
 
-A table (csv, parquet) has a row a model: its id in the column `model`, optionally a `group`, and a
-column a sample; or, in long form, a row a cell: columns `model`, `sample`, `outcome`, optionally
-`confidence` and `group`, and no others. An npz file has `models`, `samples`, and `correct` or
-`score`. Values are 0 and 1, or real ones in [0, 1], which count as correct above a threshold and
-are kept as confidences; NaN, an empty field or 255 is a cell that nobody knows, and so is one that
-is `imputed`.
+A table (csv, parquet) has one row per model: its id in the column `model`, optionally a `group`,
+and one column per sample; or, in long form, one row per cell: `model`, `sample`, `outcome` or
+`score`, and optionally more (see `tables`). An npz file has `models`, `samples`, and `correct` or
+`score`.
+
+Values are outcomes, 0 and 1, or real-valued scores in a range, 0 to 1 unless the file says another;
+NaN, an empty field, or 255 outside of the range is an unknown cell, and so is one that is
+`imputed`.
 """
 
-import csv
 import json
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache.records import repeated
+from nevis_stream.dynamic_evaluation.cache import facts as sample_facts
+from nevis_stream.dynamic_evaluation.cache.entries import repeated
+from nevis_stream.dynamic_evaluation.cache.tables import RawTable, read_csv, read_parquet
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.npz import read_npz
 
-THRESHOLD = 0.5
-# columns of a table with a row a cell
-_LONG, _LONG_TOO = ("model", "sample", "outcome"), ("confidence", "group")
 # arrays of an npz file that are provenance
-_OF_MODELS, _OF_SAMPLES = ("group",), ("dataset", "category")
+_OF_MODELS = ("group",)
+_OF_SAMPLES = ("dataset", "category", "subject", "class", "metric", *sample_facts.RANGE)
+_MATRICES = ("correct", "score", "imputed", "confidence", "predicted")
 
 
 @dataclass(frozen=True)
-class Outcomes:
-    """A matrix of outcomes that was read from a file.
+class ValueTable:
+    """Values of m models on n samples that were read from a file.
 
-    Args:
+    Attributes:
       models: m ids.
       samples: n ids.
-      correct: uint8[m, n] of 0, 1 and 255.
+      values: uint8[m, n] of outcomes, 0, 1 and 255; or float32[m, n] of outcomes and scores scaled
+        to [0, 1], with NaN.
       confidence: float16[m, n] with NaN, or None.
       model_provenance, sample_provenance: m and n of them.
-      predicted: uint8[m, n] of 0, 1 and 255, what was predicted, or None.
-      thresholded: what was lost where real-valued scores became outcomes; empty where none did.
+      predicted: uint8[m, n] or float32[m, n], what was predicted, or None.
+      features: float32[n, d], NaN where a sample has none, or None.
+      remarks: lines for people: what the file holds.
     """
 
     models: list[str]
     samples: list[str]
-    correct: np.ndarray
+    values: np.ndarray
     confidence: np.ndarray | None = None
     model_provenance: list[dict[str, Any]] = field(default_factory=list)
     sample_provenance: list[dict[str, Any]] = field(default_factory=list)
     predicted: np.ndarray | None = None
-    thresholded: str = ""
+    features: np.ndarray | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def groups(self) -> list[str] | None:
         """Each model's group (checkpoints of one training run are one), or None where the file has
         none.
         """
-        groups = [of.get("group") for of in self.model_provenance]
+        groups = [provenance.get("group") for provenance in self.model_provenance]
         return None if None in groups else [str(group) for group in groups]
 
+    @cached_property
+    def facts(self) -> SampleFacts:
+        """What is known of the samples."""
+        return sample_facts.facts(self.sample_provenance or [{}] * len(self.samples), self.features)
 
-def read_outcomes(path: str | Path, threshold: float = THRESHOLD) -> Outcomes:
-    """Reads a file of outcomes.
+
+def read_values(
+    path: str | Path,
+    threshold: float | None = None,
+    value_range: tuple[float, float] | None = None,
+) -> ValueTable:
+    """Reads a file of values.
 
     Args:
       path: ends in .npz, .csv or .parquet.
-      threshold: a real value above it is a correct outcome.
+      threshold: scores become outcomes, right above it; None: scores stay scores.
+      value_range: of all values whose range the file does not say.
 
     Raises:
       BadInput: the file cannot be read, or a value cannot be; the message names file, model, sample
         and value.
     """
     path = Path(path)
-    readers = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}
+    readers = {".npz": _npz, ".csv": read_csv, ".parquet": read_parquet}
     if path.suffix not in readers:
         raise BadInput(f"{path}: {unknown('kind of file', path.suffix, readers)}")
     if not path.is_file():
         raise BadInput(f"{path}: there is no such file.")
-    if not 0 <= threshold <= 1:
-        raise BadInput(f"threshold {threshold}: must lie between 0 and 1.")
-    return readers[path.suffix](path, threshold)
+    raw = readers[path.suffix](path)
+    for kind, ids in (("model", raw.models), ("sample", raw.samples)):
+        if not ids or "" in ids:
+            raise BadInput(f"{path}: has " + (f"an empty {kind} id." if ids else f"no {kind}s."))
+        if (twice := repeated(ids)) is not None:
+            raise BadInput(f"{path}: {kind} {twice!r} occurs twice.")
+    return _checked(path, raw, threshold, value_range)
 
 
-def _npz(path: Path, threshold: float) -> Outcomes:
+def read_features(path: str | Path, samples: list[str]) -> np.ndarray:
+    """Reads features from an npz file: `features`, float[k, d], of the samples `samples`, str[k];
+    without these, of all samples in their order.
+
+    Returns: float32[n, d], NaN for a sample without.
+
+    Raises:
+      BadInput: no such array, another number of rows, or a sample that is not in the list.
+    """
+    arrays, path = read_npz(Path(path), ("features", "samples")), Path(path)
+    if "features" not in arrays or arrays["features"].ndim != 2:
+        raise BadInput(f"{path}: needs the array `features`, float[samples, d].")
+    features = arrays["features"].astype(np.float32)
+    ids = [str(sample) for sample in arrays["samples"]] if "samples" in arrays else samples
+    if len(ids) != len(features):
+        raise BadInput(f"{path}: {len(features)} rows of features for {len(ids)} samples.")
+    columns = {sample: column for column, sample in enumerate(samples)}
+    found = np.full((len(samples), features.shape[1]), np.nan, np.float32)
+    for sample, row in zip(ids, features, strict=True):
+        if sample not in columns:
+            raise BadInput(f"{path}: {unknown('sample', sample, samples[:200])}")
+        if not np.isfinite(row).all():
+            raise BadInput(f"{path}: features of sample {sample!r}: not all are finite.")
+        found[columns[sample]] = row
+    return found
+
+
+def _npz(path: Path) -> RawTable:
     arrays = read_npz(path)
     missing = [name for name in ("models", "samples") if name not in arrays]
     if missing or not {"correct", "score"} & set(arrays):
-        needs = "`models`, `samples`, and `correct` or `score`"
         raise BadInput(
-            f"{path}: has the arrays {', '.join(sorted(arrays)) or '(none)'}; it needs {needs}."
+            f"{path}: has the arrays {', '.join(sorted(arrays)) or '(none)'}; it needs `models`,"
+            " `samples`, and `correct` or `score`."
         )
-    models, samples = ([str(one) for one in arrays[name].ravel()] for name in ("models", "samples"))
+    models, samples = (
+        [str(each) for each in arrays[name].ravel()] for name in ("models", "samples")
+    )
     shape = len(models), len(samples)
-    matrices = {
-        name: arrays[name]
-        for name in ("correct", "score", "imputed", "confidence", "predicted")
-        if name in arrays
-    }
-    for name, values in [
-        *matrices.items(),
-        *((name, arrays[name]) for name in _OF_MODELS + _OF_SAMPLES if name in arrays),
-    ]:
-        expected = shape if name in matrices else shape[:1] if name in _OF_MODELS else shape[1:]
-        if values.shape != expected:
-            raise BadInput(
-                f"{path}: `{name}` has shape {values.shape}; {expected} is expected ({shape} models"
-                " and samples)."
-            )
-    values = np.asarray(matrices.get("score", matrices.get("correct")))
+    for names, expected in ((_MATRICES, shape), (_OF_MODELS, shape[:1]), (_OF_SAMPLES, shape[1:])):
+        for name in names:
+            if name in arrays and arrays[name].shape != expected:
+                raise BadInput(
+                    f"{path}: `{name}` has shape {arrays[name].shape}; {expected} is expected"
+                    f" ({shape} models and samples)."
+                )
+    values = np.asarray(arrays.get("score", arrays.get("correct")))
     if values.dtype.kind not in "biuf":
         raise BadInput(f"{path}: its values have type {values.dtype}, not numbers.")
-    values = values.astype(np.float32)
-    values[values == UNKNOWN] = np.nan
-    if "imputed" in matrices:
-        values[matrices["imputed"] != 0] = np.nan
-    found = _outcomes(path, models, samples, values, threshold)
-    of_models, of_samples = (_provenance(path, arrays, which, names, size) for which, names, size in (  # noqa: E501
-        ("model_provenance", _OF_MODELS, shape[0]), ("sample_provenance", _OF_SAMPLES, shape[1])))  # fmt: skip  # noqa: E501
-    confidence = matrices.get("confidence", found.confidence)
-    return Outcomes(
+    values = values.astype(np.float64)
+    if "imputed" in arrays:
+        values[arrays["imputed"] != 0] = np.nan
+    features = arrays.get("features")
+    if features is not None and (features.ndim != 2 or len(features) != len(samples)):
+        raise BadInput(
+            f"{path}: `features` has shape {features.shape}; [{len(samples)}, d] is expected."
+        )
+    return RawTable(
         models,
         samples,
-        found.correct,
-        confidence,
-        of_models,
-        of_samples,
-        matrices.get("predicted"),
-        found.thresholded,
+        values,
+        _provenance(path, arrays, "model_provenance", _OF_MODELS, shape[0]),
+        _provenance(path, arrays, "sample_provenance", _OF_SAMPLES, shape[1]),
+        arrays.get("confidence"),
+        arrays.get("predicted"),
+        None if features is None else features.astype(np.float32),
     )
 
 
 def _provenance(
-    path: Path, arrays, told: str, names: tuple[str, ...], size: int
+    path: Path, arrays, name: str, more: tuple[str, ...], size: int
 ) -> list[dict[str, Any]]:
     try:
-        of = (
-            [json.loads(str(text)) for text in arrays[told].ravel()]
-            if told in arrays
+        found = (
+            [json.loads(str(text)) for text in arrays[name].ravel()]
+            if name in arrays
             else [{} for _ in range(size)]
         )
     except ValueError as error:
-        raise BadInput(f"{path}: `{told}` holds a text that is no JSON ({error}).") from None
-    if len(of) != size or not all(isinstance(one, dict) for one in of):
-        raise BadInput(f"{path}: `{told}` has {len(of)} entries; {size} JSON objects are expected.")
+        raise BadInput(f"{path}: `{name}` holds a text that is no JSON ({error}).") from None
+    if len(found) != size or not all(isinstance(each, dict) for each in found):
+        raise BadInput(
+            f"{path}: `{name}` has {len(found)} entries; {size} JSON objects are expected."
+        )
+    here = {column: arrays[column].tolist() for column in more if column in arrays}
     return [
-        one | {name: arrays[name][i].item() for name in names if name in arrays}
-        for i, one in enumerate(of)
+        each | {column: values[i] for column, values in here.items()}
+        for i, each in enumerate(found)
     ]
 
 
-def _csv(path: Path, threshold: float) -> Outcomes:
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"{path}: cannot be read as csv ({error}).") from error
-    return _table(path, header, rows, threshold)
-
-
-def _parquet(path: Path, threshold: float) -> Outcomes:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise BadInput(
-            f"{path}: parquet needs pyarrow: `pip install pyarrow`; or convert the file to csv or"
-            " npz."
-        ) from None
-    try:
-        # `read_table` knows no columns of one name
-        table = pyarrow.parquet.ParquetFile(path).read()
-    except (OSError, pyarrow.ArrowException) as error:
-        raise BadInput(f"{path}: cannot be read as parquet ({error}).") from error
-    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-    return _table(path, table.column_names, rows, threshold)
-
-
-def _table(path: Path, header: list[str], rows: list, threshold: float) -> Outcomes:
-    if (twice := repeated(header)) is not None:
-        places = ", ".join(
-            str(place) for place, name in enumerate(header, start=1) if name == twice
-        )
-        raise BadInput(
-            f"{path}: columns {places} have one name, {twice!r}; give each its own, or leave one"
-            " out."
-        )
-    if "model" not in header:
-        raise BadInput(
-            f"{path}: has no column `model`; it begins with {', '.join(header[:3]) or 'nothing'}."
-        )
-    if set(_LONG) <= set(header) <= {*_LONG, *_LONG_TOO}:
-        return _long(path, header, rows, threshold)
-    keep = [k for k, name in enumerate(header) if name not in ("model", "group")]
-    samples, at = [header[k] for k in keep], header.index("model")
-    values = np.full((len(rows), len(keep)), np.nan, np.float32)
-    for i, row in enumerate(rows):
-        if len(row) != len(header):
-            raise BadInput(
-                f"{path}: row {i + 1} (it begins with {row[0]!r}) has {len(row)} fields, the header"
-                f" {len(header)}."
-            )
-        for k, column in enumerate(keep):
-            values[i, k] = _number(row[column], path, row[at], header[column])
-    values[values == UNKNOWN] = np.nan
-    models = [_id(row[at]) for row in rows]
-    of_models = (
-        [{"group": str(row[header.index("group")])} for row in rows]
-        if "group" in header
-        else [{} for _ in rows]
-    )
-    found = _outcomes(path, models, samples, values, threshold)
-    return Outcomes(
-        models,
-        samples,
-        found.correct,
-        found.confidence,
-        of_models,
-        [{} for _ in samples],
-        thresholded=found.thresholded,
-    )
-
-
-def _long(path: Path, header: list[str], rows: list, threshold: float) -> Outcomes:
-    """Outcomes of a table with a row a cell; cells that have no row, or no outcome, are unknown."""
-    models: dict[str, int] = {}
-    samples: dict[str, int] = {}
-    groups: dict[str, str] = {}
-    cells: dict[tuple[int, int], tuple[float, float]] = {}
-    for i, row in enumerate(rows):
-        if len(row) != len(header):
-            raise BadInput(
-                f"{path}: row {i + 1} (it begins with {row[0]!r}) has {len(row)} fields, the header"
-                f" {len(header)}."
-            )
-        of = dict(zip(header, row, strict=True))
-        model, sample = _id(of["model"]), _id(of["sample"])
-        cell = models.setdefault(model, len(models)), samples.setdefault(sample, len(samples))
-        if cell in cells:
-            raise BadInput(
-                f"{path}: row {i + 1}: model {model!r} on sample {sample!r} stands twice."
-            )
-        cells[cell] = tuple(
-            _number(of.get(name), path, model, sample) for name in ("outcome", "confidence")
-        )
-        if groups.setdefault(model, str(of.get("group", ""))) != str(of.get("group", "")):
-            raise BadInput(
-                f"{path}: row {i + 1}: model {model!r} is of group {of['group']!r}, but was of"
-                f" {groups[model]!r}."
-            )
-    values, confidence = np.full((2, len(models), len(samples)), np.nan, np.float32)
-    for cell, (outcome, sure) in cells.items():
-        values[cell], confidence[cell] = outcome, sure
-    values[values == UNKNOWN] = np.nan
-    found = _outcomes(path, list(models), list(samples), values, threshold)
-    kept = found.confidence
-    if not np.isnan(confidence).all():
-        if kept is not None:
-            raise BadInput(
-                f"{path}: has the column `confidence`, so `outcome` must be 0 or 1 (or empty), not"
-                " real values."
-            )
-        # they lie between 0 and 1
-        _outcomes(path, list(models), list(samples), confidence, threshold)
-        kept = confidence.astype(np.float16)
-    of_models = [{"group": groups[model]} if "group" in header else {} for model in models]
-    return Outcomes(
-        list(models),
-        list(samples),
-        found.correct,
-        kept,
-        of_models,
-        [{} for _ in samples],
-        thresholded=found.thresholded,
-    )
-
-
-def _id(value) -> str:
-    """An id as text; of none an empty one, which is refused."""
-    return "" if value is None else str(value)
-
-
-def _number(text, path: Path, model: str, sample: str) -> float:
-    if text in ("", None):
-        return float("nan")
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        where = f"{path}: model {model!r}, sample {sample!r}"
-        raise BadInput(f"{where}: {text!r} is not a number; leave unknown cells empty.") from None
-
-
-def _outcomes(
-    path: Path, models: list[str], samples: list[str], values: np.ndarray, threshold: float
-) -> Outcomes:
-    """Outcomes of float32[m, n] values; real ones are confidences, too."""
-    for what, ids in (("model", models), ("sample", samples)):
-        if not ids or "" in ids:
-            raise BadInput(f"{path}: has " + (f"an empty {what} id." if ids else f"no {what}s."))
-        if (twice := repeated(ids)) is not None:
-            raise BadInput(f"{path}: {what} {twice!r} stands twice.")
-    missing = np.isnan(values)
+def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
+    """Decides what is an outcome and what a score, and scales scores to [0, 1]."""
+    low, high, kinds = _ranges(path, raw, value_range)
+    values = raw.values
+    values[(values == UNKNOWN) & (high < UNKNOWN)] = np.nan
+    known = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
-        good = missing | ((values >= 0) & (values <= 1))
-    if not good.all():
-        i, k = np.argwhere(~good)[0]
+        outside = known & ~((values >= low) & (values <= high))
+    if outside.any():
+        i, k = np.argwhere(outside)[0]
         raise BadInput(
-            f"{path}: model {models[i]!r}, sample {samples[k]!r}: {values[i, k]:g} does not lie"
-            " between 0 and 1."
+            f"{path}{raw.place(i, k)}: model {raw.models[i]!r}, sample {raw.samples[k]!r}:"
+            f" {values[i, k]:g} is not between {low[k]:g} and {high[k]:g}. If scores have another"
+            " range, state it: in columns (or arrays) `low` and `high`, or by --range=LOW,HIGH."
         )
-    binary = (missing | (values == 0) | (values == 1)).all()
-    correct = np.where(missing, UNKNOWN, values > (0.5 if binary else threshold)).astype(np.uint8)
-    if binary:
-        return Outcomes(models, samples, correct)
-    lost = _thresholded(values[~missing].astype(np.float64), threshold)
-    return Outcomes(models, samples, correct, values.astype(np.float16), thresholded=lost)
+    there = known.any(axis=1)
+    if raw.predicted is not None:
+        there |= (raw.predicted != UNKNOWN).any(axis=1)
+    if not there.all():
+        raise BadInput(f"{path}: model {raw.models[np.argmin(there)]!r} has no value at all.")
+    scaled = ((values - low) / (high - low)).astype(np.float32)
+    # of one data set and metric either all values are outcomes, or all are scores
+    binary = (~known | (scaled == 0) | (scaled == 1)).all(axis=0) & (low == 0) & (high == 1)
+    scores = (np.bincount(kinds, ~binary) > 0)[kinds]
+    remarks = [*_remarks(raw, known, kinds, low, high, scores)]
+    confidence = raw.confidence
+    if confidence is not None and not np.isnan(confidence[:, scores]).all():
+        sample = raw.samples[np.argmax(scores & ~np.isnan(confidence).all(axis=0))]
+        raise BadInput(
+            f"{path}: sample {sample!r} has scores; only outcomes (0 or 1) can have a confidence."
+        )
+    if scores.any() and threshold is not None:
+        if (ends := {(low[k], high[k]) for k in np.flatnonzero(scores)}) and not all(
+            end[0] <= threshold <= end[1] for end in ends
+        ):
+            raise BadInput(f"threshold {threshold:g}: it is outside of a range of scores, {ends}.")
+        remarks.append(_thresholded(values[:, scores][known[:, scores]], threshold))
+        confidence = scaled.astype(np.float16) if confidence is None else confidence
+        scaled = np.where(known, values > np.where(scores, threshold, 0.5), np.nan)
+        scores[:] = False
+    provenance = [
+        {name: value for name, value in each.items() if name not in sample_facts.RANGE}
+        | ({"low": float(low[k]), "high": float(high[k])} if scores[k] else {})
+        for k, each in enumerate(raw.sample_provenance)
+    ]
+    if scores.any():
+        kept = scaled.astype(np.float32)
+    else:
+        kept = np.where(known, scaled, UNKNOWN).astype(np.uint8)
+    return ValueTable(
+        raw.models,
+        raw.samples,
+        kept,
+        confidence,
+        raw.model_provenance,
+        provenance,
+        raw.predicted,
+        raw.features,
+        tuple(remarks),
+    )
+
+
+def _ranges(path: Path, raw: RawTable, value_range) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the ends of each sample's range, float64[n] each, and the number of its data set and
+    metric, int64[n].
+    """
+    default = dict(zip(sample_facts.RANGE, value_range, strict=True)) if value_range else {}
+    kinds: dict[tuple, int] = {}
+    ends, numbers = np.empty((2, len(raw.samples))), np.empty(len(raw.samples), np.int64)
+    for k, provenance in enumerate(raw.sample_provenance):
+        try:
+            ends[:, k] = sample_facts.value_range(default | provenance)
+        except BadInput as error:
+            raise BadInput(f"{path}: sample {raw.samples[k]!r}: {error}") from None
+        kind = sample_facts.dataset(provenance), provenance.get("metric"), *ends[:, k]
+        numbers[k] = kinds.setdefault(kind, len(kinds))
+    return ends[0], ends[1], numbers
+
+
+def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
+    """Yields what a file holds, in lines for people."""
+    holes = known.size - int(known.sum())
+    yield f"{len(raw.models)} models × {len(raw.samples):,} samples" + (
+        f", {holes:,} cells unknown ({holes / known.size:.1%})" if holes else ""
+    )
+    if raw.repeats:
+        yield f"{raw.repeats:,} cells occur more than once with the same value; counted once"
+    named = any("metric" in each or sample_facts.dataset(each) for each in raw.sample_provenance)
+    if not named and not scores.any():
+        return
+    for kind, size in sorted(Counter(kinds.tolist()).items()):
+        k = int(np.argmax(kinds == kind))
+        provenance = raw.sample_provenance[k]
+        name = " ".join(
+            filter(None, (sample_facts.dataset(provenance), provenance.get("metric", "")))
+        )
+        what = f"scores from {low[k]:g} to {high[k]:g}" if scores[k] else "outcomes"
+        here = known & (kinds == kind)
+        mean = f", mean {raw.values[here].mean():.4f}" if here.any() else ""
+        yield f"{name or 'values'}: {size:,} samples, {what}{mean}"
 
 
 def _thresholded(scores: np.ndarray, threshold: float) -> str:
-    """Says what real-valued scores, float64[k], lose when they become outcomes."""
+    """Says what scores, float64[k], lose when they become outcomes."""
     near = np.abs(scores - threshold) <= 0.1
     return (
         f"real-valued scores became outcomes, right above {threshold:g}: {near.mean():.1%} of the"

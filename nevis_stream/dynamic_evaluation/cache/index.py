@@ -20,7 +20,8 @@ import numpy as np
 from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
 from nevis_stream.storage import TEMPORARY_PREFIX, sync_directory
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READABLE = (1, 2)  # a cache of version 1 has no scores and no features
 _APPLICATION = 0x4E455653
 _WAIT = 300.0  # seconds for other writers' transactions
 _SCHEMA = """
@@ -37,8 +38,8 @@ CREATE INDEX tiles_of_a_row ON tiles (model, state, plane);
 # older caches have none
 CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"
 BEYOND_REPAIR = (
-    "This cannot be repaired: only the index tells whose the cells are. Import the runs and files"
-    " again, into a new directory."
+    "This cannot be repaired: only the index says which model and sample a cell belongs to. Import"
+    " the runs and files again, into a new directory."
 )
 
 
@@ -72,7 +73,7 @@ class Index:
             connection.executescript(f"BEGIN; {_SCHEMA} COMMIT")
             connection.execute("INSERT INTO about VALUES (0, ?, 0)", [as_json(about, "about")])
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute(f"PRAGMA user_version = {READABLE[0]}")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.close()
             with open(temporary, "rb") as file:
@@ -113,9 +114,9 @@ class Index:
         )
         if application != _APPLICATION:
             raise BadInput(f"{self.path}: is a database, but not of an evaluation cache.")
-        if version != SCHEMA_VERSION:
+        if version not in READABLE:
             raise BadInput(
-                f"{self.path}: has schema version {version}; this program reads version"
+                f"{self.path}: has schema version {version}; this program reads versions 1 to"
                 f" {SCHEMA_VERSION}."
             )
         connection.execute("PRAGMA synchronous = FULL")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.additions import examined
-from nevis_stream.dynamic_evaluation.cache import packing, records
+from nevis_stream.dynamic_evaluation.cache import entries, packing
 from nevis_stream.dynamic_evaluation.cache.index import BEYOND_REPAIR, lenient, mending
 from nevis_stream.dynamic_evaluation.cache.packing import (
     CONFIDENCE,
@@ -16,6 +16,7 @@ from nevis_stream.dynamic_evaluation.cache.packing import (
     PLANES,
     PREDICTED,
     PROBABILITIES,
+    SCORE,
     STATES,
     Tile,
 )
@@ -25,13 +26,13 @@ _FORMS = (packing.ALL, packing.BITS, packing.LIST)
 
 
 def stats(cache) -> dict[str, Any]:
-    """Returns of an `EvaluationCache` counts of models, samples and cells by state, bytes, the
-    share that is correct.
+    """Returns counts of an `EvaluationCache`: models, samples, cells by state, bytes; and the mean
+    of the observed values.
     """
-    right, known = (sums.sum() for sums in cache.row_sums())
+    total, known = (sums.sum() for sums in cache.row_sums())
     with cache.index.reading() as db:
-        models, samples = records.count(db, "models"), records.count(db, "samples")
-        tiles = records.tiles(db)
+        models, samples = entries.count(db, "models"), entries.count(db, "samples")
+        tiles = entries.tiles(db)
     guessed = sorted({tile.shape.model for tile in tiles if tile.shape.state == PREDICTED})
     cells = {
         plane: sum(
@@ -45,10 +46,10 @@ def stats(cache) -> dict[str, Any]:
         "about": cache.about,
         "models": models,
         "samples": samples,
-        "observed": cells[CORRECT],
+        "observed": cells[CORRECT] + cells[SCORE],
         "predicted": sum(int((cache.states(np.array([row])) == 2).sum()) for row in guessed),
         "known": float(known / (models * samples)) if models and samples else float("nan"),
-        "accuracy": float(right / known) if known else float("nan"),
+        "mean": float(total / known) if known else float("nan"),
         "with confidence": cells[CONFIDENCE],
         "with probabilities": cells[PROBABILITIES],
         "tiles": len(tiles),
@@ -61,7 +62,7 @@ class Damage:
     """What is not as it was written, in lines for people.
 
     Attributes:
-      index: of the index and of samples' ids: there is no other copy of these.
+      index: damage of the index and of samples' ids: there is no other copy of these.
       models: of models' provenance, by row.
       tiles: of tiles, by number.
       others: of the file of tiles, and of the account of additions.
@@ -102,18 +103,20 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
         if text != "ok"
     ]:
         return Damage(index)
-    models, samples = records.names(db), records.samples(db)
-    index = records.changed_samples(db, samples)
-    if records.unreadable(db, "about", "text"):
+    models, samples = entries.names(db), entries.samples(db)
+    index = entries.changed_samples(db, samples)
+    if entries.unreadable(db, "about", "text"):
         index.append(f"{cache.index.path}: what the cache is of is not what was written")
-    if len(models) != records.count(db, "models"):
-        index.append(f"models: {len(models)} ids, {records.count(db, 'models')} were written")
-    told = "its provenance is not what was written"
-    changed = {row: f"model {name!r}: {told}" for row, name in records.changed_models(db).items()}
+    if len(models) != entries.count(db, "models"):
+        index.append(f"models: {len(models)} ids, {entries.count(db, 'models')} were written")
+    changed = {
+        row: f"model {name!r}: its provenance is not what was written"
+        for row, name in entries.changed_models(db).items()
+    }
     tiles, end, makers = (
-        records.tiles(db),
-        records.end(db),
-        records.unreadable(db, "tiles", "made_by"),
+        entries.tiles(db),
+        entries.end(db),
+        entries.unreadable(db, "tiles", "made_by"),
     )
     size = cache.cells.size()
     view = cache.cells.view(min(size, end))
@@ -126,11 +129,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
         ):
             bad[tile.number] = f"tile {tile.number}: its place in the index is not what was written"
             continue
-        model = (
-            models[tile.shape.model]
-            if 0 <= tile.shape.model < len(models)
-            else "(not in the index)"
-        )
+        model = entries.name_of(models, tile.shape.model)
         reason = _damage(model, tile, view, len(samples))
         if reason is None and tile.number in makers:
             reason = "what made it is not what was written"
@@ -140,10 +139,11 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
             rows.setdefault((tile.shape.model, tile.shape.plane), []).append(tile)
     for (row, _), mine in rows.items():
         for tile in _overlapping(mine, view, len(samples)):
-            bad[tile.number] = f"{tile.name(models[row])}: has cells that another tile has"
+            name = tile.name(entries.name_of(models, row))
+            bad[tile.number] = f"{name}: has cells that another tile has"
     others = [line for line in examined(cache.directory) if isinstance(line, str)]
     if size < end and not bad:
-        others.append(f"{cache.cells.path}: has {size} bytes, its index speaks of {end}")
+        others.append(f"{cache.cells.path}: has {size} bytes, its index expects {end}")
     return Damage(index, changed, bad, others)
 
 
@@ -160,20 +160,18 @@ def check(cache) -> None:
 
 
 def advice(cache, found: list[str]) -> str:
-    """Returns how to go on with a cache of which `verify` has found this; nothing where that is
-    told already.
-    """
+    """Returns how to go on with a cache after `verify` found this; "" where the lines say so."""
     return "" if any(BEYOND_REPAIR in line for line in found) else mending(cache.directory)
 
 
 def _damage(model: str, tile: Tile, view: np.ndarray, samples: int) -> str | None:
     shape = tile.shape
     if shape.form not in _FORMS or shape.plane not in PLANES or shape.state not in STATES:
-        return "the index tells no form, plane or state that there is"
+        return "its form, plane or state in the index is unknown"
     if tile.offset % packing.ALIGNMENT or not 0 <= tile.offset <= tile.offset + shape.length <= len(
         view
     ):
-        return f"lies beyond the {len(view)} bytes of the file"
+        return f"its place is beyond the {len(view)} bytes of the file"
     if packing.digest(model, shape, view[tile.offset : tile.offset + shape.length]) != tile.digest:
         return "its bytes are not those that were written"
     if shape.first + shape.span > samples:

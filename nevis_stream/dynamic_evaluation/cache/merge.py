@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache import integrity, packing, records, writing
+from nevis_stream.dynamic_evaluation.cache import entries, integrity, packing, writing
 from nevis_stream.dynamic_evaluation.cache.packing import (
     CONFIDENCE,
     CORRECT,
+    FEATURES,
     OBSERVED,
     PREDICTED,
     PROBABILITIES,
@@ -16,14 +17,14 @@ from nevis_stream.errors import BadInput
 
 
 def merge(
-    target, source, told: Callable[[str, int, int], None] = lambda model, done, of: None
+    target, source, progress: Callable[[str, int, int], None] = lambda model, done, total: None
 ) -> None:
     """Adds all that `source` has to `target`: samples, then model by model, each all or nothing;
     again adds nothing.
 
     Args:
       target, source: two `EvaluationCache`.
-      told: called with each model's id, the number of models done and of how many.
+      progress: called with each model's id, the number of models done and of all.
 
     Raises:
       BadInput: the caches are of different things, or contradict each other; what comes before that
@@ -32,25 +33,31 @@ def merge(
     """
     if target.about != source.about:
         raise BadInput(
-            f"{source.directory} is of {source.about}, {target.directory} of {target.about}: they"
-            " are not merged."
+            f"{source.directory} is about {source.about}, {target.directory} about {target.about}:"
+            " they are not merged."
         )
     if target.directory.resolve() == source.directory.resolve():
         raise BadInput(f"{source.directory}: a cache is not merged into itself.")
     integrity.check(source)
     with source.index.reading() as db:
-        names, batches, models = records.samples(db), records.batches(db), records.models(db)
-        predicted = records.tiles(db, "state = ?", [PREDICTED])
-        makers = [records.maker(db, tile.number) for tile in predicted]
-        view = source.cells.view(records.end(db))
+        names, batches, models = entries.samples(db), entries.batches(db), entries.models(db)
+        predicted = entries.tiles(db, "state = ?", [PREDICTED])
+        features = entries.tiles(db, "plane = ?", [FEATURES])
+        makers = [entries.maker(db, tile.number) for tile in predicted]
+        view = source.cells.view(entries.end(db))
     with target.index.writing() as db:
-        new = [records.add_samples(db, names[these], provenance) for these, provenance in batches]
-    columns = np.concatenate([np.zeros(0, np.int64), *new])
+        new = [entries.add_samples(db, names[these], provenance) for these, provenance in batches]
+        columns = np.concatenate([np.zeros(0, np.int64), *new])
+        for tile in features:
+            at, values = packing.decode(
+                tile.shape, view[tile.offset : tile.offset + tile.shape.length]
+            )
+            writing.write_features(db, target.cells, columns[at], values)
     for number, (model, provenance) in enumerate(models.items()):
-        told(model, number, len(models))
+        progress(model, number, len(models))
         planes = _planes(source, number, model, len(names))
         with target.index.writing() as db:
-            row = records.add_model(db, model, provenance)
+            row = entries.add_model(db, model, provenance)
             writing.write(db, target.cells, OBSERVED, [(model, row)], columns, planes)
             for tile, made_by in zip(predicted, makers, strict=True):
                 if tile.shape.model == number:

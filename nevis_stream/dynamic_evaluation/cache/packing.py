@@ -1,10 +1,10 @@
-"""Tiles: the cells of one model on some columns, as bytes; they stand one after the other in one
-file.
+"""Tiles: the cells of one model on some columns, as bytes; one follows the other in one file.
 
 A tile says which of its `span` columns from `first` on it knows, in the shortest of three forms:
 `all` of them (no bytes), a bit for each column (`bits`), or a `list` of int32 offsets. Outcomes are
-packed, eight in a byte; confidences and probabilities are float16, of the known cells only. Tiles
-begin at multiples of 64 bytes, so that words of 64 bits can be read from them.
+packed, eight in a byte; other values are floats, of the known cells only. The features of samples
+are tiles, too, of no model. Tiles begin at multiples of 64 bytes, so that words of 64 bits can be
+read from them.
 """
 
 import hashlib
@@ -18,7 +18,14 @@ from nevis_stream.dynamic_evaluation.cache.index import mending
 from nevis_stream.errors import DamagedCache
 
 ALIGNMENT = 64
-CORRECT, CONFIDENCE, PROBABILITIES = PLANES = ("correct", "confidence", "probabilities")
+CORRECT, CONFIDENCE, PROBABILITIES = "correct", "confidence", "probabilities"
+SCORE, FEATURES = "score", "features"
+# how the values of each plane are kept; outcomes are bits
+DTYPES = {CONFIDENCE: "<f2", PROBABILITIES: "<f2", SCORE: "<f4", FEATURES: "<f4"}
+PLANES = (CORRECT, *DTYPES)
+LATER_PLANES = (SCORE, FEATURES)  # since schema version 2
+VECTORS = (PROBABILITIES, FEATURES)  # planes with several values a cell
+NO_MODEL = -1  # the row of a tile about samples alone
 OBSERVED, PREDICTED = STATES = ("observed", "predicted")
 ALL, BITS, LIST = "all", "bits", "list"
 
@@ -35,7 +42,7 @@ class Shape:
     span: int
     cells: int
     ones: int  # correct outcomes among the cells; 0 in the other planes
-    classes: int  # of probabilities; 0 in the other planes
+    classes: int  # values a cell: of probabilities or features; 0 in the other planes
 
     @property
     def known_bytes(self) -> int:
@@ -47,7 +54,17 @@ class Shape:
         """Bytes, with padding, of the values."""
         if self.plane == CORRECT:
             return padded(-(-(self.cells if self.form == LIST else self.span) // 8))
-        return padded(2 * self.cells * max(self.classes, 1))
+        return padded(self.float_bytes)
+
+    @property
+    def float_bytes(self) -> int:
+        """Bytes of the values of a plane of floats."""
+        return np.dtype(DTYPES[self.plane]).itemsize * self.cells * max(self.classes, 1)
+
+    def floats(self, data: np.ndarray) -> np.ndarray:
+        """Returns float[cells], or float[cells, classes], from the bytes of the values."""
+        values = data[: self.float_bytes].view(DTYPES[self.plane])
+        return values.reshape(self.cells, self.classes) if self.plane in VECTORS else values
 
     @property
     def length(self) -> int:
@@ -69,8 +86,9 @@ class Tile:
     def name(self, model: str) -> str:
         """Returns the name that messages give the tile."""
         shape = self.shape
+        about = shape.plane if shape.model == NO_MODEL else f"{shape.plane} of model {model!r}"
         return (
-            f"tile {self.number} ({shape.state} {shape.plane} of model {model!r}, {shape.cells}"
+            f"tile {self.number} ({shape.state} {about}, {shape.cells}"
             f" cells of columns {shape.first}–{shape.first + shape.span - 1}, from byte"
             f" {self.offset} on)"
         )
@@ -94,9 +112,9 @@ def encode(
     Args:
       model: number of the model's row.
       state: "observed" or "predicted".
-      plane: "correct", "confidence" or "probabilities".
+      plane: one of `PLANES`.
       columns: int64[k], k > 0, ascending.
-      values: uint8[k] of 0 and 1, or float16[k], or float16[k, classes].
+      values: uint8[k] of 0 and 1, or float[k], or float[k, classes].
     """
     first, cells = int(columns[0]), len(columns)
     span = int(columns[-1]) - first + 1
@@ -111,7 +129,7 @@ def encode(
         span,
         cells,
         ones,
-        values.shape[1] if plane == PROBABILITIES else 0,
+        values.shape[1] if plane in VECTORS else 0,
     )
     offsets, known = columns - first, b""
     if form == LIST:
@@ -126,12 +144,12 @@ def encode(
             spread[offsets] = values
             values = spread
         return shape, known + _pad(np.packbits(values))
-    return shape, known + _pad(values.astype("<f2"))
+    return shape, known + _pad(values.astype(DTYPES[plane]))
 
 
 def decode(shape: Shape, data: np.ndarray) -> tuple[np.ndarray | slice, np.ndarray]:
-    """Returns a tile's columns (a slice, or int64[cells]) and its values (uint8 or float16) from
-    its bytes, uint8[length].
+    """Returns a tile's columns (a slice, or int64[cells]) and its values (uint8 or float) from its
+    bytes, uint8[length].
     """
     known, data = data[: shape.known_bytes], data[shape.known_bytes :]
     columns: np.ndarray | slice = slice(shape.first, shape.first + shape.span)
@@ -146,10 +164,7 @@ def decode(shape: Shape, data: np.ndarray) -> tuple[np.ndarray | slice, np.ndarr
     if shape.plane == CORRECT:
         values = np.unpackbits(data, count=shape.cells if shape.form == LIST else shape.span)
         return columns, values[offsets] if shape.form == BITS else values
-    values = data[: 2 * shape.cells * max(shape.classes, 1)].view("<f2")
-    return columns, (
-        values.reshape(shape.cells, shape.classes) if shape.plane == PROBABILITIES else values
-    )
+    return columns, shape.floats(data)
 
 
 def pick(shape: Shape, data: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -182,24 +197,18 @@ def pick(shape: Shape, data: np.ndarray, columns: np.ndarray) -> tuple[np.ndarra
         place, positions = place[there], positions[there]
     if shape.plane == CORRECT:
         return positions, _bits(data, place)
-    values = data[: 2 * shape.cells * max(shape.classes, 1)].view("<f2")
-    return (
-        positions,
-        (values.reshape(shape.cells, shape.classes) if shape.plane == PROBABILITIES else values)[
-            place
-        ],
-    )
+    return positions, shape.floats(data)[place]
 
 
 def _check(shape: Shape, sound: bool) -> None:
-    """Reading compares no checksums; where a flipped bit shows, it is said."""
+    """Reading compares no checksums; a flipped bit that shows is an error."""
     if not sound:
         what = (
             f"a tile of {shape.state} {shape.plane} (columns"
             f" {shape.first}–{shape.first + shape.span - 1}) is damaged"
         )
         raise DamagedCache(
-            f"{what}: python -m launch.evaluate verify names it, and how the others are saved."
+            f"{what}: python -m launch.evaluate verify names it and says how to save the others."
         )
 
 
@@ -225,7 +234,7 @@ class Cells:
         self.path = path
 
     def append(self, tiles: list[bytes]) -> int:
-        """Writes tiles behind all that was ever written, syncs them, returns where they begin; the
+        """Writes tiles after all that was ever written, syncs them, returns where they begin; the
         caller has the lock.
         """
         with open(self.path, "r+b") as file:
@@ -240,18 +249,16 @@ class Cells:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def view(self, end: int) -> np.ndarray:
-        """Returns the file's first `end` bytes as a map, uint8[end]; what is read of it is the
-        system's cache, not our memory.
+        """Returns the file's first `end` bytes as a map, uint8[end], which needs no memory of ours.
 
         Raises:
           DamagedCache: the file is shorter.
         """
         if (size := self.size()) < end:
-            told = (
-                f"{self.path}: has {size} bytes, its index speaks of {end}. `verify` names what is"
-                " lost."
+            raise DamagedCache(
+                f"{self.path}: has {size} bytes, its index expects {end}. `verify` names what is"
+                f" lost. {mending(self.path.parent)}"
             )
-            raise DamagedCache(f"{told} {mending(self.path.parent)}")
         return (
             np.asarray(np.memmap(self.path, np.uint8, "r", shape=(end,)))
             if end

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.dynamic_evaluation import additions
-from nevis_stream.dynamic_evaluation.cache import integrity, records, writing
+from nevis_stream.dynamic_evaluation.cache import entries, integrity, writing
 from nevis_stream.dynamic_evaluation.cache.index import lenient
 from nevis_stream.dynamic_evaluation.cache.packing import Tile
 from nevis_stream.errors import BadInput, DamagedCache
@@ -15,37 +15,39 @@ _AT_ONCE = 1 << 26  # bytes of tiles that are written and synced together
 
 
 def repair(
-    source, directory: Path, told: Callable[[str, int, int], None] = lambda stage, done, of: None
+    source,
+    directory: Path,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> integrity.Damage:
     """Makes a cache of all that is sound in another: ids, provenance, tiles, the account of
     additions.
 
     The copy counts in one commit: a killed one leaves an empty cache, and the same call begins
-      anew.
+    again.
 
     Args:
       source: an `EvaluationCache`.
       directory: of the new cache.
-      told: called with the stage, the number of tiles copied and of how many.
+      progress: called with the stage, the number of tiles copied and of all.
 
     Returns:
-      What is left out; where that is nothing, no cache is made.
+      What is left out; if that is nothing, no cache is made.
 
     Raises:
-      DamagedCache: the index or samples' ids are damaged, so that nobody knows whose the cells are.
-        No cache is made.
+      DamagedCache: the index or samples' ids are damaged, so it is unknown whose the cells are. No
+        cache is made.
       BadInput: there is a cache in `directory` already.
     """
     with source.index.reading() as db, lenient(db):
-        told("verify", 0, 0)
+        progress("verify", 0, 0)
         damage = integrity.inspect(source, db)
         if damage.index:
             raise DamagedCache(damage.lines()[0])
         if not damage.lines():
             return damage
-        target = type(source)(directory, create=True, about=records.about(db))
+        target = type(source)(directory, create=True, about=entries.about(db))
         with target.index.writing() as new:
-            if records.count(new, "models") or records.count(new, "samples"):
+            if entries.count(new, "models") or entries.count(new, "samples"):
                 raise BadInput(
                     f"{directory}: there is a cache already; a repaired one goes into a directory"
                     " of its own."
@@ -54,18 +56,18 @@ def repair(
                 line for line in additions.examined(source.directory) if not isinstance(line, str)
             ]:
                 additions.write(target.directory, account)
-            samples = records.samples(db)
-            for columns, provenance in records.batches(db):
-                records.add_samples(new, samples[columns], provenance)
-            names = records.names(db)
+            samples = entries.samples(db)
+            for columns, provenance in entries.batches(db):
+                entries.add_samples(new, samples[columns], provenance)
+            names = entries.names(db)
             for row, name in enumerate(names):
-                records.add_model(
-                    new, name, None if row in damage.models else records.provenance(db, row)
+                entries.add_model(
+                    new, name, None if row in damage.models else entries.provenance(db, row)
                 )
-            view, done = source.cells.view(min(source.cells.size(), records.end(db))), 0
-            sound = [tile for tile in records.tiles(db) if tile.number not in damage.tiles]
+            view, done = source.cells.view(min(source.cells.size(), entries.end(db))), 0
+            sound = [tile for tile in entries.tiles(db) if tile.number not in damage.tiles]
             for made_by, some in _together(db, sound):
-                told("copy", done, len(sound))
+                progress("copy", done, len(sound))
                 parts = [
                     (tile.shape, view[tile.offset : tile.offset + tile.shape.length].tobytes())
                     for tile in some
@@ -73,7 +75,7 @@ def repair(
                 writing.enter(
                     new,
                     target.cells,
-                    [(names[shape.model], shape, data) for shape, data in parts],
+                    [(entries.name_of(names, shape.model), shape, data) for shape, data in parts],
                     made_by,
                 )
                 done += len(some)
@@ -84,7 +86,7 @@ def _together(db, tiles: list[Tile]) -> Iterator[tuple[dict[str, Any], list[Tile
     """Yields, in their order, tiles that are written together, and what made them."""
     before = itertools.accumulate(tile.shape.length for tile in tiles)
     each = [
-        (records.maker(db, tile.number), size // _AT_ONCE, tile)
+        (entries.maker(db, tile.number), size // _AT_ONCE, tile)
         for tile, size in zip(tiles, before, strict=True)
     ]
     for (made_by, _), some in itertools.groupby(each, key=lambda one: one[:2]):

@@ -48,17 +48,24 @@ def column_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.nda
     return correct, known
 
 
-def confidence_sums(
-    view: np.ndarray, tiles: Sequence[Tile], n: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns float64[n], the sums of the confidences in tiles, and int32[n], how many
-    there are.
-    """
+def value_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns float64[n], the sums of the floats in tiles, and int32[n], how many there are."""
     sums, known = np.zeros(n), np.zeros(n, np.int32)
     for tile in tiles:
         at, values = decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
         sums[at] += values
         known[at] += 1
+    return sums, known
+
+
+def add_rows(
+    view: np.ndarray, tiles: Sequence[Tile], sums: np.ndarray, known: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Adds the floats in tiles to each model's sum, float64[m], and their number to int64[m]."""
+    for tile in tiles:
+        _, values = decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
+        sums[tile.shape.model] += values.sum(dtype=np.float64)
+        known[tile.shape.model] += tile.shape.cells
     return sums, known
 
 

@@ -1,5 +1,5 @@
-"""Writing into an evaluation cache: what is given is checked, what is known already is left out,
-the rest becomes tiles.
+"""Writing into an evaluation cache: values are checked, those already known are left out, and the
+rest becomes tiles.
 """
 
 import sqlite3
@@ -8,67 +8,50 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache import index, packing, records
+from nevis_stream.dynamic_evaluation.cache import entries, index, packing
 from nevis_stream.dynamic_evaluation.cache.packing import (
+    CONFIDENCE,
     CORRECT,
+    FEATURES,
+    NO_MODEL,
     OBSERVED,
     PREDICTED,
-    PROBABILITIES,
+    SCORE,
+    VECTORS,
 )
 from nevis_stream.dynamic_evaluation.method import UNKNOWN
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import clear_when_full
 
-# correct uint8[m, k], confidence float16[m, k], probabilities float16[m, k, classes]
+# of m models on k samples: values [m, k] under the name "correct", whatever they are; confidence
+# float[m, k]; probabilities float[m, k, classes]
 Planes = dict[str, np.ndarray]
+_SAME = 1e-6  # scores that differ by less are equal
 
 
-def checked(
+def arrays(
     models: Sequence[str], samples: Sequence[str] | np.ndarray, given: Mapping[str, Any]
 ) -> Planes:
-    """Returns the planes that are given, in the types in which they are kept.
+    """Returns what is given, but None, as arrays of m models on k samples.
 
     Raises:
-      BadInput: a shape or a value that cannot be; the message names plane, model and sample.
+      BadInput: a model's id or a shape that cannot be; the message names it.
     """
-    records.check_ids("models", models)
+    entries.check_ids("models", models)
     expected, planes = (len(models), len(samples)), {}
     for plane, values in given.items():
         if values is None:
             continue
         values = np.asarray(values)
-        if values.shape[:2] != expected or values.ndim != (3 if plane == PROBABILITIES else 2):
+        if values.shape[:2] != expected or values.ndim != (3 if plane in VECTORS else 2):
             raise BadInput(
                 f"{plane}: has shape {values.shape}; {expected[0]} models on {expected[1]} samples"
                 " are expected."
             )
         if values.dtype.kind not in "biuf":
             raise BadInput(f"{plane}: has type {values.dtype}, not numbers.")
-        if plane == CORRECT:
-            kept, good = _outcomes(values)
-            valid = "0, 1, or 255 for unknown"
-        else:
-            kept, valid = values.astype("<f2"), "from 0 to 1, or NaN for unknown"
-            good = np.isnan(values) | ((values >= 0) & (values <= 1))
-        if not good.all():
-            i, k, *_ = np.argwhere(~good)[0]
-            raise BadInput(
-                f"{plane} of model {models[i]!r}, sample {samples[k]!r}: {values[~good][0]} is not"
-                f" {valid}."
-            )
-        planes[plane] = kept
+        planes[plane] = values
     return planes
-
-
-def _outcomes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns outcomes as uint8 of 0, 1 and 255, and which of them they could be."""
-    if values.dtype == bool:
-        return values.view(np.uint8), np.True_
-    if values.dtype != np.uint8:
-        missing = np.isnan(values)
-        good = missing | (values == 0) | (values == 1) | (values == UNKNOWN)
-        return np.where(missing | ~good, UNKNOWN, values).astype(np.uint8), good
-    return values, (values <= 1) | (values == UNKNOWN)
 
 
 def write(
@@ -89,42 +72,135 @@ def write(
         earlier predictions.
       rows: id and row of each of the m models.
       columns: int64[k], no column twice.
-      planes: as `checked` returns them.
-      made_by: what is said of predictions.
+      planes: as `arrays` returns them.
+      made_by: recorded with predictions.
+
+    Raises:
+      BadInput: a value that cannot be, or contradicts an observed one; the message names model and
+        sample.
     """
-    order = slice(None) if (np.diff(columns) > 0).all() else np.argsort(columns, kind="stable")
-    ascending, view, new = columns[order], cells.view(records.end(db)), []
-    if PROBABILITIES in planes:
-        _check_classes(db, planes[PROBABILITIES].shape[2])
-    for i, (model, row) in enumerate(rows):
-        known = planes[CORRECT][i][order] != UNKNOWN
-        for plane, given in planes.items():
-            values = given[i][order]
-            wanted = (
-                known
-                if plane == CORRECT
-                else known & np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
-            )
-            if state == OBSERVED:
-                old = _old(db, view, row, plane, ascending)
-                if plane == CORRECT and len(
-                    wrong := np.flatnonzero(known & (old != UNKNOWN) & (old != values))
-                ):
-                    sample = db.execute(
-                        "SELECT id FROM samples WHERE number = ?", [int(ascending[wrong[0]])]
-                    ).fetchone()[0]
-                    raise BadInput(
-                        f"model {model!r}, sample {sample!r}: observed as {old[wrong[0]]}, now said"
-                        f" to be {values[wrong[0]]} ({len(wrong)} such cells). Nothing was written;"
-                        " another model needs another id."
-                    )
-                wanted = wanted & (old == UNKNOWN)
-            here, values = (
-                (ascending, values) if wanted.all() else (ascending[wanted], values[wanted])
-            )
-            if len(here):
-                new.append((model, *packing.encode(row, state, plane, here, values)))
+    ascending = np.argsort(columns, kind="stable")
+    real = ~np.isnan(entries.ranges(db)[0, columns[ascending]])
+    new = []
+    for values_plane, places in ((CORRECT, ascending[~real]), (SCORE, ascending[real])):
+        if not len(places):
+            continue
+        whole = len(places) == len(columns) and (np.diff(places) == 1).all()
+        part = {plane: v if whole else v[:, places] for plane, v in planes.items()}
+        part = _typed(db, values_plane, state, rows, columns[places], part)
+        new.extend(_tiles(db, cells, values_plane, state, rows, columns[places], part))
     enter(db, cells, new, made_by)
+
+
+def _typed(db, values_plane: str, state: str, rows, columns: np.ndarray, given: Planes) -> Planes:
+    """Returns planes in the types in which they are kept; raises where a value cannot be."""
+    planes = {}
+    given = {values_plane: given.pop(CORRECT), **given}
+    values = given[values_plane]
+    if state == PREDICTED and values_plane == CORRECT and values.dtype.kind == "f":
+        if not np.isin(values[~np.isnan(values)], (0, 1)).all():
+            given[CONFIDENCE] = values  # predicted probabilities of being right
+        given[CORRECT] = np.where(np.isnan(values), UNKNOWN, values >= 0.5).astype(np.uint8)
+    for plane, values in given.items():
+        if plane == CORRECT:
+            kept, good = _outcomes(values)
+            valid = "0, 1, or 255 for unknown"
+        else:
+            if plane == SCORE and values.dtype == np.uint8:
+                values = np.where(values == UNKNOWN, np.nan, values)
+            kept = values.astype(packing.DTYPES[plane])
+            valid = "from 0 to 1, or NaN for unknown"
+            good = np.isnan(values) | ((values >= 0) & (values <= 1))
+        if not good.all():
+            i, k, *_ = np.argwhere(~good)[0]
+            raise BadInput(
+                f"{plane} of model {rows[i][0]!r}, sample {_sample(db, columns[k])!r}:"
+                f" {values[~good][0]} is not {valid}."
+            )
+        if plane in VECTORS:
+            _check_width(db, plane, kept.shape[2])
+        planes[plane] = kept
+    return planes
+
+
+def _outcomes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns outcomes as uint8 of 0, 1 and 255, and which of them they could be."""
+    if values.dtype == bool:
+        return values.view(np.uint8), np.True_
+    if values.dtype != np.uint8:
+        missing = np.isnan(values)
+        good = missing | (values == 0) | (values == 1) | (values == UNKNOWN)
+        return np.where(missing | ~good, UNKNOWN, values).astype(np.uint8), good
+    return values, (values <= 1) | (values == UNKNOWN)
+
+
+def _tiles(db, cells, values_plane: str, state: str, rows, columns: np.ndarray, planes: Planes):
+    """Yields id of the model, shape and bytes of the tiles of new cells; columns are ascending."""
+    view = cells.view(entries.end(db))
+    for i, (model, row) in enumerate(rows):
+        values = planes[values_plane][i]
+        known = values != UNKNOWN if values_plane == CORRECT else ~np.isnan(values)
+        for plane, matrix in planes.items():
+            values = matrix[i]
+            if plane == values_plane:
+                wanted = known
+            else:
+                wanted = known & np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+            if state == OBSERVED:
+                old = _old(db, view, row, plane, columns)
+                if plane == values_plane:
+                    _check_agrees(db, model, columns, known, old, values)
+                wanted = wanted & np.isnan(old)
+            here, new = (columns, values) if wanted.all() else (columns[wanted], values[wanted])
+            if len(here):
+                yield model, *packing.encode(row, state, plane, here, new)
+
+
+def _check_agrees(db, model: str, columns, known, old: np.ndarray, values: np.ndarray) -> None:
+    """An observed value never changes."""
+    differs = known & (np.abs(old - values) > _SAME)  # NaN where nothing was observed
+    if differs.any():
+        k = np.flatnonzero(differs)[0]
+        raise BadInput(
+            f"model {model!r}, sample {_sample(db, columns[k])!r}: observed as {old[k]:g}, now said"
+            f" to be {values[k]:g} ({differs.sum()} such cells). Nothing was written; another model"
+            " needs another id."
+        )
+
+
+def write_features(
+    db: sqlite3.Connection, cells: packing.Cells, columns: np.ndarray, features: np.ndarray
+) -> None:
+    """Writes features, float[k, d], of samples that have none, within the transaction `db`.
+
+    Raises:
+      BadInput: they are no finite numbers, of another length than those of the cache, or differ
+        from what a sample has.
+    """
+    features = np.asarray(features)
+    if features.ndim != 2 or features.dtype.kind not in "biuf" or len(features) != len(columns):
+        raise BadInput(
+            f"features: {features.dtype}{list(features.shape)}; float[{len(columns)}, d], a row for"
+            " each sample, is expected."
+        )
+    order = np.argsort(columns, kind="stable")
+    columns, features = columns[order], features[order].astype(packing.DTYPES[FEATURES])
+    if len(wrong := np.flatnonzero(~np.isfinite(features).all(axis=1))):
+        raise BadInput(
+            f"features of sample {_sample(db, columns[wrong[0]])!r}: not all are finite."
+        )
+    _check_width(db, FEATURES, features.shape[1])
+    there, view = np.zeros(len(columns), bool), cells.view(entries.end(db))
+    for tile in entries.tiles(db, "plane = ?", [FEATURES]):
+        data = view[tile.offset : tile.offset + tile.shape.length]
+        places, values = packing.pick(tile.shape, data, columns)
+        if len(other := np.flatnonzero((values != features[places]).any(axis=1))):
+            sample = _sample(db, columns[places[other[0]]])
+            raise BadInput(f"sample {sample!r}: it has other features already.")
+        there[places] = True
+    if not there.all():
+        tile = packing.encode(NO_MODEL, OBSERVED, FEATURES, columns[~there], features[~there])
+        enter(db, cells, [("", *tile)], None)
 
 
 def enter(
@@ -133,7 +209,7 @@ def enter(
     new: Sequence[tuple[str, packing.Shape, bytes]],
     made_by: dict[str, Any] | None,
 ) -> None:
-    """Writes tiles (id of the model, shape, bytes) behind the last one, and into the index within
+    """Writes tiles (id of the model, shape, bytes) after the last one, and into the index within
     the transaction `db`.
     """
     if not new:
@@ -160,29 +236,36 @@ def enter(
             )
         entry = [*vars(shape).values(), begin, digest, text]
         db.execute(
-            f"INSERT INTO tiles ({records.TILE}) VALUES ({', '.join('?' * len(entry))})", entry
+            f"INSERT INTO tiles ({entries.TILE}) VALUES ({', '.join('?' * len(entry))})", entry
         )
         begin += len(data)
     db.execute("UPDATE about SET end = ?", [begin])
+    if any(shape.plane in packing.LATER_PLANES for _, shape, _ in new):
+        db.execute(f"PRAGMA user_version = {index.SCHEMA_VERSION}")
 
 
 def _old(
     db: sqlite3.Connection, view: np.ndarray, row: int, plane: str, columns: np.ndarray
 ) -> np.ndarray:
-    """Returns uint8[k]: the observed outcome in each column (of other planes 1), 255 where there is
-    no value.
+    """Returns float32[k]: the observed value in each column (0 where there are several), NaN where
+    there is none.
     """
-    old = np.full(len(columns), UNKNOWN, np.uint8)
-    for tile in records.tiles(db, "model = ? AND state = ? AND plane = ?", [row, OBSERVED, plane]):
+    old = np.full(len(columns), np.nan, np.float32)
+    for tile in entries.tiles(db, "model = ? AND state = ? AND plane = ?", [row, OBSERVED, plane]):
         positions, values = packing.pick(
             tile.shape, view[tile.offset : tile.offset + tile.shape.length], columns
         )
-        old[positions] = values if plane == CORRECT else 1
+        old[positions] = 0 if values.ndim > 1 else values
     return old
 
 
-def _check_classes(db: sqlite3.Connection, classes: int) -> None:
-    """One cache has one label space."""
-    kept = db.execute("SELECT max(classes) FROM tiles").fetchone()[0] or classes
-    if kept != classes or not classes:
-        raise BadInput(f"probabilities: of {classes} classes; this cache has some of {kept}.")
+def _sample(db: sqlite3.Connection, column: np.integer) -> str:
+    return entries.samples(db, np.array([column]))[0]
+
+
+def _check_width(db: sqlite3.Connection, plane: str, width: int) -> None:
+    """One cache has one label space, and features of one length."""
+    kept = db.execute("SELECT max(classes) FROM tiles WHERE plane = ?", [plane]).fetchone()[0]
+    if width != (kept or width) or not width:
+        of = "classes" if plane == packing.PROBABILITIES else "numbers"
+        raise BadInput(f"{plane}: of {width} {of}; this cache has some of {kept}.")

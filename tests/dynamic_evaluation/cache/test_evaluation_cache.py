@@ -48,9 +48,7 @@ def test_rows_and_columns_grow(cache):
 
 def test_predictions_stay_apart(cache):
     cache.append_rows(["a", "b"], ["0", "1", "2"], np.array([[1, 0, U], [1, 1, 1]]))
-    cache.append_predictions(
-        ["a"], ["0", "1", "2", "3"], [[0, 1, 0, 0]], probabilities=[[0.25, 0.75, 0.125, 0.0]]
-    )
+    cache.append_predictions(["a"], ["0", "1", "2", "3"], [[0.25, 0.75, 0.125, 0.0]])
     assert cache.matrix().tolist() == [[1, 0, U, U], [1, 1, 1, U]]
     assert cache.matrix(predicted=True).tolist() == [[1, 0, 0, 0], [1, 1, 1, U]]
     assert cache.states().tolist() == [[1, 1, 2, 2], [1, 1, 1, 0]]
@@ -141,14 +139,14 @@ def test_what_is_no_cache_is_said(tmp_path, cache):
         EvaluationCache(tmp_path / "text")
     with sqlite3.connect(cache.index.path) as db:
         db.execute("PRAGMA user_version = 9")
-    with pytest.raises(BadInput, match="has schema version 9; this program reads version 1"):
+    with pytest.raises(BadInput, match="has schema version 9; this program reads versions 1 to 2"):
         EvaluationCache(cache.directory)
 
 
 def test_a_cut_file_is_said(cache):
     cache.append("a", ["0"], [1])
     (cache.directory / "cells.bin").write_bytes(b"")
-    with pytest.raises(DamagedCache, match="has 0 bytes, its index speaks of 64"):
+    with pytest.raises(DamagedCache, match="has 0 bytes, its index expects 64"):
         cache.matrix()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
-from nevis_stream.dynamic_evaluation.cache.files import read_outcomes
+from nevis_stream.dynamic_evaluation.cache.files import read_features, read_values
 from nevis_stream.errors import BadInput
 
 U = 255
@@ -39,38 +39,134 @@ def test_shared_matrices_are_read_as_they_are(tmp_path):
     if not files:
         pytest.skip(f"{SHARED} is not there")
     for file in files:
-        truth, found = np.load(file), read_outcomes(file)
-        known = (
-            ~truth["imputed"].astype(bool)
-            if "imputed" in truth
-            else np.ones(truth["correct"].shape, bool)
-        )
-        assert (found.correct[known] == truth["correct"][known]).all() and (
-            found.correct[~known] == U
-        ).all()
+        truth = np.load(file)
+        known = ~truth["imputed"].astype(bool) if "imputed" in truth else np.True_
+        found = read_values(file, threshold=0.5 if "score" in truth else None)
+        assert (found.values == np.where(known, truth["correct"], U)).all()
         assert (found.groups is None) == ("group" not in truth)
-    for name in ("alpaca_eval2", "nlu_concat15"):
-        cache, truth = (
-            EvaluationCache(tmp_path / name, create=True),
-            np.load(SHARED / f"{name}.npz"),
+    cache, truth = (
+        EvaluationCache(tmp_path / "nlu", create=True),
+        np.load(SHARED / "nlu_concat15.npz"),
+    )
+    found = import_file(cache, SHARED / "nlu_concat15.npz")
+    assert (cache.matrix() == found.values).all() and not cache.scores
+    assert cache.samples() == truth["samples"].tolist() and cache.verify() == []
+    assert next(iter(cache.models().values()))["group"] == truth["group"][0]
+    assert (cache.facts().dataset == truth["dataset"]).all()
+
+
+def test_real_scores_of_a_leaderboard_are_kept_with_their_holes(tmp_path):
+    file = SHARED / "alpaca_eval2.npz"
+    if not file.is_file():
+        pytest.skip(f"{file} is not there")
+    cache, truth = EvaluationCache(tmp_path / "alpaca", create=True), np.load(file)
+    table = import_file(cache, file)
+    score = np.where(truth["imputed"] == 1, np.nan, truth["score"])
+    assert table.remarks == (
+        "58 models × 805 samples, 10 cells unknown (0.0%)",
+        f"values: 805 samples, scores from 0 to 1, mean {np.nanmean(score):.4f}",
+    )
+    assert cache.scores and cache.matrix().dtype == np.float32
+    np.testing.assert_equal(cache.matrix(), score)
+    total, known = cache.column_sums()
+    np.testing.assert_allclose(total, np.nansum(score.astype(np.float64), axis=0), rtol=1e-6)
+    assert (known == (~np.isnan(score)).sum(axis=0)).all()
+    total, known = cache.row_sums()
+    np.testing.assert_allclose(total, np.nansum(score.astype(np.float64), axis=1), rtol=1e-6)
+    assert cache.stats()["mean"] == pytest.approx(np.nanmean(score.astype(np.float64)))
+    assert cache.verify() == [] and cache.models()[truth["models"][0]] == {"file": file.name}
+    import_file(cache, file)  # again changes nothing
+    merged = EvaluationCache(tmp_path / "merged", create=True)
+    merged.merge(cache)
+    export_npz(merged, tmp_path / "out.npz")
+    again = EvaluationCache(tmp_path / "again", create=True)
+    import_file(again, tmp_path / "out.npz")
+    np.testing.assert_equal(again.matrix(), score)
+
+
+MIXED = """model,dataset,sample,metric,low,high,score,subject
+a,qa,1,F1,0,100,50,x
+a,qa,2,F1,0,100,,y
+a,mt,1,win rate,,,0.25,
+a,yes,1,exact,,,1,
+b,qa,1,F1,0,100,100,x
+b,qa,2,F1,0,100,0,y
+b,mt,1,win rate,,,0.5,
+b,yes,1,exact,,,0,
+b,yes,1,exact,,,0,
+"""
+
+
+def test_mixed_scores_have_each_their_range(tmp_path, cache):
+    table = import_file(cache, write_csv(tmp_path / "mixed.csv", MIXED))
+    assert table.remarks == (
+        "2 models × 4 samples, 1 cells unknown (12.5%)",
+        "1 cells occur more than once with the same value; counted once",
+        "qa F1: 2 samples, scores from 0 to 100, mean 50.0000",
+        "mt win rate: 1 samples, scores from 0 to 1, mean 0.3750",
+        "yes exact: 1 samples, outcomes, mean 0.5000",
+    )
+    assert cache.samples() == ["qa/1", "qa/2", "mt/1", "yes/1"] and cache.scores
+    np.testing.assert_equal(
+        cache.matrix(), np.array([[0.5, np.nan, 0.25, 1], [1, 0, 0.5, 0]], np.float32)
+    )
+    facts = cache.facts()
+    assert facts.dataset.tolist() == ["qa", "qa", "mt", "yes"]
+    assert facts.group.tolist() == ["x", "y", "", ""] and facts.high.tolist() == [100, 100, 1, 1]
+    assert cache.facts().dataset_weights is None
+    cache.set_dataset_weights({"qa": 1, "mt": 1, "yes": 2})
+    assert cache.facts().weights.tolist() == [0.125, 0.125, 0.25, 0.5]
+    with pytest.raises(BadInput, match="no weight for mt, yes"):
+        cache.set_dataset_weights({"qa": 1})
+    with pytest.raises(BadInput, match="unknown data set 'q'. Did you mean 'qa'"):
+        cache.set_dataset_weights({"q": 1})
+    cache.append_predictions(["a"], ["qa/2", "yes/1"], np.array([[0.75, np.nan]]))
+    assert cache.matrix(["a"], predicted=True)[0].tolist() == [0.5, 0.75, 0.25, 1]
+    assert cache.states().tolist() == [[1, 2, 1, 1], [1, 1, 1, 1]]
+    export_npz(cache, tmp_path / "out.npz")
+    assert np.load(tmp_path / "out.npz")["score"][1].tolist() == [100, 0, 0.5, 0]
+    again = EvaluationCache(tmp_path / "again", create=True)
+    import_file(again, tmp_path / "out.npz")
+    np.testing.assert_equal(again.matrix(predicted=True), cache.matrix(predicted=True))
+    assert again.samples() == cache.samples()
+    with pytest.raises(BadInput, match="other.csv: sample 'qa/1': its range is 0 to 100 in this c"):
+        import_file(
+            again, write_csv(tmp_path / "other.csv", "model,dataset,sample,score\nc,qa,1,1\n")
         )
-        found = import_file(cache, SHARED / f"{name}.npz")
-        assert (cache.matrix() == found.correct).all() and cache.samples() == truth[
-            "samples"
-        ].tolist()
-        assert cache.verify() == []
-        if name == "alpaca_eval2":
-            sure = np.where(found.correct == U, np.nan, truth["score"].astype(np.float16))
-            np.testing.assert_equal(cache.confidence(), sure)
-            assert cache.models()[truth["models"][0]] == {
-                "file": "alpaca_eval2.npz",
-                "threshold": 0.5,
-            }
-        else:
-            assert next(iter(cache.models().values()))["group"] == truth["group"][0]
-            assert {of["dataset"] for _, of in cache.sample_provenance()} == set(
-                truth["dataset"].tolist()
-            )
+    with pytest.raises(BadInput, match="sample 'qa/1': observed as 0.5, now said to be 0.25"):
+        import_file(again, write_csv(tmp_path / "new.csv", MIXED.replace("100,50", "100,25")))
+
+
+def test_features_come_with_ids_or_in_order(tmp_path, cache):
+    features = np.arange(8, dtype=np.float32).reshape(4, 2)
+    np.savez(
+        tmp_path / "features.npz",
+        features=features[::-1],
+        samples=["yes/1", "mt/1", "qa/2", "qa/1"],
+    )
+    mixed = write_csv(tmp_path / "mixed.csv", MIXED)
+    import_file(cache, mixed, features=lambda ids: read_features(tmp_path / "features.npz", ids))
+    assert (cache.features() == features).all() and (cache.facts().features == features).all()
+    other = EvaluationCache(tmp_path / "other", create=True)
+    other.merge(cache)
+    assert (other.features() == features).all() and other.verify() == []
+    export_npz(cache, tmp_path / "out.npz")
+    assert (read_values(tmp_path / "out.npz").features == features).all()
+    cache.append("a", ["new"], [1])
+    assert cache.facts().features is None and np.isnan(cache.features()[-1]).all()
+    for arrays, message in (
+        ({"features": features[:3]}, "features.npz: 3 rows of features for 4 samples"),
+        ({"features": features, "samples": list("abcd")}, "unknown sample 'a'"),
+        ({"features": features[0]}, "needs the array `features`"),
+        ({"features": features * np.nan}, "sample 'qa/1': not all are finite"),
+    ):
+        np.savez(tmp_path / "features.npz", **arrays)
+        with pytest.raises(BadInput, match=message):
+            read_features(tmp_path / "features.npz", other.samples())
+    with pytest.raises(BadInput, match="features: of 3 numbers; this cache has some of 2"):
+        other.add_features(["qa/1"], np.ones((1, 3)))
+    with pytest.raises(BadInput, match="sample 'qa/1': it has other features already"):
+        other.add_features(["qa/1"], np.ones((1, 2)))
 
 
 ONE = {"correct": np.eye(1), "models": ["a"], "samples": ["0"]}
@@ -96,13 +192,16 @@ def test_csv(tmp_path, cache):
     real = write_csv(tmp_path / "b.csv", "model,s1,s3\nc,0.25,0.75\nd,,0.5\n")
     import_file(cache, real, threshold=0.2)
     assert cache.matrix(["c", "d"], ["s1", "s3"]).tolist() == [[1, 1], [U, 1]]
-    assert read_outcomes(real).correct.tolist() == [[0, 1], [U, 0]]
+    assert read_values(real, threshold=0.5).values.tolist() == [[0, 1], [U, 0]]
+    np.testing.assert_equal(
+        read_values(real).values, np.array([[0.25, 0.75], [np.nan, 0.5]], np.float32)
+    )
     np.testing.assert_equal(
         cache.confidence(["d"], ["s1", "s3"]), np.array([[np.nan, 0.5]], np.float16)
     )
     # with a byte order mark
     (tmp_path / "spreadsheet.csv").write_text("model,s0\na,1\n", encoding="utf-8-sig")
-    assert read_outcomes(tmp_path / "spreadsheet.csv").samples == ["s0"]
+    assert read_values(tmp_path / "spreadsheet.csv").samples == ["s0"]
 
 
 def test_parquet(tmp_path, cache, monkeypatch):
@@ -111,20 +210,20 @@ def test_parquet(tmp_path, cache, monkeypatch):
 
     path = tmp_path / "a.parquet"
     parquet.write_table(
-        pyarrow.table({"model": ["a", "b"], "s0": [1, None], "s1": [0.0, float("nan")]}), path
+        pyarrow.table({"model": ["a", "b"], "s0": [1, None], "s1": [0.0, 1.0]}), path
     )
     import_file(cache, path)
-    assert cache.matrix().tolist() == [[1, 0], [U, U]]
+    assert cache.matrix().tolist() == [[1, 0], [U, 1]]
     twice = pyarrow.table([["a"], [1], ["b"]], names=["model", "s0", "model"])
     parquet.write_table(twice, path)
-    with pytest.raises(BadInput, match="columns 1, 3 have one name, 'model'"):
-        read_outcomes(path)
+    with pytest.raises(BadInput, match="columns 1, 3 have the same name, 'model'"):
+        read_values(path)
     parquet.write_table(pyarrow.table({"model": ["a", None], "s0": [1, 0]}), path)
     with pytest.raises(BadInput, match="an empty model id"):
-        read_outcomes(path)
+        read_values(path)
     path.write_bytes(b"PAR1 not")
     with pytest.raises(BadInput, match="cannot be read as parquet"):
-        read_outcomes(path)
+        read_values(path)
     real = builtins.__import__
 
     def without(name, *rest, **more):
@@ -134,7 +233,7 @@ def test_parquet(tmp_path, cache, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(BadInput, match="pip install pyarrow"):
-        read_outcomes(path)
+        read_values(path)
 
 
 def test_what_is_exported_is_imported_again(tmp_path, cache):
@@ -162,21 +261,21 @@ def test_what_is_exported_is_imported_again(tmp_path, cache):
         ("name,s0\na,1\n", "no column `model`; it begins with name, s0"),
         ("model,s0\n", "has no models"),
         ("model\na\n", "has no samples"),
-        ("model,s0\na,1\na,0\n", "model 'a' stands twice"),
-        ("model,s0,s0\na,1,1\n", "columns 2, 3 have one name, 's0'"),
-        ("model,s0,model\na,1,b\n", "columns 1, 3 have one name, 'model'; give each its own"),
-        ("group,model,group,s0\ng,a,h,1\n", "columns 1, 3 have one name, 'group'"),
-        ("model,sample,outcome,outcome\na,s,1,0\n", "columns 3, 4 have one name, 'outcome'"),
+        ("model,s0\na,1\na,0\n", "model 'a' occurs twice"),
+        ("model,s0,s0\na,1,1\n", "columns 2, 3 have the same name, 's0'"),
+        ("model,s0,model\na,1,b\n", "columns 1, 3 have the same name, 'model'; give each its own"),
+        ("group,model,group,s0\ng,a,h,1\n", "columns 1, 3 have the same name, 'group'"),
+        ("model,sample,outcome,outcome\na,s,1,0\n", "columns 3, 4 have the same name, 'outcome'"),
         ("model,s0\na,1\nb,yes\n", "model 'b', sample 's0': 'yes' is not a number"),
-        ("model,s0\na,1\nb,1.5\n", "model 'b', sample 's0': 1.5 does not lie"),
-        ("model,s0\na,inf\n", "inf does not lie"),
-        ("model,s0,s1\na,1\n", r"row 1 \(it begins with 'a'\) has 2 fields, the header 3"),
+        ("model,s0\na,1\nb,1.5\n", "model 'b', sample 's0': 1.5 is not between 0 and 1"),
+        ("model,s0\na,inf\n", "inf is not between"),
+        ("model,s0,s1\na,1\n", "line 2: it begins with 'a' and has 2 fields, the header 3"),
         (",model\n1,a\n", "an empty sample id"),
     ],
 )
 def test_bad_csv_is_named(tmp_path, text, message):
     with pytest.raises(BadInput, match=message) as error:
-        read_outcomes(write_csv(tmp_path / "bad.csv", text))
+        read_values(write_csv(tmp_path / "bad.csv", text))
     assert "bad.csv" in str(error.value)
 
 
@@ -194,7 +293,7 @@ def test_bad_csv_is_named(tmp_path, text, message):
         ),
         (
             {"correct": np.full((1, 1), 7), "models": ["a"], "samples": ["0"]},
-            "model 'a', sample '0': 7 does not lie",
+            "model 'a', sample '0': 7 is not between 0 and 1",
         ),
         ({"correct": np.array([["1"]]), "models": ["a"], "samples": ["0"]}, "not numbers"),
         (ONE | {"model_provenance": ["{"]}, "`model_provenance` holds a text that"),
@@ -209,18 +308,20 @@ def test_bad_csv_is_named(tmp_path, text, message):
 def test_bad_npz_is_named(tmp_path, arrays, message):
     np.savez(tmp_path / "bad.npz", **arrays)
     with pytest.raises(BadInput, match=message):
-        read_outcomes(tmp_path / "bad.npz")
+        read_values(tmp_path / "bad.npz")
 
 
 def test_predictions_that_cannot_be_leave_nothing(tmp_path, cache):
     np.savez(
         tmp_path / "bad.npz",
         correct=np.full((1, 1), U),
-        predicted=[[0.5]],
+        predicted=[[1.5]],
         models=["a"],
         samples=["0"],
     )
-    with pytest.raises(BadInput, match="correct of model 'a', sample '0': 0.5 is not 0, 1"):
+    with pytest.raises(
+        BadInput, match="confidence of model 'a', sample '0': 1.5 is not from 0 to 1"
+    ):
         import_file(cache, tmp_path / "bad.npz")
     assert cache.shape == (0, 0)
 
@@ -231,39 +332,47 @@ def test_bad_files_are_named(tmp_path):
     for name, message in [("x.npz", "it is no zip archive"), ("x.csv", "cannot be read as csv"), ("y.csv", "no such file"),  # noqa: E501
                           ("x.txt", "unknown kind of file '.txt'")]:  # fmt: skip
         with pytest.raises(BadInput, match=message):
-            read_outcomes(tmp_path / name)
+            read_values(tmp_path / name)
     with pytest.raises(BadInput, match="threshold 2"):
-        read_outcomes(write_csv(tmp_path / "a.csv", "model,s\na,1\n"), threshold=2)
+        read_values(write_csv(tmp_path / "a.csv", "model,s\na,0.5\n"), threshold=2)
 
 
 def test_csv_in_long_form_is_the_same_as_in_wide_form(tmp_path):
-    wide = read_outcomes(
-        write_csv(tmp_path / "wide.csv", "model,group,a,b,c\nm,g,1,0,\nk,h,,1,1\n")
-    )
+    wide = read_values(write_csv(tmp_path / "wide.csv", "model,group,a,b,c\nm,g,1,0,\nk,h,,1,1\n"))
     rows = ["m,g,a,1,.75", "k,h,b,1,", "m,g,b,0,.25", "m,g,c,,", "k,h,c,1,1"]
     text = "model,group,sample,outcome,confidence\n" + "\n".join(rows)
-    long = read_outcomes(write_csv(tmp_path / "long.csv", text))
+    long = read_values(write_csv(tmp_path / "long.csv", text))
     assert (long.models, long.samples, long.groups) == (wide.models, wide.samples, wide.groups)
-    assert (long.correct == wide.correct).all() and wide.confidence is None
+    assert (long.values == wide.values).all() and wide.confidence is None
     np.testing.assert_equal(
         long.confidence, np.array([[0.75, 0.25, np.nan], [np.nan, np.nan, 1]], np.float16)
     )
-    plain = read_outcomes(
-        write_csv(tmp_path / "plain.csv", "model,sample,outcome\nm,a,0.8\nm,b,0.3\n")
-    )
-    assert (
-        plain.correct.tolist() == [[1, 0]] and plain.confidence is not None and plain.groups is None
-    )
+    text = "model,sample,outcome\nm,a,0.8\nm,b,0.3\n"
+    plain = read_values(write_csv(tmp_path / "plain.csv", text), threshold=0.5)
+    assert plain.values.tolist() == [[1, 0]]
+    assert plain.confidence is not None and plain.groups is None
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("model,sample,outcome\nm,a,1\nm,a,0\n", "row 2: model 'm' on sample 'a' stands twice"),
+        (
+            "model,sample,outcome\nm,a,1\nm,a,0\n",
+            "line 3: model 'm' on sample 'a' has the outcome 0, but 1 in line 2",
+        ),
         ("model,sample,outcome\nm,a,yes\n", "model 'm', sample 'a': 'yes' is not a number"),
-        ("model,sample,outcome\nm,a,2\n", "2 does not lie between 0 and 1"),
-        ("model,sample,outcome,confidence\nm,a,1,1.5\n", "1.5 does not lie between 0 and 1"),
-        ("model,sample,outcome,confidence\nm,a,0.4,0.5\n", "must be 0 or 1"),
+        (
+            "model,sample,outcome\nm,a,2\n",
+            "line 2: model 'm', sample 'a': 2 is not between 0 and 1",
+        ),
+        (
+            "model,sample,outcome,confidence\nm,a,1,1.5\n",
+            "the confidence 1.5 is not between 0 and 1",
+        ),
+        (
+            "model,sample,outcome,confidence\nm,a,0.4,0.5\n",
+            "only outcomes \\(0 or 1\\) can have a confidence",
+        ),
         (
             "model,sample,outcome,group\nm,a,1,g\nm,b,1,h\n",
             "model 'm' is of group 'h', but was of 'g'",
@@ -271,8 +380,21 @@ def test_csv_in_long_form_is_the_same_as_in_wide_form(tmp_path):
         ("model,sample,outcome\nm,a\n", "has 2 fields, the header 3"),
         ("model,sample,outcome\n,a,1\n", "an empty model id"),
         ("model,sample,outcome\n", "no models"),
+        (
+            "model,sample,score,low,high\nm,a,1,1,0\n",
+            "a range of scores from low = 1.0 to high = 0",
+        ),
+        ("model,sample,score,low\nm,a,1,0\n", "sample 'a': a range of scores from low = 0.0 to"),
+        ("model,sample,score,high,low\nm,a,7,5,0\n", "line 2: model 'm', sample 'a': 7 is not bet"),
+        ("model,sample,score\nm,a,7\nm,b,\nk,a,\n", "line 2: model 'm'.*or by --range=LOW,HIGH"),
+        ("model,sample,score\nm,a,1\nk,a,\n", "model 'k' has no value at all"),
+        ("model,sample,score,outcome\nm,a,1,1\n", "has the columns `outcome` and `score`"),
+        (
+            "model,sample,score,metric,dataset\nm,a,1,F1,x\nk,a,1,F1,x\nk,b,nan,EM,x\nk,b,.5,EM,x\n",
+            "line 5: model 'k' on sample 'b' has the score 0.5, but nan in line 4",
+        ),
     ],
 )
 def test_mistakes_in_long_form_are_named(tmp_path, text, told):
     with pytest.raises(BadInput, match=told):
-        read_outcomes(write_csv(tmp_path / "long.csv", text))
+        read_values(write_csv(tmp_path / "long.csv", text))

@@ -101,7 +101,7 @@ def test_a_bit_flip_is_found_by_the_tile_s_name(tmp_path):
             and "its bytes are not those that were written" in line
         )
     file.write_bytes(data[:-64])
-    assert f"lies beyond the {len(data) - 64} bytes" in cache.verify()[0]
+    assert f"its place is beyond the {len(data) - 64} bytes" in cache.verify()[0]
     file.unlink()
     assert len(cache.verify()) == len(tiles)
 
@@ -208,12 +208,12 @@ def test_what_is_damaged_is_not_copied_as_if_it_were_sound(tmp_path):
 
 def test_stats(tmp_path):
     cache = EvaluationCache(tmp_path / "c", create=True)
-    assert np.isnan(cache.stats()["accuracy"]) and np.isnan(cache.stats()["known"])
+    assert np.isnan(cache.stats()["mean"]) and np.isnan(cache.stats()["known"])
     cache.append_rows(["a", "b"], ["0", "1"], [[1, U], [0, 1]], sample_provenance={"split": "test"})
     cache.append_predictions(["a"], ["0", "1", "2"], [[1, 1, 0]], made_by={"method": "x"})
     told = cache.stats()
     assert (told["models"], told["samples"], told["observed"], told["predicted"]) == (2, 3, 3, 2)
-    assert told["accuracy"] == 2 / 3 and told["known"] == 0.5
+    assert told["mean"] == 2 / 3 and told["known"] == 0.5
     assert cache.sample_provenance() == [(slice(0, 2), {"split": "test"}), (slice(2, 3), {})]
     assert cache.predictions_of("a") == [{"method": "x"}] and cache.predictions_of("b") == []
 

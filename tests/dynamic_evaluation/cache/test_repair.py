@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation.additions import Addition, append, read_additions
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache, records, repair, writing
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache, entries, repair, writing
 from nevis_stream.errors import BadInput, DamagedCache
 from tests.dynamic_evaluation.cache.test_integrity import filled
 
@@ -33,7 +33,7 @@ def cache(tmp_path):
         provenance={"run": "r", "seed": 1},
     )
     cache.append_predictions(
-        ["m0", "m9"], ["s0", "s1"], [[1, 0], [U, 1]], [[0.75, 0.25], [0.5, 0.5]], {"method": "x"}
+        ["m0", "m9"], ["s0", "s1"], [[0.75, 0.25], [np.nan, 0.5]], {"method": "x"}
     )
     append(cache.directory, TOLD)
     assert cache.verify() == []
@@ -42,7 +42,7 @@ def cache(tmp_path):
 
 def tiles(cache):
     with cache.index.reading() as db:
-        return records.tiles(db)
+        return entries.tiles(db)
 
 
 def flip(cache, place):
@@ -190,7 +190,7 @@ def test_what_only_the_index_knows_cannot_be_repaired(cache, tmp_path, change, n
     with sqlite3.connect(cache.index.path) as db:
         db.execute(change)
     with pytest.raises(
-        DamagedCache, match=f"{named}.*This cannot be repaired: only the index tells"
+        DamagedCache, match=f"{named}.*This cannot be repaired: only the index says"
     ):
         cache.repair(tmp_path / "new")
     assert not (tmp_path / "new").exists() and "This cannot be repaired" in cache.verify()[0]
@@ -249,6 +249,6 @@ def _die_at_call(limit):
         return call
 
     for module, names in ((os, ["link", "replace", "fsync", "fdatasync"]), (writing, ["enter"]),
-                          (records, ["add_samples", "add_model"])):  # fmt: skip
+                          (entries, ["add_samples", "add_model"])):  # fmt: skip
         for name in names:
             setattr(module, name, counted(getattr(module, name)))

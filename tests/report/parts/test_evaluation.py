@@ -26,10 +26,10 @@ from tests.report.synthetic import SyntheticRun
 def cache(tmp_path):
     made = EvaluationCache(tmp_path / "toys", create=True)
     known = table(ordered())
-    for model, row in zip(known.models[:-1], known.correct, strict=False):
+    for model, row in zip(known.models[:-1], known.values, strict=False):
         made.append(model, known.samples, row)
     add_models(made, ["m11"], FileOracle(known), 9, "sort_and_search")
-    made.append("m11", known.samples, known.correct[11])
+    made.append("m11", known.samples, known.values[11])
     return made
 
 

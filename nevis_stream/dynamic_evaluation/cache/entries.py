@@ -1,4 +1,4 @@
-"""What the index of an evaluation cache records: the rows' models, the columns' samples, and the
+"""What the index of an evaluation cache entries: the rows' models, the columns' samples, and the
 tiles.
 """
 
@@ -11,11 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.cache.facts import OUTCOME_RANGE, RANGE, value_range
 from nevis_stream.dynamic_evaluation.cache.index import CHECKS, as_json
-from nevis_stream.dynamic_evaluation.cache.packing import Shape, Tile
+from nevis_stream.dynamic_evaluation.cache.packing import (
+    CORRECT,
+    NO_MODEL,
+    OBSERVED,
+    PREDICTED,
+    Shape,
+    Tile,
+)
 from nevis_stream.errors import BadInput
 
-EACH = "flops_per_sample"  # in a model's provenance: of a column, asked among many
+EACH = "flops_per_sample"  # in a model's provenance: the cost of a cell, when many are asked
 # of a model's provenance: another machine measures another cost, another file has more samples
 FIRST_STAYS = (EACH, "file")
 TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
@@ -141,16 +149,27 @@ def columns(
 def add_samples(
     db: sqlite3.Connection, ids: Sequence[str], provenance: dict[str, Any] | None
 ) -> np.ndarray:
-    """Returns int64[k], the columns of these samples; new ones are added behind the last, with this
-    provenance.
+    """Returns int64[k], the columns of these samples; new ones are added after the last, with this
+    provenance. With `low` and `high` in it they have scores in that range, else outcomes.
 
     Raises:
-      BadInput: an id stands twice, or is empty or no text.
+      BadInput: an id occurs twice, is empty or no text, or a range is none or not the one that a
+        sample has.
     """
     ids = [str(one) for one in ids] if isinstance(ids, np.ndarray) else ids
     check_ids("samples", ids)
+    low, high = value_range(provenance or {})
     found = numbers(db, "samples", ids)
     new = np.flatnonzero(found < 0)
+    if provenance is not None and len(new) < len(ids):
+        kept = ranges(db)[:, np.maximum(found, 0)]
+        kept = np.where(np.isnan(kept), np.array(OUTCOME_RANGE)[:, None], kept)
+        if len(other := np.flatnonzero((found >= 0) & (kept != [[low], [high]]).any(axis=0))):
+            was = kept[:, other[0]]
+            raise BadInput(
+                f"sample {ids[other[0]]!r}: its range is {was[0]:g} to {was[1]:g} in this cache,"
+                f" not {low:g} to {high:g} ({len(other)} such samples)."
+            )
     if len(new):
         first, text, fresh = (
             count(db, "samples"),
@@ -167,6 +186,25 @@ def add_samples(
             [first, len(new), text, _batch_digest(fresh, text)],
         )
     return found
+
+
+def ranges(db: sqlite3.Connection) -> np.ndarray:
+    """Returns float64[2, n], the lower and the upper end of each sample's scores; NaN where a
+    sample has outcomes.
+    """
+    found = np.full((2, count(db, "samples")), np.nan)
+    low, high = (f"json_extract(provenance, '$.{name}')" for name in RANGE)
+    for first, size, *ends in db.execute(
+        f"SELECT first, count, {low}, {high} FROM batches WHERE {low} IS NOT NULL"
+    ):
+        found[:, first : first + size] = np.array(ends)[:, None]
+    return found
+
+
+def has_scores(db: sqlite3.Connection) -> bool:
+    """Returns whether any sample has scores instead of outcomes."""
+    where = "json_extract(provenance, '$.low') IS NOT NULL"
+    return db.execute(f"SELECT 1 FROM batches WHERE {where} LIMIT 1").fetchone() is not None
 
 
 def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | None) -> int:
@@ -255,6 +293,13 @@ def names(db: sqlite3.Connection) -> list[str]:
     return [name for (name,) in db.execute("SELECT id FROM models ORDER BY number")]
 
 
+def name_of(models: Sequence[str], row: int) -> str:
+    """Returns the id of the model that a tile is about; "" where it is about samples alone."""
+    if row == NO_MODEL:
+        return ""
+    return models[row] if 0 <= row < len(models) else "(not in the index)"
+
+
 def provenance(db: sqlite3.Connection, row: int) -> dict[str, Any]:
     """Returns the provenance of one model."""
     return json.loads(
@@ -277,8 +322,13 @@ def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any]]]:
 
 
 def about(db: sqlite3.Connection) -> dict[str, Any]:
-    """Returns what the cache is of."""
+    """Returns what the cache is about."""
     return json.loads(db.execute("SELECT text FROM about").fetchone()[0])
+
+
+def write_about(db: sqlite3.Connection, about: dict[str, Any]) -> None:
+    """Changes what the cache is about."""
+    db.execute("UPDATE about SET text = ?", [as_json(about, "about")])
 
 
 def tiles(
@@ -313,9 +363,11 @@ def unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
 
 
 def made_by(db: sqlite3.Connection, row: int) -> list[dict[str, Any]]:
-    """Returns what made a row's predictions, the latest last."""
-    where = "model = ? AND state = 'predicted' AND plane = 'correct'"
-    texts = db.execute(f"SELECT made_by FROM tiles WHERE {where} ORDER BY number", [row])
+    """Returns what made a row's predictions, the latest last; those made alike are one."""
+    where = "model = ? AND state = ? AND plane IN ('correct', 'score') GROUP BY made_by"
+    texts = db.execute(
+        f"SELECT made_by FROM tiles WHERE {where} ORDER BY max(number)", [row, PREDICTED]
+    )
     return [json.loads(text) for (text,) in texts]
 
 
@@ -336,9 +388,10 @@ def row_sums(db: sqlite3.Connection) -> tuple[np.ndarray, np.ndarray]:
     all of them.
     """
     sums = np.zeros((2, count(db, "models")), np.int64)
-    where = "state = 'observed' AND plane = 'correct'"
     for row, ones, cells in db.execute(
-        f"SELECT model, sum(ones), sum(cells) FROM tiles WHERE {where} GROUP BY model"
+        "SELECT model, sum(ones), sum(cells) FROM tiles WHERE state = ? AND plane = ?"
+        " GROUP BY model",
+        [OBSERVED, CORRECT],
     ):
         sums[:, row] = ones, cells
     return sums[0], sums[1]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from flax.traverse_util import flatten_dict
 
-from learners.parts.layouts import convert, layouts
 from learners.parts.networks import make_backbone
+from learners.parts.weight_layouts import convert, names
 from nevis_stream.errors import BadInput
 
 TINY = make_backbone("resnet", stage_sizes=(1, 1), width=4, stem="standard", padding="torch")
@@ -383,7 +383,7 @@ def test_a_variance_below_nought_is_refused():
 
 
 def test_layouts_and_networks_go_together():
-    assert layouts() == ("timm_nfnet", "timm_resnet", "torchvision_resnet")
+    assert names() == ("timm_nfnet", "timm_resnet", "torchvision_resnet")
     with pytest.raises(
         BadInput, match="unknown layout 'torch_resnet'. Did you mean 'torchvision_resnet'"
     ):

@@ -109,7 +109,7 @@ _LAYOUTS: dict[str, tuple[type[nn.Module], Callable[[Any], Iterator[_Rule]]]] = 
 }
 
 
-def layouts() -> tuple[str, ...]:
+def names() -> tuple[str, ...]:
     """Returns the names that `convert` knows."""
     return tuple(sorted(_LAYOUTS))
 
@@ -133,7 +133,7 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
     Args:
       arrays: tensors by name. Classifiers (fc.*, head.*, classifier.*) and *.num_batches_tracked
         are left out.
-      layout: one of `layouts()`.
+      layout: one of `names()`.
       network: the backbone, as of `make_backbone`, whose variables are wanted.
 
     Raises:

@@ -1,0 +1,57 @@
+"""Checks the table of learners: runs its commands and compares error and FLOPs with it.
+
+  python -m benchmarks.learners                  # all of them
+  python -m benchmarks.learners ft_prev mt
+
+Prints a Markdown table and ends with status 1 where a run differs from the table (learners.table).
+FLOPs must be equal; errors may differ by `TOLERANCE`, as floating-point results depend on the
+machine.
+"""
+
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.machine import describe
+from learners.table import TABLE
+from nevis_stream.analysis.points import point
+from nevis_stream.run_directory.ledger import Ledger
+
+TOLERANCE = 0.05
+_DIGITS = 4
+
+
+def measured(name: str, folder: Path) -> tuple[float, float, float]:
+    """Runs a learner's commands in a folder; returns its error, FLOPs in all, and seconds."""
+    begin = time.monotonic()
+    for command in TABLE[name].commands(name):
+        words = [sys.executable, *shlex.split(command)[1:]]
+        subprocess.run(words, cwd=folder, check=True, capture_output=True)
+    seconds = time.monotonic() - begin
+    result = point(Ledger(folder / "runs" / name))
+    return result.error, result.full_total, seconds
+
+
+def main() -> None:
+    """Prints the table."""
+    print(f"{describe()}\n\n| learner | error | in the table | FLOPs | in the table | s |")
+    print("|---|---:|---:|---:|---:|---:|")
+    wrong = []
+    for name in sys.argv[1:] or TABLE:
+        row = TABLE[name]
+        with tempfile.TemporaryDirectory() as folder:
+            error, flops, seconds = measured(name, Path(folder))
+        same = abs(error - row.error) <= TOLERANCE
+        if not same or f"{flops:.{_DIGITS}g}" != f"{row.flops:.{_DIGITS}g}":
+            wrong.append(name)
+        cells = (f"{error:.4f}", f"{row.error:.4f}", f"{flops:.4g}", f"{row.flops:.4g}")
+        print(f"| {name} | {' | '.join(cells)} | {seconds:.0f} |", flush=True)
+    if wrong:
+        sys.exit(f"not as in the table: {', '.join(wrong)}")
+
+
+if __name__ == "__main__":
+    main()

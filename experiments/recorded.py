@@ -1,0 +1,80 @@
+"""What a run directory says about its learner: read as plain values; built only where that is
+wanted, and a class outside this project only where it is trusted.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_collections
+
+from experiments import run_config
+from learners import fields
+from learners.table import TABLE
+from nevis_stream.errors import BadInput
+from nevis_stream.learner import Learner
+
+_OURS = ("learners",)
+
+
+def read_config(run_dir: Path) -> dict[str, Any]:
+    """Returns the values of a run directory's config.json; nothing that it names is imported.
+
+    Raises:
+      BadInput: it holds no config of a run that a command made.
+    """
+    try:
+        values = json.loads((run_dir / "config.json").read_text())
+        if isinstance(values["learner"], str) and isinstance(values["stream"], str):
+            return values
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise BadInput(
+        f"{run_dir}: not the directory of a run that launch.run made (no config.json of a learner)."
+    )
+
+
+def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learner:
+    """Builds the learner of a run directory, of this format or of the one before it.
+
+    Args:
+      config: what `read_config` returns.
+      trust: modules and packages outside this project that may be imported.
+
+    Raises:
+      BadInput: a class outside this project that is not trusted, or a learner that only Python code
+        can build.
+    """
+    learner = config["learner"]
+    module, colon, _ = learner.partition(":")
+    if not colon and learner not in TABLE:
+        raise BadInput(
+            f"learner {learner!r} has no name here: its run was started from Python code, which"
+            " alone can build it."
+        )
+    if colon and not any(_inside(module, package) for package in (*_OURS, *trust)):
+        raise BadInput(
+            f"learner {learner} is a class outside this project, and using it runs its code. If"
+            f" you trust it, add --trust={module}."
+        )
+    return run_config.learner_of(learner, _known(config, learner))
+
+
+def to_config(config: Mapping[str, Any]) -> ml_collections.ConfigDict:
+    """Returns the config of a run directory of a named learner, to run it again with changes."""
+    made = run_config.default(config["learner"])
+    made.update_from_flattened_dict(_known(config, config["learner"]))
+    return made
+
+
+def _known(config: Mapping[str, Any], learner: str) -> dict[str, Any]:
+    """Returns the recorded values of the learner's fields; what its name sets fills open ones."""
+    values, known = fields.flat(config), run_config.fields_of(learner)
+    usual = TABLE[learner].values if learner in TABLE else {}
+    kept = {name: value for name, value in values.items() if name in known and value is not None}
+    return dict(usual) | {name: known[name].check(value) for name, value in kept.items()}
+
+
+def _inside(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")

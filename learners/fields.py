@@ -1,0 +1,177 @@
+"""The fields of a learner's configuration: those of a frozen dataclass, by dotted names.
+
+A field is a number, a text, a truth value, a tuple of one of these, or a frozen dataclass. Its
+metadata may hold `help` (a text), `range` ((lowest, highest), of the number or of each number of a
+tuple) and `label` (true where a value of its own belongs in the name of the run). The valid texts
+are those of `typing.Literal`. A field whose default is None is open: a budget fills it in.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nevis_stream.errors import BadInput, unknown
+
+_PLAIN = (bool, int, float, str)
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One value of a configuration.
+
+    Attributes:
+      name: with the sections that contain it: train.steps.
+      type: bool, int, float, str or tuple.
+      default: None where it is open.
+      element: the type of a tuple's elements.
+      choices: the valid texts; empty: any.
+      range: lowest and highest number, or None.
+      help: what it means.
+      label: whether a value of its own belongs in the label.
+    """
+
+    name: str
+    type: type
+    default: Any
+    element: type | None = None
+    choices: tuple[str, ...] = ()
+    range: tuple[float, float] | None = None
+    help: str = ""
+    label: bool = False
+
+    def check(self, value: Any) -> Any:
+        """Returns the value as its type; lists become tuples, whole numbers floats.
+
+        Raises:
+          BadInput: another type, a number out of range, or an unknown text.
+        """
+        value = tuple(value) if self.type is tuple and isinstance(value, list) else value
+        value = float(value) if self.type is float and type(value) is int else value
+        if type(value) is not self.type:
+            raise self._wrong(value, f"of type {self.type.__name__}")
+        if self.choices and value not in self.choices:
+            raise BadInput(unknown(f"config.{self.name}", value, self.choices))
+        elements = value if self.type is tuple else (value,)
+        if self.element and not all(_is_a(each, self.element) for each in elements):
+            raise self._wrong(value, f"a tuple of {self.element.__name__}")
+        if self.range and not all(self.range[0] <= each <= self.range[1] for each in elements):
+            raise self._wrong(value, f"between {self.range[0]} and {self.range[1]}")
+        return value
+
+    def _wrong(self, value: Any, what: str) -> BadInput:
+        return BadInput(f"config.{self.name} is {value}; it must be {what}.")
+
+
+def fields_of(section: type) -> dict[str, Field]:
+    """Returns the fields of a dataclass by dotted name.
+
+    Raises:
+      BadInput: it is no dataclass, is not frozen, or has a field of another type, or one without a
+        default.
+    """
+    return {field.name: field for field in _fields(section, "")}
+
+
+def _fields(section: type, prefix: str) -> Iterator[Field]:
+    if not dataclasses.is_dataclass(section) or not section.__dataclass_params__.frozen:
+        raise BadInput(
+            f"{section.__qualname__}: a learner's class must be a dataclass that is frozen"
+            " (@dataclass(frozen=True)); its fields are the configuration."
+        )
+    hints = typing.get_type_hints(section)
+    for field in dataclasses.fields(section):
+        name, hint = f"{prefix}{field.name}", hints[field.name]
+        if not field.init:
+            continue
+        if dataclasses.is_dataclass(hint):
+            yield from _fields(hint, f"{name}.")
+            continue
+        kind, element, choices = _type(hint)
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        if kind is None or default is dataclasses.MISSING:
+            what = "has no default" if kind else f"is of type {hint}"
+            raise BadInput(
+                f"{section.__qualname__}.{field.name} {what}. A field of a configuration has a"
+                " default and is a bool, int, float, str, a tuple of these, or a frozen dataclass."
+            )
+        metadata = {name: field.metadata[name] for name in _OPTIONS if name in field.metadata}
+        yield Field(name, kind, default, element, choices, **metadata)
+
+
+_OPTIONS = ("range", "help", "label")
+
+
+def _type(hint: Any) -> tuple[type | None, type | None, tuple[str, ...]]:
+    """Returns the type, the type of its elements and the valid texts; no type where it is another
+    one than a field may have.
+    """
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        rest = [each for each in typing.get_args(hint) if each is not type(None)]
+        hint = rest[0] if len(rest) == 1 else None
+    if typing.get_origin(hint) is typing.Literal:
+        return str, None, typing.get_args(hint)
+    if typing.get_origin(hint) is tuple:
+        element = typing.get_args(hint)[0]
+        return (tuple, element, ()) if element in _PLAIN else (None, None, ())
+    return (hint if hint in (*_PLAIN, tuple) else None), None, ()
+
+
+def _is_a(value: Any, kind: type) -> bool:
+    return type(value) is kind or (kind is float and type(value) is int)
+
+
+def make(section: type, values: Mapping[str, Any]) -> Any:
+    """Returns a dataclass with some values by dotted name; None stays None where a field is open.
+
+    Raises:
+      BadInput: a value that its field cannot have.
+    """
+    checked = {}
+    for name, field in fields_of(section).items():
+        value = values.get(name, field.default)
+        checked[name] = None if value is field.default is None else field.check(value)
+    return _make(section, checked, "")
+
+
+def _make(section: type, values: Mapping[str, Any], prefix: str) -> Any:
+    hints, arguments = typing.get_type_hints(section), {}
+    for field in dataclasses.fields(section):
+        name = f"{prefix}{field.name}"
+        if dataclasses.is_dataclass(hints[field.name]):
+            arguments[field.name] = _make(hints[field.name], values, f"{name}.")
+        elif field.init:
+            arguments[field.name] = values[name]
+    return section(**arguments)
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns the values of nested mappings by dotted name.
+
+    >>> flat({"seed": 1, "train": {"steps": 2}})
+    {'seed': 1, 'train.steps': 2}
+    """
+    pairs: dict[str, Any] = {}
+    for name, value in values.items():
+        inside = isinstance(value, Mapping)
+        pairs |= flat(value, f"{prefix}{name}.") if inside else {f"{prefix}{name}": value}
+    return pairs
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns nested dicts of values by dotted name.
+
+    >>> nested({"seed": 1, "train.steps": 2})
+    {'seed': 1, 'train': {'steps': 2}}
+    """
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        *sections, last = name.split(".")
+        place = out
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[last] = value
+    return out

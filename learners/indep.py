@@ -1,9 +1,0 @@
-"""Indep: every task from random parameters, nothing carried over (NEVIS'22, section 5)."""
-
-from learners.parts.baseline import Baseline
-from learners.parts.build import baseline
-
-
-def build(config) -> Baseline:
-    """Builds the learner from a resolved config."""
-    return baseline(config, start="random")

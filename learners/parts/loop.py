@@ -1,0 +1,195 @@
+"""The training loop: steps, looks at the dev split, the best parameters, the curve, positions.
+
+It trains one trial, or several that share a program. What a step computes and what a look asks are
+functions of a state, a tree of arrays; everything else is here, once.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nevis_stream import metrics
+from nevis_stream.errors import RunWarning
+from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Tree, to_host
+
+Curve = Sequence[Sequence[float | None]]
+"""Rows of [step, mean training loss since the row before, dev error], from step 0 on."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained, as functions of its state.
+
+    Attributes:
+      name: of the task, for warnings.
+      begin: returns the state before the first step.
+      advance: `advance(state, start, stop)` runs the steps from `start` up to `stop` and returns
+        the new state and, for each trial, the mean loss of these steps and the number of all steps
+        up to the first whose loss was not finite.
+      look: returns for each trial the dev error, and facts for `info` if this look is the best.
+      keep: `keep(state, number)` returns a copy of a trial's parameters on the host.
+    """
+
+    name: str
+    begin: Callable[[], Tree]
+    advance: Callable[[Tree, int, int], tuple[Tree, Sequence[tuple[float, int]]]]
+    look: Callable[[Tree], Sequence[tuple[float, Mapping[str, Any]]]]
+    keep: Callable[[Tree, int], Tree]
+
+
+def train(
+    contexts: Sequence[Context],
+    training: Training,
+    hypers: Sequence[Mapping[str, Any]],
+    rates: Sequence[np.ndarray],
+    *,
+    every: int,
+    position: Tree | None = None,
+    until: int | None = None,
+    stop: Callable[[Curve], bool] | None = None,
+    start_counts: bool = True,
+) -> list[Tree]:
+    """Trains to the last step and returns each trial's parameters with the lowest dev error (the
+    last such, where several tie).
+
+    A trial whose loss stops being finite ends at the next look. Positions are offered for saving at
+    each look, in the first trial's context; after a kill training goes on from there.
+
+    Args:
+      contexts: of the trials.
+      training: what is trained.
+      hypers: of each trial, for the record.
+      rates: of each trial float32[steps], the learning rate of each step.
+      every: steps between two looks.
+      position: where an earlier call with `until` ended, to go on from there as if it had not.
+      until: the step to end at, a multiple of `every`; the last step where it is None.
+      stop: ends a trial early when it returns True; called with the trial's curve after each look.
+      start_counts: whether the parameters before the first step may be the best.
+
+    Returns:
+      For each trial {"variables", "step" (of the best look), "info" (see docs/run-directory.md)},
+      and "position" where `until` ended it.
+    """
+    lead, steps = contexts[0], len(rates[0])
+    last = min(until or steps, steps)
+    saved = lead.restore() or (position and (position["step"], position))
+    if saved:
+        done, state = saved[0], saved[1]["state"]
+        trials = [trial | {"curve": list(trial["curve"])} for trial in saved[1]["trials"]]
+        for ctx, counts in zip(contexts[1:], saved[1].get("meters", ()), strict=True):
+            ctx.meter.add(counts)
+    else:
+        done, state = 0, training.begin()
+        trials = [
+            {
+                "going": True,
+                "steps": 0,
+                "diverged_at": None,
+                "curve": [[0, None, rounded(error)]],
+                "best": {
+                    "step": 0,
+                    "error": error if start_counts else math.inf,
+                    "facts": dict(facts),
+                    "variables": training.keep(state, number),
+                },
+            }
+            for number, (error, facts) in enumerate(training.look(state))
+        ]
+    for ctx, trial, rate in zip(contexts, trials, rates, strict=True):
+        for row in trial["curve"]:
+            _log(ctx, row, rate)
+    state = lead.replicate(state)
+    while done < last and any(trial["going"] for trial in trials):
+        before, done = done, min(done - done % every + every, last)
+        state, reports = training.advance(state, before, done)
+        lead.progress(done, steps)
+        going = [number for number, trial in enumerate(trials) if trial["going"]]
+        for number in going:
+            trials[number]["steps"] = done
+            if reports[number][1] < done:
+                trials[number] |= {"going": False, "diverged_at": reports[number][1]}
+                rate = hypers[number]["learning_rate"]
+                _warn(
+                    f"{training.name}, trial {contexts[number].trial}", trials[number], rate, steps
+                )
+        going = [number for number in going if trials[number]["going"]]
+        if not going:
+            break
+        looks = training.look(state)
+        for number in going:
+            trial, (error, facts) = trials[number], looks[number]
+            trial["curve"].append([done, rounded(reports[number][0]), rounded(error)])
+            _log(contexts[number], trial["curve"][-1], rates[number])
+            if error <= trial["best"]["error"]:
+                kept = training.keep(state, number)
+                best = {"step": done, "error": error, "facts": dict(facts), "variables": kept}
+                trial["best"] = best
+            trial["going"] = not (stop and stop(trial["curve"]))
+        lead.checkpoint(
+            done,
+            lambda: {
+                "state": state,  # noqa: B023 - called at once
+                "trials": trials,
+                "meters": [ctx.meter.counts() for ctx in contexts[1:]],
+            },
+        )
+    results = [_result(trial, hyper) for trial, hyper in zip(trials, hypers, strict=True)]
+    for trial, result in zip(trials, results, strict=True):
+        if trial["going"] and done < steps:
+            result["position"] = {"step": done, "state": to_host(state), "trials": [trial]}
+    return results
+
+
+def _result(trial: Mapping[str, Any], hyper: Mapping[str, Any]) -> Tree:
+    best = trial["best"]
+    info = {"hyper": dict(hyper), "dev_error": rounded(best["error"])}
+    info |= {name: trial[name] for name in ("steps", "diverged_at", "curve")}
+    return {
+        "variables": best["variables"],
+        "step": best["step"],
+        "info": info | best["facts"],
+    }
+
+
+def _log(ctx: Context, row: Sequence[float | None], rates: np.ndarray) -> None:
+    """Shows one row of a trial's curve with the learning rate of its last step."""
+    step, train_loss, dev_error = row
+    rate = float(rates[step - 1]) if step else None
+    ctx.log(step, train_loss=train_loss, dev_error=dev_error, learning_rate=rate)
+
+
+def _warn(name: str, trial: Mapping[str, Any], rate: float, steps: int) -> None:
+    warnings.warn(
+        f"{name}: the loss was not finite at step {trial['diverged_at'] + 1} of {steps} (learning "
+        f"rate {rate:.3g}); it ends, its parameters of step {trial['best']['step']} are kept.",
+        RunWarning,
+        stacklevel=4,
+    )
+
+
+def dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> float:
+    """Error rate, or 1 - mAP; where mAP is undefined (no positive in dev), the mean error over
+    labels at 0.5; infinity where an answer is not finite.
+
+    The paper's code selects multi-label models by the mean error over labels; we select by what is
+    judged.
+    """
+    if not np.isfinite(probabilities).all():
+        return math.inf
+    metric = metrics.for_kind(kind)
+    value = metric.aggregate(labels, probabilities)
+    if math.isnan(value):
+        return float(1 - metric.per_sample(labels, probabilities).mean())
+    return float(metric.to_error(value))
+
+
+def rounded(value: float) -> float | None:
+    """Returns a number as the ledger has it: seven digits are what float32 holds; infinity, which
+    JSON lacks, as None.
+    """
+    return float(f"{value:.7g}") if math.isfinite(value) else None

@@ -1,0 +1,88 @@
+"""What is odd about a run that can still be used, and runs that contradict each other."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nevis_stream.analysis.own_files import links
+from nevis_stream.run_directory.ledger import Ledger
+
+SCHEMA_NOTES = {
+    1: "its ledger has schema 1, without image sizes: slices by resolution lack this run"
+}
+_NAMED = 3  # links that a note names
+
+
+def run_notes(ledger: Ledger) -> list[str]:
+    """Returns what a reader should know of a run: a cut last line, an older schema, links."""
+    notes = []
+    if not ledger.path.read_bytes().endswith(b"\n"):
+        notes.append(
+            "its last line was cut by a crash and is dropped; the same command goes on from there"
+        )
+    if (schema := ledger.header["schema"]) in SCHEMA_NOTES:
+        notes.append(SCHEMA_NOTES[schema])
+    if names := links(ledger.run_dir):
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        notes.append(f"symbolic links are not followed: {', '.join(names[:_NAMED])}{more}")
+    return notes
+
+
+def stream_difference(ledger: Ledger, other: Ledger) -> str:
+    """Returns how the streams of two ledgers with one stream digest and protocol differ; empty
+    where they agree.
+
+    Equal digests mean equal tasks, images and splits: where the records differ, one of the
+    directories is damaged.
+    """
+    for name in ("tasks", "events"):
+        if ledger.header[name] != other.header[name]:
+            return f"it announces {ledger.header[name]} {name}, the other {other.header[name]}"
+    for kind, facts in (
+        ("train", ("order", "task_id", "meta_split")),
+        ("predict", ("task_id", "split", "n")),
+    ):
+        for ours, theirs in zip(ledger.of_kind(kind), other.of_kind(kind), strict=False):
+            for fact in facts:
+                if ours[fact] != theirs[fact]:
+                    return (
+                        f"{fact} of {kind} record {ours['event']} is {ours[fact]!r}, the other's"
+                        f" {theirs[fact]!r}"
+                    )
+    return ""
+
+
+def first_difference(ledger: Ledger, other: Ledger) -> str:
+    """Returns the first difference between two ledgers of one config; empty where they are equal
+    or one is the beginning of the other.
+    """
+    pairs = zip(_events(ledger), _events(other), strict=False)
+    for number, (ours, theirs) in enumerate(pairs, start=1):
+        if ours != theirs:
+            return f"record {number}, {_place_of_difference(ours, theirs)}"
+    for longer, shorter in ((ledger, other), (other, ledger)):
+        if shorter.complete and len(_events(longer)) > len(_events(shorter)):
+            return f"record {len(_events(shorter)) + 1}: {shorter.run_dir} ends before it"
+    return ""
+
+
+def _events(ledger: Ledger) -> Sequence[Mapping[str, Any]]:
+    return ledger.records[:-1] if ledger.complete else ledger.records
+
+
+def _place_of_difference(ours: Any, theirs: Any, path: str = "") -> str:
+    """The first place in two different JSON values where they differ, with both values there."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for name in sorted(ours.keys() | theirs.keys()):
+            if name not in ours or name not in theirs or ours[name] != theirs[name]:
+                inner = f"{path}.{name}" if path else name
+                return _place_of_difference(ours.get(name), theirs.get(name), inner)
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        for place, pair in enumerate(zip(ours, theirs, strict=True)):
+            if pair[0] != pair[1]:
+                return _place_of_difference(*pair, f"{path}[{place}]")
+    return f"{path}: {_short(ours)} and {_short(theirs)}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

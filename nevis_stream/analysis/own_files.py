@@ -1,0 +1,40 @@
+"""Files that really are in a directory: a stranger's may contain links to elsewhere."""
+
+from pathlib import Path
+
+from nevis_stream.errors import BadInput
+
+_READ = ("config.json", "environment.jsonl", "stream.csv", "thumbnails")
+
+
+def own_file(directory: Path, name: str) -> Path:
+    """Returns the path of a regular file of a directory, which itself may be a link.
+
+    Args:
+      directory: a run directory, an evaluation cache or a transfer matrix.
+      name: of the file, below the directory.
+
+    Raises:
+      BadInput: a symbolic link on the way from the directory to the file, or not a regular file.
+      FileNotFoundError: no such file.
+    """
+    path = directory
+    for part in Path(name).parts:
+        path = path / part
+        if path.is_symlink() or part == "..":
+            raise BadInput(f"{path}: a symbolic link; only files of the directory itself are read.")
+    if not path.exists():
+        raise FileNotFoundError(path)
+    if not path.is_file():
+        raise BadInput(f"{path}: not a regular file.")
+    return path
+
+
+def links(directory: Path) -> list[str]:
+    """Returns the symbolic links among the files that a report reads, below `directory`."""
+    candidates = [*directory.glob("*"), *directory.glob("thumbnails/*")]
+    return sorted(
+        str(path.relative_to(directory))
+        for path in candidates
+        if path.is_symlink() and (path.parent != directory or path.name in _READ)
+    )

@@ -1,0 +1,68 @@
+"""What the provenance of samples says of them: data set, group, and the range of their scores."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.errors import BadInput
+
+RANGE = ("low", "high")  # samples that have these have scores in this range, not outcomes
+OUTCOME_RANGE = (0.0, 1.0)
+# the first of each that is there: the data set, and a group inside it
+DATASET, GROUP = ("dataset", "dataset_id"), ("category", "subject", "class")
+
+
+def value_range(provenance: Mapping[str, Any]) -> tuple[float, float]:
+    """Returns the range of samples' values: 0 to 1 unless their provenance says another.
+
+    Raises:
+      BadInput: one end is missing, or they are not finite numbers, the lower one first.
+    """
+    if not any(name in provenance for name in RANGE):
+        return OUTCOME_RANGE
+    low, high = (provenance.get(name) for name in RANGE)
+    numbers = all(isinstance(end, (int, float)) and np.isfinite(end) for end in (low, high))
+    if not numbers or low >= high:
+        raise BadInput(
+            f"a range of scores from low = {low} to high = {high}: two finite numbers are expected,"
+            " the lower one first."
+        )
+    return float(low), float(high)
+
+
+def dataset(provenance: Mapping[str, Any]) -> str:
+    """Returns the data set that samples belong to; "" where it is unknown."""
+    return _first(provenance, DATASET)
+
+
+def facts(
+    provenances: Sequence[Mapping[str, Any]],
+    features: np.ndarray | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> SampleFacts:
+    """Returns the facts of n samples by their provenance.
+
+    Args:
+      provenances: of each sample.
+      features: float32[n, d] or None; used only if every sample has them (no NaN).
+      weights: by data set.
+    """
+    names = {"dataset": DATASET, "group": GROUP}
+    texts = {name: [_first(each, keys) for each in provenances] for name, keys in names.items()}
+    low = high = None
+    if any(RANGE[0] in each for each in provenances):
+        low, high = np.array([value_range(each) for each in provenances], np.float32).T
+    return SampleFacts(
+        len(provenances),
+        None if features is None or np.isnan(features).any() else features,
+        **{name: np.array(each, str) if any(each) else None for name, each in texts.items()},
+        low=low,
+        high=high,
+        dataset_weights=weights,
+    )
+
+
+def _first(provenance: Mapping[str, Any], names: Sequence[str]) -> str:
+    return str(next((provenance[name] for name in names if name in provenance), ""))

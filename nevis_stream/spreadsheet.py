@@ -1,0 +1,28 @@
+"""Tables as csv files that people open in a spreadsheet."""
+
+import io
+from typing import Any
+
+# a spreadsheet takes a cell that begins so for a formula (OWASP, CSV Injection)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def quoted(value: Any) -> Any:
+    """Returns a text that a spreadsheet would run as a formula with a quote in front, anything
+    else as it is.
+
+    >>> quoted("=1+1"), quoted("-5"), quoted(-5), quoted("ft_prev")
+    ("'=1+1", "'-5", -5, 'ft_prev')
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def csv_bytes(frame) -> bytes:
+    """Returns a pandas DataFrame as csv: full precision, NaN spelled out, texts quoted."""
+    frame = frame.rename(columns=quoted)
+    texts = {
+        name: frame[name].map(quoted) for name in frame if frame[name].dtype.kind not in "biufc"
+    }
+    text = io.StringIO()
+    frame.assign(**texts).to_csv(text, index=False, na_rep="NaN", lineterminator="\n")
+    return text.getvalue().encode()

@@ -1,0 +1,26 @@
+"""Csv files that a spreadsheet opens without running anything."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nevis_stream.spreadsheet import csv_bytes, quoted
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])
+def test_a_text_that_would_run_gets_a_quote(text):
+    assert quoted(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("value", [-1, -0.5, float("nan"), None, "ft_prev", "", "a=b"])
+def test_everything_else_stays(value):
+    assert quoted(value) is value
+
+
+def test_numbers_stay_and_headings_are_quoted():
+    frame = pd.DataFrame({"=name": ["-x", "y"], "n": [-1, 10**20], "e": [np.nan, -0.1]})
+    text = csv_bytes(frame.astype({"n": object})).decode()
+    assert text == "'=name,n,e\n'-x,-1,NaN\ny,100000000000000000000,-0.1\n"
+    assert pd.read_csv(io.StringIO(text))["e"].tolist()[1] == -0.1
