@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks import machine
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.datasets.preparation import fetch, prepare
-from nevis_stream.datasets.records import RawImages
+from nevis_stream.datasets.prepared_images import RawImages
 
 REPEATS = 5
 BAR_GFLOPS = 365 / 2  # of one core

@@ -20,7 +20,15 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.datasets.images import Images
-from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning, unknown
+from nevis_stream.datasets.overlap import to_csv
+from nevis_stream.errors import (
+    BadInput,
+    DamagedCheckpoint,
+    DataWarning,
+    LearnerFault,
+    RunWarning,
+    unknown,
+)
 from nevis_stream.executor import Executor, Inline
 from nevis_stream.learner import Context, Learner, Predictor, Progress, Silent, State
 from nevis_stream.run_directory import checkpoint, mistakes, outcomes, timing
@@ -31,7 +39,7 @@ from nevis_stream.run_directory.ledger import SCHEMA, Ledger, encode
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.run_directory.thumbnails import write_thumbnails
 from nevis_stream.run_directory.workspace import EventWorkspace
-from nevis_stream.storage import exclusive, remove_leftovers
+from nevis_stream.storage import exclusive, remove_leftovers, write_file
 from nevis_stream.storage.identity import write_once
 from nevis_stream.streams.stream import Event, Stream, load_stream
 from nevis_stream.streams.task import LabelledImages, TaskView
@@ -170,6 +178,7 @@ class _Run:
         if not self.ledger.records:
             self.ledger.append(self._initialise())
         self.scalars.show(self.ledger.records)
+        self._check_copies()
         for event in self.events:
             if self.ledger.event(event.index) is not None:
                 continue
@@ -188,6 +197,31 @@ class _Run:
                 self.progress.result(f"{event.task.year} {event.task.task_id}: {_summary(record)}")
         self.ledger.append({"kind": "end", "events": len(self.events)})
         return self.ledger
+
+    def _check_copies(self) -> None:
+        """Warns of test pictures that are copies of training pictures, and records what tasks
+        share.
+        """
+        for event in self.events:
+            leaked = self._leaked(event) if event.kind == "predict" else 0
+            if leaked:
+                n = len(self.stream.splits(event.task)[event.split])
+                warnings.warn(
+                    f"task {event.task.task_id!r}: {leaked} of {n} pictures of its {event.split}"
+                    " split are exact copies of pictures in its train or dev split, so its error"
+                    " is too low. The ledger counts them (n_leaked) and the report shows them.",
+                    DataWarning,
+                    stacklevel=2,
+                )
+        file = self.path / "overlap.csv"
+        if not file.exists():
+            self.progress.event(-1, len(self.events), "compare the pictures of the tasks")
+            write_file(file, to_csv(self.stream.overlaps()).encode())
+
+    def _leaked(self, event: Event) -> int:
+        """Counts the pictures that the event's task is tested on after training on copies."""
+        tested = (e.split for e in self.events if e.kind == "predict" and e.task == event.task)
+        return sum(self.stream.leaked(event.task, split) for split in tested)
 
     # -- init
     # -----------------------------------------------------------------------------------------------------------  # noqa: E501
@@ -243,7 +277,7 @@ class _Run:
         """Trains on the event's task from the state before it, saves the checkpoint and returns the
         record.
         """
-        task = event.task
+        task, leaked = event.task, self._leaked(event)
         splits, view = self.stream.splits(task), self._view(event)
         write_thumbnails(self.path / "thumbnails" / f"{task.task_id}.png", splits["train"].images)
         ctx = self._context(task.task_id, phase="train", event=event)
@@ -266,6 +300,7 @@ class _Run:
             "num_classes": task.num_classes,
             "n_train": len(splits["train"]),
             "n_dev": len(splits["dev"]),
+            **({"n_leaked": leaked} if leaked else {}),
             **_mean_size(splits["train"].images),
             "flops": ctx.meter.counts(),
             "chosen": chosen,

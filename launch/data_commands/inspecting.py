@@ -2,7 +2,7 @@
 in them.
 """
 
-import csv
+import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -89,52 +89,30 @@ def show(task: str, out: Path) -> None:
 
 
 def overlap(stream: str, form: str) -> None:
-    """Prints which later test pictures earlier tasks of a stream train on."""
-    from nevis_stream.datasets import overlap as finding
+    """Prints which test pictures of later tasks earlier tasks of a stream train on."""
+    from nevis_stream.datasets.overlap import to_csv
     from nevis_stream.streams.stream import load_stream
 
-    loaded = load_stream(stream)
-    by_dataset = {task.dataset_id: task for task in reversed(loaded.tasks)}
-
-    def hashes_of(dataset_id: str, split: str):
-        samples = loaded.splits(by_dataset[dataset_id])[split]
-        for origin in prepared.ORIGINS:
-            if (
-                prepared.is_ready(dataset_id, origin)
-                and prepared.about(dataset_id, origin)["fingerprint"]
-                == loaded.dataset(by_dataset[dataset_id]).known_fingerprint
-            ):
-                tensors = prepared.index(dataset_id, origin, split)
-                return tensors["sha256"].copy().view("S32").ravel(), tensors["dhash"]
-        return finding.hashes(samples)
-
     with bar("overlap") as progress:
-        found = finding.find(
-            [(task.task_id, task.dataset_id) for task in loaded.tasks], hashes_of, progress
-        )
-    columns = ("task_id", "split", "earlier", "exact", "near", "samples")
+        overlaps = load_stream(stream).overlaps(progress)
     if form == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([getattr(row, column) for column in columns] for row in found)
+        print(to_csv(overlaps), end="")
         return
+    if not overlaps:
+        print(
+            f"{stream}: no dev_test or test picture is in the train or dev split of an earlier"
+            " task."
+        )
+        return
+    columns = [field.name for field in dataclasses.fields(overlaps[0])]
     table = Table(
         *columns,
-        title=(
-            f"{stream}: pictures of later splits that stand in an earlier task's train or dev split"
-        ),
+        title=f"{stream}: pictures tested on that an earlier task has in its train or dev split",
     )
-    for row in found:
-        table.add_row(*(str(getattr(row, column)) for column in columns))
+    for row in overlaps:
+        table.add_row(*map(str, dataclasses.astuple(row)))
     terminal = console()
-    if found:
-        terminal.print(table)
-        terminal.print(
-            "exact: the same pixels; near: another picture with the same perceptual hash, only a"
-            " hint."
-        )
-    else:
-        print(
-            f"{stream}: no picture of a later dev_test or test split stands in an earlier task's"
-            " train or dev split."
-        )
+    terminal.print(table)
+    terminal.print(
+        "exact: the same pixels; near: another picture with the same perceptual hash, only a hint."
+    )

@@ -23,7 +23,7 @@ _WHOLE = {
     "predict": ("event", "order", "n"),
 }
 # of a train record, where they are known
-_FACTS = ("n_train", "n_dev", "size", "num_classes", "mean_height", "mean_width")
+_FACTS = ("n_train", "n_dev", "n_leaked", "size", "num_classes", "mean_height", "mean_width")
 _MOST = 2**53  # above, floats skip whole numbers
 _MOST_FLOPS = 10**36  # more than all computers together have ever done
 _LAST_YEAR = 9999

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nevis_stream.analysis.matched import compute_regret
+from nevis_stream.analysis.matched import ComputeRegret, compute_regret
 from nevis_stream.analysis.pareto import pareto_front
 from nevis_stream.analysis.points import Point, point
-from nevis_stream.analysis.regret import reference_of, regret
+from nevis_stream.analysis.regret import Regret, reference_of, regret
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 
@@ -90,52 +90,53 @@ def method_regret(
 
     Source: NEVIS'22, section 3 (regret curve).
     """
-    curves, reasons = [], []
-    for run in group.runs:
-        reference, reason = find(run, runs)
-        if reference is not None:
-            curve = regret(run.ledger, reference.ledger, judged_only)
-            reason = "; ".join(filter(None, (reason, curve.reason)))
-            if curve.values:
-                curves.append(curve)
-        if reason:
-            reasons.append(f"{run.name}: {reason}")
-    if not curves:
-        return MethodRegret(group, (), (), (), 0, tuple(reasons))
-    by_task = zip(*(curve.values for curve in curves), strict=True)
-    spreads = tuple(_spread_of_all(values) for values in by_task)
-    first = curves[0]
-    return MethodRegret(group, first.task_ids, first.orders, spreads, len(curves), tuple(reasons))
+
+    def curve(run: Run, reference: Run) -> tuple[Regret, Sequence[float]]:
+        errors = regret(run.ledger, reference.ledger, judged_only)
+        return errors, errors.values
+
+    # A mean over fewer seeds than before would show as a jump that no method made.
+    return _mean_curve(group, runs, find, curve, lambda values: spread(_if_all_defined(values)))
 
 
 def method_compute_regret(group: SeedGroup, runs: Sequence[Run]) -> MethodRegret:
     """Returns the mean regret in FLOPs (training, all trials) over the whole stream, as
     `method_regret`.
     """
+
+    def curve(run: Run, reference: Run) -> tuple[ComputeRegret, Sequence[int]]:
+        flops = compute_regret(run, reference)
+        return flops, flops.paper
+
+    return _mean_curve(group, runs, reference_of, curve, spread)
+
+
+def _mean_curve(
+    group: SeedGroup,
+    runs: Sequence[Run],
+    find: Find,
+    curve_of: Callable[[Run, Run], tuple[Regret | ComputeRegret, Sequence[float]]],
+    mean: Callable[[Sequence[float]], Spread],
+) -> MethodRegret:
     curves, reasons = [], []
     for run in group.runs:
-        reference, reason = reference_of(run, runs)
+        reference, remark = find(run, runs)
         if reference is not None:
-            curve = compute_regret(run, reference)
-            reason = curve.reason
-            if curve.paper:
-                curves.append(curve)
-        if reason:
-            reasons.append(f"{run.name}: {reason}")
+            curve, values = curve_of(run, reference)
+            remark = "; ".join(filter(None, (remark, curve.reason)))
+            if values:
+                curves.append((curve, values))
+        if remark:
+            reasons.append(f"{run.name}: {remark}")
     if not curves:
         return MethodRegret(group, (), (), (), 0, tuple(reasons))
-    spreads = tuple(
-        spread(values) for values in zip(*(curve.paper for curve in curves), strict=True)
-    )
-    return MethodRegret(
-        group, curves[0].task_ids, curves[0].orders, spreads, len(curves), tuple(reasons)
-    )
+    first = curves[0][0]
+    spreads = tuple(map(mean, zip(*(values for _, values in curves), strict=True)))
+    return MethodRegret(group, first.task_ids, first.orders, spreads, len(curves), tuple(reasons))
+
+
+def _if_all_defined(values: Sequence[float]) -> Sequence[float]:
+    return values if all(value == value for value in values) else ()
 
 
 _TOTALS = ("paper_total", "full_total")
-
-
-def _spread_of_all(values: Sequence[float]) -> Spread:
-    # A mean over fewer seeds than before would show as a jump that no method made.
-    defined = all(value == value for value in values)
-    return spread(values if defined else [])

@@ -19,7 +19,7 @@ _TASK = ("order", "task_id", "dataset_id", "year", "domain", "task_kind", "meta_
 _RESULT = ("split", "n", "metric", "value", "error", "trial")
 _TOTALS = ("paper_total", "full_total")
 _SPREADS = ("error", *_TOTALS)
-PER_TASK = (*_TASK, "judged", *_RESULT, *_RUN, "run", "status", "reason")
+PER_TASK = (*_TASK, "judged", *_RESULT, "n_leaked", *_RUN, "run", "status", "reason")
 
 
 def points(methods: Sequence[MethodPoint]) -> pd.DataFrame:
@@ -118,10 +118,10 @@ def per_task(runs: Sequence[Run]) -> pd.DataFrame:
     """Returns one row for every run, task and predicted split, also for tasks that a run lacks.
 
     Columns: the task's (order to meta_split), `judged` (whether the protocol judges this task on
-    this split), the result's (n in samples; value of the metric; error, lower is better), the run's
-    and `status`: `ok`, `undefined` (predicted, but the metric has no value), `missing` (the run
-    finished without it) or `partial` (an unfinished run has not come to it); `reason` says why a
-    number is NaN.
+    this split), the result's (n in samples; value of the metric; error, lower is better),
+    `n_leaked` (of the n, copies of training pictures), the run's and `status`: `ok`, `undefined`
+    (predicted, but the metric has no value), `missing` (the run finished without it) or `partial`
+    (an unfinished run has not come to it); `reason` says why a number is NaN.
 
     Args:
       runs: runs of one stream and protocol.
@@ -174,6 +174,7 @@ def _absent(run: Run, task_id: str, split: str) -> dict[str, Any]:
 def _row(run: Run, task: dict, judged: bool, result: dict) -> dict[str, Any]:
     row = {name: task.get(name) for name in _TASK} | {"judged": judged}
     row |= {name: result.get(name) for name in _RESULT}
+    row["n_leaked"] = task.get("n_leaked", 0)
     row |= {name: run.header[name] for name in _RUN} | {"run": run.name}
     row["status"] = result.get("status", "undefined" if row["error"] is None else "ok")
     row["reason"] = "" if row["status"] == "ok" else result.get("reason") or "no reason recorded"

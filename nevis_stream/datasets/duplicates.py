@@ -33,19 +33,31 @@ class Facts(NamedTuple):
 
 def examine(picture: Image.Image) -> Facts:
     """Returns size, hash and thumbnail of a decoded picture."""
-    pixels = np.asarray(picture if picture.mode == "L" else picture.convert("RGB"))
-    if (
-        pixels.ndim == 3
-        and (pixels[..., 0] == pixels[..., 1]).all()
-        and (pixels[..., 0] == pixels[..., 2]).all()
-    ):
-        pixels = np.ascontiguousarray(pixels[..., 0])
-        picture = Image.fromarray(pixels)
-    digest = hashlib.sha256(repr(pixels.shape).encode())
-    digest.update(np.ascontiguousarray(pixels))
+    return Facts(picture.height, picture.width, pixel_hash(picture), thumbnail(picture))
+
+
+def pixel_hash(picture: Image.Image | np.ndarray) -> bytes:
+    """Returns the 32-byte sha256 of the pixels; grey pictures stored as RGB have that of the grey
+    ones.
+
+    Args:
+      picture: a decoded picture, or uint8[height, width(, 1 or 3)].
+    """
+    if isinstance(picture, Image.Image):
+        picture = np.asarray(picture if picture.mode == "L" else picture.convert("RGB"))
+    if picture.ndim == 3:
+        first = picture[..., 0]
+        if all((first == picture[..., i]).all() for i in range(1, picture.shape[2])):
+            picture = first
+    digest = hashlib.sha256(repr(picture.shape).encode())
+    digest.update(np.ascontiguousarray(picture))
+    return digest.digest()
+
+
+def thumbnail(picture: Image.Image) -> np.ndarray:
+    """Returns uint8[8, 9], the picture in grey: what `dhashes` needs."""
     grey = picture if picture.mode == "L" else picture.convert("L")
-    small = np.asarray(grey.resize(_DHASH_SIZE, Image.Resampling.BILINEAR))
-    return Facts(pixels.shape[0], pixels.shape[1], digest.digest(), small)
+    return np.asarray(grey.resize(_DHASH_SIZE, Image.Resampling.BILINEAR))
 
 
 def dhashes(thumbnails: np.ndarray) -> np.ndarray:

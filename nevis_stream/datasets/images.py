@@ -22,6 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from nevis_stream.datasets import duplicates
 from nevis_stream.errors import BadInput
 
 
@@ -61,6 +62,18 @@ class Images(Sequence):
     def content_hashes(self) -> list[bytes]:
         """Returns one 32-byte sha256 for each picture's stored content."""
         raise NotImplementedError
+
+    def pixel_hashes(self) -> np.ndarray:
+        """Returns S32[n]: sha256 of every picture's pixels, the same in whatever form it is
+        stored.
+        """
+        return np.asarray([duplicates.pixel_hash(picture) for picture in self], "S32")
+
+    def dhashes(self) -> np.ndarray:
+        """Returns uint64[n]: every picture's perceptual hash (`duplicates.dhashes`)."""
+        return duplicates.dhashes(
+            np.stack([duplicates.thumbnail(self._picture(i)) for i in range(len(self))])
+        )
 
     def _picture(self, index: int) -> Image.Image:
         return Image.fromarray(self[index])
@@ -166,6 +179,10 @@ class ArrayImages(Images):
     def take(self, indices: np.ndarray) -> "ArrayImages":
         return ArrayImages(self._array[indices], self._origin)
 
+    def pixel_hashes(self) -> np.ndarray:
+        colours = self._array[..., :3]
+        return np.asarray([duplicates.pixel_hash(image) for image in colours], "S32")
+
     def content_hashes(self) -> list[bytes]:
         shape = repr(self._array.shape[1:]).encode()
         return [hashlib.sha256(shape + row.tobytes()).digest() for row in self._array]
@@ -206,6 +223,12 @@ class JoinedImages(Images):
     def content_hashes(self) -> list[bytes]:
         return [digest for part in self._parts for digest in part.content_hashes()]
 
+    def pixel_hashes(self) -> np.ndarray:
+        return np.concatenate([part.pixel_hashes() for part in self._parts])
+
+    def dhashes(self) -> np.ndarray:
+        return np.concatenate([part.dhashes() for part in self._parts])
+
     def _make_view(self, view: str, size: int) -> np.ndarray:
         out = np.concatenate([part._derive(view, size) for part in self._parts])
         out.setflags(write=False)
@@ -218,8 +241,8 @@ class EncodedImages(Images):
     Args:
       files: the bytes of each picture's file.
       names: the name of each picture, for error messages.
-      sizes: int32[n, 2] height and width, or None to decode every file once, which finds the
-        corrupt ones.
+      decoded: sizes int32[n, 2] and pixel hashes S32[n], where they are known; None decodes every
+        file once, which finds the corrupt ones.
 
     Raises:
       BadInput: a file that cannot be decoded, or has a mode that is not a picture's; the message
@@ -227,12 +250,15 @@ class EncodedImages(Images):
     """
 
     def __init__(
-        self, files: Sequence[bytes], names: Sequence[str], sizes: np.ndarray | None = None
+        self,
+        files: Sequence[bytes],
+        names: Sequence[str],
+        decoded: tuple[np.ndarray, np.ndarray] | None = None,
     ):
         super().__init__()
         self._files = list(files)
         self._names = list(names)
-        self._sizes = self._read_sizes() if sizes is None else sizes
+        self._sizes, self._pixel_hashes = decoded or self._decode_all()
 
     def _open(self, index: int) -> Image.Image:
         try:
@@ -247,8 +273,9 @@ class EncodedImages(Images):
             "Replace the file, or remove it and its row."
         )
 
-    def _read_sizes(self) -> np.ndarray:
+    def _decode_all(self) -> tuple[np.ndarray, np.ndarray]:
         sizes = np.empty((len(self._files), 2), np.int32)
+        hashes = np.empty(len(self._files), "S32")
         for i in range(len(self._files)):
             picture = self._open(i)
             if len(picture.getbands()) == 2:
@@ -260,7 +287,8 @@ class EncodedImages(Images):
             except Exception as error:
                 raise self._corrupt(i, error) from error
             sizes[i] = picture.height, picture.width
-        return sizes
+            hashes[i] = duplicates.pixel_hash(picture)
+        return sizes, hashes
 
     def __len__(self) -> int:
         return len(self._files)
@@ -283,7 +311,7 @@ class EncodedImages(Images):
         return EncodedImages(
             [self._files[i] for i in indices],
             [self._names[i] for i in indices],
-            self._sizes[indices],
+            (self._sizes[indices], self._pixel_hashes[indices]),
         )
 
     def file(self, index: int) -> tuple[bytes, str]:
@@ -292,3 +320,6 @@ class EncodedImages(Images):
 
     def content_hashes(self) -> list[bytes]:
         return [hashlib.sha256(data).digest() for data in self._files]
+
+    def pixel_hashes(self) -> np.ndarray:
+        return self._pixel_hashes

@@ -1,27 +1,37 @@
-"""Pictures that stand in several tasks of a stream: later test images that an earlier task has
-trained on.
+"""Pictures that a learner is tested on although they were in its training data: copies inside one
+task (leaks), and copies in the training data of an earlier task of the stream (overlaps).
 """
 
+import contextlib
+import csv
+import dataclasses
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from nevis_stream.datasets.dataset import Samples
-from nevis_stream.datasets.duplicates import dhashes, examine
+from nevis_stream.datasets.prepared import derived_directory
+from nevis_stream.errors import StorageFull
+from nevis_stream.storage import write_file
+
+TRAINING = ("train", "dev")
+TESTED = ("dev_test", "test")
+_SCHEMA = "v1"  # of the cached tables
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """A finding.
+    """Pictures that a later task is tested on and an earlier task has in its training data.
 
     Attributes:
       task_id: the later task.
       split: "test" or "dev_test" of it.
       earlier: the earlier task.
-      exact: how many of the pictures stand, with the same pixels, in the earlier task's train or
-        dev split.
-      near: how many more have the perceptual hash of one of those.
+      exact: number of the split's pictures that the earlier task's train or dev split has too,
+        with the same pixels.
+      near: number of further ones that only have the perceptual hash of one of those.
       samples: size of the split.
     """
 
@@ -33,56 +43,105 @@ class Overlap:
     samples: int
 
 
-def hashes(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-    """Returns S32[n] and uint64[n]: sha256 and perceptual hash of the pixels of every sample."""
-    from PIL import Image
-
-    facts = [examine(Image.fromarray(picture)) for picture in samples.images]
-    return np.asarray([f.sha256 for f in facts], "S32"), dhashes(
-        np.stack([f.thumbnail for f in facts])
-    )
+def leaked(splits: Mapping[str, Samples], split: str) -> int:
+    """Counts the pictures of `split` whose pixels are in the train or dev split of the same data
+    set too.
+    """
+    training = np.concatenate([splits[name].images.pixel_hashes() for name in TRAINING])
+    return int(np.isin(splits[split].images.pixel_hashes(), training).sum())
 
 
 def find(
     tasks: Sequence[tuple[str, str]],
-    hashes_of: Callable[[str, str], tuple[np.ndarray, np.ndarray]],
+    splits_of: Callable[[str], Mapping[str, Samples]],
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> list[Overlap]:
     """Returns the overlaps of every task's dev_test and test splits with the train and dev splits
     of earlier data sets.
 
     Args:
-      tasks: (task_id, dataset_id) in stream order; repeats of a data set overlap by intention and
-        are left out.
-      hashes_of: returns sha256 and perceptual hashes of a data set's split.
-      progress: told how far it is.
+      tasks: (task_id, dataset_id) in stream order; only the first task of a data set counts, since
+        its repeats overlap by intention.
+      splits_of: returns the splits of a data set.
+      progress: called with a stage, what is done of it, and its total.
     """
-    seen: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    names: Mapping[str, str] = {}
-    found = []
-    for number, (task_id, dataset_id) in enumerate(tasks):
-        progress("compare", number, len(tasks))
-        if dataset_id in seen:
-            continue
-        for split in ("dev_test", "test"):
-            exact, near = hashes_of(dataset_id, split)
-            for earlier, (their_exact, their_near) in seen.items():
-                same = np.isin(exact, their_exact)
-                alike = np.isin(near, their_near) & (near != 0) & ~same
-                if same.any() or alike.any():
-                    found.append(
-                        Overlap(
-                            task_id,
-                            split,
-                            names[earlier],
-                            int(same.sum()),
-                            int(alike.sum()),
-                            len(exact),
-                        )
-                    )
-        pairs = [hashes_of(dataset_id, split) for split in ("train", "dev")]
-        seen[dataset_id] = tuple(
-            np.unique(np.concatenate(column)) for column in zip(*pairs, strict=True)
+    first: dict[str, str] = {}
+    for task_id, dataset_id in tasks:
+        first.setdefault(dataset_id, task_id)
+    exact_hashes, near_hashes = [], []
+    for number, dataset_id in enumerate(first):
+        progress("hash pictures", number, len(first))
+        splits = splits_of(dataset_id)
+        images = [splits[name].images for name in (*TRAINING, *TESTED)]
+        exact_hashes += [pictures.pixel_hashes() for pictures in images]
+        near_hashes += [pictures.dhashes() for pictures in images]
+    numbered = iter(_numbered(exact_hashes))  # integers compare faster than 32 bytes
+    alike = iter(near_hashes)
+    earlier: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    overlaps = []
+    for number, task_id in enumerate(first.values()):
+        progress("compare tasks", number, len(first))
+        exact = dict(zip((*TRAINING, *TESTED), numbered, strict=False))
+        near = dict(zip((*TRAINING, *TESTED), alike, strict=False))
+        for split in TESTED:
+            for other, (their_exact, their_near) in earlier.items():
+                same = np.isin(exact[split], their_exact)
+                similar = np.isin(near[split], their_near) & (near[split] != 0) & ~same
+                if same.any() or similar.any():
+                    counts = int(same.sum()), int(similar.sum()), len(same)
+                    overlaps.append(Overlap(task_id, split, other, *counts))
+        earlier[task_id] = tuple(
+            np.unique(np.concatenate([hashes[name] for name in TRAINING]))
+            for hashes in (exact, near)
         )
-        names = {**names, dataset_id: task_id}
-    return found
+    return overlaps
+
+
+def _numbered(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Returns arrays of integers in place of the values, equal ones for equal values."""
+    numbers = np.unique(np.concatenate(arrays), return_inverse=True)[1]
+    return np.split(numbers, np.cumsum([len(array) for array in arrays])[:-1])
+
+
+def cached(
+    digest: str,
+    tasks: Sequence[tuple[str, str]],
+    splits_of: Callable[[str], Mapping[str, Samples]],
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+) -> list[Overlap]:
+    """Returns what `find` does, from the cache folder where it is there.
+
+    Args:
+      digest: of the stream, which changes with its rows and pictures.
+      tasks, splits_of, progress: as `find` takes them.
+    """
+    path = derived_directory() / f"overlap-{digest}-{_SCHEMA}.csv"
+    try:
+        return from_csv(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        overlaps = find(tasks, splits_of, progress)
+    with contextlib.suppress(OSError, StorageFull):  # a folder that may not be written: no cache
+        write_file(path, to_csv(overlaps).encode())
+    return overlaps
+
+
+def to_csv(overlaps: Sequence[Overlap]) -> str:
+    """Returns a table with one row for each overlap."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([field.name for field in dataclasses.fields(Overlap)])
+    writer.writerows(dataclasses.astuple(overlap) for overlap in overlaps)
+    return text.getvalue()
+
+
+def from_csv(text: str) -> list[Overlap]:
+    """Reads what `to_csv` wrote.
+
+    Raises:
+      ValueError, TypeError: it is another table.
+    """
+    rows = csv.DictReader(io.StringIO(text))
+    if rows.fieldnames != [field.name for field in dataclasses.fields(Overlap)]:
+        raise ValueError("not a table of overlaps")
+    counts = ("exact", "near", "samples")
+    return [Overlap(**row | {name: int(row[name]) for name in counts}) for row in rows]

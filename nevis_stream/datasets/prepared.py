@@ -27,7 +27,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from nevis_stream.datasets.dataset import DataSet, Samples
-from nevis_stream.datasets.records import RawImages, RecordImages
+from nevis_stream.datasets.prepared_images import RawImages, RecordImages
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import recover
 
@@ -50,6 +50,11 @@ def data_root() -> Path:
     return (
         Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nevis_stream" / "data"
     )
+
+
+def derived_directory() -> Path:
+    """Returns the folder of what is made of data and may be deleted at any time."""
+    return data_root() / "derived"
 
 
 def directory(dataset_id: str, origin: str) -> Path:
@@ -117,11 +122,9 @@ def load(dataset_id: str, origin: str) -> DataSet:
         ids = Ids(dataset_id, facts["parts"], tensors["part"], tensors["index"])
         key = f"{dataset_id}-{facts['fingerprint'][:16]}-{split}"
         if facts["format"] == RAW:
-            images = RawImages(folder / f"{split}.npy", key, data_root() / "derived")
+            images = RawImages(folder / f"{split}.npy", tensors, key, derived_directory())
         else:
-            images = RecordImages(
-                folder, split, tensors["sizes"], tensors["sha256"], key, data_root() / "derived"
-            )
+            images = RecordImages(folder, split, tensors, key, derived_directory())
         parts[split] = Samples(images, tensors["labels"], ids)
     names = tuple(facts.get("class_names", ()))
     names = names if len(names) == facts["num_classes"] else ()

@@ -34,7 +34,9 @@ class ErrorCell:
 
 @dataclass(frozen=True)
 class ErrorRow:
-    """One task's facts and cells, in the order of the methods; `kind` says what the error is."""
+    """One task's facts and cells, in the order of the methods; `kind` says what the error is,
+    `leaked` how many of the n samples are copies of training pictures.
+    """
 
     order: int
     task_id: str
@@ -43,6 +45,7 @@ class ErrorRow:
     domain: str
     year: int | None
     n: int
+    leaked: int
     cells: tuple[ErrorCell, ...]
 
 
@@ -75,6 +78,7 @@ def _row(task: pd.DataFrame, groups: Sequence[SeedGroup]) -> ErrorRow:
         domain=str(first["domain"] or ""),
         year=None if pd.isna(first["year"]) else int(first["year"]),
         n=0 if task["n"].isna().all() else int(task["n"].max()),
+        leaked=int(task["n_leaked"].fillna(0).max()),
         cells=tuple(replace(cell, best=not cell.gap and cell.value.mean == best) for cell in cells),
     )
 

@@ -14,7 +14,7 @@ from nevis_stream.analysis.stand_ins import MARK
 from nevis_stream.report import palette, svg
 from nevis_stream.report.across import Across
 from nevis_stream.report.captions import caption
-from nevis_stream.report.latex import latex_document, latex_table
+from nevis_stream.report.latex import MOST_ROWS, latex_document, latex_table
 from nevis_stream.report.manifest import Files
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.section import Section
@@ -32,8 +32,7 @@ _DOCUMENT = "all_tables"  # of all tables in LaTeX
 
 
 def write_tables(across: Across, files: Files, track: Track) -> None:
-    """Writes NAME.csv and latex/NAME.tex for each table that has rows; each row says which stream
-    it is of.
+    """Writes NAME.csv for each table that has rows, and latex/NAME.tex where they can be printed.
 
     In csv files FLOPs that are sums are exact integers and errors have digits that read back equal;
     the LaTeX is rounded. latex/all_tables.tex is a document of all of them.
@@ -49,11 +48,14 @@ def write_tables(across: Across, files: Files, track: Track) -> None:
             for name, frame in part.tables(across).items()
             if not frame.empty
         }
+    printed = []
     for name, pieces in track("write tables", list(frames.items())):
         frame = pd.concat(pieces, ignore_index=True)
         files.write(f"{name}.csv", csv_bytes(frame))
-        files.write(f"latex/{name}.tex", latex_table(frame, name).encode())
-    files.write(f"latex/{_DOCUMENT}.tex", latex_document(list(frames)).encode())
+        if len(frame) <= MOST_ROWS:
+            files.write(f"latex/{name}.tex", latex_table(frame, name).encode())
+            printed.append(name)
+    files.write(f"latex/{_DOCUMENT}.tex", latex_document(printed).encode())
 
 
 def write_figures(across: Across, files: Files, track: Track) -> None:

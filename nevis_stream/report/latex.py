@@ -1,154 +1,168 @@
-"""Tables for a paper: LaTeX with the rules of the package booktabs, rounded, and laid out so that
-they fit on a page.
-"""
+"""Tables for a paper: LaTeX by pandas' Styler, with the rules of the package booktabs."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Mapping, Sequence
+from numbers import Real
 
 import pandas as pd
 
-from nevis_stream.report.latex_columns import Column, printed
-from nevis_stream.report.latex_text import breakable, escape
+from nevis_stream.analysis.stand_ins import notes, short
+from nevis_stream.report.names import shortened
+from nevis_stream.report.notation import engineering
 
-PREAMBLE = r"\usepackage{array,booktabs,longtable,pdflscape}"
-_LONG = 45  # lines that still fit on a page
-_NARROWEST = 3.0  # em of a column of text; where that is not enough, the table is too wide
+PREAMBLE = "\\usepackage[T1]{fontenc}\n\\usepackage{booktabs,longtable}"
+MOST_ROWS = 400  # about ten pages; nobody prints a longer table
+_ROWS_OF_A_PAGE = 40
+_LETTERS = 60  # of a line, in small letters on a page of the class article
+_FEWEST = 8  # letters of a column of text
+_MOST_COLUMNS = 5
+_LARGE = 1_000_000
+_IDENTITY = ("stream_digest", "protocol")
 
+# What is printed of a table that is too wide for a page; the csv file has all columns.
+_COLUMNS: Mapping[str, Sequence[str]] = {
+    "points": ("label", "seed", "error", "paper_total", "full_total"),
+    "flops_to_reach": ("learner_a", "learner_b", "error", "bound", "ratio"),
+    "regret": ("run", "part", "task_id", "difference", "regret"),
+    "regret_at_equal_compute": ("run", "part", "task_id", "difference", "regret"),
+    "regret_in_flops": ("run", "task_id", "flops", "full_flops"),
+    "slices": ("label", "slice", "tasks", "error", "difference"),
+    "per_task": ("run", "task_id", "split", "n", "error"),
+    "beside_published": ("label", "task_id", "error", "published_error", "difference"),
+    "pairs": ("label_a", "label_b", "difference", "cost_ratio", "says"),
+    "costs": ("run", "part", "flops", "share"),
+    "costs_by_task": ("run", "task_id", "total"),
+    "forward_transfer": ("run", "first_task", "later_task", "forward_transfer"),
+    "finetuning": ("run", "task_id", "source", "children", "depth"),
+    "mistakes": ("run", "task_id", "rank", "true", "predicted"),
+    "curves": ("run", "task_id", "step", "dev_error"),
+    "runs": ("label", "seed", "run", "status"),
+    "ablations": ("method", "variant", "runs", "error", "difference"),
+    "transfer_matrix": ("source", "target", "error", "indep_error", "gain"),
+    "transfer_targets": ("target", "best_source", "best_gain", "mean_gain", "helped"),
+    "evaluation_methods": ("method", "budget", "mae", "accuracy_error", "coverage95"),
+}
 
-@dataclass(frozen=True)
-class _Layout:
-    """Width of a page's text in points, size of the letters, points of an em, of the space beside a
-    column, and the fewest em that a column of text keeps.
-    """
-
-    page: float
-    size: str
-    em: float
-    gap: float
-    narrowest: float
-
-    def room(self, columns: int) -> float:
-        """Em that so many columns share."""
-        return (self.page - 2 * self.gap * columns) / self.em
-
-
-# For the pages of the class article with letters of ten points: its text is 345 points wide and 550
-# high.
-_UPRIGHT = (_Layout(345, "small", 9.25, 6, 9), _Layout(345, "footnotesize", 8.5, 4, 8))
-_SIDEWAYS = (
-    _Layout(550, "footnotesize", 8.5, 4, 8),
-    _Layout(550, "scriptsize", 8.0, 3, 6),
-    _Layout(550, "tiny", 6.8, 2, 0),
+_LATEX = str.maketrans(
+    {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {letter: f"\\{letter}" for letter in "&%$#_{}"}
+    # after a row's end they would be its argument; two hyphens become a dash
+    | {"[": "{[}", "*": "{*}", "-": "-{}", "<": "{<}", ">": "{>}"}
+    | {"≥": r"$\geq$", "≤": r"$\leq$", "−": "$-$", "→": r"$\to$", "†": r"\dag{}"}
+    | {"…": r"\ldots{}", "–": r"\textendash{}", "±": r"$\pm$"}
 )
 
 
 def latex_table(frame: pd.DataFrame, name: str) -> str:
-    """Returns a table for \\input: a float, or a `longtable` where it has more rows than a page,
-    sideways where it is too wide.
+    """Returns a table for \\input: a float, or a `longtable` where it has more rows than a page.
 
-    What is printed of the columns, and what the caption and notes below tell instead:
-    `latex_columns.printed`.
+    At most five columns are printed, `x` and `x_std` as one; long texts are shortened.
 
     Args:
       frame: one row or more.
-      name: of the table, for its label.
+      name: of the table, for its columns and its label.
     """
-    found = printed(frame)
-    layout, columns = _fitted(found.columns)
-    title = escape(name.replace("_", " ").capitalize())
-    words = ". ".join(
-        [title, "; ".join(breakable(text, 10) for text in found.told)] if found.told else [title]
+    columns = _columns(frame, name)
+    cells = pd.DataFrame({column: _cells(frame, column) for column in columns}, dtype=object)
+    numeric = [_is_numeric(frame[column]) for column in columns]
+    printed = _fitted(cells, numeric)
+    printed.columns = [_escaped(column.replace("_", " ")) for column in columns]
+    marks = notes(sorted({str(learner) for learner in frame.get("learner", ())}))
+    title = name.replace("_", " ").capitalize()
+    words = "; ".join([f"{title}, rounded: {name}.csv has all columns and digits", *marks])
+    long = len(frame) > _ROWS_OF_A_PAGE
+    text = (
+        printed.style.hide(axis="index")
+        .set_table_styles([] if long else [{"selector": "footnotesize", "props": ":;"}])
+        .to_latex(
+            column_format="".join("r" if number else "l" for number in numeric),
+            hrules=True,
+            caption=(f"{_escaped(words)}.", _escaped(title)),
+            label=f"tab:{name}",
+            environment="longtable" if long else "table",
+            position_float=None if long else "centering",
+        )
     )
-    caption = f"\\caption[{title}]{{{words}.}}\\label{{tab:{name}}}"
-    head = " & ".join(column.heading for column in columns) + r" \\"
-    shape = "".join(column.layout for column in columns)
-    notes = [
-        f"{{\\raggedright\\noindent({mark}) {breakable(text, 10)}.\\par}}"
-        for text, mark in found.notes.items()
-    ]
-    lines = len(frame) * max(column.lines for column in columns) + len(notes)
-    upright = layout in _UPRIGHT
-    begin, end = _frame(caption, shape, head, notes, layout, floats=upright and lines <= _LONG)
-    if not upright:
-        begin, end = [r"\begin{landscape}", *begin], [*end, r"\end{landscape}"]
-    rows = (
-        " & ".join(row) + r" \\" for row in zip(*(column.cells for column in columns), strict=True)
-    )
-    return "\n".join([f"% needs {PREAMBLE}", *begin, *rows, *end]) + "\n"
+    return "% needs " + PREAMBLE.replace("\n", " ") + f"\n{{\\footnotesize\n{text}}}\n"
 
 
 def latex_document(names: Sequence[str]) -> str:
-    """Returns a document of all these tables, which lie beside it."""
-    inputs = [f"\\input{{{name}}}\\clearpage" for name in names]
-    return (
-        "\n".join(
-            [r"\documentclass{article}", PREAMBLE, r"\begin{document}", *inputs, r"\end{document}"]
-        )
-        + "\n"
-    )
+    """Returns a document of all these tables, which are in its directory."""
+    inputs = "".join(f"\\input{{{name}}}\\clearpage\n" for name in names)
+    begin = f"\\documentclass{{article}}\n{PREAMBLE}\n\\begin{{document}}\n"
+    return f"{begin}{inputs}\\end{{document}}\n"
 
 
-def _frame(
-    caption: str, shape: str, head: str, notes: Sequence[str], layout: _Layout, floats: bool
-) -> tuple[list[str], list[str]]:
-    """What stands before the rows and behind them."""
-    top, middle, bottom = r"\toprule", r"\midrule", r"\bottomrule"
-    style = f"\\{layout.size}\\setlength{{\\tabcolsep}}{{{layout.gap}pt}}"
-    if floats:
-        begin = [
-            r"\begin{table}",
-            f"\\centering{style}",
-            caption,
-            f"\\begin{{tabular}}{{{shape}}}",
-            top,
-            head,
-            middle,
-        ]
-        return begin, [bottom, r"\end{tabular}\par", *notes, r"\end{table}"]
-    begin = [
-        f"\\begingroup{style}\\setlength{{\\LTcapwidth}}{{\\linewidth}}",
-        f"\\begin{{longtable}}{{{shape}}}",
+def _columns(frame: pd.DataFrame, name: str) -> list[str]:
+    """The printed columns: those named for the table, else the first five that have a value."""
+    named = [column for column in _COLUMNS.get(name, ()) if column in frame]
+    left_out = {*_IDENTITY, "stream", *(f"{column}_std" for column in frame)}
+    known = [column for column in frame if column not in left_out and frame[column].notna().any()]
+    streams = ["stream"] if "stream" in frame and frame["stream"].nunique() > 1 else []
+    columns = streams + (named or known)
+    return columns[:_MOST_COLUMNS] or list(frame.columns[:1])
+
+
+def _cells(frame: pd.DataFrame, column: str) -> list[str]:
+    values = [short(value) if isinstance(value, str) else value for value in frame[column]]
+    deviations = frame.get(f"{column}_std", [math.nan] * len(frame))
+    return [
+        _cell(value) + (f" ± {_cell(std)}" if _cell(value) and _cell(std) else "")
+        for value, std in zip(values, deviations, strict=True)
     ]
-    begin += [
-        caption + r" \\",
-        top,
-        head,
-        middle,
-        r"\endfirsthead",
-        top,
-        head,
-        middle,
-        r"\endhead",
-        bottom,
-        r"\endfoot",
+
+
+def _cell(value: object) -> str:
+    """A value for print: four decimals, large numbers in engineering notation, nothing for NaN.
+
+    >>> _cell(0.123456), _cell(12_300_000), _cell(float("nan")), _cell(True)
+    ('0.1235', '12.3e6', '', 'yes')
+    """
+    if isinstance(value, str):
+        return _plain(value)
+    if pd.isna(value):
+        return ""
+    if type(value).__name__ in ("bool", "bool_"):
+        return "yes" if value else "no"
+    if not isinstance(value, Real):
+        return str(value)
+    if abs(value) >= _LARGE and math.isfinite(value):
+        return engineering(float(value))
+    text = str(value) if float(value).is_integer() else f"{value:.4f}"
+    return text.replace("-", "−")
+
+
+def _is_numeric(values: pd.Series) -> bool:
+    return all(isinstance(value, Real) or pd.isna(value) for value in values)
+
+
+def _fitted(cells: pd.DataFrame, numeric: Sequence[bool]) -> pd.DataFrame:
+    """The cells, escaped, with texts shortened so that a row fits on a line."""
+    widths = [
+        max(len(str(column)), *map(len, cells[column])) if number else 0
+        for column, number in zip(cells, numeric, strict=True)
     ]
-    return begin, [r"\end{longtable}", *notes, r"\par\endgroup"]
+    texts = max(1, len(numeric) - sum(numeric))
+    room = max(_FEWEST, (_LETTERS - 2 * len(widths) - sum(widths)) // texts)
+    fitted = {
+        column: [_escaped(text if number else shortened(text, room)) for text in cells[column]]
+        for column, number in zip(cells, numeric, strict=True)
+    }
+    return pd.DataFrame(fitted, dtype=object)
 
 
-def _fitted(columns: Sequence[Column]) -> tuple[_Layout, list[Column]]:
-    """The first layout that has room for all columns, and the columns with their text broken for
-    it.
-    """
-    for layout in (*_UPRIGHT, *_SIDEWAYS):
-        texts = sorted(column.natural for column in columns if not column.numeric)
-        fixed = sum(column.natural for column in columns if column.numeric)
-        most = _share(texts, layout.room(len(columns)) - fixed)
-        if most >= layout.narrowest:
-            break
-    return layout, [column.fitted(max(most, _NARROWEST)) for column in columns]
+def _plain(text: str) -> str:
+    """A text in letters that pdfLaTeX has: other letters lose their accents or become a mark."""
+    letters = [letter if letter.isprintable() else " " for letter in text]
+    return " ".join("".join(map(_letter, letters)).split())
 
 
-def _share(widths: Sequence[float], room: float) -> float:
-    """The widest that a column may be so that all together take the room; infinite where none need
-    be narrowed.
+def _letter(letter: str) -> str:
+    if ord(letter) < 256 or ord(letter) in _LATEX:
+        return letter
+    return unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode() or "?"
 
-    Args:
-      widths: of the columns, rising.
-      room: for all of them.
-    """
-    for place, one in enumerate(widths):
-        if one * (len(widths) - place) > room:
-            return room / (len(widths) - place)
-        room -= one
-    return math.inf if room >= 0 else 0.0
+
+def _escaped(text: str) -> str:
+    return _plain(text).translate(_LATEX)

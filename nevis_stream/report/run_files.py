@@ -1,6 +1,9 @@
-"""What a report reads of a run directory besides the ledger: environment and thumbnails."""
+"""What a report reads of a run directory besides the ledger: environment, overlaps and
+thumbnails.
+"""
 
 import base64
+import csv
 import io
 import json
 from collections import Counter
@@ -18,6 +21,8 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 # pixels from image to image in a row, of which 2 are between them: see run_directory/thumbnails.py
 PITCH, _GAP = 50, 2
 _COLOURS = 128  # no difference that a person minds in images this small
+_OVERLAP = ["task_id", "split", "earlier", "exact", "near", "samples"]
+_LARGEST_TABLE = 2**22  # bytes; a stream of 106 tasks has at most 500,000
 _LARGEST_THUMBNAIL = 512 * 1024  # bytes; a strip of 12 images of 48 pixels has about 30,000
 
 
@@ -35,6 +40,22 @@ def environment(runs: Sequence[Run]) -> list[tuple[str, str]]:
             facts.setdefault(name, Counter()).update(values)
     rows = [(name, _told(counts, len(runs))) for name, counts in sorted(facts.items())]
     return rows + ([("not recorded", f"{silent} of {len(runs)} runs")] if silent else [])
+
+
+def overlaps(runs: Sequence[Run]) -> list[dict[str, str]]:
+    """Returns the rows of the first readable overlap.csv: task_id, split, earlier, exact, near,
+    samples (docs/run-directory.md).
+    """
+    for run in runs:
+        path = run.path / "overlap.csv"
+        try:
+            if path.stat().st_size <= _LARGEST_TABLE:
+                rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))
+                if rows.fieldnames == _OVERLAP:
+                    return [row for row in rows if None not in (*row, *row.values())]
+        except (OSError, ValueError, csv.Error):
+            pass
+    return []
 
 
 def thumbnail(task_id: str, runs: Sequence[Run], small: bool = False) -> str | None:

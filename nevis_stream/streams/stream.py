@@ -9,8 +9,9 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from nevis_stream.catalogue import variants
-from nevis_stream.datasets import sources
+from nevis_stream.datasets import overlap, sources
 from nevis_stream.datasets.dataset import DataSet, Samples
+from nevis_stream.datasets.overlap import Overlap
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.streams.rows import PARTIAL, integer, name_in, stream_rows
@@ -68,6 +69,9 @@ class Stream:
         self._divide = functools.cache(lambda dataset_id: divide(self._load(dataset_id)))
         if not self.tasks:
             raise BadInput(f"stream {name!r} has no task.")
+        self._leaked = functools.cache(
+            lambda dataset_id, split: overlap.leaked(self._divide(dataset_id), split)
+        )
         seen: set[str] = set()
         for before, task in zip((None, *self.tasks), self.tasks, strict=False):
             if task.task_id in seen:
@@ -119,6 +123,21 @@ class Stream:
         runner's eyes.
         """
         return self._divide(task.dataset_id)
+
+    def leaked(self, task: Task, split: str) -> int:
+        """Counts the pictures of a task's split that its train or dev split has too, with the same
+        pixels.
+        """
+        return self._leaked(task.dataset_id, split)
+
+    def overlaps(
+        self, progress: Callable[[str, int, int], None] = lambda stage, done, total: None
+    ) -> list[Overlap]:
+        """Returns which pictures of later tasks earlier tasks train on; computed once for a stream
+        and kept in the cache folder.
+        """
+        tasks = [(task.task_id, task.dataset_id) for task in self.tasks]
+        return overlap.cached(self.digest, tasks, self._divide, progress)
 
     def events(self, protocol: str) -> tuple[Event, ...]:
         """Returns the events of Algorithm 1 (NEVIS'22, section 3).

@@ -93,3 +93,11 @@ def test_seeds_are_averaged_and_tables_are_exact(tmp_path):
     matched = method_regret(ours, runs, True, matched_reference)
     assert matched.n == 0 and all("no Indep run within 5%" in reason for reason in matched.reasons)
     assert math.isnan(tables.regrets(runs, matched_reference).query("run == '2'")["regret"].iloc[0])
+
+
+def test_a_reference_that_differs_is_named_with_the_flops(tmp_path):
+    runs = runs_of(tmp_path, INDEP.but(config=(("steps", 7),)), OURS.but(config=(("steps", 9),)))
+    ours = next(group for group in by_seed(runs) if group.learner == "mt")
+    curve = method_compute_regret(ours, runs)
+    assert curve.n == 1
+    assert curve.reasons == ("1: the reference, 0, differs in learner.steps",)

@@ -11,7 +11,9 @@ from PIL import Image
 from skimage import data
 
 from nevis_stream.datasets import overlap
+from nevis_stream.datasets.dataset import Samples
 from nevis_stream.datasets.duplicates import PRIORITY, dhashes, exact, examine, near
+from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages
 
 COFFEE = Image.fromarray(data.astronaut()).resize((120, 90))
 
@@ -76,19 +78,62 @@ def test_near_duplicates_of_train_are_counted():
     assert near(values) == {"dev": 1, "test": 0}
 
 
-def test_overlap_names_the_later_task_and_the_earlier_one():
-    def word(text):
-        return np.asarray([t.encode() for t in text.split()], "S32"), np.zeros(
-            len(text.split()), np.uint64
-        )
+def shades(text):
+    """Samples of flat grey pictures, the grey levels given."""
+    levels = np.asarray([int(word) for word in text.split()], np.uint8)
+    images = ArrayImages(np.tile(levels[:, None, None], (1, 9, 9)))
+    return Samples(images, np.zeros(len(levels), np.int32), [f"x/all/{i}" for i in levels])
 
+
+def test_overlap_names_the_later_task_and_the_earlier_one():
     content = {
-        ("a", "train"): "1 2", ("a", "dev"): "3", ("a", "dev_test"): "4", ("a", "test"): "5",
-        ("b", "train"): "6", ("b", "dev"): "7", ("b", "dev_test"): "3", ("b", "test"): "1 2 9",
-    }  # fmt: skip
-    tasks = [("a", "a"), ("b", "b"), ("a_2", "a")]
-    found = overlap.find(tasks, lambda dataset, split: word(content[dataset, split]))
+        "a": {"train": "1 2", "dev": "3", "dev_test": "4", "test": "5"},
+        "b": {"train": "6", "dev": "7", "dev_test": "3", "test": "1 2 9"},
+    }
+    splits = {
+        name: {split: shades(text) for split, text in of_set.items()}
+        for name, of_set in content.items()
+    }
+    found = overlap.find([("a", "a"), ("b", "b"), ("a_2", "a")], splits.__getitem__)
     assert [(o.task_id, o.split, o.earlier, o.exact, o.samples) for o in found] == [
         ("b", "dev_test", "a", 1, 1),
         ("b", "test", "a", 2, 3),
     ]
+
+
+def test_overlaps_are_computed_once_and_a_damaged_table_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("NEVIS_STREAM_DATA", str(tmp_path))
+    splits = {"train": shades("1"), "dev": shades("2"), "dev_test": shades("3")}
+    sets = {"a": splits | {"test": shades("4")}, "b": splits | {"test": shades("1 5")}}
+    tasks = [("a", "a"), ("b", "b")]
+    asked = []
+
+    def splits_of(name):
+        asked.append(name)
+        return sets[name]
+
+    first = overlap.cached("0123", tasks, splits_of)
+    assert first and asked == ["a", "b"]
+    assert overlap.cached("0123", tasks, splits_of) == first and len(asked) == 2
+    (table,) = (tmp_path / "derived").glob("overlap-*")
+    table.write_text(table.read_text()[:-3] + "x")
+    assert overlap.cached("0123", tasks, splits_of) == first and len(asked) == 4
+    assert overlap.from_csv(table.read_text()) == first
+
+
+def test_the_same_pixels_have_one_hash_in_every_container(tmp_path):
+    grey = np.random.RandomState(0).randint(0, 255, (3, 9, 7), dtype=np.uint8)
+    files = []
+    for format_ in ("png", "bmp"):
+        for pixels in grey:
+            file = io.BytesIO()
+            Image.fromarray(np.repeat(pixels[..., None], 3, 2)).save(file, format_)
+            files.append(file.getvalue())
+    encoded = EncodedImages(files, [""] * 6)
+    expected = ArrayImages(grey).pixel_hashes()
+    assert len(set(expected.tolist())) == 3
+    for images in (ArrayImages(np.repeat(grey[..., None], 4, 3)), encoded.take(np.arange(3, 6))):
+        assert np.array_equal(images.pixel_hashes(), expected)
+        assert np.array_equal(images.dhashes(), ArrayImages(grey).dhashes())
+    joined = JoinedImages([encoded.take(np.arange(2)), ArrayImages(grey[2:])])
+    assert np.array_equal(joined.pixel_hashes(), expected)

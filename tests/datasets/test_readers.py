@@ -148,6 +148,26 @@ def test_truncated_files_are_named(tmp_path):
             read(path, "x")
 
 
+def test_a_repeated_path_in_a_zip_is_refused(tmp_path):
+    for split, part in (("test", "'test'"), ("train", "'train'")):
+        labels = f"path,split,label\na.png,train,0\nb.png,test,1\na.png,{split},0\n"
+        message = (
+            r"z\.zip, labels\.csv line 4: 'a\.png' is in part "
+            rf"{part} here and in part 'train' in line 2\. List every picture once"
+        )
+        with pytest.raises(BadInput, match=message):
+            read(archive(tmp_path / "z.zip", labels), "z")
+
+
+def test_a_link_to_a_picture_of_another_part_is_refused(tmp_path):
+    for part in ("train", "test"):
+        (tmp_path / part / "a").mkdir(parents=True)
+    (tmp_path / "train/a/1.png").write_bytes(encoded())
+    (tmp_path / "test/a/9.png").symlink_to(tmp_path / "train/a/1.png")
+    with pytest.raises(BadInput, match=r"1\.png.* is the same file as .*9\.png.*a link|9\.png: is"):
+        read(tmp_path, "f")
+
+
 @pytest.mark.parametrize(
     ("labels", "files", "message"),
     [

@@ -24,8 +24,8 @@ KNOWN = {
 }
 
 
-def test_the_catalogue_has_every_file():
-    assert {row["source"] for row in KNOWN.values()} == set(ROWS)
+def test_every_file_of_the_catalogue_is_there():
+    assert {row["source"] for row in KNOWN.values()} <= set(ROWS)
 
 
 # 3.5 images a class leave some class out of train

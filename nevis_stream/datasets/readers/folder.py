@@ -34,7 +34,8 @@ def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None)
     classes = sorted({folder.name for root in roots.values() for folder in _visible_folders(root)})
     if not classes:
         raise BadInput(f"{path}: holds no class folder; expected {DESCRIPTION}.")
-    parts = {part: _read_part(root, classes) for part, root in roots.items()}
+    first: dict[Path, Path] = {}
+    parts = {part: _read_part(root, classes, first) for part, root in roots.items()}
     return make_dataset(
         dataset_id, SINGLE_LABEL, parts, num_classes or len(classes), origin=str(path)
     )
@@ -46,7 +47,10 @@ def _visible_folders(path: Path) -> list[Path]:
     )
 
 
-def _read_part(root: Path, classes: list[str]) -> tuple[EncodedImages, np.ndarray]:
+def _read_part(
+    root: Path, classes: list[str], first: dict[Path, Path]
+) -> tuple[EncodedImages, np.ndarray]:
+    """Reads a part; `first` has the path under which each file was met, links resolved."""
     known = Image.registered_extensions()
     files, labels, ignored = [], [], []
     for folder in _visible_folders(root):
@@ -54,6 +58,12 @@ def _read_part(root: Path, classes: list[str]) -> tuple[EncodedImages, np.ndarra
             if file.is_dir() or file.name.startswith("."):
                 continue
             if file.suffix.lower() in known:
+                before = first.setdefault(file.resolve(), file)
+                if before != file:
+                    raise BadInput(
+                        f"{file}: is the same file as {before}, through a link. A picture belongs"
+                        " to one class of one part: remove one of the two."
+                    )
                 files.append(file)
                 labels.append(classes.index(folder.name))
             else:

@@ -68,7 +68,20 @@ def _rows(path: Path, content: bytes) -> list[dict[str, str]]:
     rows = list(reader)
     if not rows:
         raise BadInput(f"{path}: labels.csv has no row.")
+    _refuse_repeated(path, rows)
     return rows
+
+
+def _refuse_repeated(path: Path, rows: list[dict[str, str]]) -> None:
+    first: dict[str, int] = {}
+    for line, row in enumerate(rows, start=2):
+        before = first.setdefault(row["path"], line)
+        if before != line:
+            raise BadInput(
+                f"{path}, labels.csv line {line}: {row['path']!r} is in part {row['split']!r} here"
+                f" and in part {rows[before - 2]['split']!r} in line {before}. List every picture"
+                " once: delete one of the two lines."
+            )
 
 
 def _class_ids(path: Path, line: int, label: str | None) -> list[int]:

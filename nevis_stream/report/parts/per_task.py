@@ -6,6 +6,8 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.analysis.beside import Beside, beside
+from nevis_stream.analysis.judged import JUDGED
+from nevis_stream.report.run_files import overlaps
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
@@ -18,12 +20,36 @@ def html(section: Section) -> Markup:
     """
     cells = [(row.task_id, cell) for row in section.tasks for cell in row.cells]
     gaps = [f"{task}: {cell.reason}" for task, cell in cells if cell.gap not in ("", "partial")]
+    leaks = [
+        f"{row.task_id}: {row.leaked} of {row.n} pictures are exact copies of pictures in its train"
+        " or dev split; its error is too low"
+        for row in section.tasks
+        if row.leaked
+    ]
     own = [group.label for group in section.groups if not group.runs[0].published]
     rows = section.once(_beside)
     learners = list(rows[0].published) if rows else []
     return render(
-        "parts/per_task.html", section=section, gaps=gaps, beside=rows, own=own, learners=learners
+        "parts/per_task.html",
+        section=section,
+        gaps=gaps,
+        leaks=leaks,
+        overlaps=_overlap_lines(section),
+        beside=rows,
+        own=own,
+        learners=learners,
     )
+
+
+def _overlap_lines(section: Section) -> list[str]:
+    split = JUDGED[section.header["protocol"]][1]
+    return [
+        f"{row['task_id']}: of {row['samples']} {split} pictures {row['exact']} are in the train or"
+        f" dev split of {row['earlier']}, {row['near']} more look like one of it (the same"
+        " perceptual hash, only a hint)"
+        for row in overlaps(section.runs)
+        if row["split"] == split
+    ]
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import io
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,14 +26,46 @@ class _Prepared(Images):
     """Pictures of a prepared split, or some of them.
 
     Args:
+      tensors: what is known of the split's pictures, as `prepared.index` returns it.
       key: names the split and its content; derived arrays are found by it.
       derived: folder of derived arrays.
       chosen: positions in the split, or None for all.
     """
 
-    def __init__(self, key: str, derived: Path, chosen: np.ndarray | None):
+    def __init__(
+        self,
+        tensors: Mapping[str, np.ndarray],
+        key: str,
+        derived: Path,
+        chosen: np.ndarray | None,
+    ):
         super().__init__()
+        self._tensors = {name: tensors[name] for name in ("sizes", "sha256", "dhash")}
         self._key, self._folder, self._chosen = key, derived, chosen
+
+    def __len__(self) -> int:
+        return len(self._known("sizes"))
+
+    def _known(self, name: str) -> np.ndarray:
+        tensor = self._tensors[name]
+        return tensor if self._chosen is None else tensor[self._chosen]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """int32[n, 2]: height and width of every picture, in pixels."""
+        return self._known("sizes")
+
+    def content_hashes(self) -> list[bytes]:
+        """Returns one 32-byte sha256 for each picture's pixels."""
+        return [row.tobytes() for row in self._known("sha256")]
+
+    def pixel_hashes(self) -> np.ndarray:
+        """Returns S32[n]: sha256 of every picture's pixels; no picture is read."""
+        return np.ascontiguousarray(self._known("sha256")).view("S32").ravel()
+
+    def dhashes(self) -> np.ndarray:
+        """Returns uint64[n]: every picture's perceptual hash; no picture is read."""
+        return self._known("dhash")
 
     def _at(self, index: int) -> int:
         if not 0 <= index < len(self):
@@ -85,8 +118,15 @@ class RawImages(_Prepared):
       BadInput: the file cannot be read.
     """
 
-    def __init__(self, path: Path, key: str, derived: Path, chosen: np.ndarray | None = None):
-        super().__init__(key, derived, chosen)
+    def __init__(
+        self,
+        path: Path,
+        tensors: Mapping[str, np.ndarray],
+        key: str,
+        derived: Path,
+        chosen: np.ndarray | None = None,
+    ):
+        super().__init__(tensors, key, derived, chosen)
         self._path = path
         try:
             self._array = np.load(path, mmap_mode="r")
@@ -103,26 +143,14 @@ class RawImages(_Prepared):
         super().__setstate__(state)
         self._array = np.load(self._path, mmap_mode="r")
 
-    def __len__(self) -> int:
-        return len(self._array) if self._chosen is None else len(self._chosen)
-
     def __getitem__(self, index: int) -> np.ndarray:
         image = np.asarray(self._array[self._at(index)])
         return np.repeat(image[..., None], 3, axis=2) if image.ndim == 2 else image
 
-    @property
-    def sizes(self) -> np.ndarray:
-        """int32[n, 2]: height and width of every picture, in pixels."""
-        return np.tile(np.asarray(self._array.shape[1:3], np.int32), (len(self), 1))
-
     def take(self, indices: np.ndarray) -> "RawImages":
         """Returns the pictures at `indices`, in that order; nothing is read."""
         chosen = np.asarray(indices) if self._chosen is None else self._chosen[indices]
-        return RawImages(self._path, self._key, self._folder, chosen)
-
-    def content_hashes(self) -> list[bytes]:
-        """Returns one 32-byte sha256 for each picture's pixels."""
-        return [hashlib.sha256(self[i].tobytes()).digest() for i in range(len(self))]
+        return RawImages(self._path, self._tensors, self._key, self._folder, chosen)
 
 
 class RecordImages(_Prepared):
@@ -130,30 +158,24 @@ class RecordImages(_Prepared):
 
     Args:
       folder: of the prepared data set.
-      split: whose pictures.
-      sizes: int32[n, 2].
-      hashes: uint8[n, 32], of the decoded pixels.
+      split: its name.
     """
 
     def __init__(
         self,
         folder: Path,
         split: str,
-        sizes: np.ndarray,
-        hashes: np.ndarray,
+        tensors: Mapping[str, np.ndarray],
         key: str,
         derived: Path,
         chosen: np.ndarray | None = None,
     ):
-        super().__init__(key, derived, chosen)
-        self._source, self._split, self._all_sizes, self._hashes = folder, split, sizes, hashes
+        super().__init__(tensors, key, derived, chosen)
+        self._source, self._split = folder, split
 
     @functools.cached_property
     def _records(self):
         return _data_source(self._source, self._split)
-
-    def __len__(self) -> int:
-        return len(self._all_sizes) if self._chosen is None else len(self._chosen)
 
     def _picture(self, index: int) -> Image.Image:
         position = self._at(index)
@@ -169,28 +191,12 @@ class RecordImages(_Prepared):
     def __getitem__(self, index: int) -> np.ndarray:
         return np.asarray(self._picture(index))
 
-    @property
-    def sizes(self) -> np.ndarray:
-        """int32[n, 2]: height and width of every picture, in pixels."""
-        return self._all_sizes if self._chosen is None else self._all_sizes[self._chosen]
-
     def take(self, indices: np.ndarray) -> "RecordImages":
         """Returns the pictures at `indices`, in that order; nothing is read."""
         chosen = np.asarray(indices) if self._chosen is None else self._chosen[indices]
         return RecordImages(
-            self._source,
-            self._split,
-            self._all_sizes,
-            self._hashes,
-            self._key,
-            self._folder,
-            chosen,
+            self._source, self._split, self._tensors, self._key, self._folder, chosen
         )
-
-    def content_hashes(self) -> list[bytes]:
-        """Returns one 32-byte sha256 for each picture's pixels."""
-        hashes = self._hashes if self._chosen is None else self._hashes[self._chosen]
-        return [row.tobytes() for row in hashes]
 
 
 @functools.lru_cache(maxsize=16)
