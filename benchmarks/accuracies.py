@@ -10,13 +10,14 @@ least be.
 Prints a markdown table with CPU minutes and FLOPs of each task.
 """  # noqa: E501
 
-import json
 import sys
 from pathlib import Path
 
 from benchmarks.machine import describe
 from nevis_stream.cost.meter import total
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import PredictRecord
+from nevis_stream.run_directory.timing import read_timing
 
 WANTED = {
     "mnist": 99.0,
@@ -33,11 +34,9 @@ def main() -> None:
     path = Path(sys.argv[1])
     ledger = Ledger(path)
     seconds = {}
-    for line in (path / "timing.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        seconds[row["task_id"]] = seconds.get(row["task_id"], 0) + row["cpu_seconds"]
-    trained = {record["task_id"]: record for record in ledger.of_kind("train")}
-    print(f"{describe()}; {ledger.header['learner']}, seed {ledger.header['seed']}, n = 1.\n")
+    for event in read_timing(path):
+        seconds[event.task_id] = seconds.get(event.task_id, 0) + event.cpu_seconds
+    print(f"{describe()}; {ledger.header.learner}, seed {ledger.header.seed}, n = 1.\n")
     columns = (
         "task",
         "test accuracy, %",
@@ -48,13 +47,13 @@ def main() -> None:
         "FLOPs",
     )
     print(f"| {' | '.join(columns)} |\n|---|---:|---:|---:|---|---:|---:|")
-    for record in ledger.of_kind("predict"):
-        task = record["task_id"]
-        start = trained[task]["trials"][0]["info"]["initialised_from"]
-        spent = total(trained[task]["flops"]) + total(record["flops"])
+    for record in ledger.of_kind(PredictRecord):
+        task, trained = record.task_id, ledger.training_of(record)
+        start = trained.trials[0].info["initialised_from"]
+        spent = total(trained.flops) + total(record.flops)
         print(
-            f"| {task} | {100 * (1 - record['error']):.2f} | {WANTED.get(task, '-')} |"
-            f" {record['n']} | {start} | {seconds[task] / 60:.1f} | {spent:.3g} |"
+            f"| {task} | {100 * (1 - record.error):.2f} | {WANTED.get(task, '-')} |"
+            f" {record.n} | {start} | {seconds[task] / 60:.1f} | {spent:.3g} |"
         )
 
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from benchmarks.machine import describe
-from experiments.oracles import CheckpointOracle
+from experiments.checkpoint_ask import CheckpointAsk
 from experiments.predictors import KeptRun, provenance
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
@@ -21,20 +21,20 @@ METHODS = ("sort_and_search", "recommended")
 FULL = 64
 
 
-class Recording(CheckpointOracle):
+class Recording(CheckpointAsk):
     """Notes how many samples are asked at a time, and the CPU seconds of their answers."""
 
     def __init__(self, *args):
         super().__init__(*args)
         self.sizes, self.seconds = [], 0.0
 
-    def answer(self, model, samples):
-        """As any oracle's."""
+    def __call__(self, cells):
+        """As any `Ask`."""
         begun = time.process_time()
-        told = super().answer(model, samples)
+        answers = super().__call__(cells)
         self.seconds += time.process_time() - begun
-        self.sizes.append(len(samples))
-        return told
+        self.sizes.append(cells.samples.size)
+        return answers
 
 
 def main() -> None:
@@ -64,22 +64,16 @@ def main() -> None:
             shutil.copytree(options.known / predictor.task.dataset_id, copy)
             cache = EvaluationCache(copy)
             model, n = predictor.predictor_id, cache.shape[1]
-            oracle = Recording({model: (predictor.checkpoint, predictor.trial)}, options.stream)
-            told = add_models(
-                cache,
-                [model],
-                oracle,
-                options.budget,
-                method,
-                provenances=[provenance(run, predictor)],
-            )[0]
-            before = full * sum(-(-size // FULL) for size in oracle.sizes)
-            sizes = f"{oracle.sizes[0]}" + (
-                f", then {len(oracle.sizes) - 1} × {oracle.sizes[-1]}" if oracle.sizes[1:] else ""
+            ask = Recording(run, predictor, cache.samples)
+            facts = {model: provenance(run, predictor)}
+            account = add_models(cache, {model: ask}, options.budget, method, provenances=facts)[0]
+            before = full * sum(-(-size // FULL) for size in ask.sizes)
+            sizes = f"{ask.sizes[0]}" + (
+                f", then {len(ask.sizes) - 1} × {ask.sizes[-1]}" if ask.sizes[1:] else ""
             )
             print(
-                f"| {copy.name} | {n} | `{method}` | {sizes} | {told.flops_spent + told.flops_saved:.3g} | {before:.3g} | "  # noqa: E501
-                f"{told.flops_spent:.3g} | {oracle.seconds:.1f} |",
+                f"| {copy.name} | {n} | `{method}` | {sizes} | {account.flops_spent + account.flops_saved:.3g} | {before:.3g} | "  # noqa: E501
+                f"{account.flops_spent:.3g} | {ask.seconds:.1f} |",
                 flush=True,
             )
             shutil.rmtree(copy)

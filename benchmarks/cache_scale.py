@@ -117,9 +117,10 @@ def measure(directory: Path) -> dict:
     """Returns CPU seconds and anonymous MB of each work on a cache, in a process that has done
     nothing else.
     """
-    from nevis_stream.dynamic_evaluation import search
+    from nevis_stream.dynamic_evaluation.asking import Answers, Cells
     from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-    from nevis_stream.dynamic_evaluation.full_search import full_thresholds
+    from nevis_stream.dynamic_evaluation.sampling import centres
+    from nevis_stream.dynamic_evaluation.search import cuts
     from nevis_stream.dynamic_evaluation.sort import sort
 
     cache, lines = EvaluationCache(directory), {}
@@ -144,11 +145,7 @@ def measure(directory: Path) -> dict:
     line("column sums and order", lambda: sort(cache).order)
     rank = sort(cache)
     rank.order  # noqa: B018
-    if models <= 1000:
-        full = "exact full search of all rows, read from the cache"
-        line(full, lambda: full_thresholds(cache.packed_rows(), rank), 3)
     rank.place  # noqa: B018
-    mark, (total, seen) = cache.mark(), cache.column_sums()
     new = iter(range(1000))
 
     def add(samples, known):
@@ -159,32 +156,25 @@ def measure(directory: Path) -> dict:
     line("append a model, 2,048 cells by id", lambda: add(ids, 2048))
 
     def evaluate():
-        plan = search.plan(rank, 2048)
-        samples = plan.samples[0]
+        places = centres(rank.n, 2048)
         outcomes = random.integers(0, 2, 2048)
-        cache.append(f"new{next(new)}", samples, outcomes)
-        search.predict(rank, plan, outcomes[None].astype(np.uint8))
+        cache.append(f"new{next(new)}", rank.order[places], outcomes)
+        _ = rank.place < cuts(rank, places[None], outcomes[None].astype(np.uint8))[:, None]
 
     line("plan, append and predict a model, n' = 2,048", evaluate)
     # JAX, which the lines above do without
-    from nevis_stream.dynamic_evaluation.adding import Observed, add_models
+    from nevis_stream.dynamic_evaluation.adding import add_models
 
-    class Dice:
-        def answer(self, model, samples):
-            return Observed(random.integers(0, 2, len(samples)).astype(np.uint8))
+    def dice(cells: Cells) -> Answers:
+        return Answers(cells, random.integers(0, 2, cells.samples.shape).astype(np.uint8))
 
     def added():
-        add_models(cache, [f"new{next(new)}"], Dice(), 2048, "sort_and_search")
+        add_models(cache, {f"new{next(new)}": dice}, 2048, "sort_and_search")
 
     added()  # modules that are imported late are not counted
     line("add-model by sort_and_search, n' = 2,048: all of it, from the closed cache on", added, 2)
     line("append a model, all cells by column", lambda: add(np.arange(SAMPLES), SAMPLES))
 
-    def updated():
-        more, known = cache.column_sums(since=mark)
-        return total + more, seen + known
-
-    line("column sums brought up to date by 18 rows", updated)
     if models <= 1000:
         line("2,048 columns of all models", lambda: cache.matrix(samples=some), 1)
         line("verify", lambda: check(cache), 1)

@@ -9,13 +9,13 @@ repeat; beside it the lowest and highest ratio of a task.
 """
 
 import argparse
-import json
 import tempfile
 from pathlib import Path
 
 from benchmarks.machine import describe
 from experiments import run_config
 from launch import entry, executors
+from nevis_stream.run_directory.timing import read_timing
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import load_stream
 
@@ -33,8 +33,7 @@ def learner(steps: int | None = None):
 
 def seconds(run_dir: str) -> list[float]:
     """Returns the wall-clock seconds of each train event."""
-    rows = [json.loads(line) for line in (Path(run_dir) / "timing.jsonl").read_text().splitlines()]
-    return [row["seconds"] for row in rows if row["kind"] == "train"]
+    return [record.seconds for record in read_timing(Path(run_dir)) if record.kind == "train"]
 
 
 def main() -> None:

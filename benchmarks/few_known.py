@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method import MatrixOracle
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 
 NEW = 60  # new models of a split, at most
 
@@ -64,7 +64,7 @@ def covered(
     evaluator = methods.get("recommended").fit(
         outcomes[known], None if groups is None else list(groups[known]), fitting
     )
-    estimate = evaluator.evaluate(MatrixOracle(outcomes[new]), len(new), options.budget, key)
+    estimate = evaluator.evaluate(MatrixAsk(outcomes[new]), len(new), options.budget, key)
     truth = outcomes[new].mean(axis=1)
     return float(((estimate.low <= truth) & (truth <= estimate.high)).mean()), float(
         (estimate.high - estimate.low).mean()

@@ -12,7 +12,6 @@ over tasks and seeds of the difference in error between each two learners that h
 """  # noqa: E501
 
 import sys
-from collections import Counter
 from itertools import combinations
 from pathlib import Path
 
@@ -21,26 +20,18 @@ import numpy as np
 from benchmarks.machine import describe
 from nevis_stream.analysis.beside import beside
 from nevis_stream.analysis.bootstrap import over_tasks
+from nevis_stream.analysis.points import phase_flops
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.catalogue.published import LEARNERS
 from nevis_stream.run_directory.ledger import Ledger
-
-PHASES = ("pretrain", "train", "select", "validate", "predict")
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
+from nevis_stream.vocabulary import PHASES
 
 
 def errors(ledger: Ledger) -> dict[str, float]:
     """Returns the test error of every task."""
-    return {record["task_id"]: record["error"] for record in ledger.of_kind("predict")}
-
-
-def flops(ledger: Ledger) -> Counter:
-    """Returns FLOPs by phase."""
-    total: Counter = Counter()
-    for record in ledger.records:
-        for phase, counts in record.get("flops", {}).items():
-            total[phase] += sum(counts.values())
-    return total
+    return {record.task_id: record.error for record in ledger.of_kind(PredictRecord)}
 
 
 def main() -> None:
@@ -52,9 +43,7 @@ def main() -> None:
         if ledger.complete:
             runs.setdefault(path.parts[-3], {})[path.parts[-2]] = ledger
     some = next(iter(next(iter(runs.values())).values()))
-    judged = {
-        record["task_id"] for record in some.of_kind("train") if record["meta_split"] == "test"
-    }
+    judged = {record.task_id for record in some.of_kind(TrainRecord) if record.meta_split == "test"}
     print(describe() + "\n")
     columns = (
         "learner",
@@ -69,7 +58,7 @@ def main() -> None:
         tables = [errors(ledger) for ledger in ledgers.values()]
         meta = [np.mean([table[task] for task in judged]) for table in tables]
         whole = [np.mean(list(table.values())) for table in tables]
-        spent = flops(next(iter(ledgers.values())))
+        spent = phase_flops(next(iter(ledgers.values())))
         cells = [f"{np.mean(v):.4f} ({min(v):.4f}–{max(v):.4f})" for v in (meta, whole)]
         print(
             f"| {learner} | {len(tables)} | {' | '.join(cells)} |"

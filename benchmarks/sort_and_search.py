@@ -22,10 +22,12 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.machine import describe, matrix_product_peak
-from nevis_stream.dynamic_evaluation import kernels, methods, metrics, search
+from nevis_stream.dynamic_evaluation import agreement, methods
+from nevis_stream.dynamic_evaluation.asking import Answers, MatrixAsk
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.full_search import full_thresholds
-from nevis_stream.dynamic_evaluation.method import matrix_oracle
+from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.policies.uniform import grid
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import thresholded
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.storage import write_file
 
@@ -109,12 +111,14 @@ def cells(files: list[Path], splits: range) -> None:
         for split in splits:
             known, new = split_of(matrix, split)
             rank, published = sort(known), methods.get("published").fit(known, None, None)
+            rows_new = np.arange(len(new))
             for budget in (8 << power for power in range(20) if 8 << power <= n // 2):
-                plan = search.plan(rank, budget, len(new))
-                found = {"sort_and_search": search.predict(rank, plan, matrix_oracle(new)(plan))}
-                found["published"] = published.evaluate(matrix_oracle(new), len(new), budget, None)
-                for name, estimates in found.items():
-                    wrong = metrics.mean_absolute_error(estimates.outcomes, new).mean()
+                answers = MatrixAsk(new)(grid(rank.order, len(new), budget))
+                cells = thresholded(rank, answers, context()).astype(np.uint8)
+                cells[rows_new[:, None], answers.samples] = answers.values
+                script = published.evaluate(MatrixAsk(new), len(new), budget, None)
+                for name, outcomes in (("sort_and_search", cells), ("published", script.outcomes)):
+                    wrong = agreement.mean_absolute_error(outcomes, new).mean()
                     rows.append(
                         {
                             "matrix": file.stem,
@@ -151,7 +155,7 @@ def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
             key, fit_key = jax.random.split(jax.random.key(split))
             evaluator = methods.get(name).fit(known, None, fit_key)
             for budget in budgets:
-                found = evaluator.evaluate(matrix_oracle(new), len(new), budget, key)
+                found = evaluator.evaluate(MatrixAsk(new), len(new), budget, key)
                 row = {
                     "matrix": file.stem,
                     "n": n,
@@ -159,14 +163,14 @@ def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
                     "budget": budget,
                     "method": name,
                 }
-                row["mae"] = metrics.mean_absolute_error(found.outcomes, new).mean()
+                row["mae"] = agreement.mean_absolute_error(found.outcomes, new).mean()
                 row["accuracy_error"] = np.abs(found.accuracy - true).mean()
-                row["spearman"], row["kendall"] = metrics.rank_agreement(found.accuracy, true)
+                row["spearman"], row["kendall"] = agreement.rank_agreement(found.accuracy, true)
                 if not np.isnan(found.low).all():
                     row["coverage"] = ((found.low <= true) & (true <= found.high)).mean()
                     row["width"] = (found.high - found.low).mean()
                 if name == "sort_and_search":
-                    split_error = metrics.decompose(new, rank.order, found.outcomes)
+                    split_error = agreement.decompose(new, rank.order, found.outcomes)
                     row["aleatoric"], row["epistemic"] = (
                         split_error.aleatoric.mean(),
                         split_error.epistemic.mean(),
@@ -248,7 +252,10 @@ def parts(rows: pd.DataFrame) -> None:
     for name, of in means.groupby("matrix"):
         budgets = of.index.get_level_values("budget").to_numpy()
         if len(budgets) > 3:
-            decay, parts_of = metrics.fit_decay(budgets, of.mae.to_numpy()), of.epistemic.to_numpy()
+            decay, parts_of = (
+                agreement.fit_decay(budgets, of.mae.to_numpy()),
+                of.epistemic.to_numpy(),
+            )
             print(f"| {name} | {decay.a:.3f} | {decay.rate:.4f} | {decay.plateau:.3f} | {of.aleatoric.mean():.3f} "  # noqa: E501
                   f"| {parts_of[0]:.3f}, {parts_of[-1]:.3f} |")  # fmt: skip
     print()
@@ -261,7 +268,7 @@ def correlations(files: list[Path]) -> None:
         " |\n|---|---:|---:|---:|---:|"
     )
     for file in files:
-        found = metrics.model_correlations(np.load(file)["correct"])
+        found = agreement.model_correlations(np.load(file)["correct"])
         pairs = found[np.triu_indices(len(found), 1)]
         pairs = pairs[~np.isnan(pairs)]
         print(
@@ -282,9 +289,7 @@ def seconds(work, repeats: int = 5) -> float:
 
 
 def scale(out: Path) -> None:
-    """Prints bar 4's part: full search of 1,000 × 1,000,000, one more model, and NumPy
-    against JAX.
-    """
+    """Prints bar 4's part: 1,000 × 1,000,000, and one more model."""
     models, n = 1000, 1_000_000
     cache = synthetic(out / f"{models}x{n}", models, n)
     peak = 2 * matrix_product_peak()
@@ -307,40 +312,15 @@ def scale(out: Path) -> None:
     line("sort by sum", lambda: sort(cache).order)
     rank = sort(cache)
     rank.order  # noqa: B018
-    line(f"full search of {models:,} rows", lambda: full_thresholds(cache.packed_rows(), rank))
-    line("both", lambda: full_thresholds(cache.packed_rows(), sort(cache)))
     rank.place  # noqa: B018
     new = cache.matrix([0])
 
     def add():
-        plan = search.plan(rank, 2048)
-        search.predict(rank, plan, new[:, plan.samples[0]])
+        cells = grid(rank.order, 1, 2048)
+        thresholded(rank, Answers(cells, new[:, cells.samples[0]]), context())
 
     line("add a model, n' = 2,048, without inference", add)
     line("add its row to the rank and sort again", lambda: rank.add(new).order)
-    small, budgets = cache.matrix(np.arange(36))[:, :44965], [8 << power for power in range(12)]
-    few = sort(small)
-    small = small[:, few.order]
-    line("12 budgets × 36 models × 44,965 samples, NumPy", lambda: numpy_curve(few, small, budgets))
-    line(
-        "the same, JAX on " + jax.default_backend(),
-        lambda: jax.block_until_ready(kernels.error_curve(few, small, budgets)),
-    )
-
-
-def numpy_curve(rank, ordered: np.ndarray, budgets: list[int]) -> list[np.ndarray]:
-    """What `kernels.error_curve` computes, in NumPy."""
-    n, rows = ordered.shape[1], np.arange(len(ordered))
-    until = np.zeros((len(ordered), n + 1), np.int32)
-    np.cumsum(ordered, axis=1, out=until[:, 1:])
-    errors = []
-    for budget in budgets:
-        places = np.broadcast_to(search.sampling.centres(n, budget), (len(ordered), budget))
-        asked = ordered[:, places[0]]
-        cuts = search.cuts(rank, places, asked)
-        kept = ((places < cuts[:, None]) != asked).sum(axis=1)
-        errors.append((until[:, -1] + cuts - 2 * until[rows, cuts] - kept) / n)
-    return errors
 
 
 def synthetic(path: Path, models: int, n: int) -> EvaluationCache:

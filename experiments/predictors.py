@@ -2,8 +2,9 @@
 task's data set.
 """
 
+import csv
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,12 @@ from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
 from nevis_stream.errors import BadInput, LearnerFault, unknown
 from nevis_stream.learner import Context
 from nevis_stream.run_directory import outcomes
-from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord, tree_name
+from nevis_stream.storage.npz import read_npz
 from nevis_stream.streams.stream import Stream, load_stream
 from nevis_stream.streams.task import Task
-
-TREE = "predictor-"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class KeptPredictor:
 
 
 @dataclass(frozen=True)
-class Answers:
+class SplitAnswers:
     """What a predictor said of n samples, cell by cell.
 
     A cell is a sample; of a multi-label task a (sample, label) pair, with the id `SAMPLE#LABEL`.
@@ -55,14 +56,14 @@ class Answers:
       ids: of the cells.
       correct: uint8[cells].
       confidence: float32[cells], the probability given to the truth.
-      probabilities: float32[n, classes].
-      flops: what the answers cost.
+      probabilities: float32[n, classes]; None where they were not recorded.
+      flops: what the answers cost now: 0 where the run had recorded them.
     """
 
     ids: Sequence[str]
     correct: np.ndarray
     confidence: np.ndarray
-    probabilities: np.ndarray
+    probabilities: np.ndarray | None
     flops: int
 
 
@@ -75,14 +76,14 @@ class KeptRun:
       trust: modules outside this project whose learners may be used.
 
     Raises:
-      BadInput: it is no such directory, has trained nothing yet, or its data have changed.
+      BadInput: it is no such directory, or has trained nothing yet.
     """
 
     def __init__(self, run_dir: Path, stream: str | None = None, trust: Sequence[str] = ()):
         self.path, self._trust = run_dir, trust
         self.config = read_config(run_dir)
         self.ledger = Ledger(run_dir)
-        if not self.ledger.of_kind("train"):
+        if not self.ledger.of_kind(TrainRecord):
             raise BadInput(
                 f"{run_dir}: this run has not finished a task yet, so it has no predictor."
             )
@@ -93,12 +94,10 @@ class KeptRun:
                 f"{run_dir}: {error} Where the run's stream was a csv, name it:"
                 " --stream=my_stream.csv."
             ) from None
-        if self.stream.digest != self.ledger.header["stream_digest"]:
-            raise BadInput(
-                f"{run_dir}: stream {self.stream.name} is another than this run's, or its data have"
-                " changed. Where the run's stream was a csv, name it: --stream=my_stream.csv."
-            )
         self._tasks = {task.task_id: task for task in self.stream.tasks}
+        with open(run_dir / "stream.csv", newline="", encoding="utf-8") as file:
+            self._recorded = {row["task_id"]: row for row in csv.DictReader(file)}
+        self._places: dict[str, dict[str, tuple[str, int]]] = {}
 
     @functools.cached_property
     def learner(self):
@@ -108,26 +107,49 @@ class KeptRun:
     @functools.cached_property
     def predictors(self) -> list[KeptPredictor]:
         """Every predictor whose checkpoint is there, in the order in which they were trained."""
-        found = []
-        for record in self.ledger.of_kind("train"):
-            path = self.path / "checkpoints" / f"{record['event']:04d}-{record['task_id']}"
-            kept = set(Checkpoint(path).names) if path.is_dir() else set()
-            for trial in record["trials"]:
-                if f"{TREE}{trial['trial']:03d}" in kept:
-                    chosen = trial["trial"] == record["chosen"]
-                    task = self._tasks[record["task_id"]]
-                    found.append(
-                        KeptPredictor(
-                            trial["predictor_id"], task, trial["trial"], trial["step"], chosen, path
-                        )
-                    )
-        return found
+        kept = []
+        for record in self.ledger.of_kind(TrainRecord):
+            path = self.path / "checkpoints" / record.name
+            names = set(Checkpoint(path).names) if path.is_dir() else set()
+            kept += [
+                KeptPredictor(
+                    trial.predictor_id,
+                    self._tasks[record.task_id],
+                    trial.trial,
+                    trial.step,
+                    trial is record.chosen_trial,
+                    path,
+                )
+                for trial in record.trials
+                if tree_name(trial.trial) in names
+            ]
+        return kept
+
+    def splits(self, task: Task) -> Mapping[str, Samples]:
+        """Returns the samples of a task by split.
+
+        Raises:
+          BadInput: its data are others than those of the run.
+        """
+        recorded = self._recorded.get(task.task_id, {}).get("fingerprint")
+        if self._fingerprint(task.dataset_id) != recorded:
+            raise BadInput(
+                f"{self.path}: the data of task {task.task_id!r} in stream {self.stream.name} are"
+                " not this run's: they have changed, or the run's stream was a csv, which"
+                " --stream=my_stream.csv names."
+            )
+        return self.stream.splits(task)
+
+    @functools.cached_property
+    def _fingerprint(self) -> Callable[[str], str]:
+        of = {task.dataset_id: task for task in self.stream.tasks}
+        return functools.cache(lambda name: self.stream.dataset(of[name]).fingerprint())
 
     def samples(self, task: Task, splits: Sequence[str]) -> list[Samples]:
         """Returns the samples of some splits of a task, one split after the other; BadInput where
         there is no such split.
         """
-        have = self.stream.splits(task)
+        have = self.splits(task)
         for split in splits:
             if split not in have:
                 raise BadInput(f"data set {task.dataset_id!r}: {unknown('split', split, have)}")
@@ -139,28 +161,44 @@ class KeptRun:
         Raises:
           BadInput: an id is not one of the data set's.
         """
+        have = self.splits(task)
+        if task.dataset_id not in self._places:
+            self._places[task.dataset_id] = {
+                sample: (split, i)
+                for split, samples in have.items()
+                for i, sample in enumerate(samples.ids)
+            }
+        places = self._places[task.dataset_id]
         wanted = {cell.rpartition("#")[0] if task.kind == MULTI_LABEL else cell for cell in cells}
-        found = []
-        for samples in self.stream.splits(task).values():
-            indices = np.asarray(
-                [i for i, sample in enumerate(samples.ids) if sample in wanted], np.int64
-            )
-            if len(indices):
-                found.append(samples.take(indices))
-        missing = wanted - {sample for samples in found for sample in samples.ids}
-        if missing:
+        if missing := wanted - places.keys():
             some = f"{min(missing)!r} ({len(missing)} of {len(wanted)} are not)"
             raise BadInput(f"data set {task.dataset_id!r} of {self.path}: no sample {some}.")
-        return found
+        rows: dict[str, list[int]] = {split: [] for split in have}
+        for split, row in sorted(places[sample] for sample in wanted):
+            rows[split].append(row)
+        return [have[split].take(np.array(chosen)) for split, chosen in rows.items() if chosen]
+
+    def tree(self, predictor: KeptPredictor) -> Tree:
+        """Returns what a predictor is made of, read from its checkpoint.
+
+        Raises:
+          DamagedCheckpoint: its file is missing or altered.
+        """
+        return Checkpoint(predictor.checkpoint).load(tree_name(predictor.trial))
 
     def answer(
-        self, predictor: KeptPredictor, parts: Sequence[Samples], sparing: bool = False
-    ) -> Answers:
+        self,
+        predictor: KeptPredictor,
+        parts: Sequence[Samples],
+        tree: Tree | None = None,
+        sparing: bool = False,
+    ) -> SplitAnswers:
         """Asks a predictor; on the accelerator where there is one, with the same key as in the run.
 
         Args:
           predictor: which.
           parts: what it is asked, all in one go.
+          tree: its `tree`, where that was read before.
           sparing: few samples are asked at a time: batches are filled up as little as pays.
 
         Raises:
@@ -170,13 +208,13 @@ class KeptRun:
         task, trial, samples = predictor.task, predictor.trial, Samples.joined(parts)
         path = (f"seed {self.config['seed']}", task.task_id, "predict", f"trial {trial}")
         ctx = Context(path=path, phase="predict", trial=trial, sparing=sparing)
-        tree = Checkpoint(predictor.checkpoint).load(f"{TREE}{trial:03d}")
+        tree = self.tree(predictor) if tree is None else tree
         probabilities = self.learner.predict(tree, samples.images, ctx)
         complaint = outcomes.complaint(probabilities, len(samples), task.kind, task.num_classes)
         if complaint:
             raise LearnerFault(f"{predictor.checkpoint}: predict {complaint}.")
         metric, told = metrics.for_kind(task.kind), np.asarray(probabilities, np.float32)
-        return Answers(
+        return SplitAnswers(
             cell_ids(task, samples),
             metric.per_sample(samples.labels, told).reshape(-1),
             metric.confidence(samples.labels, told).reshape(-1),
@@ -184,14 +222,38 @@ class KeptRun:
             total(ctx.meter.counts()),
         )
 
+    def recorded(self, predictor: KeptPredictor, split: str) -> SplitAnswers | None:
+        """Returns what a predictor said of a split when the run judged it, read from the run's
+        outcomes; None where that was not recorded, or its file is missing or of other samples.
+        """
+        task = predictor.task
+        for record in self.ledger.of_kind(PredictRecord):
+            for each in (record, *record.others):
+                if (each.predictor_id, record.split) == (predictor.predictor_id, split):
+                    file = self.path / each.outcomes
+                    if not file.resolve().is_relative_to((self.path / "outcomes").resolve()):
+                        return None
+                    try:
+                        arrays = read_npz(file, ("sample_id", "correct", "confidence"))
+                    except BadInput:
+                        return None
+                    (samples,) = self.samples(task, [split])
+                    if arrays["sample_id"].tolist() != list(samples.ids):
+                        return None
+                    correct, confidence = (
+                        arrays[name].reshape(-1) for name in ("correct", "confidence")
+                    )
+                    return SplitAnswers(cell_ids(task, samples), correct, confidence, None, 0)
+        return None
+
     def flops_each(self, predictor: KeptPredictor) -> float | None:
         """Returns the FLOPs of a cell where a whole split is predicted, as the run recorded them;
         None where it has not yet.
         """
-        for record in self.ledger.of_kind("predict"):
-            for of in (record, *record.get("others", ())):
-                if of["predictor_id"] == predictor.predictor_id:
-                    return total(of["flops"]) / record["n"] / cells_each(predictor.task)
+        for record in self.ledger.of_kind(PredictRecord):
+            for answer in (record, *record.others):
+                if answer.predictor_id == predictor.predictor_id:
+                    return total(answer.flops) / record.n / cells_each(predictor.task)
         return None
 
 
@@ -231,7 +293,7 @@ def provenance(run: KeptRun, predictor: KeptPredictor) -> dict[str, Any]:
     """Returns what a cache records of a predictor besides the cost of an answer: JSON facts."""
     return {
         "run": str(run.path.absolute()),
-        "learner": run.ledger.header["learner"],
+        "learner": run.ledger.header.learner,
         "seed": run.config["seed"],
         "task": predictor.task.task_id,
         "trial": predictor.trial,

@@ -23,7 +23,8 @@ from learners.parts.baseline import Baseline
 from learners.parts.joint import fit_jointly
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
-from nevis_stream.learner import Context, Progress
+from nevis_stream.executor import Progress
+from nevis_stream.learner import Context
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive, write_file
 from nevis_stream.storage.identity import refuse_other, text, write_once

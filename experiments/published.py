@@ -1,5 +1,5 @@
 """Writes the published results of NEVIS'22 (Appendix N) as run directories, one a learner, for
-reports beside one's own runs.
+reports that also show your own runs.
 
   python -m experiments.published --out=runs/published
   python -m launch.report runs/mine/* runs/published/* --out=report
@@ -13,7 +13,7 @@ import argparse
 import csv
 import hashlib
 import io
-import json
+import itertools
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
@@ -22,9 +22,21 @@ from typing import Any
 
 from nevis_stream.catalogue import published
 from nevis_stream.errors import BadInput, NevisStreamError
-from nevis_stream.run_directory.ledger import FILE_NAME, SCHEMA, encode
+from nevis_stream.run_directory.config import FILE_NAME as CONFIG_FILE
+from nevis_stream.run_directory.config import config_of
+from nevis_stream.run_directory.ledger import FILE_NAME
+from nevis_stream.run_directory.records import (
+    SCHEMA,
+    EndRecord,
+    Header,
+    PredictRecord,
+    Record,
+    TrainRecord,
+    encode,
+)
 from nevis_stream.storage import write_file
-from nevis_stream.streams.task import SPLITS, Task
+from nevis_stream.streams.task import Task
+from nevis_stream.vocabulary import SPLITS
 
 FLOPS_REASON = "FLOPs are not published for each learner"
 NO_VALUE = f"no value in {published.SOURCE}"
@@ -51,10 +63,15 @@ def write(out: Path) -> list[Path]:
             "stream_digest": digest,
         }
         config |= {"protocol": "meta_test", "seed": 0, "source": published.SOURCE}
-        config_hash = hashlib.sha256(encode(config).encode()).hexdigest()[:16]
-        ledger = "".join(encode(record) + "\n" for record in records(config, config_hash))
-        texts = {"config.json": json.dumps(config | {"config_hash": config_hash}, indent=1)}
-        texts |= {"stream.csv": stream, FILE_NAME: ledger}
+        recorded = config_of(config)
+        ledger = "".join(
+            encode(record.to_json()) + "\n" for record in records(config, recorded.config_hash)
+        )
+        texts = {
+            CONFIG_FILE: recorded.to_text(),
+            "stream.csv": stream,
+            FILE_NAME: ledger,
+        }
         path = out / learner
         for name, text in texts.items():
             if (path / name).exists() and (path / name).read_bytes() != text.encode():
@@ -100,55 +117,63 @@ def stream_csv() -> str:
     return out.getvalue()
 
 
-def records(config: dict[str, Any], config_hash: str) -> Iterator[dict[str, Any]]:
-    """Yields the ledger of a learner's published results; what is not published is null
+def records(config: dict[str, Any], config_hash: str) -> Iterator[Record]:
+    """Yields the ledger of a learner's published results; what is not published is None
     (docs/run-directory.md).
     """
     stream = tasks()
     kept = ("learner", "budget", "stream", "stream_digest", "protocol", "seed", "source")
-    yield {name: config[name] for name in kept} | {
-        "kind": "run",
-        "schema": SCHEMA,
-        "config_hash": config_hash,
-        "tasks": len(stream),
-        "events": 2 * len(stream),
-        "flops": None,
-        "flops_reason": FLOPS_REASON,
-        "left_out": {
+    yield Header(
+        schema=SCHEMA,
+        **{name: config[name] for name in kept},
+        config_hash=config_hash,
+        tasks=len(stream),
+        events=2 * len(stream),
+        flops=None,
+        flops_reason=FLOPS_REASON,
+        left_out={
             task_id: NO_VALUE for task_id in published.facts() if task_id not in published.errors()
         },
-    }
-    for place, task in enumerate(stream):
+    )
+    for event, task in zip(itertools.count(step=2), stream, strict=False):
         facts = published.facts()[task.task_id]
-        known = {"order": task.order, "task_id": task.task_id, "flops": None}
-        yield known | {
-            "kind": "train",
-            "event": 2 * place,
-            **{
-                name: getattr(task, name)
-                for name in ("dataset_id", "year", "domain", "meta_split", "num_classes")
-            },
-            "task_kind": task.kind,
-            "n_train": None,
-            "n_dev": None,
-            "size": int(facts["size"]),
-            "mean_height": float(facts["height"]),
-            "mean_width": float(facts["width"]),
-            "chosen": None,
-            "trials": [],
-        }
+        yield TrainRecord(
+            event=event,
+            order=task.order,
+            task_id=task.task_id,
+            dataset_id=task.dataset_id,
+            year=task.year,
+            domain=task.domain,
+            task_kind=task.kind,
+            meta_split=task.meta_split,
+            num_classes=task.num_classes,
+            n_train=None,
+            n_dev=None,
+            size=int(facts["size"]),
+            mean_height=float(facts["height"]),
+            mean_width=float(facts["width"]),
+            flops=None,
+            chosen=None,
+            trials=(),
+        )
         error = published.errors()[task.task_id][config["learner"]]
-        yield known | {
-            "kind": "predict",
-            "event": 2 * place + 1,
-            "split": "test",
-            "metric": facts["metric"],
-            "value": error if facts["metric"] == "error_rate" else round(1 - error, 4),
-            "error": error,
-            **dict.fromkeys(("n", "predictor_id", "trial", "outcomes")),
-            "others": [],
-        }
-    yield {"kind": "end", "events": 2 * len(stream)}
+        yield PredictRecord(
+            event=event + 1,
+            train_event=event,
+            order=task.order,
+            task_id=task.task_id,
+            split="test",
+            n=None,
+            metric=facts["metric"],
+            value=error if facts["metric"] == "error_rate" else round(1 - error, 4),
+            error=error,
+            predictor_id=None,
+            trial=None,
+            outcomes=None,
+            flops=None,
+            others=(),
+        )
+    yield EndRecord(events=2 * len(stream))
 
 
 def main() -> None:
@@ -162,7 +187,7 @@ def main() -> None:
         "--out",
         type=Path,
         required=True,
-        help="folder of the four run directories, runs/published say",
+        help="folder of the four run directories, such as runs/published",
     )
     try:
         for path in write(parser.parse_args().out):

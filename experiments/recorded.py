@@ -2,7 +2,6 @@
 wanted, and a class outside this project only where it is trusted.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from learners import fields
 from learners.table import TABLE
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Learner
+from nevis_stream.run_directory import config as config_file
 
 _OURS = ("learners",)
 
@@ -25,11 +25,11 @@ def read_config(run_dir: Path) -> dict[str, Any]:
       BadInput: it holds no config of a run that a command made.
     """
     try:
-        values = json.loads((run_dir / "config.json").read_text())
-        if isinstance(values["learner"], str) and isinstance(values["stream"], str):
-            return values
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
+        values = dict(config_file.read_config(run_dir).values)
+    except BadInput:
+        values = {}
+    if isinstance(values.get("learner"), str) and isinstance(values.get("stream"), str):
+        return values
     raise BadInput(
         f"{run_dir}: not the directory of a run that launch.run made (no config.json of a learner)."
     )

@@ -20,7 +20,7 @@ from learners.fields import Field
 from learners.table import TABLE
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Learner
-from nevis_stream.runner import check_keep
+from nevis_stream.runner import last_kept
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     values = flat(config)
     _check_keys(values)
     common = fields.make(Common, values)
-    check_keep(common.keep)
+    last_kept(common.keep)
     section = _section(common, values)
     if not hasattr(section, "BUDGETS"):
         common = dataclasses.replace(common, budget="")

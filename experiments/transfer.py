@@ -21,6 +21,7 @@ from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
 from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord, tree_name
 from nevis_stream.storage import write_file
 from nevis_stream.storage.identity import text, write_once
 from nevis_stream.streams.stream import Stream, load_stream
@@ -65,15 +66,15 @@ class TransferMatrix:
             )
         self.config = recorded.to_config(values)
         self.stream = load_stream(stream or self.config.stream)
-        if self.stream.digest != self.ledger.header["stream_digest"]:
+        if self.stream.digest != self.ledger.header.stream_digest:
             raise BadInput(
                 f"{indep}: stream {self.stream.name} is another than this run's, or its data have"
                 " changed."
             )
         self.errors = {
-            record["task_id"]: record["error"] for record in self.ledger.of_kind("predict")
+            record.task_id: record.error for record in self.ledger.of_kind(PredictRecord)
         }
-        self.trained = {record["task_id"]: record for record in self.ledger.of_kind("train")}
+        self.trained = {record.task_id: record for record in self.ledger.of_kind(TrainRecord)}
         tasks = list(self.trained)
         for source in sources or ():
             if source not in tasks[:-1]:
@@ -95,17 +96,15 @@ class TransferMatrix:
         record = self.trained[source]
         path = self.out / "weights" / f"{source}.safetensors"
         if not path.exists():
-            event = self._indep / "checkpoints" / f"{record['event']:04d}-{source}"
+            checkpoint = self._indep / "checkpoints" / record.name
             try:
-                tree = Checkpoint(event).load(f"predictor-{record['chosen']:03d}")
+                tree = Checkpoint(checkpoint).load(tree_name(record.chosen))
             except DamagedCheckpoint as error:
                 raise BadInput(
                     f"{error} The Indep run must have its checkpoints (config.keep chosen or all)."
                 ) from None
             network = run_config.build(self.config).recipe.network
-            facts = weights.Facts(
-                weights.describe(network), f"{source} alone", total(record["flops"])
-            )
+            facts = weights.Facts(weights.describe(network), f"{source} alone", total(record.flops))
             write_file(path, weights.encode(tree["variables"], facts))
         config = self.config.copy_and_resolve_references()
         config.update(
@@ -135,10 +134,8 @@ class TransferMatrix:
             ledger = run_one(
                 self.row_config(source), self.targets(source), self.out / f"from-{source}"
             )
-            for record in ledger.of_kind("predict"):
-                rows.append(
-                    pair(source, record["task_id"], self.errors[record["task_id"]], record["error"])
-                )
+            for record in ledger.of_kind(PredictRecord):
+                rows.append(pair(source, record.task_id, self.errors[record.task_id], record.error))
             frame = pd.DataFrame(rows)
             write_file(self.out / PAIRS, frame.to_csv(index=False, float_format="%.6f").encode())
         return frame
@@ -147,7 +144,7 @@ class TransferMatrix:
         """What a report needs besides the pairs: which run it is, and its tasks in stream order."""
         names = ("learner", "budget", "stream", "stream_digest", "seed", "config_hash")
         tasks = [
-            {name: r[name] for name in ("order", "task_id", "domain", "meta_split")}
+            {name: getattr(r, name) for name in ("order", "task_id", "domain", "meta_split")}
             for r in self.trained.values()
         ]
-        return {name: self.ledger.header[name] for name in names} | {"tasks": tasks}
+        return {name: getattr(self.ledger.header, name) for name in names} | {"tasks": tasks}

@@ -1,8 +1,8 @@
-"""The demonstration: two learners at two budgets on the embedded stream, and the report.
+"""The demonstration: four learners at rising cost on the embedded stream, and the report.
 
   python -m launch.demo
 
-Runs Indep and FT-prev at the budgets tiny and small (or goes on with them) and writes report.html.
+Runs the learners of `RUNS`, or resumes them, and writes report.html.
 """
 
 import time
@@ -12,17 +12,22 @@ from absl import flags
 
 from launch import entry
 
-_RUNS = flags.DEFINE_string(
-    "runs", "runs/demo", "Directory in which the four run directories and the report are kept."
+_FOLDER = flags.DEFINE_string(
+    "runs", "runs/demo", "Directory of the run directories and the report."
 )
 _STREAM = flags.DEFINE_string("stream", "pico", "Stream to run: a name, or a csv of rows.")
 
-LEARNERS = ("indep", "ft_prev")
-DEMO_BUDGETS = ("tiny", "small")
+# by rising cost
+RUNS = (
+    ("nearest_class_mean", "tiny"),
+    ("logistic_regression", "tiny"),
+    ("indep", "tiny"),
+    ("ft_prev", "small"),
+)
 
 
 def main(argv):
-    """Runs what is not done yet, then reports."""
+    """Runs what is missing, then reports."""
     if argv:
         entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
     from experiments import run_config
@@ -34,13 +39,12 @@ def main(argv):
     begin = time.monotonic()
     stream = load_stream(_STREAM.value)
     directories = []
-    for budget in DEMO_BUDGETS:
-        for learner in LEARNERS:
-            config = run_config.default(learner)
-            config.budget, config.stream = budget, _STREAM.value
-            directories.append(Path(_RUNS.value) / f"{learner}-{budget}")
-            run_config_once(run_config.resolve(config), stream, directories[-1])
-    page = write_report(directories, Path(_RUNS.value) / "report")
+    for learner, budget in RUNS:
+        config = run_config.default(learner)
+        config.update(budget=budget, stream=_STREAM.value)
+        directories.append(Path(_FOLDER.value) / learner)
+        run_config_once(run_config.resolve(config), stream, directories[-1])
+    page = write_report(directories, Path(_FOLDER.value) / "report")
     _print_points(directories)
     print(
         f"\n{len(stream.tasks)} tasks, {len(directories)} runs, {time.monotonic() - begin:.0f} s."
@@ -49,9 +53,10 @@ def main(argv):
 
 
 def _print_points(directories: list[Path]) -> None:
-    """Prints one line a run: its point and what it consists of."""
+    """Prints each run's point; * marks the Pareto front of error and FLOPs of training."""
     from rich.table import Table
 
+    from nevis_stream.analysis.pareto import pareto_front
     from nevis_stream.analysis.points import point
     from nevis_stream.run_directory.ledger import Ledger
     from nevis_stream.terminal import Console
@@ -65,15 +70,18 @@ def _print_points(directories: list[Path]) -> None:
     ):
         table.add_column(name, justify=justify)
     table.add_column("FLOPs (everything)", justify="right")
-    for directory in directories:
-        ledger = Ledger(directory)
-        of_run = point(ledger)
+    table.add_column("front")
+    ledgers = [Ledger(directory) for directory in directories]
+    points = [point(ledger) for ledger in ledgers]
+    front = pareto_front([(each.error, each.paper_total) for each in points])
+    for number, (ledger, each) in enumerate(zip(ledgers, points, strict=True)):
         table.add_row(
-            ledger.header["learner"],
-            ledger.header["budget"],
-            f"{of_run.error:.4f}",
-            f"{of_run.paper_total:.3g}",
-            f"{of_run.full_total:.3g}",
+            ledger.header.learner,
+            ledger.header.budget or "-",
+            f"{each.error:.4f}",
+            f"{each.paper_total:.3g}",
+            f"{each.full_total:.3g}",
+            "*" if number in front else "",
         )
     Console().print(table)
 

@@ -1,11 +1,10 @@
-"""Runs one resolved config with a progress display."""
+"""Runs one resolved config."""
 
 from pathlib import Path
 
 import ml_collections
 
 from experiments import run_config
-from launch.progress import TerminalProgress
 from nevis_stream.executor import Executor
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import run
@@ -21,19 +20,17 @@ def run_config_once(
     devices: int = 1,
     tensorboard: bool = True,
 ) -> Ledger:
-    """Runs (or goes on with) one config in one directory; returns the complete ledger."""
-    with TerminalProgress(f"{config.label} {config.budget} seed {config.seed}") as progress:
-        return run(
-            run_config.build(config),
-            stream,
-            run_dir,
-            protocol=config.protocol,
-            seed=config.seed,
-            config=run_config.to_json(config),
-            keep=config.keep,
-            checkpoint_seconds=checkpoint_seconds,
-            progress=progress,
-            executor=executor,
-            devices=devices,
-            tensorboard=tensorboard,
-        )
+    """Runs or continues one config in one directory; returns the complete ledger."""
+    return run(
+        run_config.build(config),
+        stream,
+        run_dir,
+        protocol=config.protocol,
+        seed=config.seed,
+        config=run_config.to_json(config),
+        keep=config.keep,
+        checkpoint_seconds=checkpoint_seconds,
+        executor=executor,
+        devices=devices,
+        tensorboard=tensorboard,
+    )

@@ -80,7 +80,7 @@ def main(argv):
             _STAND_IN.value,
         )
     else:
-        from launch.progress import TerminalProgress
+        from nevis_stream.progress import TerminalProgress
         from nevis_stream.streams.stream import load_stream
 
         entry.use_compilation_cache()

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nevis_stream.executor import Trial
-from nevis_stream.learner import Silent
+from nevis_stream.executor import Silent, Trial
 
 
 class SideBySide:

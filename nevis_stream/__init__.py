@@ -11,10 +11,20 @@ import importlib
 from typing import Any
 
 _HOMES = {
+    "Context": "learner",
+    "DataSet": "datasets.dataset",
+    "Event": "streams.task",
+    "Learner": "learner",
     "Ledger": "run_directory.ledger",
+    "NevisStreamError": "errors",
     "Predictor": "learner",
+    "Progress": "learner",
+    "Silent": "learner",
     "Stream": "streams.stream",
+    "Task": "streams.task",
+    "TaskView": "streams.task",
     "load_stream": "streams.stream",
+    "make_dataset": "datasets.dataset",
     "run": "runner",
 }
 __all__ = list(_HOMES)

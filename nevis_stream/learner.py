@@ -18,7 +18,7 @@ import numpy as np
 from nevis_stream.cost.meter import Meter
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
-from nevis_stream.executor import Executor, Inline, Trial
+from nevis_stream.executor import Executor, Inline, Progress, Silent, Trial, Workspace
 from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
 from nevis_stream.seeds import generator, key_of, seed_for, seed_of_path
@@ -70,46 +70,6 @@ class Learner(Protocol):
         label.
         """
         ...
-
-
-class Progress(Protocol):
-    """Receives what is going on; every method may do nothing. `trial` tells how many trials of an
-    event are done, `step` how many steps of the trial that runs (of all that run, where several
-    do)."""
-
-    def event(self, index: int, events: int, description: str) -> None: ...
-    def trial(self, trial: int, trials: int) -> None: ...
-    def step(self, step: int, steps: int) -> None: ...
-    def result(self, text: str) -> None: ...
-
-
-class Silent:
-    """A `Progress` that shows nothing."""
-
-    def event(self, index: int, events: int, description: str) -> None:
-        pass
-
-    def trial(self, trial: int, trials: int) -> None:
-        pass
-
-    def step(self, step: int, steps: int) -> None:
-        pass
-
-    def result(self, text: str) -> None:
-        pass
-
-
-class Workspace(Protocol):
-    """Where an unfinished event keeps its finished trials and positions inside trials; see
-    nevis_stream.run_directory.workspace.
-    """
-
-    def finished(self, trial: int) -> tuple[Tree, dict] | None: ...
-    def finish(self, trial: int, result: Tree, counts: dict) -> None: ...
-    def due(self, trial: int | None) -> bool: ...
-    def save(self, trial: int | None, step: int, tree: Tree, counts: dict) -> None: ...
-    def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None: ...
-    def shared(self) -> "Workspace": ...
 
 
 class Context:
@@ -239,7 +199,7 @@ class Context:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Charges what runs inside the block to another phase: `select` or `validate`, say."""
+        """Charges what runs inside the block to another phase, such as `select` or `validate`."""
         before, self._phase = self._phase, name
         try:
             yield
@@ -340,8 +300,8 @@ class Context:
 
         if self._devices > len(jax.devices()):
             raise BadInput(
-                f"{self._devices} devices shall share each batch, but there are"
-                f" {len(jax.devices())} here."
+                f"{self._devices} devices are asked for, to share each batch, but this machine"
+                f" has {len(jax.devices())}."
             )
         mesh = jax.sharding.Mesh(np.asarray(jax.devices()[: self._devices]), ("batch",))
         return jax.sharding.NamedSharding(
@@ -375,7 +335,7 @@ class Context:
         launch.watch); None is left out.
 
         They are no part of the result. After `restore`, log the points before the position again:
-        those of an attempt that was killed are dropped, so that none stands twice. `train_loss`,
+        those of an attempt that was killed are dropped, so that none appears twice. `train_loss`,
         `dev_error` and `learning_rate` are the usual names.
         """
         if self._scalars:
@@ -396,7 +356,7 @@ class Context:
         """
         if task_id not in self._past:
             raise LeakError(
-                "no predictor of this task is known now:"
+                "there is no predictor of this task now:"
                 f" {unknown('past task', task_id, self._past)}"
             )
         return self._past[task_id]()
@@ -410,11 +370,11 @@ class Context:
         """
         if task_id not in self._past_views:
             raise LeakError(
-                "no data of this task are known now:"
+                "there are no data of this task now:"
                 f" {unknown('past task', task_id, self._past_views)}"
             )
         return self._past_views[task_id]()
 
     def progress(self, step: int, steps: int) -> None:
-        """Tells the person who waits how far the current trial is."""
+        """Shows how far the current trial is."""
         self._progress.step(step, steps)

@@ -1,11 +1,12 @@
 """Runs a learner on the toy stream in a process that can kill itself at the n-th operation on
 files.
 
-python -m tests.kill_target RUN_DIR LEARNER [N [EXECUTOR [OPTIONS]]]
+python -m tests.kill_target RUN_DIR LEARNER[@adaptive] [N [EXECUTOR [OPTIONS]]]
 
-EXECUTOR is a name of launch.executors, OPTIONS are its own, as JSON. With an N that is not 0, the
-process counts writes, syncs, renames and removals, and sends itself SIGKILL at the N-th: a write is
-half done then, the others are not begun. It prints how many there were if it lives.
+"@adaptive" takes the stream whose next task depends on the last error. EXECUTOR is a name of
+launch.executors, OPTIONS are its own, as JSON. With an N that is not 0, the process counts writes,
+syncs, renames and removals, and sends itself SIGKILL at the N-th: a write is half done then, the
+others are not begun. It prints how many there were if it lives.
 """
 
 import builtins
@@ -18,6 +19,7 @@ import threading
 from pathlib import Path
 
 from tests import toy
+from tests.streams.adaptive import Adaptive
 
 operations = 0
 lock = threading.Lock()
@@ -82,8 +84,8 @@ def learner(name: str, weights_file: Path):
     """The toy learner, the same slowed down, or one of the paper's with a small MLP: real JAX
     training that takes a moment.
 
-    Behind its name may stand "+ensemble", "+halving" or "+frozen". Those that start from weights
-    find some in `weights_file`.
+    "+ensemble", "+halving" or "+frozen" may follow its name. Those that start from weights find
+    some in `weights_file`.
     """
     if name in ("toy", "slow"):
         return toy.ToyLearner(seconds=0.25 * (name == "slow"))
@@ -135,8 +137,9 @@ def main() -> None:
     )
     # a path for all runs of a test: configs record it
     weights = Path(run_dir).resolve().parents[1] / "weights.safetensors"
+    name, _, stream_name = name.partition("@")
     target, how = learner(name, weights), executors.build(executor, json.loads(options))
-    stream = toy.stream()
+    stream = Adaptive() if stream_name == "adaptive" else toy.stream()
     arm(int(fatal))
     print("ready", flush=True)
     run(target, stream, run_dir, seed=3, keep="all", checkpoint_seconds=0, executor=how)

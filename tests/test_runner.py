@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.errors import BadInput, LearnerFault, RunLocked, RunWarning
-from nevis_stream.learner import Predictor
+from nevis_stream.learner import Predictor, Silent
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import run
 from nevis_stream.storage import exclusive
@@ -143,6 +143,36 @@ def test_unknown_choices_are_named(tmp_path):
         run(LEARNER, toy.stream(), tmp_path, keep="al")
     with pytest.raises(BadInput, match="unknown protocol 'meta'.*meta_test"):
         run(LEARNER, toy.stream(), tmp_path, protocol="meta")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"config": {"steps": 5}}, "config has no 'learner'"),
+        ({"config": {"learner": 7}}, "config has no 'learner': 7 is not a text"),
+        ({"config": {"learner": "x", "label": 7}}, "config: label is 7, not a text"),
+        ({"seed": -1}, "seed is -1; valid: whole numbers from 0"),
+        ({"seed": True}, "seed is True"),
+    ],
+)
+def test_a_config_that_cannot_be_recorded_is_refused_before_anything_is_computed(
+    tmp_path, arguments, message
+):
+    class Expensive(toy.ToyLearner):
+        def init(self, ctx):
+            raise AssertionError("init was called")
+
+    with pytest.raises(BadInput, match=message):
+        run(Expensive(), toy.stream(), tmp_path / "run", **arguments)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_label_names_the_run_and_progress_is_shown(tmp_path, capsys):
+    ledger = run(LEARNER, toy.stream(), tmp_path / "shown", label="mine")
+    assert ledger.header.learner == "mine"
+    assert "mine seed 0: 1992 alpha: error " in capsys.readouterr().err
+    run(LEARNER, toy.stream(), tmp_path / "silent", progress=Silent())
+    assert not capsys.readouterr().err
 
 
 class Interrupted(Exception):

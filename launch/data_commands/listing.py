@@ -37,14 +37,7 @@ def list_rows(stream: str) -> list[dict[str, str]]:
         about = catalogue.nevis22_datasets().get(dataset_id, {})
         state = states.setdefault(row["source"], sources.state(row["source"]))
         known = catalogue.datasets().get(dataset_id, {})
-        if row["source"].startswith("local:"):  # an import brings its own kind and classes
-            ready = prepared.is_ready(dataset_id, "local")
-            mine = (
-                prepared.about(dataset_id, "local")
-                if ready
-                else catalogue.shared().get(dataset_id, {})
-            )
-            row |= {column: str(mine.get(column, "")) for column in ("kind", "num_classes")}
+        published = about or catalogue.shared().get(dataset_id, {})
         rows.append(
             {
                 "index": task.get("index", ""),
@@ -53,19 +46,19 @@ def list_rows(stream: str) -> list[dict[str, str]]:
                 "canonical_id": row["task_id"],
                 "dataset_id": dataset_id,
                 "name": task.get("name") or known.get("name", ""),
-                "kind": (
-                    row["kind"]
-                    or about.get("kind")
-                    or catalogue.shared().get(dataset_id, {}).get("kind", "")
+                "kind": state.kind or row["kind"] or published.get("kind", ""),
+                "num_classes": (
+                    str(state.num_classes or "")
+                    or row["num_classes"]
+                    or published.get("num_classes", "")
                 ),
-                "num_classes": row["num_classes"] or about.get("num_classes", ""),
                 "domain": row["domain"],
                 "size": task.get("size", ""),
                 "meta_split": row["meta_split"],
                 "source": _place(dataset_id, about),
                 "homepage": about.get("homepage", ""),
                 "licence": about.get("licence") or "unknown",
-                "state": state.name,
+                "state": _state_text(state, about.get("num_classes", "")),
                 "origin": state.origin,
                 "uses": row["source"],
                 "advice": state.advice,
@@ -73,6 +66,14 @@ def list_rows(stream: str) -> list[dict[str, str]]:
             }
         )
     return rows
+
+
+def _state_text(state: sources.State, published_classes: str) -> str:
+    """Names a state, and other numbers of classes than the published one."""
+    classes = str(state.num_classes or published_classes)
+    if not published_classes or classes == published_classes:
+        return state.name
+    return f"{state.name}, with {classes} classes instead of {published_classes}"
 
 
 def _place(dataset_id: str, about: dict[str, str]) -> str:
@@ -113,9 +114,13 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
         table.add_row(*(row[column] for column in SHOWN))
     terminal = console()
     terminal.print(table)
-    counts = Counter({row["dataset_id"]: row["state"] for row in rows}.values())
+    states = {row["dataset_id"]: row["state"] for row in rows}.values()
+    counts = Counter(state.partition(",")[0] for state in states)
+    other = sum(" instead of " in state for state in states)
     terminal.print(
-        "Data sets: " + ", ".join(f"{n} {state}" for state, n in sorted(counts.items())),
+        "Data sets: "
+        + ", ".join(f"{n} {state}" for state, n in sorted(counts.items()))
+        + (f"; {other} with another number of classes than published" if other else ""),
         highlight=False,
     )
     terminal.print(

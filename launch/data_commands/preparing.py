@@ -26,10 +26,11 @@ from launch.data_commands.terminal import (
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
+from nevis_stream.storage.names import check_name
 from nevis_stream.streams.rows import stream_rows
 
 
-def _prepare_one(source: str, options: dict[str, Any], told: Any) -> str:
+def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
     """Prepares one data set in a process of its own; returns "" or the message of a user's
     error.
     """
@@ -38,7 +39,7 @@ def _prepare_one(source: str, options: dict[str, Any], told: Any) -> str:
     scheme, _, dataset_id = source.partition(":")
 
     def progress(stage: str, done: int, total: int) -> None:
-        told.put((source, stage, done, total))
+        messages.put((source, stage, done, total))
 
     warnings.simplefilter("ignore")
     try:
@@ -76,11 +77,13 @@ def prepare(
     bars = progress_bars()
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, bars, ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        told = manager.Queue()
+        messages = manager.Queue()
         all_bar = bars.add_task("data sets", total=len(wanted))
         own: dict[str, Any] = {}
-        pending = {pool.submit(_prepare_one, source, options, told): source for source in wanted}
-        for future in _finishing(pending, told, bars, own):
+        pending = {
+            pool.submit(_prepare_one, source, options, messages): source for source in wanted
+        }
+        for future in _finishing(pending, messages, bars, own):
             source = pending[future]
             try:
                 outcome[source] = future.result()
@@ -98,8 +101,8 @@ def prepare(
     _print_outcome(wanted, outcome)
 
 
-def _finishing(pending: dict, told: Any, bars: Progress, own: dict[str, Any]):
-    """Yields futures as they end, and shows on the way what the processes tell."""
+def _finishing(pending: dict, messages: Any, bars: Progress, own: dict[str, Any]):
+    """Yields futures as they end, and shows the progress that the processes report."""
     left = set(pending)
     while left:
         try:
@@ -109,8 +112,8 @@ def _finishing(pending: dict, told: Any, bars: Progress, own: dict[str, Any]):
                 break
         except TimeoutError:
             pass
-        while not told.empty():
-            source, stage, done, total = told.get()
+        while not messages.empty():
+            source, stage, done, total = messages.get()
             if source not in own:
                 own[source] = bars.add_task(source.partition(":")[2], total=None)
             bars.update(
@@ -161,13 +164,12 @@ def import_file(
 
     task = dataset_of(task)
     new = task not in catalogue.datasets()
+    check_name(task, "--task")
     if new and year is None:
         near = unknown("task", task, catalogue.nevis22_datasets()).partition(" Valid")[0]
         raise BadInput(
             f"{near} For a new task give its year too: --year=2024 (and --domain=object)."
         )
-    if not all(char.isalnum() or char in "_-" for char in task):
-        raise BadInput(f"--task={task}: use letters, digits, '_' and '-'.")
     with bar(task) as progress:
         folder = preparation.import_file(
             path, task, kind=kind, year=year, domain=domain, form=form, progress=progress

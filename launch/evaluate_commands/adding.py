@@ -1,21 +1,28 @@
 """`launch.evaluate add-model` and `add-samples`: a few cells are asked, the others predicted."""
 
 from collections.abc import Callable, Sequence
+from functools import cache as cached
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
 from experiments.filling import open_cache
-from experiments.oracles import CheckpointOracle
 from experiments.predictors import KeptRun, cell_ids, kept_model, provenance
 from launch.data_commands.terminal import bar
 from launch.evaluate_commands.terminal import budget, flops, one_cache
 from nevis_stream.dynamic_evaluation import adding, methods
-from nevis_stream.dynamic_evaluation.adding import FileOracle, Observed, Oracle
 from nevis_stream.dynamic_evaluation.additions import Addition
+from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.cache.files import read_values
+from nevis_stream.dynamic_evaluation.file_ask import FileAsk
+from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import FILE_NAME
+
+_MOST_GROUPS = 40  # lines of means by group
 
 
 def add_model(
@@ -48,47 +55,56 @@ def add_model(
     table = read_values(model)
     if name is not None and name not in table.models:
         raise BadInput(f"{model}: {unknown('model', name, table.models)}")
-    _add(
-        one_cache(directory),
-        table.models if name is None else [name],
-        FileOracle(table, str(model)),
-        how,
-    )
+    cache, wanted = one_cache(directory), table.models if name is None else [name]
+    asks = {each: FileAsk(table, each, cache.samples, str(model)) for each in wanted}
+    _add(cache, asks, how)
 
 
 def _add_predictors(directory: Path, path: Path, trial: int | None, how: dict[str, Any]) -> None:
     """Adds predictors of a run, each to the cache of its data set."""
     if path.parent.name == "checkpoints":
-        run = KeptRun(path.parent.parent, how["stream"])
+        run = KeptRun(path.parent.parent, how["stream"], how["trust"])
         chosen = [kept_model(run, path, trial)]
     else:
-        run = KeptRun(path, how["stream"])
+        run = KeptRun(path, how["stream"], how["trust"])
         chosen = run.predictors
     for dataset_id in dict.fromkeys(predictor.task.dataset_id for predictor in chosen):
         mine = [predictor for predictor in chosen if predictor.task.dataset_id == dataset_id]
         cache = open_cache(one_cache(directory, dataset_id).directory, run, mine[0])
-        checkpoints = {
-            predictor.predictor_id: (predictor.checkpoint, predictor.trial) for predictor in mine
-        }
-        facts = [provenance(run, predictor) for predictor in mine]
-        _add(cache, list(checkpoints), CheckpointOracle(checkpoints, how["stream"]), how, facts)
+        asks = {each.predictor_id: CheckpointAsk(run, each, cache.samples) for each in mine}
+        facts = {}
+        for each in mine:
+            flops_each = run.flops_each(each)
+            price = {} if flops_each is None else {EACH: flops_each}
+            facts[each.predictor_id] = provenance(run, each) | price
+        _add(cache, asks, how, facts)
 
 
 def _add(
-    cache: EvaluationCache,
-    models: list[str],
-    oracle: Oracle,
-    how: dict[str, Any],
-    facts: list | None = None,
+    cache: EvaluationCache, asks: dict[str, Ask], how: dict[str, Any], facts: dict | None = None
 ) -> None:
     cells = budget(how["budget"], cache.shape[1])
     with bar(f"{cache.directory.name}, {how['method']}") as move:
-        asked = _Shown(oracle, move, cells * len(models))
-        told = adding.add_models(
-            cache, models, asked, cells, how["method"], seed=how["seed"], provenances=facts
+        shown = _shown(asks, move, cells * len(asks))
+        accounts = adding.add_models(
+            cache, shown, cells, how["method"], seed=how["seed"], provenances=facts
         )
-    for account in told:
+    for account in accounts:
         _tell(account)
+        _print_groups(cache, account.name)
+
+
+def _print_groups(cache: EvaluationCache, model: str) -> None:
+    """Prints a model's mean by data set and group, of observed and predicted values."""
+    groups = means_by_group(cache.facts(), cache.matrix([model], predicted=True))
+    for each in groups[:_MOST_GROUPS] if len(groups) > 1 else []:
+        name = f"{each.dataset} {each.group}".strip()
+        print(
+            f"  {name}: mean {each.means[0]:.4g} (range {each.low:g} to {each.high:g}),"
+            f" {each.samples:,} samples"
+        )
+    if len(groups) > _MOST_GROUPS:
+        print(f"  and {len(groups) - _MOST_GROUPS} more groups")
 
 
 def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[str, Any]) -> None:
@@ -98,26 +114,35 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
     cache = one_cache(directory)
     if file:
         table = read_values(Path(file))
-        samples, oracle = list(table.samples), FileOracle(table, file)
+        samples = list(table.samples)
+        mine = [model for model in cache.models() if model in set(table.models)]
+        asks = {model: FileAsk(table, model, partial(_chosen, samples), file) for model in mine}
     else:
+        open_run = cached(lambda run_dir: KeptRun(run_dir, how["stream"], how["trust"]))
         checkpoints = _checkpoints(cache, [Path(path) for path in how["run_dirs"]])
-        first = KeptRun(
-            next(path for path, _ in checkpoints.values() if path.is_dir()).parent.parent,
-            how["stream"],
+        first = open_run(
+            next(path for path, _ in checkpoints.values() if path.is_dir()).parent.parent
         )
         task = next(
             task for task in first.stream.tasks if task.dataset_id == cache.about.get("dataset_id")
         )
         samples = [cell for part in first.samples(task, splits) for cell in cell_ids(task, part)]
-        oracle = CheckpointOracle(checkpoints, how["stream"])
+        asks = {
+            model: MovableCheckpoint(model, path, trial, open_run, partial(_chosen, samples))
+            for model, (path, trial) in checkpoints.items()
+        }
     about = {"file": file} if file else {"dataset_id": cache.about["dataset_id"], "splits": splits}
     cells = budget(how["budget"], cache.shape[0])
     with bar(f"{cache.directory.name}, {how['method']}") as move:
-        asked = _Shown(oracle, move, cells * len(samples))
-        told = adding.add_samples(
-            cache, samples, asked, cells, how["method"], seed=how["seed"], provenance=about
+        shown = _shown(asks, move, cells * len(samples))
+        account = adding.add_samples(
+            cache, samples, shown, cells, how["method"], seed=how["seed"], provenance=about
         )
-    _tell(told)
+    _tell(account)
+
+
+def _chosen(samples: Sequence[str], columns: Sequence[int]) -> list[str]:
+    return [samples[column] for column in columns]
 
 
 def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, tuple[Path, int]]:
@@ -162,47 +187,53 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
     return found
 
 
-class _Shown:
-    """An oracle that shows how many of the cells it has been asked."""
+def _shown(
+    asks: dict[str, Ask], move: Callable[[str, int, int], None], cells: int
+) -> dict[str, Ask]:
+    """Returns the same, which also move a bar over all cells that will be asked."""
+    done = 0
+    move("learning from the known models", 0, cells)
 
-    def __init__(self, oracle: Oracle, move: Callable[[str, int, int], None], cells: int):
-        self._oracle, self._move, self._cells, self._done = oracle, move, cells, 0
-        move("learning from the known models", 0, cells)
+    def moving(ask: Ask) -> Ask:
+        def call(wanted: Cells) -> Answers:
+            nonlocal done
+            answers = ask(wanted)
+            done += wanted.samples.size
+            move("asked", done, cells)
+            return answers
 
-    def answer(self, model: str, samples: Sequence[str]) -> Observed:
-        """Asks, and moves the bar."""
-        told = self._oracle.answer(model, samples)
-        self._done += len(samples)
-        self._move("asked", self._done, self._cells)
-        return told
+        return call
+
+    return {model: moving(ask) for model, ask in asks.items()}
 
 
 def _tell(addition: Addition) -> None:
-    told = addition
-    total = told.samples if told.kind == "model" else told.models * int(told.name.split()[0])
+    models = addition.models
+    several = addition.kind == "samples"
+    total = models * int(addition.name.split()[0]) if several else addition.samples
     others = (
-        f", the others predicted by {told.method}"
-        if told.asked < total
+        f", the others predicted by {addition.method}"
+        if addition.asked < total
         else "; nothing is left to predict"
     )
-    print(f"{told.kind} {told.name}: {told.asked:,} of {total:,} cells observed{others}")
-    if told.accuracy is not None:
+    name = f"{addition.kind} {addition.name}"
+    print(f"{name}: {addition.asked:,} of {total:,} cells observed{others}")
+    if addition.accuracy is not None:
         print(
-            f"  accuracy {told.accuracy:.4f}{_interval(told)}, by {told.models} known"
-            f" model{'s'[: told.models != 1]}"
+            f"  accuracy {addition.accuracy:.4f}{_interval(addition)}, from {models} known"
+            f" model{'s'[: models != 1]}"
         )
-        if told.rank is not None:
-            among = f"rank {told.rank} of {told.models + 1}"
-            print(
-                f"  {among}"
-                + ("" if told.rank_low is None else f" (95%: {told.rank_low} to {told.rank_high})")
-            )
-    print(f"  spent {flops(told.flops_spent)}, saved {flops(told.flops_saved)}")
+        if addition.rank is not None:
+            low, high = addition.rank_low, addition.rank_high
+            among = "" if low is None else f" (95%: {low} to {high})"
+            print(f"  rank {addition.rank} of {models + 1}{among}")
+    method = f"the method itself: {flops(addition.flops_method)}"
+    print(f"  spent {flops(addition.flops_spent)} ({method}), saved {flops(addition.flops_saved)}")
 
 
-def _interval(told: Addition) -> str:
+def _interval(addition: Addition) -> str:
     return (
-        f" (no interval: {told.reason})"
-        if told.low is None
-        else f" (95%: {told.low:.4f} to {told.high:.4f})"
+        f" (no interval: {addition.reason})"
+        if addition.low is None
+        else f" (95%: {addition.low:.4f} to {addition.high:.4f})"
     )

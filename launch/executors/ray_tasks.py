@@ -9,6 +9,7 @@ that is run again goes on from there.
 import os
 import signal
 import socket
+import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -86,7 +87,8 @@ class RayTasks:
             },
         )
         function = ray.put(trials[0].function)
-        waiting = {task.remote([function], trial.to_send()): trial for trial in trials}
+        folders = [os.path.abspath(folder) for folder in sys.path]
+        waiting = {task.remote([function], trial.to_send(), folders): trial for trial in trials}
         try:
             while waiting:
                 (done,), _ = ray.wait(list(waiting), num_returns=1)
@@ -193,14 +195,18 @@ class RayTasks:
         )
 
 
-def _run_trial(function: Sequence[Any], trial: Trial) -> tuple[Result, list[tuple[type, str]]]:
+def _run_trial(
+    function: Sequence[Any], trial: Trial, folders: Sequence[str]
+) -> tuple[Result, list[tuple[type, str]]]:
     """Runs in a worker; returns the trial's result and what it warned of.
 
     Args:
       function: Ray's reference to the trial's function; in a list, so that it is fetched once for
         all trials of a map.
       trial: without its function.
+      folders: where the driver finds modules: a user's learner may be in one of them.
     """
+    sys.path += [folder for folder in folders if folder not in sys.path]
     entry.use_compilation_cache()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,13 +1,12 @@
-"""Reads a run directory in which another process works: locks nothing, writes nothing, and takes
-what is whole.
+"""Reads a run directory in which another process works: writes nothing, and takes what is whole.
 
 Files come and go while they are read; what is missing, cut or half-written is left out.
 """
 
 import csv
+import fcntl
 import functools
 import json
-import math
 import os
 import re
 import socket
@@ -17,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.analysis.integrity import check
+from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import scalars
+from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 
 _TRIAL = re.compile(r"trial-(\d+)(?:\.step-(\d+))?")
@@ -32,8 +33,8 @@ class Trial:
     Attributes:
       number: from 0.
       done: whether its result is kept.
-      step: steps that it has told of; None: nothing yet.
-      dev_error: the lowest so far; None where it told of none.
+      step: the last step that it logged; None: none yet.
+      dev_error: the lowest so far; None where it logged none.
     """
 
     number: int
@@ -84,10 +85,9 @@ def _ledger(run_dir: Path, size: int, changed: int) -> Ledger:
 def config(run_dir: Path) -> dict[str, Any]:
     """Returns the config's values; none where it is missing or damaged."""
     try:
-        read = json.loads((run_dir / "config.json").read_bytes())
-    except (OSError, ValueError):
+        return dict(read_config(run_dir).values)
+    except BadInput:
         return {}
-    return read if isinstance(read, dict) else {}
 
 
 def stream(run_dir: Path) -> list[dict[str, str]]:
@@ -101,30 +101,6 @@ def stream(run_dir: Path) -> list[dict[str, str]]:
         ]
     except (OSError, ValueError, csv.Error):
         return []
-
-
-def timing(run_dir: Path) -> dict[int, dict[str, float]]:
-    """Returns the `seconds` and `compilation_seconds` of each event, by its number; lines that are
-    not whole are left out.
-    """
-    found = {}
-    for line in _lines(run_dir / "timing.jsonl"):
-        try:
-            row = json.loads(line)
-            numbers = {name: float(row.get(name, 0)) for name in ("seconds", "compilation_seconds")}
-            if all(map(math.isfinite, numbers.values())):
-                found[int(row["event"])] = numbers
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            continue
-    return found
-
-
-def _lines(path: Path) -> list[bytes]:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return []
-    return data[: data.rfind(b"\n") + 1].splitlines()
 
 
 def last_write(run_dir: Path, event: str | None) -> tuple[float | None, float | None]:
@@ -158,9 +134,18 @@ def _newest(paths: Iterable[Path]) -> float | None:
     return max(times, default=None)
 
 
+def event_in_progress(run_dir: Path, number: int) -> str | None:
+    """Returns what the files of a train event that runs are called, by the files it has written."""
+    for path in (
+        *(run_dir / "checkpoints").glob(f"{number:04d}-*.progress"),
+        *(run_dir / scalars.FOLDER).glob(f"{number:04d}-*"),
+    ):
+        return path.name.removesuffix(".progress")
+    return None
+
+
 def trials(run_dir: Path, event: str) -> list[Trial]:
-    """Returns the trials of an event that have told of themselves, by their kept results, saved
-    positions and scalars.
+    """Returns the trials of an event that have written something: results, positions or scalars.
 
     Args:
       run_dir: the run directory.
@@ -177,20 +162,20 @@ def trials(run_dir: Path, event: str) -> list[Trial]:
             else:
                 steps.setdefault(number, {})[int(match[2])] = progress / name
     shown = {int(match[1]) for name in _names(live) if (match := _TRIAL.fullmatch(name))}
-    found = []
+    trials_seen = []
     for number in sorted({*done, *steps, *shown}):
         points = scalars.read(live / f"trial-{number:03d}") if number in shown else {}
         saved = done.get(number) or (steps[number][max(steps[number])] if number in steps else None)
-        told = [step for values in points.values() for step, _ in values] + list(
+        logged = [step for values in points.values() for step, _ in values] + list(
             steps.get(number, ())
         )
         errors = [value for _, value in points.get(f"{scalars.TRIAL}/dev_error", ())] or list(
             _dev_errors(saved)
         )
-        found.append(
-            Trial(number, number in done, max(told, default=None), min(errors, default=None))
+        trials_seen.append(
+            Trial(number, number in done, max(logged, default=None), min(errors, default=None))
         )
-    return found
+    return trials_seen
 
 
 def _names(directory: Path) -> list[str]:
@@ -201,8 +186,8 @@ def _names(directory: Path) -> list[str]:
 
 
 def _dev_errors(saved: Path | None) -> Iterator[float]:
-    """Yields the dev error that stands in the manifest of a result or position, where the learner
-    puts one there.
+    """Yields the dev error in the manifest of a result or position, where the learner puts one
+    there.
     """
     try:
         result = (
@@ -210,21 +195,20 @@ def _dev_errors(saved: Path | None) -> Iterator[float]:
             if saved
             else {}
         )
-        for told in (result, result.get("info", {}), result.get("best", {})):
+        for facts in (result, result.get("info", {}), result.get("best", {})):
             for name in ("dev_error", "error"):
-                if isinstance(told.get(name), int | float):
-                    yield float(told[name])
+                if isinstance(facts.get(name), int | float):
+                    yield float(facts[name])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return
 
 
 def holder(run_dir: Path) -> Holder | None:
     """Returns the process that took the lock last and whether it still has it; None where no
-    process ever had it.
+    process has had it.
     """
     try:
         text = (run_dir / "lock").read_text().strip()
-        status = os.stat(run_dir / "lock")
     except (OSError, ValueError):
         return None
     match = re.fullmatch(r"(\d+)(?: on (\S+))?", text)
@@ -232,31 +216,19 @@ def holder(run_dir: Path) -> Holder | None:
         return None
     if match[2] not in (None, socket.gethostname()):
         return Holder(f"pid {text}", None)
-    return Holder(f"pid {text}", _locked(status, int(match[1])))
+    return Holder(f"pid {text}", _locked(run_dir / "lock"))
 
 
-def _locked(status: os.stat_result, pid: int) -> bool:
-    """Whether a process of this machine has a lock on a file; asking by trying would lock out a run
-    that starts.
+def _locked(lock: Path) -> bool | None:
+    """Whether a process of this machine holds a lock; None where that cannot be tried.
+
+    The attempt takes a shared lock for an instant; a run that starts tries several times.
     """
-    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
     try:
-        locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    except OSError:  # not Linux: the process may be another one by now
-        return _exists(pid)
-    for words in locks:
-        place = next((word for word in words if word.count(":") == 2), "")
-        where, _, inode = place.rpartition(":")
-        if inode == str(status.st_ino) and (where == device or str(pid) in words):
-            return True
-    return False
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
+        with open(lock) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
     except OSError:
-        pass
-    return True
+        return None
+    return False

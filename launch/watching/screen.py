@@ -69,9 +69,10 @@ def _one(state: RunState, console: Console, rows: int | None) -> RenderableType:
     if state.tasks:
         (everything, count), (judged, of_judged) = state.mean_error(False), state.mean_error(True)
         bar = Table.grid(padding=(0, 1))
+        width = min(30, max(console.width - 40, 5))
         bar.add_row(
-            f"{state.done} of {len(state.tasks)} tasks",
-            ProgressBar(len(state.tasks), state.done, width=min(30, max(console.width - 40, 5))),
+            f"{state.done} of {_length(state)} tasks",
+            ProgressBar(len(state.tasks), state.done, width=width),
         )
         parts.append(bar)
         parts.append(
@@ -82,8 +83,10 @@ def _one(state: RunState, console: Console, rows: int | None) -> RenderableType:
                 f" {engineering(state.everything)}"
             )
         )
+    elif state.length is None:
+        parts.append(Text("no task yet; the results decide on the tasks"))
     else:
-        parts.append(Text("its tasks are not known: stream.csv is missing or damaged"))
+        parts.append(Text("its tasks are unknown: stream.csv is missing or damaged"))
     room = None if rows is None else max(rows - 9, 4)
     trials = _trials(state, console, room and max(room // 2, 3))
     parts.append(
@@ -95,18 +98,14 @@ def _one(state: RunState, console: Console, rows: int | None) -> RenderableType:
 
 
 def _situation(state: RunState) -> str:
-    """One sentence on whether it works, how long it has and how long it will."""
+    """One sentence on whether it works, for how long it has worked, and the time left."""
     if state.trouble:
         return f"This run cannot be read: {state.trouble}"
     if state.complete:
         return f"complete; worked {duration(state.worked)}"
     if not state.title or state.holder is None:
         return "not begun: no process has worked here yet"
-    left = (
-        "time left unknown until a task is done"
-        if math.isnan(state.left)
-        else f"about {duration(state.left)} left"
-    )
+    left = "time left unknown" if math.isnan(state.left) else f"about {duration(state.left)} left"
     worked = f"worked {duration(state.worked)}, {left}; last wrote {duration(state.quiet)} ago"
     return f"{_who(state.holder)}; {worked}"
 
@@ -119,7 +118,7 @@ def _who(holder: Holder) -> str:
         )
     if holder.alive:
         return f"at work ({holder.name})"
-    return f"stopped (it was {holder.name}): start the same command again, it goes on from here"
+    return f"stopped (it was {holder.name}): start the same command again to continue"
 
 
 def _tasks(state: RunState, console: Console, room: int | None) -> Table:
@@ -204,7 +203,8 @@ def _several(states: Sequence[RunState], console: Console) -> Table:
         table.add_column("worked", justify="right", no_wrap=True)
     table.add_column("left", justify="right", no_wrap=True)
     for state in states:
-        tasks = f"{state.done}/{len(state.tasks)}" if state.tasks else "–"
+        length = "?" if state.length is None else state.length
+        tasks = f"{state.done}/{length}" if state.tasks else "–"
         cells: list[str | Text] = [Text(str(state.path)), condition(state), tasks]
         if middle:
             cells += [_now(state), error(state.mean_error(False)[0])]
@@ -212,6 +212,10 @@ def _several(states: Sequence[RunState], console: Console) -> Table:
             cells += [engineering(state.everything), duration(state.worked)]
         table.add_row(*cells, "" if state.complete else duration(state.left))
     return table
+
+
+def _length(state: RunState) -> str:
+    return "an unknown number of" if state.length is None else str(state.length)
 
 
 def _now(state: RunState) -> str:

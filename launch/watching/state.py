@@ -1,4 +1,4 @@
-"""What the files of a run say together: which tasks are done, what runs now, how long it
+"""The state of a run, put together from its files: which tasks are done, what runs now, how long it
 will take.
 """
 
@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from launch.watching import files
-from nevis_stream.analysis.judged import JUDGED, task_errors
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord, event_name
+from nevis_stream.run_directory.timing import TimingRecord, read_timing
+from nevis_stream.vocabulary import PROTOCOLS
 
 DONE, NOW, TO_COME = "done", "now", "to come"
 
@@ -50,13 +52,14 @@ class RunState:
       holder: the process that works or worked here last.
       trouble: what keeps the run from being read; empty where nothing does.
       doing: what goes on now: "train", "predict", "initialise", or empty.
-      tasks: those of the stream, in order.
+      tasks: those of the stream, in order; where results decide on the next task, those met so far.
+      length: how many tasks the stream has; None where results decide.
       trials: of the task that is trained now.
       trials_wanted: how many the config asks for, or None.
       steps_wanted: of each trial, or None.
       training: FLOPs of the training of all trials so far.
       everything: FLOPs of all phases so far.
-      worked: seconds of work so far, the event that runs included.
+      worked: seconds of work so far, the current event included.
       left: estimated seconds to the end; NaN where there is nothing to estimate from.
       quiet: seconds since the run last wrote something; NaN where it wrote nothing.
     """
@@ -68,6 +71,7 @@ class RunState:
     trouble: str = ""
     doing: str = ""
     tasks: Sequence[TaskState] = ()
+    length: int | None = 0
     trials: Sequence[files.Trial] = field(default=())
     trials_wanted: int | None = None
     steps_wanted: int | None = None
@@ -83,9 +87,7 @@ class RunState:
         return sum(task.state == DONE for task in self.tasks)
 
     def mean_error(self, judged: bool) -> tuple[float, int]:
-        """Returns the mean error so far over all tasks, or the judged ones, and over how many it
-        is.
-        """
+        """Returns the mean error so far over all tasks, or the judged ones, and their number."""
         errors = [
             t.error for t in self.tasks if not math.isnan(t.error) and (t.judged or not judged)
         ]
@@ -93,86 +95,112 @@ class RunState:
 
 
 def state_of(path: Path) -> RunState:
-    """Reads a run directory, which need not be there yet, as it stands now."""
+    """Reads the current state of a run directory, which need not exist yet."""
     if not files.is_run(path):
         return RunState(path)
-    config, holder, ledger, trouble = files.config(path), files.holder(path), None, ""
+    config, holder = files.config(path), files.holder(path)
     try:
         ledger = files.ledger(path)
-        config = (ledger.header if ledger.records else {}) | config
     except (BadInput, OSError) as error:
-        trouble = str(error)
-    words = (
-        config.get("label") or config.get("learner", "?"),
-        config.get("budget") or "",
-        "on",
-        config.get("stream", "?"),
-    )
-    title = " ".join(str(word) for word in (*words, f"seed {config.get('seed', '?')}") if word)
-    if ledger is None:
-        return RunState(path, title, holder=holder, trouble=trouble)
-    judged, split = JUDGED.get(str(config.get("protocol")), JUDGED["meta_test"])
-    rows = [
-        row for row in files.stream(path) if split != "dev_test" or row.get("meta_split") == judged
-    ]
-    timing, flops = files.timing(path), phase_flops(ledger) if ledger.records else {}
-    now = None if ledger.complete or not ledger.records else len(ledger.records) - 1
-    doing = (
-        "" if ledger.complete else "initialise" if now is None else ("train", "predict")[now % 2]
-    )
-    event = (
-        f"{now:04d}-{rows[now // 2]['task_id']}"
-        if doing == "train" and now // 2 < len(rows)
-        else None
-    )
+        return RunState(path, _title(config), holder=holder, trouble=str(error))
+    if ledger.records:
+        config = ledger.header.to_json() | config
+    rows = _rows(path, config)
+    now = None if ledger.complete else _now(path, ledger, rows)
+    doing = "" if ledger.complete else now[1] if now and ledger.records else "initialise"
+    event = now[0] if now and doing == "train" else None
     begun, wrote = files.last_write(path, event)
     working = holder is not None and holder.alive is not False and not ledger.complete
     passed = max(time.time() - begun, 0.0) if begun and working else 0.0
+    timing = {record.event: record for record in read_timing(path)}
+    tasks = _tasks(ledger, rows, timing, config)
+    flops = phase_flops(ledger) if ledger.records else {}
     return RunState(
         path,
-        title,
+        _title(config),
         ledger.complete,
         holder,
         doing=doing,
-        tasks=_tasks(ledger, rows, timing, judged),
+        tasks=tasks,
+        length=None if config.get("rule") and not ledger.complete else len(tasks),
         trials=files.trials(path, event) if event else (),
         trials_wanted=_wanted(config, "search", "trials"),
         steps_wanted=_wanted(config, "train", "steps"),
         training=flops.get("train", 0),
         everything=sum(flops.values()),
-        worked=sum(row["seconds"] for row in timing.values()) + passed,
-        left=0.0 if ledger.complete else _left(rows, timing, now, passed, split),
+        worked=sum(record.seconds for record in timing.values()) + passed,
+        left=0.0 if ledger.complete else _left(tasks, passed, bool(config.get("rule"))),
         quiet=max(time.time() - wrote, 0.0) if wrote else math.nan,
     )
+
+
+def _title(config: Mapping[str, Any]) -> str:
+    words = (
+        config.get("label") or config.get("learner", "?"),
+        config.get("budget") or "",
+        "on",
+        config.get("stream", "?"),
+        f"seed {config.get('seed', '?')}",
+    )
+    return " ".join(str(word) for word in words if word)
+
+
+def _rows(path: Path, config: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The tasks that the run will meet; none where a rule chooses them from a pool as it goes."""
+    if config.get("rule"):
+        return []
+    meta_train = config.get("protocol") == "meta_train"
+    return [row for row in files.stream(path) if not meta_train or row.get("meta_split") == "train"]
+
+
+def _now(path: Path, ledger: Ledger, rows: Sequence[Mapping[str, str]]) -> tuple[str, str] | None:
+    """What the current event's files are called, and its kind; None where that is unknown."""
+    number = len(ledger.events)
+    trained = [record.task_id for record in ledger.of_kind(TrainRecord)]
+    predicted = {record.task_id for record in ledger.of_kind(PredictRecord)}
+    for task_id in trained:
+        if task_id not in predicted:
+            return event_name(number, task_id), "predict"
+    for row in rows:
+        if row["task_id"] not in trained:
+            return event_name(number, row["task_id"]), "train"
+    name = files.event_in_progress(path, number)
+    return (name, "train") if name else None
 
 
 def _tasks(
     ledger: Ledger,
     rows: Sequence[Mapping[str, str]],
-    timing: Mapping[int, Mapping[str, float]],
-    judged: str,
+    timing: Mapping[int, TimingRecord],
+    config: Mapping[str, Any],
 ) -> list[TaskState]:
-    events = len(ledger.records) - 1  # done; -1 before the first record
-    errors = (
-        {result.task_id: result.error for result in task_errors(ledger)} if ledger.records else {}
-    )
-    found = []
-    for number, row in enumerate(rows):
-        state = DONE if 2 * number + 1 < events else NOW if 2 * number <= events else TO_COME
-        took = [
-            timing[event]["seconds"] for event in (2 * number, 2 * number + 1) if event in timing
-        ]
-        found.append(
+    """The tasks that were met, by their records, then those to come, by the stream's rows."""
+    judged, split = PROTOCOLS.get(str(config.get("protocol")), PROTOCOLS["meta_test"])
+    predicted = {r.task_id: r for r in ledger.of_kind(PredictRecord) if r.split == split}
+    tasks = []
+    for record in ledger.of_kind(TrainRecord):
+        result = predicted.get(record.task_id)
+        events = [record.event] if result is None else [record.event, result.event]
+        seconds = [timing[event].seconds for event in events if event in timing]
+        tasks.append(
             TaskState(
-                row["task_id"],
-                row.get("year", ""),
-                row.get("meta_split") == judged,
-                DONE if ledger.complete else state,
-                errors.get(row["task_id"], math.nan),
-                sum(took) if took else math.nan,
+                record.task_id,
+                "" if record.year is None else str(record.year),
+                record.meta_split == judged,
+                NOW if result is None else DONE,
+                math.nan if result is None or result.error is None else float(result.error),
+                sum(seconds) if seconds else math.nan,
             )
         )
-    return found
+    met = {task.task_id for task in tasks}
+    current = NOW if all(task.state == DONE for task in tasks) else TO_COME
+    for row in rows:
+        if row["task_id"] not in met:
+            in_judged = row.get("meta_split") == judged
+            year = row.get("year", "")
+            tasks.append(TaskState(row["task_id"], year, in_judged, current, math.nan, math.nan))
+            current = TO_COME
+    return tasks
 
 
 def _wanted(config: Mapping[str, Any], section: str, name: str) -> int | None:
@@ -184,42 +212,13 @@ def _wanted(config: Mapping[str, Any], section: str, name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _left(
-    rows: Sequence[Mapping[str, str]],
-    timing: Mapping[int, Mapping[str, float]],
-    now: int | None,
-    passed: float,
-    split: str,
-) -> float:
-    """Estimates the seconds to the end: a task takes a part that is its own and a part for each of
-    its pictures.
-
-    Both parts are fitted to the tasks that are done, what was compiled left out; neither is less
-    than zero.
-    """
-    sizes = [_pictures(row, split) for row in rows]
-    took = {}
-    for number in range(len(rows)):
-        both = [timing[event] for event in (2 * number, 2 * number + 1) if event in timing]
-        if len(both) == 2:
-            took[number] = sum(max(row["seconds"] - row["compilation_seconds"], 0) for row in both)
-    if not took or now is None:
+def _left(tasks: Sequence[TaskState], passed: float, rule: bool) -> float:
+    """Estimates the seconds to the end: the tasks left take as long as those done on average."""
+    times = [t.seconds for t in tasks if t.state == DONE and not math.isnan(t.seconds)]
+    if not times or rule:
         return math.nan
-    mean_size = sum(sizes[number] for number in took) / len(took)
-    mean = sum(took.values()) / len(took)
-    spread = sum((sizes[number] - mean_size) ** 2 for number in took)
-    slope = (
-        sum((sizes[n] - mean_size) * (seconds - mean) for n, seconds in took.items()) / spread
-        if spread
-        else 0.0
-    )
-    slope = min(max(slope, 0.0), mean / mean_size if mean_size else 0.0)
-    expected = [mean + slope * (size - mean_size) for size in sizes]
-    current = now // 2
-    spent = passed + (timing[now - 1]["seconds"] if now % 2 and now - 1 in timing else 0.0)
-    return max(sum(expected[current : current + 1]) - spent, 0.0) + sum(expected[current + 1 :])
-
-
-def _pictures(row: Mapping[str, str], split: str) -> int:
-    counts = [row.get(f"n_{part}", "") or "0" for part in ("train", "dev", split)]
-    return sum(int(count) if count.isdigit() else 0 for count in counts)
+    mean = math.fsum(times) / len(times)
+    current = [0.0 if math.isnan(t.seconds) else t.seconds for t in tasks if t.state == NOW]
+    spent = math.fsum(current) + passed
+    waiting = sum(task.state == TO_COME for task in tasks)
+    return waiting * mean + (max(mean - spent, 0.0) if current else 0.0)

@@ -1,8 +1,8 @@
 """Training views on the device: random-resized crop and horizontal flip of fixed-size stored
 pictures.
 
-A picture is stored squeezed to a square (`Images.banded`) with its original height and width beside
-it. Crops are drawn in the original geometry, so area and aspect ratio are distributed as if the
+A picture is stored squeezed to a square (`Images.banded`), with its original height and width.
+Crops are drawn in the original geometry, so area and aspect ratio are distributed as if the
 original had been cropped; only the resolution of the source is limited by the stored size.
 """
 
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from nevis_stream.cost.counted import faster_form
 
 _ATTEMPTS = 10
-_TILE = 8  # rows of a view that are made together
+_TILE = 8  # rows of a view that are computed together
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Augmentation:
     Attributes:
       crop: whether to draw a random-resized crop.
       min_area: least share of the picture's area in a crop; the greatest is 1.
-      max_aspect: a crop's width over height lies in [1/max_aspect, max_aspect].
+      max_aspect: a crop's width over height is in [1/max_aspect, max_aspect].
       flip: whether to mirror half of the views.
     """
 
@@ -64,9 +64,9 @@ def random_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax
     fits = (height <= 1) & (width <= 1)
     first = jnp.argmax(fits, axis=1)
     rows = jnp.arange(batch)
-    found = fits[rows, first]
-    height = jnp.where(found, height[rows, first], 1.0)
-    width = jnp.where(found, width[rows, first], 1.0)
+    fitting = fits[rows, first]
+    height = jnp.where(fitting, height[rows, first], 1.0)
+    width = jnp.where(fitting, width[rows, first], 1.0)
     place = drawn[:, -2:]
     return jnp.stack([place[:, 0] * (1 - height), place[:, 1] * (1 - width), height, width], axis=1)
 

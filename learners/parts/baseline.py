@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from learners.parts import costs
+from learners.parts import costs, probe
 from learners.parts.fit import MAIN, Recipe, fit
 from learners.parts.halving import Halving
 from learners.parts.initialisation import FromRelated, Initialisation, Start
 from learners.parts.model import head_size, initialise_program, predict_probabilities
-from learners.parts.probe import fit_heads
 from learners.parts.relatedness import Neighbours
 from learners.parts.search import Hyper, Search
 from learners.parts.training_data import Current, TrainingData
@@ -61,7 +60,9 @@ class Baseline:
         """
         if self.initialisation.flops:
             ctx.charge(self.initialisation.flops)
-        ctx.compile(costs.programs(self.recipe, classes=1, n_train=1))
+        initialise, look, step = costs.programs(self.recipe, classes=1, n_train=1)
+        heads = probe.programs(self.recipe, self.search.at_once, 1, 1) if self.frozen else ()
+        ctx.compile([initialise, look, *(heads or [step])])
         return {}
 
     def train(
@@ -136,7 +137,7 @@ class Baseline:
             "params": {"backbone": backbone["params"]["backbone"]},
             "batch_stats": backbone["batch_stats"],
         }
-        results = fit_heads(ctx, task, kept, hypers, self.recipe)
+        results = probe.fit_heads(ctx, task, kept, hypers, self.recipe)
         for result in results:
             head = result["variables"]["params"]["head"]
             result["variables"] = {

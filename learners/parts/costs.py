@@ -43,7 +43,7 @@ def of_predicting(recipe: Recipe, classes: int, pictures: int, members: int = 1)
 
 
 def programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Callable, tuple, dict]]:
-    """Returns the step, the look and the initialisation of a task: each a function, its arguments
+    """Returns the initialisation, the look and the step of a task: each a function, its arguments
     and `jit` options.
     """
     network, outputs = recipe.network, head_size(classes)
@@ -67,23 +67,24 @@ def programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Callable,
     )
     views = array((EVALUATION_BATCH, network.resolution, network.resolution, 3), jnp.uint8)
     return [
-        (recipe.step(classes), step, {"donate_argnums": 0}),
-        (probabilities_program(network, outputs), (variables, views, shape), {}),
         (initialise_program(network, outputs), (words,), {}),
+        (probabilities_program(network, outputs), (variables, views, shape), {}),
+        (recipe.step(classes), step, {"donate_argnums": 0}),
     ]
 
 
 def _step_and_look(recipe: Recipe, classes: int, n_train: int) -> list[int]:
-    found = programs(recipe, classes, n_train)[:2]
+    _, look, step = programs(recipe, classes, n_train)
     return [
-        counted(function, **options).flops(*arguments) for function, arguments, options in found
+        counted(function, **options).flops(*arguments)
+        for function, arguments, options in (step, look)
     ]
 
 
 def _step_with_helper(recipe: Recipe, classes: int, n_train: int) -> int:
     """Returns the FLOPs of a step with one auxiliary task."""
     array, outputs = jax.ShapeDtypeStruct, head_size(1)
-    (_, (carry, *rest), options), *_ = programs(recipe, classes, n_train)
+    *_, (_, (carry, *rest), options) = programs(recipe, classes, n_train)
     variables = jax.eval_shape(initialise_program(recipe.network, outputs), array((4,), jnp.uint32))
     params = carry["params"] | {"helpers": {"0": variables["params"]["head"]}}
     side = recipe.stored_size

@@ -75,7 +75,7 @@ class Feed:
       size: examples a batch.
       seed: of their order.
       mode: "host" (gathered in the loop: where host and device share their memory), "resident" (the
-        pictures lie on the device), "ahead" (gathered and sent one step ahead by a thread of its
+        pictures are on the device), "ahead" (gathered and sent one step ahead by a thread of its
         own), or None for what fits.
     """
 
@@ -120,7 +120,7 @@ class Feed:
 
 
 def _mode(size: int) -> str:
-    """Returns how pictures of so many bytes are fed."""
+    """Returns how pictures of `size` bytes are fed."""
     memory = _memory()
     return "host" if memory is None else "resident" if size <= _SHARE * memory else "ahead"
 

@@ -78,7 +78,7 @@ class Recipe:
         )
 
     def batch_of(self, examples: int) -> int:
-        """Returns how many examples a step has, for a task with so many."""
+        """Returns the number of examples in a step, for a task with `examples` of them."""
         return self.batch or batch_size(examples, self.largest_batch)
 
     @property

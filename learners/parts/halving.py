@@ -1,5 +1,5 @@
-"""Successive halving: of trials that are trained a part of the way, only the best go on (Jamieson
-and Talwalkar, 2016).
+"""Successive halving: trials are trained part of the way, and only the best go on (Jamieson and
+Talwalkar, 2016).
 
 All trials of a rung are compared at the same step, as in synchronous ASHA, so that what is pruned
 does not depend on which executor runs them. Each piece of a trial is a trial of `ctx.map` with
@@ -23,7 +23,7 @@ class Halving:
     """Which trials go on, and when it is decided.
 
     Attributes:
-      keep: of so many trials one goes on at each rung (η).
+      keep: one in `keep` trials goes on at each rung (η).
       rungs: how often it is decided; the first time at the look nearest to keep**-rungs of the
         steps.
     """
@@ -45,9 +45,8 @@ class Halving:
     ) -> list[Tree]:
         """Returns, for each of `hypers` in order, the result of the last piece that was run of it.
 
-        `info` tells of it: `pruned_at` is the step at which a trial was ended, `continues` the
-          trial whose training a later
-        piece took up.
+        In `info`, `pruned_at` is the step at which a trial was ended, and `continues` the trial
+        whose training a later piece took up.
         """
         results: list[Tree] = [{}] * len(hypers)
         alive = list(range(len(hypers)))

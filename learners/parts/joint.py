@@ -37,10 +37,9 @@ def fit_jointly(
       {"variables": {"params": {"backbone"}, "batch_stats"}, "step", "info"} as `fit` has it, with
       each task's dev error in `info["dev_errors"]`.
     """
-    draws = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 13])
     shares = np.sqrt([len(task.train) for task in tasks])
-    drawn = draws.choice(len(tasks), size=recipe.steps, p=shares / shares.sum())
-    words = draws.randint(2**32, size=(len(tasks), 4), dtype=np.uint32)
+    drawn = ctx.generator("task").choice(len(tasks), size=recipe.steps, p=shares / shares.sum())
+    words = ctx.generator("parameters").integers(2**32, size=(len(tasks), 4), dtype=np.uint32)
     # of each task, its batches so far
     turns = [np.cumsum(drawn == number) - 1 for number in range(len(tasks))]
     rates = SCHEDULES[recipe.schedule](hyper["learning_rate"], recipe.steps, recipe.warmup_share)

@@ -4,7 +4,7 @@ evaluate it.
 Programs come from cached factories keyed by what changes their code: the network and the head's
 size. Everything else (learning rate, label smoothing, number of classes, kind of task, key) is an
 argument, so that trials and tasks share them. Heads are made with 64, 256, 1024, … outputs, the
-next that holds the task's classes; outputs beyond those are masked, and their few FLOPs are charged
+next that holds the task's classes; the other outputs are masked, and their few FLOPs are charged
 as they are executed.
 """
 
@@ -76,10 +76,10 @@ class Network:
             return self.backbone().apply(variables, images, train=False).astype(
                 jnp.float32
             ), statistics
-        found, updated = self.backbone().apply(
+        features, updated = self.backbone().apply(
             variables, images, train=True, mutable=["batch_stats"]
         )
-        return found.astype(jnp.float32), updated.get("batch_stats", {})
+        return features.astype(jnp.float32), updated.get("batch_stats", {})
 
 
 def head_size(classes: int) -> int:
@@ -118,11 +118,11 @@ def targets(labels: np.ndarray, kind: str, classes: int) -> np.ndarray:
 
 @struct.dataclass
 class TaskShape:
-    """What a program must know of the task at hand; both are arguments, so that tasks share
+    """What a program must know of the current task; both are arguments, so that tasks share
     programs.
 
     Attributes:
-      classes: float32[], how many outputs of the head count.
+      classes: float32[], the number of outputs of the head that count.
       multi_label: bool[].
     """
 
@@ -140,7 +140,7 @@ def loss(logits: jax.Array, target: jax.Array, smoothing: jax.Array, shape: Task
     independent sigmoids.
 
     Args:
-      logits: float32[b, outputs], of which the first `shape.classes` count.
+      logits: float32[b, outputs]; the first `shape.classes` count.
       target: uint8[b, outputs] with 0 or 1.
       smoothing: ε; the smoothed targets are (1-ε) onehot + ε/C, or (1-ε) y + ε/2 for multi label.
       shape: number of classes, and which of the two losses; the sigmoid one is averaged over

@@ -3,7 +3,7 @@ them (vmap and scan).
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,17 +18,18 @@ from learners.parts.model import (
     EVALUATION_BATCH,
     TaskShape,
     head_size,
+    initialise_program,
     loss,
     masked_probabilities,
     optimiser,
     targets,
 )
-from learners.parts.relatedness import embed
+from learners.parts.relatedness import backbone_of, embed, features_program
 from learners.parts.schedule import SCHEDULES
 from learners.parts.search import Hyper
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
-from nevis_stream.streams.task import TaskView
+from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 
 @functools.cache
@@ -71,6 +72,52 @@ def answers_program():
     return jax.vmap(answers, in_axes=(0, None, None))
 
 
+def programs(
+    recipe: Recipe, trials: int, classes: int, n_train: int
+) -> list[tuple[Callable, tuple, dict]]:
+    """Returns the programs of `fit_heads` for a task of these sizes: each a function, its arguments
+    and `jit` options.
+
+    `trials` is the number of trials that are trained at once.
+    """
+    network, outputs, array = recipe.network, head_size(classes), jax.ShapeDtypeStruct
+    words = array((4,), np.uint32)
+    variables = backbone_of(jax.eval_shape(initialise_program(network, outputs), words))
+    images = array((EVALUATION_BATCH, network.resolution, network.resolution, 3), np.uint8)
+    features = features_program(network, False)
+    width, rows = jax.eval_shape(features, variables, images).shape[1], _rows(n_train)
+    heads = {
+        "kernel": array((trials, width, outputs), np.float32),
+        "bias": array((trials, outputs), np.float32),
+    }
+    shape = TaskShape.of(SINGLE_LABEL, classes)  # every kind costs the same
+    known, asked = (array((n, width), np.float32) for n in (rows, EVALUATION_BATCH))
+    target, smoothing = array((rows, outputs), np.uint8), array((trials,), np.float32)
+    several = {min(recipe.validate_every, recipe.steps), recipe.steps % recipe.validate_every}
+    training = [
+        (
+            heads_program(steps, recipe.momentum, recipe.weight_decay),
+            (
+                heads,
+                heads,
+                known,
+                target,
+                array((trials, steps, recipe.batch_of(n_train)), np.int32),
+                array((trials, steps), np.float32),
+                smoothing,
+                shape,
+            ),
+            {},
+        )
+        for steps in sorted(several - {0})
+    ]
+    return [
+        (features, (variables, images), {}),
+        (answers_program(), (heads, asked, shape), {}),
+        *training,
+    ]
+
+
 def fit_heads(
     ctx: Context,
     task: TaskView,
@@ -92,7 +139,7 @@ def fit_heads(
       recipe: network, steps, looks, batch size and optimiser; views are not augmented.
 
     Returns:
-      A result for each trial as `fit` has it, of which "variables" holds the head only: {"params":
+      A result for each trial as `fit` has it, but "variables" has only the head: {"params":
       {"head"}}.
     """
     known = embed(ctx, recipe.network, backbone, task.train.images, train=False)
@@ -127,12 +174,10 @@ def _train(
 
     def begin() -> Tree:
         scale = 1 / np.sqrt(known.shape[1])  # as flax's Dense starts: variance 1 / features
-        drawn = [
-            np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 5]) for ctx in contexts
-        ]
-        kernels = np.stack([random.normal(0, scale, (known.shape[1], outputs)) for random in drawn])
+        size = known.shape[1], outputs
+        kernels = [ctx.generator("head").normal(0, scale, size) for ctx in contexts]
         biases = jnp.zeros((len(contexts), outputs))
-        heads = {"kernel": jnp.asarray(kernels, jnp.float32), "bias": biases}
+        heads = {"kernel": jnp.asarray(np.stack(kernels), jnp.float32), "bias": biases}
         return {"heads": heads, "momenta": jax.tree.map(jnp.zeros_like, heads)}
 
     def advance(state: Tree, start: int, stop: int) -> tuple[Tree, list[tuple[float, int]]]:
@@ -179,11 +224,14 @@ def _train(
 
 
 def _padded(array: np.ndarray) -> jax.Array:
-    """Returns the rows on the device, as many as a power of 2 from 1024 on, so that data sets of
-    other sizes share programs.
+    """Returns the rows on the device, filled up to a power of 2 from 1024 on, so that data sets of
+    several sizes share programs.
     """
-    rows = max(1024, 1 << (len(array) - 1).bit_length())
-    return jnp.asarray(np.pad(array, ((0, rows - len(array)), (0, 0))))
+    return jnp.asarray(np.pad(array, ((0, _rows(len(array)) - len(array)), (0, 0))))
+
+
+def _rows(examples: int) -> int:
+    return max(1024, 1 << (examples - 1).bit_length())
 
 
 def _shared(contexts: Sequence[Context], phase: str, program: Any, *args: Any) -> Any:

@@ -32,8 +32,8 @@ class Neighbours:
 
     Attributes:
       neighbours: k.
-      train_cap: at most so many training pictures are embedded.
-      dev_cap: at most so many dev pictures.
+      train_cap: greatest number of training pictures that are embedded.
+      dev_cap: the same for dev pictures.
     """
 
     neighbours: int = 5
@@ -41,11 +41,13 @@ class Neighbours:
     dev_cap: int = 5_000
 
     def asked(self, task: TaskView) -> int:
-        """Returns how many dev pictures of a task the score rests on."""
+        """Returns the number of dev pictures in a task's score."""
         return min(len(task.dev), self.dev_cap)
 
     def cost(self, network: Network, n_train: int, n_dev: int) -> int:
-        """Returns the FLOPs of scoring one candidate for a task with so many pictures."""
+        """Returns the FLOPs of scoring one candidate for a task with `n_train` and `n_dev`
+        pictures.
+        """
         known, asked = min(n_train, self.train_cap), min(n_dev, self.dev_cap)
         variables = jax.eval_shape(
             initialise_program(network, head_size(1)), jax.ShapeDtypeStruct((4,), np.uint32)
@@ -53,7 +55,7 @@ class Neighbours:
         images = jax.ShapeDtypeStruct(
             (EVALUATION_BATCH, network.resolution, network.resolution, 3), np.uint8
         )
-        parameters, program = _backbone(variables), features_program(network)
+        parameters, program = backbone_of(variables), features_program(network)
         width = jax.eval_shape(program, parameters, images).shape[1]
         batches = -(-known // EVALUATION_BATCH) - (-asked // EVALUATION_BATCH)
         return batches * counted(program).flops(parameters, images) + _comparing(
@@ -99,7 +101,7 @@ def features_program(network: Network, train: bool = True):
     backbone.
 
     For relatedness BatchNorm uses the statistics of the batch (`train`), as in the public reference
-    implementation: those of an earlier task would say more of its own pictures than of these.
+    implementation: the running ones describe the earlier task's pictures rather than these.
     """
 
     def features(variables, images):
@@ -121,15 +123,18 @@ def embed(
     """
     views = images.center_cropped(network.resolution)
     program = ctx.jit(features_program(network, train))
-    parameters = jax.device_put(_backbone(variables))
-    found = []
+    parameters = jax.device_put(backbone_of(variables))
+    features = []
     for start in range(0, len(views), EVALUATION_BATCH):
         rows = np.arange(start, start + EVALUATION_BATCH) % len(views)
-        found.append(np.asarray(program(parameters, np.asarray(views[rows])))[: len(views) - start])
-    return np.concatenate(found)
+        features.append(
+            np.asarray(program(parameters, np.asarray(views[rows])))[: len(views) - start]
+        )
+    return np.concatenate(features)
 
 
-def _backbone(variables: Mapping[str, Any]) -> dict[str, Any]:
+def backbone_of(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns variables without the head."""
     return {
         "params": {"backbone": variables["params"]["backbone"]},
         "batch_stats": variables["batch_stats"],
@@ -173,7 +178,7 @@ def _nearer(
     end: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
     """Returns distances and rows of the nearest so far, after a tile of `known` from row `start`
-    on; of equals the first.
+    on; the first where several are equally near.
     """
     rows = start + jnp.arange(len(known), dtype=jnp.int32)
     distances = jnp.where(rows < end, (known**2).sum(1) - 2 * asked @ known.T, jnp.inf)

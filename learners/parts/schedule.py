@@ -54,8 +54,7 @@ def piecewise_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
     """Returns float32[steps]: linear warm-up to `peak`, a tenth of it from half of the steps on, a
     hundredth from 3/4 on.
 
-    The paper names a piecewise constant schedule (Appendix H) and does not say where it falls;
-    these places are usual.
+    The paper names a piecewise constant schedule (Appendix H) but not its steps; these are usual.
     """
     at = np.arange(steps)
     warmup = int(warmup_share * steps)

@@ -40,6 +40,11 @@ class Search(Protocol):
 
     trials: int
 
+    @property
+    def at_once(self) -> int:
+        """The number of trials that are begun before any result is known."""
+        ...
+
     def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
         """Returns the results of the trials in the order in which they were begun; `seed` is the
         task's.
@@ -85,6 +90,11 @@ class RandomSearch:
     def __post_init__(self):
         _check(self.space)
 
+    @property
+    def at_once(self) -> int:
+        """All."""
+        return self.trials
+
     def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
         """Runs all trials, in any order."""
         return evaluate(self.draw(seed))
@@ -118,6 +128,11 @@ class GridSearch:
     def trials(self) -> int:
         """Number of trials a task."""
         return len(self.draw(0))
+
+    @property
+    def at_once(self) -> int:
+        """All."""
+        return self.trials
 
     def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
         """Runs all trials, in any order."""
@@ -157,10 +172,14 @@ class BayesianSearch:
     def __post_init__(self):
         _check(self.space)
 
+    @property
+    def at_once(self) -> int:
+        """Those that are drawn at random."""
+        return min(RANDOM_FIRST, self.trials)
+
     def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
         """Runs the trials one after the other."""
-        first = min(RANDOM_FIRST, self.trials)
-        drawn = RandomSearch(first, self.space).draw(seed)
+        drawn = RandomSearch(self.at_once, self.space).draw(seed)
         results = evaluate(drawn)
         names = sorted(self.space)
         points = [[self._share(name, hyper[name]) for name in names] for hyper in drawn]
@@ -178,7 +197,7 @@ class BayesianSearch:
         return results
 
     def _share(self, name: str, value: Any) -> float:
-        """Where a value stands between low and high, or the middle of a choice's part."""
+        """Returns the position in [0, 1] of a value between low and high, or of a choice."""
         if name in CHOICES:
             return (list(self.space[name]).index(value) + 0.5) / len(self.space[name])
         low, high = (

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from nevis_stream.learner import Context
 
 AUXILIARY_BATCH = 64
@@ -72,9 +70,7 @@ class Auxiliary:
         if self.which == "all":
             return past
         if self.which == "random":
-            drawn = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32, 7]).permutation(
-                len(past)
-            )
+            drawn = ctx.generator("auxiliary tasks").permutation(len(past))
             return tuple(past[i] for i in drawn[: self.count])
         latest_first = list(reversed(past))
         return tuple(

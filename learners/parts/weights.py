@@ -1,4 +1,4 @@
-"""Pre-trained weights: a safetensors file with a backbone and the facts that every result made with
+"""Pre-trained weights: a safetensors file with a backbone and the facts that every result from
 it must carry.
 """
 
@@ -26,15 +26,14 @@ _FACTS = "nevis_stream"
 
 @dataclass(frozen=True)
 class Facts:
-    """What a file of weights says of itself.
+    """What a file of weights says about itself.
 
     Attributes:
       network: name, options and resolution of the network (`Network` as JSON).
       trained_on: what it was trained on, in words.
-      flops: what pre-training cost, all trials and looks included; whoever imports weights states
-        it.
-      stand_in: of what these weights take the place because it cannot be had; empty for the thing
-        itself.
+      flops: what pre-training cost, all trials and looks included; stated by whoever imports
+        weights.
+      stand_in: what these weights replace because it is not available; empty for the original.
     """
 
     network: Mapping[str, Any]
@@ -63,7 +62,7 @@ def encode(variables: Mapping[str, Any], facts: Facts) -> bytes:
 
 
 def read_facts(path: Path) -> Facts:
-    """Returns what the file says of itself.
+    """Returns what the file says about itself.
 
     Raises:
       BadInput: no such file, or not one that `launch.pretrain` wrote; the message says what to do.
@@ -102,9 +101,9 @@ def load(path: Path, network: Network, expected_digest: str = "") -> Tree:
         that differs. Or the file's digest is not the expected one.
     """
     facts = read_facts(path)
-    if expected_digest and (found := digest(path)) != expected_digest:
+    if expected_digest and (actual := digest(path)) != expected_digest:
         raise BadInput(
-            f"{path}: the file was changed since the run began (digest {found}, {expected_digest}"
+            f"{path}: the file was changed since the run began (digest {actual}, {expected_digest}"
             " then)."
         )
     arrays = safetensors.numpy.load_file(path)
@@ -113,11 +112,11 @@ def load(path: Path, network: Network, expected_digest: str = "") -> Tree:
     )
     expected = {"backbone": expected["params"]["backbone"], "batch_stats": expected["batch_stats"]}
     for name, array in flatten_dict(expected, sep="/").items():
-        found = arrays[name].shape if name in arrays else "missing"
-        if found != array.shape:
+        shape = arrays[name].shape if name in arrays else "missing"
+        if shape != array.shape:
             raise BadInput(
                 f"{path}: these are weights of {facts.network}, the config asks for"
-                f" {describe(network)} ({name}: {array.shape} expected, {found} found). Set"
+                f" {describe(network)} ({name}: {array.shape} expected, {shape} found). Set"
                 " config.network as in the file."
             )
     tree = unflatten_dict(arrays, sep="/")

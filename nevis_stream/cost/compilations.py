@@ -15,10 +15,10 @@ def listen() -> None:
     """Begins to count; called once, by the module that compiles."""
     import jax
 
-    def heard(event: str, seconds: float, **facts) -> None:
+    def add(event: str, seconds: float, **facts) -> None:
         global _count, _seconds
         if event == "/jax/core/compile/backend_compile_duration":
             _count += 1
             _seconds += seconds
 
-    jax.monitoring.register_event_duration_secs_listener(heard)
+    jax.monitoring.register_event_duration_secs_listener(add)

@@ -20,9 +20,7 @@ _MEASURED_JAX = (0, 10)
 
 
 class _Tracing:
-    """What is known of the tracing that goes on: whether the canonical form is wanted, and whether
-    another was used.
-    """
+    """The current tracing: whether the canonical form is wanted, and whether another was used."""
 
     def __init__(self, canonical: bool):
         self.canonical, self.differs = canonical, False
@@ -32,7 +30,7 @@ _tracing: contextvars.ContextVar[_Tracing | None] = contextvars.ContextVar("trac
 
 
 def faster_form() -> bool:
-    """Whether code that is being traced shall use its faster form instead of the canonical one,
+    """Whether code that is being traced should use its faster form instead of the canonical one,
     which is what is counted.
     """
     tracing = _tracing.get()
@@ -154,7 +152,7 @@ class CountedFunction:
 
     @property
     def signatures(self) -> int:
-        """How many signatures have been met: the number of programs compiled for this function."""
+        """The number of programs compiled for this function, one for each signature."""
         return len(self._flops)
 
 

@@ -13,8 +13,7 @@ saves by folding constants is not deducted.
   recognised as a loop over a constant range; `cond` is its most expensive branch, as in XLA.
 * What is rematerialised counts each time that it runs. Shardings change nothing: the count is that
   of the global program.
-* Sorting n elements is n ⌈log₂ n⌉; the k largest of n are n ⌈log₂ k⌉, at least n; a cumulative sum
-  is n; dense linear algebra follows the formulas of `_FORMULAS`.
+* Sorting, cumulative sums and dense linear algebra follow formulas (nevis_stream/cost/formulas.py).
 * What hides its work (callbacks, foreign calls, Pallas kernels, `shard_map`, loops of unknown
   length) raises `CostUnknown`.
 
@@ -31,6 +30,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 from jax.interpreters import partial_eval
 from jaxlib import xla_client
 
+from nevis_stream.cost.formulas import FORMULAS
 from nevis_stream.errors import CostUnknown
 
 # Equations that run a program once, and the parameter that holds it.
@@ -69,9 +69,6 @@ _ELEMENTWISE = frozenset(
     )
 )
 
-# One pass over the data; XLA would count a window as long as the data for each element.
-_CUMULATIVE = {"cumlogsumexp": 8, "cummax": 1, "cummin": 1, "cumprod": 1, "cumsum": 1}
-
 _OPAQUE = ("stablehlo.while", "custom_call", "chlo.top_k")  # where XLA's count is wrong or -1
 
 
@@ -80,7 +77,7 @@ def count(fn: Callable, *args, **kwargs) -> int:
 
     Args:
       fn: function of arrays, or one already jitted, with its static and donated arguments.
-      *args: arrays or `jax.ShapeDtypeStruct`s, of which only shapes and dtypes matter.
+      *args: arrays or `jax.ShapeDtypeStruct`s; only their shapes and dtypes matter.
       **kwargs: as `args`.
 
     Raises:
@@ -127,13 +124,8 @@ def _equation(eqn: JaxprEqn, where: str) -> int:
             raise ValueError("it is the program of one device: give `jax.jit` shardings instead")
         if name == "custom_linear_solve":
             return _program(params["jaxprs"].solve, where)
-        if name in _CUMULATIVE:
-            return _CUMULATIVE[name] * math.prod(eqn.invars[0].aval.shape)
-        if name in ("sort", "top_k", "approx_top_k"):
-            return _sorting(eqn)
-        if name in _FORMULAS:
-            return _by_formula(eqn)
-        return _by_xla(eqn)
+        formula = FORMULAS.get(name)
+        return formula(eqn) if formula else _by_xla(eqn)
     except CostUnknown:
         raise
     except Exception as error:
@@ -220,48 +212,3 @@ def _cpu() -> xla_client.Client:
     `JAX_PLATFORMS=cuda` leaves JAX without a CPU backend.
     """
     return xla_client.make_cpu_client()
-
-
-def _by_formula(eqn: JaxprEqn) -> int:
-    *batch, m, n = eqn.invars[0].aval.shape
-    real = 4 if eqn.invars[0].aval.dtype.kind == "c" else 1
-    return math.prod(batch) * real * round(_FORMULAS[eqn.primitive.name](eqn, m, n))
-
-
-def _sorting(eqn: JaxprEqn) -> int:
-    shape = eqn.invars[0].aval.shape
-    among = eqn.params["k"] if "k" in eqn.params else shape[eqn.params["dimension"]]
-    return math.prod(shape) * max(1, (among - 1).bit_length())
-
-
-def _reflections(m: int, n: int, k: int) -> float:
-    return 4 * m * n * k - 2 * (m + n) * k**2 + 4 * k**3 / 3
-
-
-def _svd(eqn: JaxprEqn, m: int, n: int) -> float:
-    m, n = max(m, n), min(m, n)
-    if not eqn.params["compute_uv"]:
-        return 4 * m * n**2 - 4 * n**3 / 3
-    if eqn.params["full_matrices"]:
-        return 4 * m**2 * n + 8 * m * n**2 + 9 * n**3
-    return 14 * m * n**2 + 8 * n**3
-
-
-# Of one m×n matrix; a complex FLOP is 4 real ones. Sources: LAPACK Working Note 41, appendix C
-# (Cholesky, LU, QR, triangular solve, reductions); Golub and Van Loan, Matrix Computations, 4th
-# edition, sections 7.5 (eig, Schur), 8.3 (eigh), 8.6 (SVD of Golub and Reinsch).
-_FORMULAS: dict[str, Callable[[JaxprEqn, int, int], float]] = {
-    "cholesky": lambda eqn, m, n: n**3 / 3,
-    "eig": lambda eqn, m, n: (25 if len(eqn.outvars) > 1 else 10) * n**3,
-    "eigh": lambda eqn, m, n: 9 * n**3,
-    "hessenberg": lambda eqn, m, n: 10 * n**3 / 3,
-    "householder_product": lambda eqn, m, n: _reflections(m, n, eqn.invars[1].aval.shape[-1]),
-    "lu": lambda eqn, m, n: _reflections(m, n, min(m, n)) / 2,
-    "qr": lambda eqn, m, n: (
-        _reflections(m, n, min(m, n)) + _reflections(m, eqn.outvars[0].aval.shape[-1], min(m, n))
-    ),
-    "schur": lambda eqn, m, n: (25 if len(eqn.outvars) > 1 else 10) * n**3,
-    "svd": _svd,
-    "triangular_solve": lambda eqn, m, n: math.prod(eqn.invars[1].aval.shape[-2:]) * n,
-    "tridiagonal": lambda eqn, m, n: 4 * n**3 / 3,
-}

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-PHASES = ("pretrain", "train", "select", "validate", "predict")
+from nevis_stream.vocabulary import PHASES
+
 NO_TRIAL = "-"
 
 Counts = dict[str, dict[str, int]]

@@ -17,13 +17,19 @@ evaluation view).
 import hashlib
 import io
 import threading
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from nevis_stream.datasets import duplicates
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, DataWarning
+
+# `open_picture` names the file instead
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 class Images(Sequence):
@@ -85,8 +91,8 @@ class Images(Sequence):
         return self._derive("resized", size)
 
     def banded(self, size: int) -> np.ndarray:
-        """uint8[n, size, 3, size]: as `resized`, but the colours of a row stand one after the
-        other.
+        """uint8[n, size, 3, size]: as `resized`, but each row has its three colours one after
+        the other.
         """
         return self._derive("banded", size)
 
@@ -160,7 +166,7 @@ class ArrayImages(Images):
             )
         if 0 in array.shape[1:3]:
             raise BadInput(
-                f"{origin}: images of {array.shape[1]}×{array.shape[2]} pixels hold nothing."
+                f"{origin}: images of {array.shape[1]}×{array.shape[2]} pixels are empty."
             )
         self._array = array
         self._origin = origin
@@ -235,6 +241,25 @@ class JoinedImages(Images):
         return out
 
 
+def open_picture(source: BinaryIO | Path, name: str) -> Image.Image:
+    """Opens an image file without decoding it; one of very many pixels is warned of by name.
+
+    Raises:
+      Exception: what Pillow raises for a file that is no image, or has twice as many pixels.
+    """
+    picture = Image.open(source)
+    pixels = picture.width * picture.height
+    if Image.MAX_IMAGE_PIXELS and pixels > Image.MAX_IMAGE_PIXELS:
+        warnings.warn(
+            f"{name}: {picture.width}×{picture.height} pixels take {pixels * 3 // 10**6:,} MB when"
+            " decoded. If it is not meant to be so large, it may be a decompression bomb: remove"
+            " it.",
+            DataWarning,
+            stacklevel=1,  # one place, so that a file that is opened twice is warned of once
+        )
+    return picture
+
+
 class EncodedImages(Images):
     """Pictures kept as the bytes of their files (PNG, JPEG, GIF, …) and decoded on access.
 
@@ -262,7 +287,7 @@ class EncodedImages(Images):
 
     def _open(self, index: int) -> Image.Image:
         try:
-            return Image.open(io.BytesIO(self._files[index]))
+            return open_picture(io.BytesIO(self._files[index]), self._names[index])
         except Exception as error:
             raise self._corrupt(index, error) from error
 

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from nevis_stream.datasets.images import open_picture
 from nevis_stream.errors import BadInput
 
 
@@ -38,7 +39,7 @@ class Picture(Protocol):
 
 def _decode(name: str, source) -> Image.Image:
     try:
-        picture = Image.open(source)
+        picture = open_picture(source, name)
         picture.load()
     except Exception as error:
         why = "of no known format" if isinstance(error, UnidentifiedImageError) else error

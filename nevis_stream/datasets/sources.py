@@ -6,7 +6,7 @@
 | `nevis22:ID`      | a data set of NEVIS'22: prepared from the published files, else `local:ID`                          |
 | `local:ID`        | prepared from a file of the user's, else its file in the folder of shared data sets, read as it is  |
 | `classes:ID.0-9`  | some classes of a data set; `ID.s3.0-9` in the order drawn with seed 3                              |
-| `shared:PATH`     | a file below the folder of shared data sets (NEVIS_STREAM_SHARED, else `shared` beside the project) |
+| `shared:PATH`     | a file below the folder of shared data sets (NEVIS_STREAM_SHARED, else `shared` next to the project) |
 | `file:PATH`       | a file or directory of the user's                                                                   |
 """  # noqa: E501
 
@@ -29,18 +29,22 @@ SCHEMES = ("embedded", "nevis22", "local", "classes", "shared", "file")
 
 @dataclass(frozen=True)
 class State:
-    """How a data set stands on this machine.
+    """Whether a data set can be used on this machine.
 
     Attributes:
       name: "ready", "downloadable", "needs a manual step" or "source unknown".
       advice: the one thing to do where it is not ready.
       origin: of what is ready: "published", "local" (imported), "shared file", "embedded" or
         "file".
+      kind, num_classes: of what is ready, where they are known without reading it; they may differ
+        from the published data set's.
     """
 
     name: str
     advice: str = ""
     origin: str = ""
+    kind: str = ""
+    num_classes: int | None = None
 
     @property
     def ready(self) -> bool:
@@ -55,20 +59,25 @@ def shared_directory() -> Path:
 
 
 def state(source: str) -> State:
-    """Returns how a data set stands on this machine; reads no sample."""
+    """Returns whether a data set can be used on this machine; reads no sample."""
     scheme, _, rest = source.partition(":")
     if scheme == "embedded":
         return State(READY, origin=scheme)
     if scheme == "classes":
-        return state(f"nevis22:{_subset(rest)[0]}")
+        return _state_of_classes(*_subset(rest))
     if scheme == "nevis22" and prepared.is_ready(rest, "published"):
-        return State(READY, origin="published")
+        return _state_of_prepared(rest, "published")
     if scheme in ("nevis22", "local"):
         if prepared.is_ready(rest, "local"):
-            return State(READY, origin="local")
+            return _state_of_prepared(rest, "local")
         known = catalogue.shared().get(rest)
         if known and (shared_directory() / known["file"]).exists():
-            return State(READY, origin="shared file")
+            return State(
+                READY,
+                origin="shared file",
+                kind=known["kind"],
+                num_classes=int(known["num_classes"]),
+            )
         if scheme == "local" or rest not in catalogue.layouts():
             return State("needs a manual step", f"python -m launch.data import FILE --task={rest}")
         from nevis_stream.datasets.preparation import fetch
@@ -81,8 +90,22 @@ def state(source: str) -> State:
     return (
         State(READY, origin=scheme)
         if path.exists()
-        else State("needs a manual step", f"put the file {path} there")
+        else State("needs a manual step", f"put the file at {path}")
     )
+
+
+def _state_of_prepared(dataset_id: str, origin: str) -> State:
+    about = prepared.about(dataset_id, origin)
+    return State(READY, origin=origin, kind=about["kind"], num_classes=about["num_classes"])
+
+
+def _state_of_classes(dataset_id: str, classes: list[int]) -> State:
+    """The state of a task that takes some classes of a data set."""
+    whole = state(f"nevis22:{dataset_id}")
+    if whole.ready and whole.num_classes is not None and max(classes) >= whole.num_classes:
+        missing = f"the {dataset_id} here ({whole.origin}) has only {whole.num_classes} classes"
+        return State("needs a manual step", f"{missing}; this task needs class {max(classes)} too")
+    return State(whole.name, whole.advice, whole.origin)
 
 
 def load(
@@ -125,7 +148,7 @@ def load(
         path = shared_directory() / rest
         if not path.exists():
             raise BadInput(
-                f"data set {dataset_id!r}: {path} is not there. Put the file there, or name the"
+                f"data set {dataset_id!r}: {path} does not exist. Put the file there, or name the"
                 " folder of shared data sets in the environment variable NEVIS_STREAM_SHARED."
             )
         return read_file(path, dataset_id, kind, num_classes)

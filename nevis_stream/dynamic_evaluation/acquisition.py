@@ -13,34 +13,19 @@ Rules score every sample for every model:
                1991): it asks what tells models apart.
 """
 
-import functools
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.method import check_budget
-from nevis_stream.dynamic_evaluation.response import Items, Observed, infer, logits, moderated
+from nevis_stream.dynamic_evaluation import response
+from nevis_stream.dynamic_evaluation.asking import Cells
+from nevis_stream.dynamic_evaluation.method import Policy
+from nevis_stream.dynamic_evaluation.policies.uniform import grid
+from nevis_stream.dynamic_evaluation.response import Evidence, Items, infer, logits, moderated
+from nevis_stream.dynamic_evaluation.sort import ranked
 
 ROUNDS = 8
 COUNT = 3.0  # wrong predictions that an error of one in the count of right outcomes weighs
-RULES = ("information", "error")
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What was asked of m models.
-
-    Args:
-      samples: int64[m, b]; the first `grid` columns stand on the grid.
-      outcomes: uint8[m, b].
-      grid: how many samples the grid has.
-    """
-
-    samples: np.ndarray
-    outcomes: np.ndarray
-    grid: int
 
 
 def _information(p, items, abilities, mean, ability, variance):
@@ -79,52 +64,59 @@ def _count(weight, a, abilities, ability):
     return jnp.sqrt(variance) - jnp.sqrt(jnp.maximum(variance - gain, 0))
 
 
-@functools.partial(jax.jit, static_argnames="rule")
-def scores(items: Items, observed: Observed, rule: str) -> jax.Array:
-    """Returns how useful each sample is, float32[m, n]; -1 for those asked already.
+RULES = {"information": _information, "error": _error}
+
+
+def usefulness(items: Items, evidence: Evidence, rule: str) -> jax.Array:
+    """Returns how useful it is to ask each sample, float32[m, n] from 0 upwards.
 
     Args:
       items: of n samples.
-      observed: of m models.
+      evidence: of m models.
       rule: "information" or "error".
     """
-    abilities = infer(items, observed)
+    abilities = infer(items, evidence)
     mean, ability, item = logits(items, abilities)
     variance = ability + item
     p = jax.nn.sigmoid(moderated(mean, variance))
-    useful = {"information": _information, "error": _error}[rule](
-        p, items, abilities, mean, ability, variance
-    )
-    return observed.scattered(useful, -1.0)
+    return RULES[rule](p, items, abilities, mean, ability, variance)
 
 
-def acquire(
-    ask, models: int, budget: int, order: np.ndarray, items: Items, rule: str | None
-) -> Asked:
-    """Asks `budget` samples of each new model.
-
-    Half of them (all if there is no rule) stand at the centres of equal parts of the order, the
-    rest are chosen in at most 8 batches, the highest scores first.
+class Adaptive(Policy):
+    """Asks half of the budget on a grid of the rank order, the rest in at most eight batches, the
+    most useful samples first.
 
     Args:
-      ask: where outcomes come from.
-      models: m.
-      budget: samples a model, 1 ... n.
-      order: int64[n], samples from easy to hard.
-      items: what the rule scores by.
-      rule: "information", "error" or None.
+      rule: of `RULES`.
+      factors: of the item response model that is fitted where the predictor has none.
+      about: one line for people.
     """
-    n = len(order)
-    check_budget(budget, n)
-    grid = budget if rule is None else -(-budget // 2)
-    first = order[(2 * np.arange(grid) + 1) * n // (2 * grid)]
-    samples = np.broadcast_to(first, (models, grid)).astype(np.int64)
-    outcomes = ask(samples)
-    left = budget - grid
-    for batch in (len(part) for part in np.array_split(np.arange(left), ROUNDS)):
-        if not batch:
-            break
-        useful = np.asarray(scores(items, Observed.of(samples, outcomes, budget), rule))
-        best = np.argpartition(-useful, batch - 1, axis=1)[:, :batch].astype(np.int64)
-        samples, outcomes = np.hstack([samples, best]), np.hstack([outcomes, ask(best)])
-    return Asked(samples, outcomes, grid)
+
+    adaptive = True
+    out_of_core = False
+
+    def __init__(self, rule: str, factors: int, about: str):
+        self.rule, self.factors, self.about = rule, factors, about
+
+    def fit(self, known, rank, items, key, ctx):
+        """Ranks the samples and fits an item response model, unless the predictor has."""
+        if items is None:
+            items, _ = response.fit(known.matrix(), self.factors, key, ctx)
+        order = (rank or ranked(known, ctx)).order
+        return {"order": order, "items": response.as_tree(items)}
+
+    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
+        """Returns the grid first, then a batch at a time."""
+        (models, asked), first = answers.samples.shape, -(-budget // 2)
+        if not asked:
+            return grid(tree["order"], models, first)
+        sizes = [len(part) for part in np.array_split(np.arange(budget - first), ROUNDS)]
+        batch = sizes[int(np.searchsorted(np.cumsum(sizes), asked - first, side="right"))]
+        useful = ctx.jit(usefulness, static_argnames="rule")(
+            Items(**tree["items"]), Evidence.of(answers, budget), self.rule
+        )
+        useful = np.array(useful)
+        np.put_along_axis(useful, answers.samples, -1.0, axis=1)
+        ctx.charge(models * n)  # the selection of a batch
+        best = np.argpartition(-useful, batch - 1, axis=1)[:, :batch]
+        return Cells(best.astype(np.int64))

@@ -1,63 +1,38 @@
-"""Adding models and samples to a cache: a few cells are observed, the others predicted, and the
+"""Adding models and samples to a cache: a few cells are asked, the others predicted, and the
 account of it is kept.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import memory, methods
-from nevis_stream.dynamic_evaluation.additions import Addition, append
+from nevis_stream.cost.meter import total
+from nevis_stream.dynamic_evaluation import memory, methods, price
+from nevis_stream.dynamic_evaluation.additions import Addition, append, read_additions
+from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells, Cost, check_budget
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
-from nevis_stream.dynamic_evaluation.cache.files import ValueTable
+from nevis_stream.dynamic_evaluation.fits import StoredFit
 from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.insertion import insert_samples
-from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InCache, learned_rows
-from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_budget
-from nevis_stream.errors import BadInput, unknown
-
-
-@dataclass(frozen=True)
-class Observed:
-    """What one model said of b samples.
-
-    Attributes:
-      correct: uint8[b].
-      confidence: of the true class, float[b], if known.
-      flops: what these answers cost, if known.
-      flops_each: what an answer costs where many are asked at a time, if known; few may cost more,
-        as batches are filled up.
-    """
-
-    correct: np.ndarray
-    confidence: np.ndarray | None = None
-    flops: int | None = None
-    flops_each: float | None = None
-
-
-class Oracle(Protocol):
-    """Knows, or finds out, the outcomes of models on samples."""
-
-    def answer(self, model: str, samples: Sequence[str]) -> Observed:
-        """Returns the outcomes of one model on some samples, all by id; BadInput where it cannot
-        know them.
-        """
-        ...
+from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InCache, Known, learned_rows
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_cells
+from nevis_stream.dynamic_evaluation.method import Method, context
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.errors import BadInput, RunWarning
 
 
 def add_models(
     cache: EvaluationCache,
-    models: Sequence[str],
-    oracle: Oracle,
+    asks: Mapping[str, Ask],
     budget: int,
     method: str = "recommended",
     *,
     seed: int = 0,
-    provenances: Sequence[dict[str, Any] | None] | None = None,
+    provenances: Mapping[str, dict[str, Any]] | None = None,
 ) -> list[Addition]:
     """Evaluates new models on few of a cache's samples; their rows then hold what was observed and,
     apart, what was predicted.
@@ -67,12 +42,11 @@ def add_models(
     Args:
       cache: the cache; its known models are learned from (see `known.learned_from`), but for the
         new.
-      models: ids of the new models, evaluated side by side.
-      oracle: answers for them.
+      asks: by the id of a new model, what answers for it: int64[1, b], columns of the cache.
       budget: samples to be observed of each.
-      method: name of a method.
+      method: name of a method, or a pair.
       seed: of the method's choices.
-      provenances: of the models; what one answer costs is added to them.
+      provenances: of the models, by id; what one answer costs is added where it is not there yet.
 
     Returns:
       The account of each.
@@ -80,38 +54,41 @@ def add_models(
     Raises:
       BadInput: no known model, an unknown method, a budget that is no number of samples.
     """
-    samples = cache.shape[1]
-    known, accuracies, names = _known(cache, samples, without=models)
-    facts = provenances or [None] * len(models)
-    rows = [
-        _Row(cache, model, samples, of, oracle) for model, of in zip(models, facts, strict=True)
-    ]
+    chosen, samples = methods.get(method), cache.shape[1]
+    known, accuracies, names = _known(cache, samples, without=list(asks))
+    facts = provenances or {}
+    rows = [_Row(cache, model, samples, facts.get(model, {}), ask) for model, ask in asks.items()]
 
-    def ask(samples: np.ndarray) -> np.ndarray:
-        return np.stack([row.ask(wanted) for row, wanted in zip(rows, samples, strict=True)])
+    def ask(cells: Cells) -> Answers:
+        parts = [row.ask(columns) for row, columns in zip(rows, cells.samples, strict=True)]
+        return Answers(cells, np.stack(parts))
 
     fitting, evaluating = jax.random.split(jax.random.key(seed))
     check_budget(budget, samples)
-    seen_by = memory.fitting(methods.get(method), known, len(models))
-    evaluator = methods.get(method).fit(
-        seen_by, groups_of(cache, names, known.packed_rows()), fitting
-    )
-    estimate = evaluator.evaluate(ask, len(models), budget, evaluating)
+    known.groups = groups_of(cache, names, known.packed_rows())
+    used, ctx = chosen.fitting(known), context()
+    readable = memory.fitting(used, known, len(rows))
+    stored = StoredFit(cache.directory, used, known, seed, read_additions(cache.directory))
+    _warn(used, known, rows, budget, stored)
+    evaluator = stored.evaluator(readable, budget, fitting, ctx)
+    estimates = evaluator.evaluate(ask, len(rows), budget, evaluating)
     made_by = {"method": method, "budget": budget, "seed": seed}
-    seen = np.stack([row.outcomes for row in rows])
-    unseen = np.where(seen == UNKNOWN, estimate.outcomes, np.uint8(UNKNOWN))
-    cache.append_predictions(models, np.arange(samples), unseen, made_by=made_by)
-    found = []
-    for row, *numbers in zip(rows, estimate.accuracy, estimate.low, estimate.high, strict=True):
-        value, low, high = map(_number, row.bounded(numbers))
-        asked = int(np.count_nonzero(row.outcomes != UNKNOWN))
+    seen = np.stack([row.values for row in rows])
+    predicted = estimates.values if known.scores else estimates.outcomes
+    unseen = np.where(observed(seen), unknown_cells((), known.scores), predicted)
+    cache.append_predictions(list(asks), np.arange(samples), unseen, made_by=made_by)
+    own = total(ctx.meter.counts()) // len(rows)
+    accounts = []
+    for row, estimate in zip(rows, estimates, strict=True):
+        bounded = row.bounded([estimate.value, estimate.low, estimate.high], known.facts)
+        value, low, high = map(_number, bounded)
         account = Addition(
             kind="model",
             name=row.model,
             **made_by,
             models=len(names),
             samples=samples,
-            asked=asked,
+            asked=row.asked,
             accuracy=value,
             low=low,
             high=high,
@@ -119,16 +96,18 @@ def add_models(
             rank_low=_rank(accuracies, high),
             rank_high=_rank(accuracies, low),
             reason=estimate.reason or None,
-            **_cost([row.before], [samples], [row.flops_each], row.paid.flops),
+            fit=stored.key,
+            **_cost([row.before], [samples], [row.flops_each], row.cost, own),
         )
-        found.append(_told(cache, account))
-    return found
+        accounts.append(account)
+        append(cache.directory, account)
+    return accounts
 
 
 def add_samples(
     cache: EvaluationCache,
     samples: Sequence[str],
-    oracle: Oracle,
+    asks: Mapping[str, Ask],
     budget: int,
     method: str = "sort_and_search",
     *,
@@ -140,40 +119,45 @@ def add_samples(
     Args:
       cache: the cache; its known models (see `known.learned_from`) are asked, and predicted.
       samples: ids of the new samples.
-      oracle: answers for the models.
+      asks: by the id of a model, what answers for it: int64[1, b], positions in `samples`.
       budget: models to be observed on each sample.
-      method: name of a method.
+      method: name of a method, or a pair.
       seed: of the method's choices.
       provenance: of the samples.
 
     Raises:
-      BadInput: no known model, an unknown method, a budget that is no number of models.
+      BadInput: no known model, an unknown method, a budget that is no number of models, or a model
+        that nothing answers for.
     """
-    columns, facts = cache.samples(), cache.models()
+    chosen, columns, facts = methods.get(method), cache.samples(), cache.models()
     view, _, names = _known(cache, len(columns))
-    known = memory.transposed(methods.get(method), view, len(samples))
-    each = [facts[name].get(EACH) for name in names]
-    outcomes = np.full((len(samples), len(names)), UNKNOWN, np.uint8)
+    known = memory.transposed(chosen, view, len(samples))
+    values = unknown_cells((len(samples), len(names)), cache.scores)
     have = {sample: column for column, sample in enumerate(columns)}
     old = [i for i, sample in enumerate(samples) if sample in have]
     if old:
-        outcomes[old] = cache.matrix(names, [samples[i] for i in old]).T
-    paid = _Paid()
-    before = (outcomes != UNKNOWN).sum(axis=0)
+        values[old] = cache.matrix(names, [samples[i] for i in old]).T
+    before, costs = observed(values).sum(axis=0), [Cost()]
 
-    def ask(models: np.ndarray) -> np.ndarray:
+    def ask(cells: Cells) -> Answers:
+        models = cells.samples
         for model in np.unique(models):
-            wanted = np.flatnonzero((models == model).any(axis=1) & (outcomes[:, model] == UNKNOWN))
+            wanted = np.flatnonzero((models == model).any(axis=1) & ~observed(values[:, model]))
             if len(wanted):
-                ids = [samples[i] for i in wanted]
-                told = paid.answer(oracle, names[model], ids)
-                cache.append(
-                    names[model], ids, told.correct, told.confidence, sample_provenance=provenance
-                )
-                outcomes[wanted, model] = told.correct
-        return np.take_along_axis(outcomes, models, axis=1)
+                name, ids = names[model], [samples[i] for i in wanted]
+                if name not in asks:
+                    raise BadInput(
+                        f"model {name!r} cannot be asked: only models that came from a run"
+                        " directory, or that the file has, can."
+                    )
+                answers = asks[name](Cells(wanted[None]))
+                confidence = None if answers.confidence is None else answers.confidence[0]
+                values[wanted, model] = answers.values[0]
+                cache.append(name, ids, answers.values[0], confidence, sample_provenance=provenance)
+                costs.append(answers.cost)
+        return Answers(cells, np.take_along_axis(values, models, axis=1))
 
-    learned = (known != UNKNOWN).mean(axis=0) >= KNOWN_SHARE
+    learned = observed(known).mean(axis=0) >= KNOWN_SHARE
     # so that a killed addition asks the same again
     learned[[have[samples[i]] for i in old]] = False
     if not learned.any():
@@ -181,60 +165,26 @@ def add_samples(
             f"{cache.directory}: no other sample on which half of the models are observed; nothing"
             " to learn from."
         )
-    key = jax.random.key(seed)
     check_budget(budget, len(names), "known models on each sample")
-    estimate = insert_samples(
-        methods.get(method), known[:, learned], ask, len(samples), budget, key
-    )
+    key, ctx = jax.random.key(seed), context()
+    estimates = insert_samples(chosen, known[:, learned], ask, len(samples), budget, key, ctx)
     made_by = {"method": method, "budget": budget, "seed": seed}
-    unseen = np.where(outcomes == UNKNOWN, estimate.outcomes, np.uint8(UNKNOWN))
+    predicted = estimates.values if cache.scores else estimates.outcomes
+    unseen = np.where(observed(values), unknown_cells((), cache.scores), predicted)
     cache.append_predictions(names, samples, np.ascontiguousarray(unseen.T), made_by=made_by)
-    return _told(
-        cache,
-        Addition(
-            kind="samples",
-            name=f"{len(samples)} samples",
-            **made_by,
-            models=len(names),
-            samples=int(learned.sum()),
-            asked=int(np.count_nonzero(outcomes != UNKNOWN)),
-            **_cost(before, [len(samples)] * len(names), each, paid.flops),
-        ),
+    each = [facts[name].get(EACH) for name in names]
+    own = total(ctx.meter.counts())
+    account = Addition(
+        kind="samples",
+        name=f"{len(samples)} samples",
+        **made_by,
+        models=len(names),
+        samples=int(learned.sum()),
+        asked=int(np.count_nonzero(observed(values))),
+        **_cost(before, [len(samples)] * len(names), each, sum(costs, Cost()), own),
     )
-
-
-class FileOracle:
-    """Reads outcomes of a file; the cells that are not asked stay unread, so a whole file shows
-    what a budget would have given.
-
-    Args:
-      table: the file's values.
-      file: its name, for messages.
-    """
-
-    def __init__(self, table: ValueTable, file: str = "the file"):
-        self._table, self._file = table, file
-        self._rows = {model: row for row, model in enumerate(table.models)}
-        self._columns = {sample: column for column, sample in enumerate(table.samples)}
-
-    def answer(self, model: str, samples: Sequence[str]) -> Observed:
-        """Returns the outcomes of one model on some samples; BadInput where the file does not have
-        them.
-        """
-        if model not in self._rows:
-            raise BadInput(f"{self._file}: {unknown('model', model, list(self._rows)[:200])}")
-        columns = [self._columns.get(sample, -1) for sample in samples]
-        row = self._table.values[self._rows[model]]
-        for sample, column in zip(samples, columns, strict=True):
-            if column < 0 or row[column] == UNKNOWN:
-                raise BadInput(
-                    f"{self._file} does not know model {model!r} on sample {sample!r}, which was"
-                    " asked."
-                )
-        confidence = self._table.confidence
-        return Observed(
-            row[columns], None if confidence is None else confidence[self._rows[model]][columns]
-        )
+    append(cache.directory, account)
+    return account
 
 
 class _Row:
@@ -245,57 +195,61 @@ class _Row:
         cache: EvaluationCache,
         model: str,
         samples: int,
-        provenance: dict[str, Any] | None,
-        oracle: Oracle,
+        provenance: dict[str, Any],
+        ask: Ask,
     ):
-        self.model, self.paid = model, _Paid()
-        self._cache, self._provenance, self._oracle = cache, provenance or {}, oracle
-        self.outcomes = np.full(samples, UNKNOWN, np.uint8)
+        self.model, self.cost = model, Cost()
+        self._cache, self._provenance, self._ask = cache, provenance, ask
+        self.values = unknown_cells((samples,), cache.scores)
         self._known = model in cache.models()
         if self._known:
-            self.outcomes = cache.matrix([model])[0, :samples]
-        self.before = int(np.count_nonzero(self.outcomes != UNKNOWN))
+            self.values = cache.matrix([model])[0, :samples]
+        self.before = self.asked
 
-    def ask(self, wanted: np.ndarray) -> np.ndarray:
-        """Returns the outcomes of some columns; those that are not known yet come from the
-        oracle.
+    @property
+    def asked(self) -> int:
+        """How many cells are observed."""
+        return int(np.count_nonzero(observed(self.values)))
+
+    def ask(self, columns: np.ndarray) -> np.ndarray:
+        """Returns the values of some columns; those that the cache does not have yet are
+        asked.
         """
-        new = wanted[self.outcomes[wanted] == UNKNOWN]
+        new = columns[~observed(self.values[columns])]
         if len(new):
-            told = self.paid.answer(self._oracle, self.model, self._cache.samples(new))
-            each = {} if told.flops is None else {EACH: told.flops_each or told.flops / len(new)}
-            facts = None if self._known else self._provenance | each
-            self._cache.append(self.model, new, told.correct, told.confidence, provenance=facts)
-            self.outcomes[new], self._known = told.correct, True
-        return self.outcomes[wanted]
+            answers = self._ask(Cells(new[None]))
+            self.cost += answers.cost
+            flops = answers.cost.flops
+            each = {} if flops is None else {EACH: flops / len(new)}
+            facts = None if self._known else each | self._provenance
+            confidence = None if answers.confidence is None else answers.confidence[0]
+            ids, values = self._cache.samples(new), answers.values[0]
+            self._cache.append(self.model, ids, values, confidence, provenance=facts)
+            self.values[new], self._known = values, True
+        return self.values[columns]
 
-    def bounded(self, shares: Sequence[float]) -> np.ndarray:
-        """Returns accuracies, as near as can be while all that is observed counts; the one that
-        there is where it is all.
+    def bounded(self, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
+        """Returns means, as near as can be while all that is observed counts; the mean itself where
+        everything is.
         """
-        right, unseen = (
-            np.count_nonzero(self.outcomes == 1),
-            np.count_nonzero(self.outcomes == UNKNOWN),
-        )
-        least, most = right / len(self.outcomes), (right + unseen) / len(self.outcomes)
-        return np.clip(shares, least, most) if unseen else np.full(len(shares), least)
+        low, high = numbers(self.values), np.where(observed(self.values), self.values, 1)
+        least, most = facts.mean(np.stack([low, high]))
+        return np.clip(means, least, most) if least < most else np.full(len(means), least)
 
     @property
     def flops_each(self) -> float | None:
-        """FLOPs of one answer, as the cache has them."""
-        return self._cache.models()[self.model].get(EACH)
+        """FLOPs of one answer, as the cache has them, or as they were said to be."""
+        facts = self._cache.models()[self.model] if self._known else self._provenance
+        return facts.get(EACH)
 
 
-class _Paid:
-    """Sums what an oracle's answers cost; None where it cannot tell."""
-
-    def __init__(self):
-        self.flops: int | None = 0
-
-    def answer(self, oracle: Oracle, model: str, samples: Sequence[str]) -> Observed:
-        told = oracle.answer(model, samples)
-        self.flops = None if self.flops is None or told.flops is None else self.flops + told.flops
-        return told
+def _warn(method: Method, known: Known, rows: Sequence[_Row], budget: int, stored: StoredFit):
+    """Warns where a method will cost more than it saves, if the price of answers is known."""
+    each = [row.flops_each for row in rows]
+    if None in each or budget == known.shape[1]:
+        return
+    if message := price.warning(method, known, each, budget, stored.tree):
+        warnings.warn(message, RunWarning, stacklevel=3)
 
 
 def _known(
@@ -323,22 +277,36 @@ def _known(
         )
     known = InCache(cache, rows, samples)
     right, seen = (sums.astype(np.float64) for sums in known.row_sums())
-    for i in np.flatnonzero(seen < samples):
-        whole = cache.matrix(rows[i : i + 1], predicted=True)[0, :samples]
-        right[i], seen[i] = (whole == 1).sum(), (whole != UNKNOWN).sum()
+    weighted = known.facts.dataset_weights is not None
+    for i in range(len(rows)) if weighted else np.flatnonzero(seen < samples):
+        whole = cache.matrix(rows[i : i + 1], predicted=True)[:, :samples]
+        (right[i],), (seen[i],) = (known.facts.mean(part(whole)) for part in (numbers, observed))
     return known, right / seen, [names[row] for row in rows]
 
 
 def _cost(
-    before: Sequence[int], cells: Sequence[int], each: Sequence[float | None], paid: int | None
-) -> dict:
-    """Returns FLOPs spent and saved; of each model: its cells observed before, its cells in all,
-    the price of an answer.
+    before: Sequence[int],
+    cells: Sequence[int],
+    each: Sequence[float | None],
+    asking: Cost,
+    own: int,
+) -> dict[str, float | None]:
+    """Returns FLOPs spent and saved, and those of the method itself.
+
+    Args:
+      before: of each model, its cells that were observed before.
+      cells: of each model, its cells in all.
+      each: of each model, the price of an answer.
+      asking: what the answers cost.
+      own: FLOPs that the method computed itself.
     """
-    if None in each or paid is None:
-        return {"flops_spent": None if np.any(before) else paid, "flops_saved": None}
-    spent = paid + float(np.dot(before, each))
-    return {"flops_spent": spent, "flops_saved": float(np.dot(cells, each)) - spent}
+    if None in each or asking.flops is None:
+        unknown = asking.flops is None or np.any(before)
+        spent = None if unknown else asking.flops + own
+        return {"flops_spent": spent, "flops_saved": None, "flops_method": own}
+    spent = asking.flops + own + float(np.dot(before, each))
+    saved = float(np.dot(cells, each)) - spent
+    return {"flops_spent": spent, "flops_saved": saved, "flops_method": own}
 
 
 def _rank(accuracies: np.ndarray, value: float | None) -> int | None:
@@ -347,8 +315,3 @@ def _rank(accuracies: np.ndarray, value: float | None) -> int | None:
 
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-def _told(cache: EvaluationCache, addition: Addition) -> Addition:
-    append(cache.directory, addition)
-    return addition

@@ -30,9 +30,13 @@ class Addition:
         best.
       reason: why a model has no interval, where it has none.
       flops_spent: of the observed cells, those that the cache had before at what an answer costs
-        where many are asked; null where that or the oracle cannot tell.
-      flops_saved: what observing every cell would have cost, less what was spent; below 0 where
-        asking few at a time cost more than that; null likewise.
+        where many are asked, and of the method; null where an answer's cost is unknown.
+      flops_saved: what observing every cell would have cost, less what was spent; below 0 where the
+        method, or asking few at a time, cost more than that; null likewise.
+      flops_method: what the method computed itself, part of what was spent: fit, cross-validation,
+        selection and prediction; of models that were added together, one model's share. Null in
+        accounts of earlier versions, which left it out.
+      fit: of a model: the key of the stored fit (see `fits`) that the method used.
     """
 
     kind: str
@@ -52,6 +56,8 @@ class Addition:
     flops_spent: float | None = None
     flops_saved: float | None = None
     reason: str | None = None
+    flops_method: int | None = None
+    fit: str | None = None
 
 
 def append(directory: Path, addition: Addition) -> None:

@@ -10,6 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.matrix import check_matrix, observed
+from nevis_stream.errors import BadInput
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -27,9 +30,9 @@ class Cost:
 
     def __add__(self, other: "Cost") -> "Cost":
         """Adds costs; unknown FLOPs stay unknown."""
-        flops = None if self.flops is None or other.flops is None else self.flops + other.flops
+        unknown = self.flops is None or other.flops is None
         return Cost(
-            flops,
+            None if unknown else self.flops + other.flops,
             self.labels + other.labels,
             self.uncounted | other.uncounted,
         )
@@ -43,10 +46,36 @@ class Cells:
       samples: int64[m, b], columns of the matrix.
       probabilities: float64[m, b], the probability with which each was drawn, given those asked
         before it; None where nothing was drawn at random. Weighted estimators need them.
+      shares: float64[m, b], the share of all samples that each cell represents: 1 / b on a grid or
+        in a plain random draw, the size of its stratum; 0 for a cell that was chosen for what it
+        teaches. None: all 0.
     """
 
     samples: np.ndarray
     probabilities: np.ndarray | None = None
+    shares: np.ndarray | None = None
+
+    @classmethod
+    def none(cls, models: int) -> "Cells":
+        """Returns no cell of m models."""
+        return cls(np.empty((models, 0), np.int64))
+
+    def then(self, later: "Cells") -> "Cells":
+        """Returns these cells followed by later ones, [m, b + b']."""
+
+        def joined(first, second, missing):
+            if first is None and second is None:
+                return None
+            first = np.full(self.samples.shape, missing) if first is None else first
+            return np.hstack(
+                [first, np.full(later.samples.shape, missing) if second is None else second]
+            )
+
+        return Cells(
+            np.hstack([self.samples, later.samples]),
+            joined(self.probabilities, later.probabilities, 1.0),  # a fixed cell is certain
+            joined(self.shares, later.shares, 0.0),
+        )
 
 
 @dataclass(frozen=True)
@@ -57,11 +86,13 @@ class Answers:
       cells: the cells, with the probabilities that a policy drew them with.
       values: [m, b]: uint8 outcomes, float32 scores in [0, 1], or int32 labels.
       cost: of these answers.
+      confidence: float[m, b], the probability that a model gave to the truth, where it is known.
     """
 
     cells: Cells
     values: np.ndarray
     cost: Cost = field(default=Cost())
+    confidence: np.ndarray | None = None
 
     @property
     def samples(self) -> np.ndarray:
@@ -70,16 +101,12 @@ class Answers:
 
     def then(self, later: "Answers") -> "Answers":
         """Returns these answers followed by later ones, [m, b + b']; costs add up."""
-        first, second = self.cells.probabilities, later.cells.probabilities
-        probabilities = None
-        if first is not None or second is not None:  # a fixed cell was certain to be asked
-            first = np.ones(self.samples.shape) if first is None else first
-            second = np.ones(later.samples.shape) if second is None else second
-            probabilities = np.hstack([first, second])
+        both = self.confidence is not None and later.confidence is not None
         return Answers(
-            Cells(np.hstack([self.samples, later.samples]), probabilities),
-            np.hstack([self.values, later.values]),
+            self.cells.then(later.cells),
+            np.hstack([self.values, later.values]) if self.values.size else later.values,
             self.cost + later.cost,
+            np.hstack([self.confidence, later.confidence]) if both else None,
         )
 
 
@@ -109,3 +136,78 @@ class Estimate:
     reason: str = ""
     asked: int = 0
     cost: Cost = Cost()
+
+
+class MatrixAsk:
+    """An `Ask` that reads the new models' values from a matrix and records what was asked.
+
+    Args:
+      truth: uint8[m, n] of 0, 1 and 255, or float[m, n] of scores in [0, 1] and NaN.
+
+    Attributes:
+      asked: bool[m, n], the cells that were read.
+    """
+
+    def __init__(self, truth: np.ndarray):
+        self.truth = check_matrix(truth)
+        self.asked = np.zeros(self.truth.shape, bool)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """int64[m]: how many samples were asked of each model."""
+        return self.asked.sum(axis=1)
+
+    def __call__(self, cells: Cells) -> Answers:
+        """Returns the values of the cells.
+
+        Raises:
+          BadInput: an index out of range or asked before, or a cell that is unknown.
+        """
+        samples = check_cells(cells.samples, self.truth.shape)
+        rows = np.arange(len(self.truth))[:, None]
+        if self.asked[rows, samples].any():
+            raise BadInput("a sample was asked twice of one model; each evaluation costs.")
+        values = self.truth[rows, samples]
+        if not observed(values).all():
+            model, column = np.argwhere(~observed(values))[0]
+            raise BadInput(
+                f"asked for model {model} on sample {samples[model, column]}, which is unknown in"
+                " this matrix."
+            )
+        self.asked[rows, samples] = True
+        return Answers(cells, values)
+
+
+def check_cells(samples: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Returns samples of m models unchanged if they are int64[m, b] of n, none twice.
+
+    Raises:
+      BadInput: they are not.
+    """
+    samples, (models, n) = np.asarray(samples), shape
+    if samples.ndim != 2 or len(samples) != models or samples.dtype.kind not in "iu":
+        raise BadInput(
+            f"asked for {samples.dtype}{list(samples.shape)}; it must be int64[{models}, b], one"
+            " row per model."
+        )
+    if samples.size and not 0 <= samples.min() <= samples.max() < n:
+        raise BadInput(f"asked for sample {samples.min()} or {samples.max()}; there are {n}.")
+    ordered = np.sort(samples, axis=1)
+    if (ordered[:, 1:] == ordered[:, :-1]).any():
+        raise BadInput("a sample was asked twice of one model; each evaluation costs.")
+    return samples
+
+
+def check_budget(budget: int, most: int, what: str = "samples of each model") -> int:
+    """Returns the budget unchanged if 1 ≤ budget ≤ most; `what` names what is asked.
+
+    Raises:
+      BadInput: it is not.
+    """
+    if isinstance(budget, bool) or not isinstance(budget, (int, np.integer)):
+        raise BadInput(f"a budget of {budget!r} {what}: a whole number is expected.")
+    if not 1 <= budget <= most:
+        raise BadInput(
+            f"a budget of {budget} {what}: it must be between 1 and {most}, all there are."
+        )
+    return int(budget)

@@ -30,7 +30,7 @@ def wilson(mean: np.ndarray, seen: np.ndarray | float) -> tuple[np.ndarray, np.n
     return np.maximum(centre - half, 0), np.minimum(centre + half, 1)
 
 
-def effective(seen: int, n: int, design: float = 1.0) -> float:
+def effective(seen: float, n: int, design: float = 1.0) -> float:
     """Returns how many draws with replacement say as much as `seen` of n without.
 
     Args:
@@ -41,7 +41,9 @@ def effective(seen: int, n: int, design: float = 1.0) -> float:
 
     Source: Cochran, Sampling Techniques, section 2.6.
     """
-    return np.inf if seen == n or design == 0 else seen * (n - 1) / (n - seen) / design
+    if n - seen < 1e-6 or design == 0:  # a sum of shares is all but whole
+        return np.inf
+    return seen * (n - 1) / (n - seen) / design
 
 
 def half_width(errors: np.ndarray, unit: np.ndarray, independent: int, prior: float = 0.0) -> float:

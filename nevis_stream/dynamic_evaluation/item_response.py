@@ -1,60 +1,47 @@
-"""The methods `irt_*`, item response models alone: samples from a grid or adaptive,
-posterior-predictive cells.
-"""
-
-from dataclasses import dataclass
+"""Item response models as predictors of cells: posterior-predictive values, and their mean."""
 
 import numpy as np
 from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.acquisition import acquire
 from nevis_stream.dynamic_evaluation.intervals import NORMAL_975
-from nevis_stream.dynamic_evaluation.method import Estimates, check_outcomes
-from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 
 
-@dataclass(frozen=True)
-class ItemResponse:
-    """An item response model.
+class ItemResponse(CellPredictor):
+    """An item response model; see `response`.
+
+    The interval is that of the posterior, which trusts the model: not calibrated.
 
     Args:
-      name: what users call it by.
+      about: one line for people.
       factors: k.
       common: one discrimination for all samples.
-      rule: of `acquisition`, or None for the grid alone.
     """
 
-    name: str
-    factors: int = 1
-    common: bool = False
-    rule: str | None = None
+    takes_scores = True
 
-    def fit(self, known, groups, key) -> "Fitted":
-        """Fits samples' parameters to the known models."""
-        items, _ = response.fit(check_outcomes(known), self.factors, key, self.common)
-        return Fitted(sort(known).order, items, self.rule)
+    def __init__(self, about: str, factors: int = 1, common: bool = False):
+        self.about, self.factors, self.common = about, factors, common
 
+    def fit(self, known, key, ctx):
+        """Fits the samples' parameters to the known models."""
+        items, _ = response.fit(known.matrix(), self.factors, key, ctx, self.common)
+        return response.as_tree(items)
 
-@dataclass(frozen=True)
-class Fitted:
-    """The samples' order, int64[n], their parameters, and the rule by which they are asked."""
+    def items(self, tree) -> response.Items:
+        """Returns the samples' parameters."""
+        return response.Items(**tree)
 
-    order: np.ndarray
-    items: response.Items
-    rule: str | None
-
-    def evaluate(self, ask, models, budget, key) -> Estimates:
-        """Asks by the rule; accuracy and interval are those of the posterior, which trusts the
-        model: not calibrated.
-        """
-        asked = acquire(ask, models, budget, self.order, self.items, self.rule)
-        observed = response.Observed.of(asked.samples, asked.outcomes, budget)
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Predicts by the posterior of each model's ability."""
+        evidence = response.Evidence.of(answers, answers.samples.shape[1])
+        weights = known.facts.weights.astype(np.float32)
         logits, deviation = (
-            np.asarray(values, np.float64) for values in response.predict(self.items, observed)
+            np.asarray(values, np.float64)
+            for values in ctx.jit(response.predict)(self.items(tree), evidence, weights)
         )
         p = expit(logits)
-        np.put_along_axis(p, asked.samples, asked.outcomes, axis=1)
-        mean, half = p.mean(axis=1), NORMAL_975 * deviation
-        interval = np.maximum(mean - half, 0), np.minimum(mean + half, 1)
-        return Estimates.of(p, asked.samples, asked.outcomes, mean, interval)
+        np.put_along_axis(p, answers.samples, answers.values, axis=1)
+        mean, half = known.facts.mean(p), NORMAL_975 * deviation
+        return Prediction(p, mean, (np.maximum(mean - half, 0), np.minimum(mean + half, 1)))

@@ -2,6 +2,8 @@
 cache that never is.
 """
 
+import functools
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,7 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_outcomes
+from nevis_stream.dynamic_evaluation.matrix import check_matrix, numbers, observed
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.sort import sums
 
 # a model (or sample) of which less was observed says too little to be learned from
@@ -17,53 +20,86 @@ KNOWN_SHARE = 0.5
 
 
 class Known(Protocol):
-    """The outcomes of m known models on n samples; `models` are int64 rows, None for all."""
+    """The values of m known models on n samples.
+
+    Attributes:
+      shape: m and n.
+      groups: the models' groups (checkpoints of one training run are one), or None.
+      facts: about the samples.
+      scores: whether the values are scores, not outcomes.
+    """
 
     shape: tuple[int, int]
+    groups: Sequence[str] | None
+    facts: SampleFacts
+    scores: bool
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Returns, of each sample, [n] how many of the models are right and [n] how many
-        are known.
+        """Returns [n], the sum of each sample's known values, and [n], how many are known; `models`
+        are int64 rows, None for all.
         """
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns int64[m], on how many samples each model is right, and int64[m], on how many it
-        is known.
-        """
+        """Returns [m], the sum of each model's known values, and int64[m], how many are known."""
 
     def matrix(
         self, models: np.ndarray | None = None, samples: np.ndarray | None = None
     ) -> np.ndarray:
-        """Returns uint8[models, samples] of 0, 1 and 255; samples are int64 columns, None
-        for all.
+        """Returns uint8[models, samples] of 0, 1 and 255, or float32 scores with NaN; samples are
+        int64 columns, None for all.
         """
 
+    def packed_rows(self) -> Iterator[np.ndarray]:
+        """Yields each model's values, in any form that is equal for equal models."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class InMemory:
-    """Known models as a matrix, uint8[m, n] of 0, 1 and 255."""
+    """Known models as a matrix, uint8[m, n] of 0, 1 and 255 or float[m, n] of scores with NaN."""
 
-    outcomes: np.ndarray
+    values: np.ndarray
+    groups: Sequence[str] | None = None
+    sample_facts: SampleFacts | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """Models and samples."""
-        return self.outcomes.shape
+        return self.values.shape
+
+    @property
+    def scores(self) -> bool:
+        """See `Known`."""
+        return self.values.dtype.kind == "f"
+
+    @property
+    def facts(self) -> SampleFacts:
+        """See `Known`."""
+        return self.sample_facts or SampleFacts(self.shape[1])
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """See `Known`."""
-        return sums(self.outcomes if models is None else self.outcomes[models])
+        return sums(self.values if models is None else self.values[models])
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """See `Known`."""
-        return (self.outcomes == 1).sum(axis=1), (self.outcomes != UNKNOWN).sum(axis=1)
+        right = numbers(self.values).sum(axis=1, dtype=np.float64)
+        return right, observed(self.values).sum(axis=1)
 
     def matrix(
         self, models: np.ndarray | None = None, samples: np.ndarray | None = None
     ) -> np.ndarray:
         """See `Known`."""
-        rows = self.outcomes if models is None else self.outcomes[models]
+        rows = self.values if models is None else self.values[models]
         return rows if samples is None else rows[:, samples]
+
+    def packed_rows(self) -> Iterator[np.ndarray]:
+        """See `Known`."""
+        yield from self.values
+
+    def without(self, models: np.ndarray) -> "InMemory":
+        """Returns all but some models, int64 rows."""
+        groups = None if self.groups is None else np.delete(self.groups, models).tolist()
+        return InMemory(np.delete(self.values, models, axis=0), groups, self.sample_facts)
 
 
 class InCache:
@@ -73,10 +109,23 @@ class InCache:
       cache: the cache.
       rows: int64[m], of the models.
       samples: n; what comes to the cache later is not seen.
+      groups: the models' groups.
     """
 
-    def __init__(self, cache: EvaluationCache, rows: np.ndarray, samples: int):
+    def __init__(
+        self,
+        cache: EvaluationCache,
+        rows: np.ndarray,
+        samples: int,
+        groups: Sequence[str] | None = None,
+    ):
         self._cache, self._rows, self.shape = cache, np.asarray(rows), (len(rows), samples)
+        self.groups, self.scores = groups, cache.scores
+
+    @functools.cached_property
+    def facts(self) -> SampleFacts:
+        """See `Known`."""
+        return self._cache.facts().take(np.arange(self.shape[1]))
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """See `Known`; no row is unpacked."""
@@ -98,18 +147,32 @@ class InCache:
         return self._cache.matrix(rows, samples)[:, : self.shape[1] if samples is None else None]
 
     def packed_rows(self) -> Iterator[np.ndarray]:
-        """Yields what is observed of each model, eight cells a byte, one after the other; equal for
-        equal models.
-        """
+        """See `Known`; outcomes are packed, eight cells a byte."""
+        if self.scores:
+            yield from (self.matrix(np.array([row]))[0] for row in range(self.shape[0]))
+            return
         for right, there in self._cache.packed_rows(self._rows):
             yield right if there is None else np.concatenate([right, there])
 
 
-def known_models(known: "np.ndarray | Known") -> Known:
-    """Returns known models by the interface that methods read; a matrix is uint8[m, n] of 0, 1 and
-    255.
-    """
-    return known if hasattr(known, "column_sums") else InMemory(check_outcomes(known))
+def known_models(
+    known: "np.ndarray | Known", groups: Sequence[str] | None = None, facts=None
+) -> Known:
+    """Returns known models by the interface that methods read; a matrix is one of `matrix`."""
+    if hasattr(known, "column_sums"):
+        return known
+    return InMemory(check_matrix(known), None if groups is None else list(groups), facts)
+
+
+def digest(known: Known) -> str:
+    """Returns a hash of what a method can learn from the known models."""
+    about = (known.shape, known.scores, known.groups and list(known.groups))
+    content = hashlib.sha256(repr(about).encode())
+    for row in known.packed_rows():
+        content.update(np.ascontiguousarray(row))
+    for values in (known.facts.features, known.facts.weights):
+        content.update(b"-" if values is None else np.ascontiguousarray(values))
+    return content.hexdigest()
 
 
 def parts(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.ndarray]:
@@ -149,6 +212,9 @@ def learned_rows(cache: EvaluationCache, rows: np.ndarray, samples: int) -> np.n
     reading one at a time.
     """
     models = cache.column_sums(models=rows)[1][:samples]
+    if cache.scores:
+        there = (observed(cache.matrix(rows[i : i + 1])[0, :samples]) for i in range(len(rows)))
+        return rows[_sharing(np.array([models[row].sum() for row in there]))]
     shared = np.full(len(rows), models.sum())
     for i, (_, there) in enumerate(cache.packed_rows(rows)):
         if there is not None:

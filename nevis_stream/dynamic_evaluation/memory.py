@@ -1,31 +1,33 @@
-"""Whether work on a cache has room in memory; said before it begins."""
+"""Whether work on a cache fits into memory, checked before it begins."""
 
 from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.dynamic_evaluation.known import InMemory, Known
+from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.errors import BadInput
 
 # for a known model's sample, and for compiled programs: `recommended` as measured
 BYTES_EACH, PROGRAMS = 30, 5e8
-MOST_MODELS = 512  # of which such methods learn at a time; of the others the cells alone are held
+MOST_MODELS = 512  # that such methods learn from at a time; of others only the cells are held
 PAGES = Path("/proc/meminfo")
 
 
-def fitting(method, known: Known, new: int) -> "np.ndarray | Known":
+def fitting(method: Method, known: Known, new: int) -> Known:
     """Returns what a method is fitted to: known models that stay in the cache, or their matrix
     where it reads all of it.
 
     Args:
-      method: a `method.Method`.
+      method: the method.
       known: the known models.
       new: how many new ones there will be.
 
     Raises:
       BadInput: the method would need more memory than there is.
     """
-    if getattr(method, "out_of_core", False):
+    method = method.fitting(known)
+    if method.out_of_core:
         return known
     models, samples = known.shape
     _check(
@@ -33,15 +35,15 @@ def fitting(method, known: Known, new: int) -> "np.ndarray | Known":
         f"{method.name} learns from {models:,} × {samples:,} outcomes in memory",
         "Give --method=sort_and_search or stratified_mean, which leave them in the cache.",
     )
-    return known.matrix()
+    return InMemory(known.matrix(), known.groups, known.facts)
 
 
-def transposed(method, known: Known, new: int) -> np.ndarray:
+def transposed(method: Method, known: Known, new: int) -> np.ndarray:
     """Returns the known models' outcomes, uint8[m, n], from which a method learns samples by
     models.
 
     Args:
-      method: a `method.Method`.
+      method: the method.
       known: the known models.
       new: how many new samples there will be.
 
@@ -51,7 +53,7 @@ def transposed(method, known: Known, new: int) -> np.ndarray:
     models, samples = known.shape
     # cells, which of them are known, those learned from, their transpose
     wanted = models * (4 * samples + 8 * new)
-    light = getattr(method, "out_of_core", False)
+    light = method.out_of_core
     hint = "A machine with more memory is needed" + (
         "." if light else ", or less: give --method=sort_and_search."
     )

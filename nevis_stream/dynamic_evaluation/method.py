@@ -1,230 +1,323 @@
-"""What every method of dynamic evaluation shares: outcomes, the way to ask for them, estimates, and
-the two-step interface.
+"""Methods of dynamic evaluation: a policy chooses the cells to ask, a predictor says what the
+others are.
 
-A matrix of outcomes is uint8: 1 = the model is right on the sample, 0 = it is wrong, 255 = nobody
-knows.
+Both are fitted once to the known models. What they learn is a tree of arrays and JSON scalars, so a
+fitted method can be saved and used again; what depends on the budget is tuned when a budget is
+first used, and becomes part of that tree.
 """
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
+import jax
 import numpy as np
 
+from nevis_stream.cost.meter import total
+from nevis_stream.dynamic_evaluation import folds, intervals
+from nevis_stream.dynamic_evaluation.asking import (
+    Answers,
+    Ask,
+    Cells,
+    Cost,
+    MatrixAsk,
+    check_budget,
+)
+from nevis_stream.dynamic_evaluation.estimates import Estimates
+from nevis_stream.dynamic_evaluation.known import Known, known_models
+from nevis_stream.dynamic_evaluation.response import Items
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.dynamic_evaluation.sort import Rank
 from nevis_stream.errors import BadInput
+from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Tree
 
-UNKNOWN = 255
-
-Ask = Callable[[np.ndarray], np.ndarray]
-"""int64[m, b], b samples for each of m new models, none twice over all calls -> uint8[m, b], their
-outcomes.
-"""
+UNCOUNTED = frozenset({"random draws", "interval arithmetic"})
 
 
 @dataclass(frozen=True)
-class Estimates:
-    """What a method says of m new models on n samples.
+class Prediction:
+    """What a predictor says of m models on n samples.
 
-    Args:
-      probabilities: float32[m, n], P(correct); an observed cell is exactly 0 or 1.
-      outcomes: uint8[m, n], predicted 0 or 1; an observed cell keeps what was observed.
-      observed: bool[m, n], which cells were asked.
-      accuracy: float64[m], estimate of the mean over all n samples; need not be the mean of
-        `outcomes`.
-      low, high: float64[m], 95% interval of the accuracy; NaN where the method has none.
-      reason: why there is no interval, where there is none.
+    Attributes:
+      values: float[m, n], expected values; where a cell was asked they are replaced by the answer,
+        if `keeps_answers`.
+      mean: float64[m], the mean over all samples; None: that of the cells.
+      interval: (low, high), float64[m] each, of the mean; None where the predictor has none.
+      keeps_answers: whether asked cells keep their answers.
     """
 
-    probabilities: np.ndarray
-    outcomes: np.ndarray
-    observed: np.ndarray
-    accuracy: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    reason: str = "the method has none"
+    values: np.ndarray
+    mean: np.ndarray | None = None
+    interval: tuple[np.ndarray, np.ndarray] | None = None
+    keeps_answers: bool = True
 
-    def within(self, half: float, reason: str) -> "Estimates":
-        """Returns the same with the interval accuracy ± half; where half is NaN there is none, for
-        a reason.
+
+class CellPredictor:
+    """Predicts the cells that were not asked; the base of all `predictors`.
+
+    Attributes:
+      about: one line for people.
+      takes_scores: whether values may be real scores, with holes, instead of outcomes.
+      out_of_core: whether known models may stay in a cache; else their matrix is in memory.
+      calibrated: whether its intervals are calibrated on known models, or need none.
+    """
+
+    about = ""
+    takes_scores = False
+    out_of_core = False
+    calibrated = False
+
+    def fit(self, known: Known, key, ctx: Context) -> Tree:
+        """Learns from the known models, once for all budgets."""
+        return {}
+
+    def tune(
+        self, tree: Tree, known: Known, policy: "Policy", budget: int, key, ctx: Context, memo: dict
+    ) -> Tree:
+        """Learns what depends on the budget; `key` is that of `fit`, and `memo` keeps in memory
+        what serves other budgets, too.
         """
-        low, high = np.clip(self.accuracy - half, 0, 1), np.clip(self.accuracy + half, 0, 1)
-        return dataclasses.replace(
-            self, low=low, high=high, reason=reason if np.isnan(half) else ""
-        )
+        return {}
 
-    @classmethod
-    def of(cls, probabilities, asked, answers, accuracy=None, interval=None) -> "Estimates":
-        """Returns the estimates of predicted probabilities into which observed outcomes are
-        written.
+    def predict(
+        self, tree: Tree, tuned: Tree, known: Known, answers: Answers, ctx: Context
+    ) -> Prediction:
+        """Predicts all cells of the models that were asked."""
+        raise NotImplementedError
+
+    def rank(self, tree: Tree) -> Rank | None:
+        """Returns its order of the samples, by which a policy may ask."""
+        return None
+
+    def items(self, tree: Tree) -> Items | None:
+        """Returns its item response model, by which a policy may choose."""
+        return None
+
+    def errors(
+        self, tree: Tree, known: Known, policy: "Policy", budget: int, key, ctx: Context
+    ) -> np.ndarray | None:
+        """Returns how far the means of known models are from what is predicted without them (and
+        their groups), float64[k], where there is a shorter way than to fit again; else None.
+        """
+        return None
+
+
+class Policy:
+    """Chooses what to ask; the base of all `policies`.
+
+    Attributes:
+      about: one line for people.
+      takes_scores: whether answers may be real scores.
+      out_of_core: whether known models may stay in a cache.
+      adaptive: whether it looks at answers.
+    """
+
+    about = ""
+    takes_scores = True
+    out_of_core = True
+    adaptive = False
+
+    def fit(self, known: Known, rank: Rank | None, items: Items | None, key, ctx: Context) -> Tree:
+        """Learns from the known models; rank and items are the predictor's, where it has them."""
+        return {}
+
+    def next(self, tree: Tree, answers: Answers, n: int, budget: int, key, ctx: Context) -> Cells:
+        """Returns what to ask next: at least one cell of each model, in all not more than the
+        budget.
 
         Args:
-          probabilities: float[m, n]; overwritten where something was observed. The predicted
-            outcome is 1 from 0.5 on.
-          asked: int64[m, b], the samples that were asked.
-          answers: uint8[m, b], their outcomes.
-          accuracy: float[m]; None: the mean of the outcomes, predicted and observed.
-          interval: (low, high), float[m] each; None: unknown.
+          tree: what `fit` returned.
+          answers: those that came so far.
+          n: how many samples there are.
+          budget: samples asked of each model in the end.
+          key: a JAX key, the same in each step.
+          ctx: charges what this computes.
         """
-        probabilities = np.array(probabilities, np.float32)
-        np.put_along_axis(probabilities, asked, answers.astype(np.float32), axis=1)
-        outcomes = (probabilities >= 0.5).astype(np.uint8)
-        observed = np.zeros(outcomes.shape, bool)
-        np.put_along_axis(observed, asked, True, axis=1)
-        accuracy = outcomes.mean(axis=1) if accuracy is None else np.asarray(accuracy, np.float64)
-        low, high = (np.full(len(outcomes), np.nan),) * 2 if interval is None else interval
-        return cls(
-            probabilities,
-            outcomes,
-            observed,
-            accuracy,
-            low,
-            high,
-            cls.reason if interval is None else "",
-        )
+        raise NotImplementedError
+
+    def ask(
+        self, tree: Tree, ask: Ask, models: int, n: int, budget: int, key, ctx: Context
+    ) -> Answers:
+        """Asks step by step until the budget is spent."""
+        answers = Answers(Cells.none(models), np.empty((models, 0), np.uint8))
+        while (answers.samples.shape[1]) < budget:
+            answers = answers.then(ask(self.next(tree, answers, n, budget, key, ctx)))
+        return answers
 
 
-class Evaluator(Protocol):
-    """A method that has seen the known models."""
+@dataclass(frozen=True)
+class Method:
+    """A policy and a predictor.
+
+    Attributes:
+      name: what users call it by.
+      policy, predictor: the pair.
+      tried: whether intervals are those of known models that play new ones; else the predictor's.
+      otherwise: names the method used instead where there are too few known models.
+      about: one line for people.
+    """
+
+    name: str
+    policy: Policy
+    predictor: CellPredictor
+    tried: bool = False
+    otherwise: "Callable[[Known], Method] | None" = None
+    about: str = ""
+
+    @property
+    def out_of_core(self) -> bool:
+        """Whether known models are read from a cache piece by piece."""
+        return self.policy.out_of_core and self.predictor.out_of_core
+
+    @property
+    def takes_scores(self) -> bool:
+        """Whether values may be real scores instead of outcomes."""
+        return self.policy.takes_scores and self.predictor.takes_scores
+
+    def fitting(self, known: Known) -> "Method":
+        """Returns the method to use with these known models: this, or the one used otherwise.
+
+        Raises:
+          BadInput: the values are scores, which the method does not take.
+        """
+        few = len(known.groups and set(known.groups) or range(known.shape[0])) < intervals.FEWEST
+        if few and self.otherwise:
+            return self.otherwise(known)
+        if known.scores and not self.takes_scores:
+            from nevis_stream.dynamic_evaluation import methods
+
+            valid = [name for name, each in methods.registry().items() if each.takes_scores]
+            raise BadInput(
+                f"method {self.name} takes outcomes (0 or 1) only, and these are real scores;"
+                f" methods that take scores: {', '.join(valid)}."
+            )
+        return self
+
+    def fit(self, known, groups: Sequence[str] | None = None, key=None, ctx=None) -> "Evaluator":
+        """Learns from the known models, once for all new ones.
+
+        Args:
+          known: a `known.Known`, or uint8[m0, n] of 0, 1 and 255, or float[m0, n] of scores.
+          groups: the known models' groups, or None; those of a `Known` are its own.
+          key: a JAX key.
+          ctx: charges what this and the evaluations compute; None: a context of its own.
+        """
+        known = known_models(known, groups)
+        method, ctx = self.fitting(known), ctx or context()
+        with ctx.phase("train"):
+            predictor = method.predictor.fit(known, key, ctx)
+            policy = method.fit_policy(predictor, known, key, ctx)
+        return Evaluator(method, known, {"predictor": predictor, "policy": policy}, key, ctx)
+
+    def fit_policy(self, tree: Tree, known: Known, key, ctx: Context) -> Tree:
+        """Fits the policy to the known models, after the predictor, whose tree is given."""
+        rank, items = self.predictor.rank(tree), self.predictor.items(tree)
+        return self.policy.fit(known, rank, items, key, ctx)
+
+
+def context() -> Context:
+    """Returns a context for methods that are used without a run."""
+    return Context.standalone(path=("dynamic evaluation",))
+
+
+@dataclass
+class Evaluator:
+    """A method that has seen the known models.
+
+    Attributes:
+      method: the method.
+      known: the known models.
+      tree: what was learned, of arrays and JSON scalars: `predictor`, `policy`, and `tuned` by
+        budget.
+      key: the JAX key of the fit.
+      ctx: charges everything.
+    """
+
+    method: Method
+    known: Known
+    tree: Tree
+    key: jax.Array
+    ctx: Context = field(default_factory=context)
+
+    def __post_init__(self):
+        self.tree.setdefault("tuned", {})
+        self._charged, self._memo = 0, {}
 
     def evaluate(self, ask: Ask, models: int, budget: int, key) -> Estimates:
         """Evaluates new models, all in one batch.
 
         Args:
-          ask: where the outcomes come from.
+          ask: where the values come from.
           models: how many new models there are.
           budget: samples asked of each model.
           key: a JAX key, the only source of randomness.
         """
+        n, ctx, method = self.known.shape[1], self.ctx, self.method
+        check_budget(budget, n)
+        tuned = self.tune(budget)
+        with ctx.phase("select"):
+            answers = method.policy.ask(self.tree["policy"], ask, models, n, budget, key, ctx)
+        with ctx.phase("predict"):
+            estimates = self._predicted(tuned, answers)
+        own, before = total(ctx.meter.counts()), self._charged
+        self._charged = own
+        cost = answers.cost + Cost(own - before, uncounted=UNCOUNTED)
+        return dataclasses.replace(estimates, cost=cost)
 
+    def tune(self, budget: int) -> Tree:
+        """Returns what was learned for a budget, after learning it where it is missing."""
+        name = str(budget)
+        if name not in self.tree["tuned"]:
+            method, arguments = self.method, (self.known, self.method.policy, budget, self.key)
+            with self.ctx.phase("validate"):
+                tree = method.predictor.tune(
+                    self.tree["predictor"], *arguments, self.ctx, self._memo
+                )
+                half = self._tried(tree, budget) if method.tried else None
+            self.tree["tuned"][name] = {"predictor": tree, "half": half}
+        return self.tree["tuned"][name]
 
-class Method(Protocol):
-    """A way to evaluate new models on few samples; `name` is what users call it by.
-
-    A method whose `out_of_core` is true reads what it needs of a `known.Known`; others get the
-    whole matrix.
-    """
-
-    name: str
-
-    def fit(self, known: np.ndarray, groups: Sequence[str] | None, key) -> Evaluator:
-        """Learns from the known models, once for all new ones.
-
-        Args:
-          known: uint8[m0, n] of 0, 1 and 255.
-          groups: the known models' groups (checkpoints of one training run are one), or None.
-          key: a JAX key.
-        """
-
-
-def generator(key) -> np.random.Generator:
-    """Returns NumPy's generator for a JAX key: the same key gives the same numbers on every
-    machine.
-    """
-    import jax
-
-    if key is None:
-        raise BadInput("samples are drawn at random here: give a key, as jax.random.key(0).")
-    return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
-
-
-def check_outcomes(known: np.ndarray) -> np.ndarray:
-    """Returns the matrix unchanged if it is one of outcomes.
-
-    Raises:
-      BadInput: not uint8[m, n] of 0, 1 and 255, or empty.
-    """
-    known = np.asarray(known)
-    if known.ndim != 2 or known.dtype != np.uint8 or not known.size:
-        raise BadInput(
-            "a matrix of outcomes is uint8[models, samples], not empty; this is"
-            f" {known.dtype}{list(known.shape)}."
+    def _predicted(self, tuned: Tree, answers: Answers) -> Estimates:
+        prediction = self.method.predictor.predict(
+            self.tree["predictor"], tuned["predictor"], self.known, answers, self.ctx
         )
-    counts = [np.count_nonzero(known == value) for value in (0, 1, UNKNOWN)]
-    if sum(counts) != known.size:
-        strange = sorted({*np.unique(known).tolist()} - {0, 1, UNKNOWN})
-        raise BadInput(
-            f"outcomes are 0 (wrong), 1 (right) or {UNKNOWN} (unknown); this matrix also holds"
-            f" {strange[:5]}."
+        values = np.array(prediction.values, np.float32)
+        if prediction.keeps_answers:
+            np.put_along_axis(values, answers.samples, answers.values.astype(np.float32), axis=1)
+        mean = self.known.facts.mean(values) if prediction.mean is None else prediction.mean
+        low = high = np.full(len(mean), np.nan)
+        reason = "the method has none"
+        if self.method.tried:
+            half = tuned["half"]
+            low, high = np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1)
+            reason = intervals.TOO_FEW if np.isnan(half) else ""
+        elif prediction.interval is not None:
+            (low, high), reason = prediction.interval, ""
+        return Estimates(values, answers, np.asarray(mean, np.float64), low, high, reason)
+
+    def _tried(self, tuned: Tree, budget: int) -> float:
+        """Returns the half-width of the interval: known models play new ones."""
+        method, known, key = self.method, self.known, self.key
+        errors = method.predictor.errors(
+            self.tree["predictor"], known, method.policy, budget, key, self.ctx
         )
-    return known
+        if errors is None:
+            errors = self._errors(tuned, budget)
+        return intervals.tried(errors, known.groups or range(known.shape[0]))
 
-
-def check_budget(budget: int, most: int, what: str = "samples of each model") -> int:
-    """Returns the budget unchanged if 1 ≤ budget ≤ most; `what` tells of what it is.
-
-    Raises:
-      BadInput: it is not.
-    """
-    if isinstance(budget, bool) or not isinstance(budget, (int, np.integer)):
-        raise BadInput(f"a budget of {budget!r} {what}: a whole number is expected.")
-    if not 1 <= budget <= most:
-        raise BadInput(
-            f"a budget of {budget} {what}: it must lie between 1 and {most}, which is all there"
-            " are."
-        )
-    return int(budget)
-
-
-class MatrixOracle:
-    """An `Ask` that reads the new models' outcomes from a matrix and keeps account of what was
-    asked.
-
-    Args:
-      truth: uint8[m, n] of 0, 1 and 255.
-
-    Attributes:
-      asked: bool[m, n], the cells that were read.
-      counts: int64[m], how many for each model.
-    """
-
-    def __init__(self, truth: np.ndarray):
-        self.truth = check_outcomes(truth)
-        self.asked = np.zeros(self.truth.shape, bool)
-
-    @property
-    def counts(self) -> np.ndarray:
-        """int64[m]: how many samples were asked of each model."""
-        return self.asked.sum(axis=1)
-
-    def __call__(self, samples: np.ndarray) -> np.ndarray:
-        """Returns uint8[m, b], the outcomes of samples int64[m, b].
-
-        Raises:
-          BadInput: an index out of range or asked before, or a cell that the matrix does not know.
-        """
-        samples = np.asarray(samples)
-        models, n = self.truth.shape
-        if (
-            samples.ndim != 2
-            or len(samples) != models
-            or not np.issubdtype(samples.dtype, np.integer)
-        ):
-            raise BadInput(
-                f"asked for {samples.dtype}{list(samples.shape)}; it must be int64[{models}, b], a"
-                " row a model."
+    def _errors(self, tuned: Tree, budget: int) -> np.ndarray:
+        """Returns the errors of known models' means, each predicted by a fit without its fold."""
+        method, ctx, errors = self.method, self.ctx, [np.empty(0)]
+        random = numpy_generator(self.key)
+        if "folds" not in self._memo:
+            self._memo["folds"] = list(folds.divided(self.known, random))
+        for values, rest in self._memo["folds"]:
+            ask = MatrixAsk(folds.filled(values, random))
+            evaluator = method.fit(rest, None, self.key, ctx)
+            answers = method.policy.ask(
+                evaluator.tree["policy"], ask, len(values), rest.shape[1], budget, self.key, ctx
             )
-        if samples.size and not 0 <= samples.min() <= samples.max() < n:
-            raise BadInput(f"asked for sample {samples.min()} or {samples.max()}; there are {n}.")
-        rows = np.arange(models)[:, None]
-        ordered = np.sort(samples, axis=1)
-        repeated = self.asked[rows, samples].any() or (ordered[:, 1:] == ordered[:, :-1]).any()
-        if repeated:
-            raise BadInput(
-                "a sample was asked twice of one model; each evaluation costs, so none may be"
-                " repeated."
-            )
-        outcomes = self.truth[rows, samples]
-        if (outcomes == UNKNOWN).any():
-            model, column = np.argwhere(outcomes == UNKNOWN)[0]
-            raise BadInput(
-                f"asked for model {model} on sample {samples[model, column]}, which this matrix"
-                " does not know."
-            )
-        self.asked[rows, samples] = True
-        return outcomes
-
-
-def matrix_oracle(truth: np.ndarray) -> MatrixOracle:
-    """Returns an `Ask` that reads outcomes from truth, uint8[m, n]."""
-    return MatrixOracle(truth)
+            found = evaluator._predicted({"predictor": tuned, "half": np.nan}, answers)
+            errors.append(rest.facts.mean(ask.truth) - found.accuracy)
+        return np.concatenate(errors)

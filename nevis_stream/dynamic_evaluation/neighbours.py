@@ -7,10 +7,8 @@ models of one family err on the same samples.
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
-from nevis_stream.dynamic_evaluation.response import Abilities, Items, Observed, curvature, logits
+from nevis_stream.dynamic_evaluation.response import Abilities, Evidence, Items, curvature, logits
 
 DIRECTIONS = 48  # of the residuals' row space, the strongest ones; fewer known models have fewer
 # a known model's own outcome is smoothed by half with its probability, which stays this far from 0
@@ -18,17 +16,21 @@ DIRECTIONS = 48  # of the residuals' row space, the strongest ones; fewer known 
 SURE = 0.05
 
 
-def residuals(known: np.ndarray, items: Items, abilities: Abilities) -> jax.Array:
+def residuals(values: jax.Array, there: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
     """Returns the strongest directions of y - p among known models, float32[n, q], scaled so that
     their Gram matrix is that of the residuals; 0 where unknown.
+
+    Args:
+      values, there: float32[m0, n] and bool[m0, n], the known models' values, and which are known.
+      items, abilities: the model that says p.
     """
     p = jax.nn.sigmoid(logits(items, abilities)[0])
-    left = jnp.where(known == UNKNOWN, 0.0, (known == 1) - p)
+    left = jnp.where(there, values - p, 0.0)
     _, directions = jnp.linalg.eigh(left @ left.T)
     return left.T @ directions[:, ::-1][:, :DIRECTIONS]
 
 
-def regress(features: jax.Array, offset: jax.Array, observed: Observed) -> jax.Array:
+def regress(features: jax.Array, offset: jax.Array, evidence: Evidence) -> jax.Array:
     """Returns the logits of m models on n samples by logistic regression on the samples' features,
     float32[m, n].
 
@@ -37,14 +39,14 @@ def regress(features: jax.Array, offset: jax.Array, observed: Observed) -> jax.A
     Args:
       features: float32[n, q].
       offset: float32[n], added to the logit.
-      observed: of m models.
+      evidence: of m models.
     """
-    x, base = features[observed.samples], offset[observed.samples]
-    signs = (observed.outcomes - 0.5) * observed.there
+    x, base = features[evidence.samples], offset[evidence.samples]
+    signs = (evidence.values - 0.5) * evidence.there
     eye = jnp.eye(features.shape[1])
 
     def step(_, state):
-        weights = curvature(state[0]) * observed.there
+        weights = curvature(state[0]) * evidence.there
         precision = (x * weights[:, :, None]).transpose(0, 2, 1) @ x + eye
         lower = jnp.linalg.cholesky(precision)
         root = jax.lax.linalg.triangular_solve(
@@ -59,27 +61,27 @@ def regress(features: jax.Array, offset: jax.Array, observed: Observed) -> jax.A
     return offset + jax.lax.fori_loop(0, 6, step, start)[1] @ features.T
 
 
-def smoothed(known: np.ndarray, items: Items, abilities: Abilities) -> jax.Array:
-    """Returns known outcomes drawn half-way to their probabilities, float32[m0, n]; the probability
-    where unknown.
+def smoothed(values: jax.Array, there: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
+    """Returns known values drawn half-way to their probabilities, float32[m0, n]; the probability
+    where unknown. Arguments as of `residuals`.
     """
     p = jax.nn.sigmoid(logits(items, abilities)[0])
-    return jnp.clip(jnp.where(known == UNKNOWN, p, 0.5 * p + 0.5 * (known == 1)), SURE, 1 - SURE)
+    return jnp.clip(jnp.where(there, 0.5 * p + 0.5 * values, p), SURE, 1 - SURE)
 
 
-def nearest(rows: jax.Array, observed: Observed, temperature: float) -> jax.Array:
+def nearest(rows: jax.Array, evidence: Evidence, temperature: float) -> jax.Array:
     """Returns the mean of known models weighted by likelihood^(1 / temperature), as logits
     float32[m, n].
 
     Args:
       rows: float32[m0, n], probabilities of the known models.
-      observed: of m models.
+      evidence: of m models.
       temperature: 1 weighs by Bayes' rule, more takes in more neighbours.
     """
-    nothing = jnp.zeros((len(observed.samples), rows.shape[1]))
+    nothing = jnp.zeros((len(evidence.samples), rows.shape[1]))
     right, wrong = (
-        observed.scattered(nothing, observed.outcomes),
-        observed.scattered(nothing, 1 - observed.outcomes),
+        evidence.scattered(nothing, evidence.values),
+        evidence.scattered(nothing, 1 - evidence.values),
     )
     likelihood = right @ jnp.log(rows).T + wrong @ jnp.log1p(-rows).T
     p = jax.nn.softmax(likelihood / temperature, axis=1) @ rows

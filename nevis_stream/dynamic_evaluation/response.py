@@ -6,7 +6,8 @@ model (Rasch 1960), k > 1 the multidimensional one (Reckase 2009). Abilities hav
 prior; samples (d_j, a_j) a normal one whose mean and covariance are fitted too (empirical Bayes),
 which decides how much of the k factors is used. Posteriors are variational, with the quadratic
 bound of the logistic (Jaakkola & Jordan 2000), under which all updates are those of linear
-regression.
+regression. A score in [0, 1] enters like an outcome: its quasi-likelihood is that of a share
+(Papke & Wooldridge 1996).
 """
 
 import functools
@@ -16,7 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.method import UNKNOWN, generator
+from nevis_stream.dynamic_evaluation.asking import Answers
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.learner import Context
 
 ITERATIONS = 30
 # samples from which abilities and prior are fitted; all samples are then fitted to these
@@ -166,7 +170,6 @@ def _start(right, there, k):
     )
 
 
-@functools.partial(jax.jit, static_argnames=("k", "common"))
 def _fit(right, there, k, common):
     signs, rows = (right - 0.5) * there, there.any(axis=1).astype(jnp.float32)
     n = right.shape[1]
@@ -195,7 +198,6 @@ def _fit(right, there, k, common):
     return abilities, prior_mean, prior_covariance
 
 
-@jax.jit
 def _fit_items(right, there, abilities, prior_mean, prior_covariance) -> Items:
     signs, n, q = (right - 0.5) * there, right.shape[1], len(prior_mean)
     items = Items(
@@ -211,61 +213,69 @@ def _fit_items(right, there, abilities, prior_mean, prior_covariance) -> Items:
     )
 
 
-def fit(known: np.ndarray, factors: int, key, common: bool = False) -> tuple[Items, Abilities]:
+def fit(
+    known: np.ndarray, factors: int, key, ctx: Context, common: bool = False
+) -> tuple[Items, Abilities]:
     """Fits an item response model.
 
     Args:
-      known: uint8[m, n] of 0, 1 and 255. Abilities are fitted from at most 2,048 samples, drawn at
-        random; the parameters of all samples follow from the abilities. O(m n (1 + k)²).
+      known: uint8[m, n] of 0, 1 and 255, or float[m, n] of scores in [0, 1] with NaN. Abilities are
+        fitted from at most 2,048 samples, drawn at random; the parameters of all samples follow
+        from the abilities. O(m n (1 + k)²).
       factors: k ≥ 1.
       key: a JAX key, for that draw.
+      ctx: compiles and charges.
       common: one discrimination for all samples (1PL); with k = 1 only.
 
     Returns: posteriors of the samples' parameters and of the known models' abilities.
     """
     n = known.shape[1]
     chosen = (
-        np.sort(generator(key).choice(n, COLUMNS, replace=False)) if n > COLUMNS else slice(None)
+        np.sort(numpy_generator(key).choice(n, COLUMNS, replace=False))
+        if n > COLUMNS
+        else slice(None)
     )
-    right, there = jnp.float32(known == 1), jnp.float32(known != UNKNOWN)
-    abilities, prior_mean, prior_covariance = _fit(
+    right, there = jnp.asarray(numbers(known)), jnp.float32(observed(known))
+    abilities, prior_mean, prior_covariance = ctx.jit(_fit, static_argnames=("k", "common"))(
         right[:, chosen], there[:, chosen], factors, common
     )
-    return _fit_items(right, there, abilities, prior_mean, prior_covariance), abilities
+    items = ctx.jit(_fit_items)(right, there, abilities, prior_mean, prior_covariance)
+    return items, abilities
+
+
+def as_tree(posterior: Items | Abilities) -> dict[str, jax.Array]:
+    """Returns a posterior as a tree that can be saved; `Items(**tree)` is the posterior again."""
+    return {"mean": posterior.mean, "covariance": posterior.covariance}
 
 
 @functools.partial(
-    jax.tree_util.register_dataclass, data_fields=["samples", "outcomes", "there"], meta_fields=[]
+    jax.tree_util.register_dataclass, data_fields=["samples", "values", "there"], meta_fields=[]
 )
 @dataclass(frozen=True)
-class Observed:
-    """Outcomes of the samples that each of m models was asked, padded.
+class Evidence:
+    """Values of the samples that each of m models was asked, padded.
 
     Args:
       samples: int32[m, b].
-      outcomes: float32[m, b] of 0 and 1.
+      values: float32[m, b] in [0, 1].
       there: float32[m, b], 0 where the entry is padding, else 1.
     """
 
     samples: jax.Array
-    outcomes: jax.Array
+    values: jax.Array
     there: jax.Array
 
     @classmethod
-    def of(cls, samples: np.ndarray, outcomes: np.ndarray, budget: int) -> "Observed":
-        """Pads int[m, b] and uint8[m, b] to a length that is the same for all b up to the
-        budget.
-        """
+    def of(cls, answers: Answers, budget: int) -> "Evidence":
+        """Pads answers to a length that is the same for all numbers of them up to the budget."""
         length = SHORTEST
         while length < budget:
             length *= 2
+        samples, values = answers.samples, answers.values
         empty = ((0, 0), (0, length - samples.shape[1]))
         there = np.pad(np.ones(samples.shape, np.float32), empty)
-        return cls(
-            np.pad(samples.astype(np.int32), empty),
-            np.pad(outcomes.astype(np.float32), empty),
-            there,
-        )
+        padded = np.pad(samples.astype(np.int32), empty), np.pad(values.astype(np.float32), empty)
+        return cls(*padded, there)
 
     def scattered(self, into: jax.Array, values) -> jax.Array:
         """Returns float32[m, n] with values[m, b] written where something was observed."""
@@ -273,17 +283,17 @@ class Observed:
         return into.at[jnp.arange(len(columns))[:, None], columns].set(values, mode="drop")
 
 
-def infer(items: Items, observed: Observed) -> Abilities:
+def infer(items: Items, evidence: Evidence) -> Abilities:
     """Returns the abilities of new models from what was observed of them."""
-    moments, centres = items.second_moment[observed.samples], items.mean[observed.samples]
+    moments, centres = items.second_moment[evidence.samples], items.mean[evidence.samples]
     signs, (m, k) = (
-        (observed.outcomes - 0.5) * observed.there,
-        (len(observed.samples), items.mean.shape[1] - 1),
+        (evidence.values - 0.5) * evidence.there,
+        (len(evidence.samples), items.mean.shape[1] - 1),
     )
 
     def step(_, abilities):
         weights = (
-            curvature(jnp.einsum("mij,mbij->mb", abilities.second_moment, moments)) * observed.there
+            curvature(jnp.einsum("mij,mbij->mb", abilities.second_moment, moments)) * evidence.there
         )
         precision = jnp.einsum("mb,mbij->mij", weights, moments)
         covariance = inverse(precision[:, 1:, 1:] + jnp.eye(k))
@@ -313,17 +323,21 @@ def moderated(mean: jax.Array, variance: jax.Array) -> jax.Array:
     return mean / jnp.sqrt(1 + jnp.pi * variance / 8)
 
 
-@jax.jit
-def predict(items: Items, observed: Observed) -> tuple[jax.Array, jax.Array]:
+def predict(items: Items, evidence: Evidence, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns the logits of the posterior-predictive P(right), float32[m, n], and the posterior
-    standard deviation of each model's mean outcome, float32[m]: what is unknown of its ability, and
-    of each unobserved outcome given it.
+    standard deviation of each model's mean over all samples, float32[m]: what is unknown of its
+    ability, and of each unobserved outcome given it.
+
+    Args:
+      items: of n samples.
+      evidence: of m models.
+      weights: float32[n], of the samples in the mean.
     """
-    abilities = infer(items, observed)
+    abilities = infer(items, evidence)
     mean, ability, item = logits(items, abilities)
-    made = moderated(mean, ability + item)
-    p = jax.nn.sigmoid(made)
-    noise = observed.scattered(p * (1 - p), 0.0)
-    slope = noise @ items.mean[:, 1:]
-    variance = jnp.einsum("mi,mij,mj->m", slope, abilities.covariance, slope) + noise.sum(axis=1)
-    return made, jnp.sqrt(variance) / made.shape[1]
+    predicted = moderated(mean, ability + item)
+    p = jax.nn.sigmoid(predicted)
+    noise = evidence.scattered(p * (1 - p), 0.0)
+    slope = (noise * weights) @ items.mean[:, 1:]
+    spread = jnp.einsum("mi,mij,mj->m", slope, abilities.covariance, slope)
+    return predicted, jnp.sqrt(spread + noise @ weights**2)

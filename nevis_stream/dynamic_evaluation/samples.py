@@ -1,4 +1,4 @@
-"""What is known of the samples of a matrix beside who answered them correctly."""
+"""What is known of the samples of a matrix, apart from the values of models on them."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -42,6 +42,12 @@ class SampleFacts:
         names, place, sizes = np.unique(self.dataset, return_inverse=True, return_counts=True)
         shares = np.array([self.dataset_weights[name] for name in names.tolist()], np.float64)
         return (shares / shares.sum() / sizes)[place]
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """Returns the weighted mean over all samples, float64[m], of values [m, n]."""
+        if self.dataset is None or self.dataset_weights is None:
+            return values.mean(axis=1, dtype=np.float64)
+        return values.astype(np.float64) @ self.weights
 
     def take(self, columns: np.ndarray) -> "SampleFacts":
         """Returns the facts of some samples, int64 columns."""

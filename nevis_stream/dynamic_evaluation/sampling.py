@@ -6,6 +6,19 @@ list whatever the remainder of n / b.
 
 import numpy as np
 
+from nevis_stream.errors import BadInput
+
+
+def numpy_generator(key) -> np.random.Generator:
+    """Returns NumPy's generator for a JAX key: the same key gives the same numbers on every
+    machine.
+    """
+    import jax
+
+    if key is None:
+        raise BadInput("samples are drawn at random here: give a key, as jax.random.key(0).")
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+
 
 def strata(n: int, budget: int) -> np.ndarray:
     """Returns the bounds of `budget` strata of n positions, int64[budget + 1]; their sizes differ

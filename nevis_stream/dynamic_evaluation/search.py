@@ -1,61 +1,8 @@
-"""Search: how far down the ranked list a new model is right.
-
-rank = sort(known)
-plan = search.plan(rank, budget)
-estimate = search.predict(rank, plan, oracle(plan))
-"""
-
-from dataclasses import dataclass
+"""Search: how far down the ranked list a new model is right."""
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import sampling
-from nevis_stream.dynamic_evaluation.method import UNKNOWN, Estimates, check_budget, generator
 from nevis_stream.dynamic_evaluation.sort import Rank
-from nevis_stream.errors import BadInput, unknown
-
-SAMPLING = ("uniform", "random")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to ask of each new model.
-
-    Args:
-      positions: int64[m, b], places in the rank, ascending.
-      samples: int64[m, b], the columns that stand there.
-    """
-
-    positions: np.ndarray
-    samples: np.ndarray
-
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
-        """The samples, so that a plan can be handed to an oracle."""
-        return np.array(self.samples, dtype, copy=copy)
-
-
-def plan(rank: Rank, budget: int, models: int = 1, sampling_by: str = "uniform", key=None) -> Plan:
-    """Chooses the samples to ask of each of m new models.
-
-    Args:
-      rank: the samples' order.
-      budget: b, samples a model.
-      models: m.
-      sampling_by: "uniform", the centres of equal parts of the order, the same for all models; or
-        "random", drawn for each.
-      key: a JAX key, for "random" only.
-
-    Raises:
-      BadInput: a budget below 1 or above n, or an unknown way of sampling.
-    """
-    check_budget(budget, rank.n)
-    if sampling_by not in SAMPLING:
-        raise BadInput(unknown("sampling", sampling_by, SAMPLING))
-    if sampling_by == "random":
-        positions = sampling.at_random(rank.n, budget, models, generator(key))
-    else:
-        positions = np.broadcast_to(sampling.centres(rank.n, budget), (models, budget))
-    return Plan(positions, rank.order[positions])
 
 
 def thresholds(outcomes: np.ndarray) -> np.ndarray:
@@ -134,37 +81,3 @@ def _median(rank: Rank, low: np.ndarray, high: np.ndarray) -> np.ndarray:
             np.where(enough, middle, high),
         )
     return low
-
-
-def predict(rank: Rank, plan: Plan, outcomes: np.ndarray) -> Estimates:
-    """Predicts every sample of m new models from the outcomes of the planned ones, which are kept
-    as observed.
-
-    Args:
-      rank: the rank that the plan was made for.
-      plan: what was asked.
-      outcomes: uint8[m, b] of 0 and 1, the answers.
-
-    Raises:
-      BadInput: outcomes of another shape, or other than 0 and 1; a plan for another rank.
-    """
-    outcomes = np.asarray(outcomes)
-    if outcomes.shape != plan.samples.shape:
-        raise BadInput(
-            f"the plan asks for {list(plan.samples.shape)} outcomes; these are"
-            f" {list(outcomes.shape)}."
-        )
-    if not np.isin(outcomes, (0, 1)).all():
-        hint = (
-            f"; {UNKNOWN} means unknown, and a plan's samples must all be answered"
-            if (outcomes == UNKNOWN).any()
-            else ""
-        )
-        raise BadInput(f"outcomes are 0 or 1{hint}.")
-    outcomes = outcomes.astype(np.uint8)
-    if not np.array_equal(rank.order[np.minimum(plan.positions, rank.n - 1)], plan.samples):
-        raise BadInput(
-            "the plan was made for another rank: other samples stand at its positions in this one."
-        )
-    until = cuts(rank, plan.positions, outcomes)
-    return Estimates.of(rank.place < until[:, None], plan.samples, outcomes)

@@ -13,7 +13,7 @@ import functools
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from nevis_stream.dynamic_evaluation.method import UNKNOWN, check_outcomes
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN, check_outcomes
 from nevis_stream.errors import BadInput, unknown
 
 BY = ("sum", "confidence", "recursive")
@@ -152,8 +152,8 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
     """Ranks samples from easy to hard.
 
     Args:
-      known: an `EvaluationCache` (its observed cells); or uint8[m0, n] of 0, 1 and 255, or, for
-        "confidence", float[m0, n], confidences of the true class with NaN.
+      known: an `EvaluationCache` (its observed cells), or a `known.Known`; or uint8[m0, n] of 0, 1
+        and 255, or, for "confidence", float[m0, n], confidences of the true class with NaN.
       by: "sum" of the outcomes, "confidence" sum, or "recursive" sum.
       depth: of "recursive" alone: 1 is the plain sum, 2 are the paper's two stages, more refine
         further.
@@ -186,6 +186,13 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
         )
     rank = Rank(*sums(known), ties)
     return refined(known, rank, depth) if by == "recursive" else rank
+
+
+def ranked(known, ctx, by: str = "sum") -> Rank:
+    """Returns the rank of known models (a `known.Known`), and charges what `sort` computes."""
+    models, n = known.shape
+    ctx.charge((2 if by == "sum" else 6) * models * n + n * max(n - 1, 1).bit_length())
+    return sort(known, by)
 
 
 def refined(known: np.ndarray, rank: Rank, depth: int) -> Rank:

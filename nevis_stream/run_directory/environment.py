@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.run_directory.ledger import encode
+from nevis_stream.run_directory.records import encode
 from nevis_stream.storage import append_line
 
 _PACKAGES = (

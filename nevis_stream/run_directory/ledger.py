@@ -1,29 +1,122 @@
-"""The ledger: the append-only record of what a run trained and predicted, at what cost. See
-docs/run-directory.md.
+"""The ledger: the append-only record of what a run trained and predicted, and at what cost.
+
+See docs/run-directory.md.
 """
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar, overload
+
+import numpy as np
 
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput
+from nevis_stream.run_directory.records import (
+    RECORDS,
+    SCHEMA,
+    EndRecord,
+    Header,
+    PredictRecord,
+    Record,
+    TrainRecord,
+    encode,
+    parse,
+)
 from nevis_stream.storage import append_line
+from nevis_stream.storage.npz import read_npz
 
-SCHEMA = 2
 FILE_NAME = "ledger.jsonl"
-KINDS = ("run", "train", "predict", "end")
+R = TypeVar("R", bound=Record)
 
 
-def encode(record: Mapping[str, Any]) -> str:
-    """Returns the one line that stands for `record`: sorted keys, no spaces, no NaN."""
-    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+class History(Sequence[Record]):
+    """Records of a run, in order, from the first one on.
+
+    Args:
+      run_dir: the run directory, which holds the files that the records name.
+      records: of its ledger, all or the first ones.
+    """
+
+    def __init__(self, run_dir: Path, records: Sequence[Record]):
+        self.run_dir = run_dir
+        self.records = list(records)
+
+    @overload
+    def __getitem__(self, place: int) -> Record: ...
+    @overload
+    def __getitem__(self, place: slice) -> "History": ...
+    def __getitem__(self, place):
+        if isinstance(place, slice):
+            return History(self.run_dir, self.records[place])
+        return self.records[place]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def header(self) -> Header:
+        """The first record.
+
+        Raises:
+          BadInput: there is no record.
+        """
+        if not self.records:
+            raise BadInput(
+                f"{self.run_dir / FILE_NAME}: no record yet; the run has not begun, or this is not"
+                " a run directory."
+            )
+        return self.records[0]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run reached its end."""
+        return bool(self.records) and isinstance(self.records[-1], EndRecord)
+
+    def of_kind(self, record: type[R]) -> list[R]:
+        """Returns the records of one type, in order."""
+        if isinstance(record, str):
+            record = RECORDS[record]
+        return [each for each in self.records if isinstance(each, record)]
+
+    @property
+    def events(self) -> list[TrainRecord | PredictRecord]:
+        """The records of events, in order."""
+        return [r for r in self.records if isinstance(r, TrainRecord | PredictRecord)]
+
+    def event(self, number: int) -> TrainRecord | PredictRecord | None:
+        """Returns the record of an event; None where it was not reached."""
+        return next((record for record in self.events if record.event == number), None)
+
+    def training_of(self, predicted: PredictRecord) -> TrainRecord:
+        """Returns the record of the train event whose predictor answered.
+
+        Raises:
+          BadInput: there is no such record.
+        """
+        for record in self.of_kind(TrainRecord):
+            if record.task_id == predicted.task_id and predicted.train_event in (
+                None,
+                record.event,
+            ):
+                return record
+        raise BadInput(
+            f"{self.run_dir / FILE_NAME}: event {predicted.event} predicts task"
+            f" {predicted.task_id!r}, which was not trained before."
+        )
+
+    def outcomes(self, predicted: PredictRecord) -> dict[str, np.ndarray]:
+        """Returns the chosen predictor's outcomes: sample_id, target, correct and confidence.
+
+        Raises:
+          BadInput: the file is missing or damaged.
+        """
+        return read_npz(self.run_dir / predicted.outcomes)
 
 
-class Ledger:
-    """The records of one run directory, read once at construction.
+class Ledger(History):
+    """The ledger of a run directory, read once at construction.
 
     Args:
       run_dir: a run directory; a missing ledger reads as empty.
@@ -34,110 +127,81 @@ class Ledger:
     """
 
     def __init__(self, run_dir: str | Path):
-        self.run_dir = Path(run_dir)
-        self.path = self.run_dir / FILE_NAME
-        self.records: list[dict[str, Any]] = self._read()
+        self.path = Path(run_dir) / FILE_NAME
+        super().__init__(Path(run_dir), list(self._read()))
 
-    def _read(self) -> list[dict[str, Any]]:
-        if not self.path.exists():
-            return []
-        data = self.path.read_bytes()
-        records = []
+    def _read(self) -> Iterator[Record]:
+        data = self.path.read_bytes() if self.path.exists() else b""
         for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
             try:
-                record = json.loads(line)
-                if record["kind"] not in KINDS:
-                    raise ValueError(f"kind {record['kind']!r}; valid: {', '.join(KINDS)}")
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                values = json.loads(line)
+                if number == 1:
+                    self._check_first(values)
+                _check_unicode(values)
+                yield parse(values)
+            except (ValueError, RecursionError) as error:
+                if isinstance(error, BadInput):
+                    raise
                 raise BadInput(
                     f"{self.path}, line {number}: not a ledger record ({error})."
                 ) from None
-            records.append(record)
-        if records and records[0]["kind"] != "run":
-            raise BadInput(f"{self.path}: the first record is {records[0]['kind']!r}, not 'run'.")
-        schema = records[0].get("schema") if records else SCHEMA
-        if not isinstance(schema, int) or schema < 1:
-            raise BadInput(
-                f"{self.path}: schema of the run record is {schema!r}, not 1 to {SCHEMA}."
-            )
-        if schema > SCHEMA:
-            raise BadInput(
-                f"{self.path}: written with schema {schema}; this version reads up to {SCHEMA}. "
-                "Install a newer nevis_stream."
-            )
-        return records
 
-    def append(self, record: Mapping[str, Any]) -> None:
+    def _check_first(self, values: object) -> None:
+        if isinstance(values, dict) and values.get("kind") in tuple(RECORDS):
+            kind, schema = values["kind"], values.get("schema")
+            if kind != Header.kind:
+                raise BadInput(f"{self.path}: the first record is {kind!r}, not {Header.kind!r}.")
+            if isinstance(schema, int) and schema > SCHEMA:
+                raise BadInput(
+                    f"{self.path}: written with schema {schema}; this version reads up to"
+                    f" {SCHEMA}. Install a newer nevis_stream."
+                )
+
+    def append(self, record: Record) -> None:
         """Writes one more record durably, or raises and leaves the file as it was."""
-        line = encode(record)
-        append_line(self.path, line)
-        self.records.append(json.loads(line))
-
-    @property
-    def header(self) -> dict[str, Any]:
-        """The `run` record.
-
-        Raises:
-          BadInput: the ledger is empty.
-        """
-        if not self.records:
-            raise BadInput(
-                f"{self.path}: no record yet; the run has not begun or this is not a run directory."
-            )
-        return self.records[0]
-
-    @property
-    def complete(self) -> bool:
-        """Whether the run reached its end."""
-        return bool(self.records) and self.records[-1]["kind"] == "end"
-
-    def of_kind(self, kind: str) -> list[dict[str, Any]]:
-        """Returns the records of one kind, in order."""
-        return [record for record in self.records if record["kind"] == kind]
-
-    def event(self, index: int) -> dict[str, Any] | None:
-        """Returns the record of event `index`, or None where it has not been reached."""
-        position = index + 1  # the header comes first, then one record an event
-        if position < len(self.records) and self.records[position]["kind"] != "end":
-            return self.records[position]
-        return None
+        append_line(self.path, encode(record.to_json()))
+        self.records.append(record)
 
     def to_pandas(self):
-        """Returns a pandas DataFrame with one row a `predict` record, joined with its task's
-        `train` record.
+        """Returns a pandas DataFrame with a row for each predict record.
 
         Columns: order, task_id, year, domain, task_kind, meta_split, num_classes, split, n, metric,
-          value, error,
-        trial, dev_error, steps, trials, train_flops (all trials), total_flops (all phases of both
-        events); FLOPs are NaN where costs are not known.
+        value, error, trial, dev_error, steps, trials, train_flops (all trials), total_flops (all
+        phases of both events); FLOPs are NaN where they are unknown.
         """
         import pandas as pd
 
-        trained = {record["task_id"]: record for record in self.of_kind("train")}
-        rows = []
-        for predicted in self.of_kind("predict"):
-            train = trained[predicted["task_id"]]
-            chosen = next(
-                (t for t in train["trials"] if t["trial"] == train["chosen"]), {"info": {}}
-            )
-            known = train["flops"] is not None
-            rows.append(
-                {
-                    key: train[key]
-                    for key in ("order", "task_id", "year", "domain", "task_kind", "meta_split")
-                }
-                | {"num_classes": train["num_classes"]}
-                | {
-                    key: predicted[key]
-                    for key in ("split", "n", "metric", "value", "error", "trial")
-                }
-                | {key: chosen["info"].get(key) for key in ("dev_error", "steps")}
-                | {
-                    "trials": len(train["trials"]),
-                    "train_flops": total(train["flops"], "train") if known else math.nan,
-                    "total_flops": total(train["flops"]) + total(predicted["flops"])
-                    if known
-                    else math.nan,
-                }
-            )
-        return pd.DataFrame(rows)
+        return pd.DataFrame([self._row(predicted) for predicted in self.of_kind(PredictRecord)])
+
+    def _row(self, predicted: PredictRecord) -> dict[str, object]:
+        train = self.training_of(predicted)
+        info = train.chosen_trial.info if train.chosen_trial else {}
+        known = train.flops is not None
+        return {
+            "order": train.order,
+            "task_id": train.task_id,
+            "year": train.year,
+            "domain": train.domain,
+            "task_kind": train.task_kind,
+            "meta_split": train.meta_split,
+            "num_classes": train.num_classes,
+            "split": predicted.split,
+            "n": predicted.n,
+            "metric": predicted.metric,
+            "value": predicted.value,
+            "error": predicted.error,
+            "trial": predicted.trial,
+            "dev_error": info.get("dev_error"),
+            "steps": info.get("steps"),
+            "trials": len(train.trials),
+            "train_flops": total(train.flops, "train") if known else math.nan,
+            "total_flops": total(train.flops) + total(predicted.flops) if known else math.nan,
+        }
+
+
+def _check_unicode(values: object) -> None:
+    """Raises ValueError where a text holds half of a surrogate pair, which no file can hold."""
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"a text is not Unicode: {error.reason}") from None

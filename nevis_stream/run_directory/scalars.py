@@ -20,6 +20,7 @@ from typing import Any
 
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
+from nevis_stream.run_directory.records import EndRecord, PredictRecord, Record, TrainRecord
 
 FOLDER = "tensorboard"
 # TensorBoard shows charts of tags with the same word before the slash together
@@ -104,7 +105,7 @@ class RunScalars:
         """Returns the scalars of an event, or None where nothing is written."""
         return Scalars(self._root, name) if self._stream else None
 
-    def show(self, records: Sequence[Mapping[str, Any]]) -> None:
+    def show(self, records: Sequence[Record]) -> None:
         """Writes the points of a ledger's records that are not written yet."""
         if self._stream:
             for step, values in itertools.islice(points(records), self._shown, None):
@@ -112,36 +113,37 @@ class RunScalars:
                 self._shown += 1
 
 
-def points(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, dict[str, float | None]]]:
-    """Yields (order of the task, values by tag) for each event of a ledger, from its records.
+def points(records: Sequence[Record]) -> Iterator[tuple[int, dict[str, float | None]]]:
+    """Yields (order of the task, values by tag) for each event of a ledger.
 
     After training: the chosen trial's dev error. After predicting: the task's error, the means of
-      the errors so far (over all
-    tasks, and over the meta-test part) and the FLOPs so far (training of all trials, and
-    everything).
+    the errors so far (over all tasks, and over those of the meta-test part) and the FLOPs so far
+    (training of all trials, and all phases).
     """
     errors: dict[str, list[float]] = {"mean_error": [], "mean_error_meta_test": []}
-    split, training, everything = None, 0, 0
+    meta_splits: dict[str, str] = {}
+    training, everything = 0, 0
     for record in records:
-        if record["kind"] not in ("run", "train", "predict"):
+        if isinstance(record, EndRecord):
             continue
-        training += total(record["flops"], "train")
-        everything += total(record["flops"])
-        if record["kind"] == "train":
-            split = record["meta_split"]
-            chosen = next(trial for trial in record["trials"] if trial["trial"] == record["chosen"])
-            yield record["order"], {f"{STREAM}/dev_error": _number(chosen["info"].get("dev_error"))}
-        elif record["kind"] == "predict":
-            if record["error"] is not None:
-                errors["mean_error"].append(record["error"])
-                errors["mean_error_meta_test"] += [record["error"]] if split == "test" else []
+        training += total(record.flops, "train")
+        everything += total(record.flops)
+        if isinstance(record, TrainRecord):
+            meta_splits[record.task_id] = record.meta_split
+            info = record.chosen_trial.info
+            yield record.order, {f"{STREAM}/dev_error": _number(info.get("dev_error"))}
+        elif isinstance(record, PredictRecord):
+            if record.error is not None:
+                errors["mean_error"].append(record.error)
+                if meta_splits[record.task_id] == "test":
+                    errors["mean_error_meta_test"].append(record.error)
             means = {
                 f"{STREAM}/{name}": sum(so_far) / len(so_far)
                 for name, so_far in errors.items()
                 if so_far
             }
             flops = {f"{STREAM}/flops_train": training, f"{STREAM}/flops_total": everything}
-            yield record["order"], {f"{STREAM}/error": record["error"]} | means | flops
+            yield record.order, {f"{STREAM}/error": record.error} | means | flops
 
 
 def read(directory: Path) -> dict[str, list[tuple[int, float]]]:

@@ -2,18 +2,37 @@
 timing.jsonl.
 """
 
+import json
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from nevis_stream.cost import compilations
-from nevis_stream.run_directory.ledger import encode
+from nevis_stream.run_directory.checks import json_object, number, text, whole
+from nevis_stream.run_directory.records import Record, checked, encode, record_type
 from nevis_stream.storage import append_line
+
+FILE_NAME = "timing.jsonl"
+_SECONDS = number(0, 1e12)
+
+
+@record_type
+class TimingRecord(Record):
+    """What an event took; a task that was killed and started again has the last process alone."""
+
+    event: int = checked(whole())
+    kind: str = checked(text)
+    task_id: str = checked(text)
+    pid: int = checked(whole())
+    seconds: float = checked(_SECONDS)
+    cpu_seconds: float = checked(_SECONDS)
+    compilations: int | None = checked(whole(), optional=True)
+    compilation_seconds: float | None = checked(_SECONDS, optional=True)
 
 
 def clocks() -> dict[str, float]:
-    """Returns what is timed, as it stands now."""
+    """Returns the current values of what is timed."""
     count, seconds = compilations.so_far()
     return {
         "seconds": time.perf_counter(),
@@ -24,7 +43,22 @@ def clocks() -> dict[str, float]:
 
 
 def append(path: Path, event: int, kind: str, task_id: str, begun: Mapping[str, float]) -> None:
-    """Adds the line of an event that began when the clocks stood at `begun`."""
-    row = {"event": event, "kind": kind, "task_id": task_id, "pid": os.getpid()}
-    passed = {name: round(now - begun[name], 4) for name, now in clocks().items()}
-    append_line(path, encode(row | passed))
+    """Adds the line of an event that began when the clocks showed `begun`."""
+    passed = {name: max(round(now - begun[name], 4), 0) for name, now in clocks().items()}
+    record = TimingRecord(event=event, kind=kind, task_id=task_id, pid=os.getpid(), **passed)
+    append_line(path, encode(record.to_json()))
+
+
+def read_timing(run_dir: Path) -> list[TimingRecord]:
+    """Returns the timing of a run's events; lines that are cut or damaged are left out."""
+    records = []
+    try:
+        lines = (run_dir / FILE_NAME).read_bytes().splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        try:
+            records.append(TimingRecord.from_json(json_object(json.loads(line))))
+        except (ValueError, RecursionError):
+            continue
+    return records

@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -210,13 +211,25 @@ def exclusive(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with clear_when_full(path), open(path, "a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(file):
             file.seek(0)
             holder = file.read().strip() or "unknown"
-            raise RunLocked(f"{path.parent}: another process (pid {holder}) {busy}") from None
+            raise RunLocked(f"{path.parent}: another process (pid {holder}) {busy}")
         file.truncate(0)
         file.write(f"{os.getpid()} on {socket.gethostname()}\n")
         file.flush()
         yield
+
+
+_LOCK_ATTEMPTS = 5
+
+
+def _locked(file) -> bool:
+    """Takes the lock of an open file; tries for a moment, since `launch.watch` tries it too."""
+    for attempt in range(_LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.02 * (attempt < _LOCK_ATTEMPTS - 1))
+    return False

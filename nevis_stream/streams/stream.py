@@ -1,11 +1,11 @@
-"""Streams: tasks in the order of their years, and the events that they make."""
+"""Streams: tasks with their data, and the rule that says which event of a run is next."""
 
 import csv
 import functools
 import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 from pathlib import Path
 
 from nevis_stream.catalogue import variants
@@ -14,32 +14,20 @@ from nevis_stream.datasets.dataset import DataSet, Samples
 from nevis_stream.datasets.overlap import Overlap
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.run_directory.ledger import History
+from nevis_stream.storage.names import check_name
 from nevis_stream.streams.rows import PARTIAL, integer, name_in, stream_rows
-from nevis_stream.streams.task import SPLITS, Task
+from nevis_stream.streams.task import Event, Task
+from nevis_stream.vocabulary import PROTOCOLS, SPLITS
 
-PROTOCOLS = ("meta_test", "meta_train")
 _SHOWN = 8  # missing data sets in an error message
 
 
-@dataclass(frozen=True)
-class Event:
-    """One step of a run: train on a task, or predict one of its splits.
-
-    Attributes:
-      index: position among the events, from 0.
-      kind: "train" or "predict".
-      task: the task.
-      split: the split to predict, None for a train event.
-    """
-
-    index: int
-    kind: str
-    task: Task
-    split: str | None
-
-
 class Stream:
-    """Named tasks in chronological order, with their data.
+    """Tasks with their data, which a learner meets in their order.
+
+    A stream whose next task depends on the results so far is a subclass with its own `next` and a
+    `rule`; its tasks are then the pool from which the rule draws (docs/adding-a-stream.md).
 
     Args:
       name: shown in ledgers and reports.
@@ -51,7 +39,13 @@ class Stream:
 
     Raises:
       BadInput: no task, a repeated task_id, or orders or years that go back.
+
+    Attributes:
+      rule: names what decides the next event, with every parameter of it, where that is not the
+        order of the tasks; part of the digest.
     """
+
+    rule: str | None = None
 
     def __init__(
         self,
@@ -74,18 +68,20 @@ class Stream:
         )
         seen: set[str] = set()
         for before, task in zip((None, *self.tasks), self.tasks, strict=False):
+            for column in ("task_id", "dataset_id"):
+                check_name(getattr(task, column), f"stream {name!r}: {column}")
             if task.task_id in seen:
                 raise BadInput(
-                    f"stream {name!r}: task_id {task.task_id!r} stands twice; a repeat needs its"
-                    " own."
+                    f"stream {name!r}: task_id {task.task_id!r} occurs twice; a repeat needs an"
+                    " id of its own."
                 )
             if before and (
                 task.order <= before.order or (chronological and task.year < before.year)
             ):
                 raise BadInput(
                     f"stream {name!r}: task {task.task_id!r} (order {task.order}, year {task.year})"
-                    f" stands behind {before.task_id!r} (order {before.order}, year {before.year});"
-                    " orders rise, years never fall."
+                    f" follows {before.task_id!r} (order {before.order}, year {before.year});"
+                    " orders must rise and years must not fall."
                 )
             seen.add(task.task_id)
 
@@ -120,7 +116,7 @@ class Stream:
 
     def splits(self, task: Task) -> Mapping[str, Samples]:
         """Returns the task's train, dev, dev_test and test samples, with labels and ids: for the
-        runner's eyes.
+        runner alone.
         """
         return self._divide(task.dataset_id)
 
@@ -139,31 +135,61 @@ class Stream:
         tasks = [(task.task_id, task.dataset_id) for task in self.tasks]
         return overlap.cached(self.digest, tasks, self._divide, progress)
 
-    def events(self, protocol: str) -> tuple[Event, ...]:
-        """Returns the events of Algorithm 1 (NEVIS'22, section 3).
-
-        Args:
-          protocol: "meta_test": every task is trained on and its test split predicted;
-            "meta_train": only tasks of S_Tr, and their dev_test split is predicted.
+    def check(self, protocol: str) -> None:
+        """Checks that the stream can be run under a protocol.
 
         Raises:
           BadInput: unknown protocol, or no task to judge under it.
         """
         if protocol not in PROTOCOLS:
             raise BadInput(unknown("protocol", protocol, PROTOCOLS))
-        judged = "test" if protocol == "meta_test" else "train"
-        tasks = [t for t in self.tasks if protocol == "meta_test" or t.meta_split == "train"]
-        if not any(task.meta_split == judged for task in tasks):
+        judged = PROTOCOLS[protocol].meta_split
+        if not any(task.meta_split == judged for task in self.tasks):
             raise BadInput(
                 f"stream {self.name!r} has no task with meta_split {judged!r}, so protocol"
                 f" {protocol!r} judges nothing."
             )
-        split = "test" if protocol == "meta_test" else "dev_test"
-        events: list[Event] = []
-        for task in tasks:
-            events.append(Event(len(events), "train", task, None))
-            events.append(Event(len(events), "predict", task, split))
-        return tuple(events)
+
+    def events(self, protocol: str) -> tuple[Event, ...]:
+        """Returns all events of a run, in order: each task is trained on, then predicted.
+
+        Args:
+          protocol: "meta_test": the test split of every task is predicted; "meta_train": only tasks
+            of S_Tr are met, and their dev_test split is predicted.
+
+        Raises:
+          BadInput: as `check`; or a rule decides as the run goes.
+
+        Source: NEVIS'22, Algorithm 1.
+        """
+        self.check(protocol)
+        if self.rule is not None:
+            raise BadInput(
+                f"stream {self.name!r}: its events are known only as a run goes: {self.rule}."
+            )
+        split = PROTOCOLS[protocol].split
+        return tuple(
+            event
+            for task in self.tasks
+            if protocol == "meta_test" or task.meta_split == "train"
+            for event in (Event(task), Event(task, split))
+        )
+
+    def length(self, protocol: str) -> int | None:
+        """Returns how many events a run has; None where a rule decides as it goes."""
+        return None if self.rule is not None else len(self.events(protocol))
+
+    def next(self, records: History) -> Event | None:
+        """Returns the event that follows these records, or None at the end of the run.
+
+        It depends on the records alone, so that a run that was killed goes on as it would have.
+
+        Args:
+          records: of a run, from the header on.
+        """
+        done = {record.key for record in records.events}
+        events = self.events(records.header.protocol)
+        return next((event for event in events if event.key not in done), None)
 
     @functools.cached_property
     def csv(self) -> str:
@@ -186,14 +212,16 @@ class Stream:
 
     @functools.cached_property
     def digest(self) -> str:
-        """16 hex digits that change with any row, pixel, label or split of the stream.
+        """16 hex digits that change with any row, pixel, label or split of the stream, and with its
+        rule.
 
-        Behind them stand `-local` where a data set of the catalogue was imported from a file of the
-        user's, and `-partial` where tasks are left out.
+        `-local` follows where a data set of the catalogue was imported from a file of the user's,
+        and `-partial` where tasks are left out.
         """
         local = any(self._load(task.dataset_id).local for task in self.tasks)
         marks = ("-local" if local else "") + ("-partial" if self._partial else "")
-        return hashlib.sha256(self.csv.encode()).hexdigest()[:16] + marks
+        content = self.csv + (self.rule or "")
+        return hashlib.sha256(content.encode()).hexdigest()[:16] + marks
 
 
 def load_stream(name_or_csv: str) -> Stream:
@@ -203,8 +231,8 @@ def load_stream(name_or_csv: str) -> Stream:
       name_or_csv: "pico", "local25", "full", "random_40@3", "split_cifar100", … (`stream_names`),
         or the path of a csv with the columns order, year, task_id, dataset_id, meta_split and,
         where the data set is not in the catalogue, path (relative to the csv), with kind, domain
-        and num_classes optional. With `+partial` behind it, tasks whose data are not on this
-        machine are left out, and the stream's digest says so.
+        and num_classes optional. With `+partial` appended, tasks whose data are not on this machine
+        are left out, and the stream's digest says so.
 
     Raises:
       BadInput: as `stream_rows`; or data sets that are not on this machine, with the way to get
@@ -231,7 +259,7 @@ def load_stream(name_or_csv: str) -> Stream:
         kept = [row for row in rows if row["dataset_id"] not in missing]
         if not kept:
             raise BadInput(
-                f"stream {name_or_csv!r}: not one of its {len(rows)} tasks has its data on this"
+                f"stream {name_or_csv!r}: none of its {len(rows)} tasks has its data on this"
                 " machine."
             )
         partial, rows = len(kept) < len(rows), kept

@@ -8,13 +8,9 @@ import numpy as np
 from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import LeakError
+from nevis_stream.vocabulary import EVENT_KINDS, SPLITS
 
-__all__ = ["MULTI_LABEL", "SINGLE_LABEL", "SPLITS", "LabelledImages", "Task", "TaskView"]
-
-SPLITS = ("train", "dev", "dev_test", "test")
-"""train: gradient steps; dev: choices inside the task; dev_test: developing the meta-learner; test:
-final numbers.
-"""
+__all__ = ["MULTI_LABEL", "SINGLE_LABEL", "SPLITS", "Event", "LabelledImages", "Task", "TaskView"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +36,30 @@ class Task:
     kind: str
     domain: str
     num_classes: int
+
+
+@dataclass(frozen=True)
+class Event:
+    """One step of a run: train on a task, or predict one of its splits.
+
+    Attributes:
+      task: the task.
+      split: the split to predict; None to train.
+    """
+
+    task: Task
+    split: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """One of `EVENT_KINDS`."""
+        train, predict = EVENT_KINDS
+        return train if self.split is None else predict
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """What occurs once in a run: the task's id and the split; compare a record's `key`."""
+        return self.task.task_id, self.split
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import pytest
 
 import nevis_stream
 from nevis_stream.analysis import tables
-from nevis_stream.analysis.curves import learning_curves
+from nevis_stream.analysis.learning_curves import learning_curves
+from nevis_stream.analysis.methods import method_points
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.analysis.summary import method_points
 from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
@@ -74,7 +74,7 @@ def test_curves_are_the_chosen_trials_and_trust_nothing(tmp_path):
     path = RUN.write(tmp_path / "run") / "ledger.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
     records[1]["trials"][1]["info"]["curve"] = [[0, None, 0.9], [10, 1.0, None], [20, 1, 0.5], 3]
-    records[3]["trials"][0]["info"] = "told nothing"
+    records[3]["trials"][0]["info"] = {"curve": "no list"}
     records[5]["trials"] = []
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     curves = learning_curves(Ledger(path.parent))

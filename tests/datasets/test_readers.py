@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages
+from nevis_stream.datasets.pictures import FilePicture
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning
@@ -74,7 +75,9 @@ def test_a_folder_a_class(tmp_path):
         (folder / f"1.{format.lower()}").write_bytes(encoded(mode, format=format))
     (tmp_path / "train" / "a" / "notes.txt").write_text("x")
     (tmp_path / "train" / "a" / ".hidden").write_text("x")
-    with pytest.warns(DataWarning, match=r"notes.txt: not an image file; 1 such left out"):
+    with pytest.warns(
+        DataWarning, match=r"notes.txt: not an image file; 1 such file\(s\) left out"
+    ):
         dataset = read(tmp_path, "f")
     assert dataset.num_classes == 3
     assert dataset.parts["train"].labels.tolist() == [0, 1] and dataset.parts[
@@ -117,7 +120,7 @@ def test_a_zip_with_several_labels_an_image(tmp_path):
         ({"images": np.zeros((3, 4, 4)), "labels": [0, 1, 2]}, "images must be uint8"),
         ({"images": pixels(3, 4), "labels": [0, 1, 2]}, r"images must have shape \[n, height"),
         ({"images": pixels(3, 4, 4)}, "has 'images' but no 'labels'"),
-        ({"x": pixels(3, 4, 4)}, "holds x; expected an .npz with"),
+        ({"x": pixels(3, 4, 4)}, "contains x; expected an .npz with"),
         ({"images": pixels(3, 4, 4), "labels": [[0, 2], [1, 0], [0, 0]]}, "must be 0 or 1"),
         (
             {"images": np.asarray([{}, {}]), "labels": [0, 1]},
@@ -166,6 +169,20 @@ def test_a_link_to_a_picture_of_another_part_is_refused(tmp_path):
     (tmp_path / "test/a/9.png").symlink_to(tmp_path / "train/a/1.png")
     with pytest.raises(BadInput, match=r"1\.png.* is the same file as .*9\.png.*a link|9\.png: is"):
         read(tmp_path, "f")
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_a_picture_bomb_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 30)
+    (tmp_path / "bomb.png").write_bytes(encoded(size=(7, 5)))
+    with pytest.warns(DataWarning, match=r"z\.zip:a\.png: 7×5 pixels .* decompression bomb"):
+        EncodedImages([encoded(size=(7, 5))], ["z.zip:a.png"])
+    with pytest.warns(DataWarning, match=r"bomb\.png: 7×5 pixels"):
+        FilePicture(tmp_path / "bomb.png").open()
+    with pytest.raises(
+        BadInput, match=r"b\.png: cannot be read as an image \(Image size .*exceeds"
+    ):
+        EncodedImages([encoded(size=(9, 9))], ["b.png"])
 
 
 @pytest.mark.parametrize(
@@ -218,7 +235,7 @@ def test_paths_and_formats_that_are_not_there(tmp_path):
     ):
         read(tmp_path / "x.tar", "x")
     (tmp_path / "empty" / "train").mkdir(parents=True)
-    with pytest.raises(BadInput, match="holds no class folder"):
+    with pytest.raises(BadInput, match="contains no class folder"):
         read(tmp_path / "empty", "x")
     (tmp_path / "empty" / "train" / "a").mkdir()
     with pytest.raises(BadInput, match="part 'train' is empty"):

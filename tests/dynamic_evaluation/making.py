@@ -4,6 +4,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from nevis_stream.dynamic_evaluation.file_ask import FileAsk
+
 
 def outcomes(values=(0, 1), models=(1, 8), samples=(1, 30)):
     """A strategy of small matrices."""
@@ -33,3 +35,8 @@ def simulated(models, samples, factors, seed=0, spread=0.4):
     ability = random.normal(size=(models, factors))
     p = 1 / (1 + np.exp(-(d + ability @ a.T)))
     return (random.random((models, samples)) < p).astype(np.uint8), d, a, ability
+
+
+def file_asks(cache, table, models):
+    """What answers for models out of a file, by id."""
+    return {model: FileAsk(table, model, cache.samples) for model in models}

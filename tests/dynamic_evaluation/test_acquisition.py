@@ -4,54 +4,59 @@ import jax
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import acquisition, response
-from nevis_stream.dynamic_evaluation.method import matrix_oracle
-from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.dynamic_evaluation import acquisition, methods, response
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells, MatrixAsk
+from nevis_stream.dynamic_evaluation.known import known_models
+from nevis_stream.dynamic_evaluation.method import context
 from tests.dynamic_evaluation.making import simulated
 
 OUTCOMES, D, A, ABILITY = simulated(60, 150, factors=1)
 KNOWN, NEW = OUTCOMES[:50], OUTCOMES[50:]
-ITEMS, _ = response.fit(KNOWN, 1, jax.random.key(0))
+CTX = context()
+ITEMS, _ = response.fit(KNOWN, 1, jax.random.key(0), CTX)
 
 
-@pytest.mark.parametrize("rule", [None, *acquisition.RULES])
+def asked(policy, budget):
+    """Answers of new models, chosen by the items above."""
+    ask, n = MatrixAsk(NEW), NEW.shape[1]  # refuses to be asked twice
+    tree = policy.fit(known_models(KNOWN), None, ITEMS, None, CTX)
+    answers = policy.ask(tree, ask, len(NEW), n, budget, None, CTX)
+    assert (ask.counts == budget).all()
+    return answers
+
+
+@pytest.mark.parametrize("name", ["uniform", "information", "error"])
 @pytest.mark.parametrize("budget", [1, 2, 15])
-def test_each_model_is_asked_as_often_as_the_budget_says(rule, budget):
-    ask = matrix_oracle(NEW)  # refuses to be asked twice
-    asked = acquisition.acquire(ask, len(NEW), budget, sort(KNOWN).order, ITEMS, rule)
-    assert asked.samples.shape == (len(NEW), budget) and (ask.counts == budget).all()
-    assert (asked.outcomes == np.take_along_axis(NEW, asked.samples, axis=1)).all()
-    assert asked.grid == (budget if rule is None else -(-budget // 2))
+def test_each_model_is_asked_as_often_as_the_budget_says(name, budget):
+    answers = asked(methods.policy_registry()[name], budget)
+    assert answers.samples.shape == (len(NEW), budget)
+    assert (answers.values == np.take_along_axis(NEW, answers.samples, axis=1)).all()
+    first = budget if name == "uniform" else -(-budget // 2)
+    assert np.allclose(answers.cells.shares[:, :first], 1 / first)
+    assert not answers.cells.shares[:, first:].any()
 
 
 def test_information_is_highest_where_the_outcome_is_open_and_discriminating():
-    samples = np.zeros((1, 1), int)
-    scores = acquisition.scores(ITEMS, response.Observed.of(samples, NEW[:1, :1], 1), "information")
+    answers = Answers(Cells(np.zeros((1, 1), int)), NEW[:1, :1])
+    scores = acquisition.usefulness(ITEMS, response.Evidence.of(answers, 1), "information")
     p, a = jax.nn.sigmoid(ITEMS.mean[:, 0]), ITEMS.mean[:, 1]
-    assert scores[0, 0] == -1
     assert np.corrcoef(np.asarray(scores[0, 1:]), np.asarray(a**2 * p * (1 - p))[1:])[0, 1] > 0.8
 
 
 def test_adaptive_sampling_leaves_less_unknown_of_the_ability_than_a_grid():
     left = {}
-    for rule in (None, "information"):
-        asked = acquisition.acquire(
-            matrix_oracle(NEW), len(NEW), 15, sort(KNOWN).order, ITEMS, rule
-        )
-        observed = response.Observed.of(asked.samples, asked.outcomes, 15)
-        left[rule] = float(response.infer(ITEMS, observed).covariance.mean())
-    assert left["information"] < left[None]
+    for name in ("uniform", "information"):
+        evidence = response.Evidence.of(asked(methods.policy_registry()[name], 15), 15)
+        left[name] = float(response.infer(ITEMS, evidence).covariance.mean())
+    assert left["information"] < left["uniform"]
 
 
 def test_samples_of_the_error_rule_leave_less_unknown_of_the_accuracy_than_a_grid():
-    errors = {}
-    for rule in (None, "error"):
-        asked = acquisition.acquire(
-            matrix_oracle(NEW), len(NEW), 14, sort(KNOWN).order, ITEMS, rule
-        )
-        observed = response.Observed.of(asked.samples, asked.outcomes, 14)
-        errors[rule] = float(np.mean(response.predict(ITEMS, observed)[1]))
-    assert errors["error"] < errors[None]
+    errors, weights = {}, np.full(NEW.shape[1], 1 / NEW.shape[1], np.float32)
+    for name in ("uniform", "error"):
+        evidence = response.Evidence.of(asked(methods.policy_registry()[name], 14), 14)
+        errors[name] = float(np.mean(response.predict(ITEMS, evidence, weights)[1]))
+    assert errors["error"] < errors["uniform"]
 
 
 def test_the_count_is_spared_as_joint_normal_outcomes_say():

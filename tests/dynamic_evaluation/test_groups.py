@@ -6,11 +6,12 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
+from nevis_stream.dynamic_evaluation.adding import add_models
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.groups import groups_of, joined
-from nevis_stream.dynamic_evaluation.method import matrix_oracle
+from tests.dynamic_evaluation.making import file_asks
 
 ROWS = np.random.default_rng(0).integers(0, 2, (6, 40), np.uint8)
 
@@ -56,7 +57,7 @@ def test_copies_without_a_run_are_one_group_and_give_no_interval(tmp_path):
     assert groups_of(cache, models, cache.matrix()) == ["m0"] * 8
     new = ValueTable(["new"], samples, ROWS[1:2])
     for method in ("sort_and_search", "copy_nearest"):
-        told = add_models(cache, ["new"], FileOracle(new), 10, method)[0]
+        told = add_models(cache, file_asks(cache, new, ["new"]), 10, method)[0]
         assert told.low is None and "fewer than 5 known models or runs" in told.reason
 
 
@@ -65,6 +66,6 @@ def test_known_models_that_are_all_alike_do_not_narrow_an_interval():
     known = np.repeat(random.random((1, 400)) < 0.6, 12, axis=0).astype(np.uint8)
     new = (random.random((200, 400)) < random.uniform(0.2, 0.9, (200, 1))).astype(np.uint8)
     evaluator = methods.get("stratified_mean").fit(known, None, jax.random.key(0))
-    found = evaluator.evaluate(matrix_oracle(new), len(new), 64, jax.random.key(1))
+    found = evaluator.evaluate(MatrixAsk(new), len(new), 64, jax.random.key(1))
     covered = (found.low <= new.mean(axis=1)) & (new.mean(axis=1) <= found.high)
     assert 0.9 <= covered.mean() < 1

@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nevis_stream.dynamic_evaluation import methods, search
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.insertion import insert_samples
-from nevis_stream.dynamic_evaluation.method import matrix_oracle
+from nevis_stream.dynamic_evaluation.sampling import centres
 from nevis_stream.dynamic_evaluation.sort import sort
 from tests.dynamic_evaluation.making import one_order, outcomes
 
@@ -15,11 +16,11 @@ KEY = jax.random.key(0)
 def test_new_samples_are_evaluated_on_few_models():
     matrix = one_order(200, 400, noise=0.5)
     known, new = matrix[:, :300], np.ascontiguousarray(matrix[:, 300:].T)
-    ask = matrix_oracle(new)
+    ask = MatrixAsk(new)
     estimate = insert_samples(methods.get("sort_and_search"), known, ask, len(new), 32, KEY)
     assert estimate.outcomes.shape == (100, 200) and (ask.counts == 32).all()
     assert (estimate.outcomes != new).mean() < 0.16
-    mean = insert_samples(methods.get("random_mean"), known, matrix_oracle(new), len(new), 32, KEY)
+    mean = insert_samples(methods.get("random_mean"), known, MatrixAsk(new), len(new), 32, KEY)
     assert (estimate.outcomes != new).mean() < (mean.outcomes != new).mean()
 
 
@@ -42,8 +43,8 @@ def predicted(matrix, outcomes):
     observed.
     """
     rank = sort(matrix)
-    plan = search.plan(rank, max(1, rank.n // 3))
-    cut = search.cuts(rank, plan.positions, outcomes[plan.samples])
+    places = centres(rank.n, max(1, rank.n // 3))[None]
+    cut = search.cuts(rank, places, outcomes[rank.order[places]])
     return (rank.place < cut[:, None]).astype(np.uint8)
 
 

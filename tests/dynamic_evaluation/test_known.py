@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import memory, methods
-from nevis_stream.dynamic_evaluation.adding import FileOracle, add_models
+from nevis_stream.dynamic_evaluation.adding import add_models
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.known import (
@@ -17,13 +18,10 @@ from nevis_stream.dynamic_evaluation.known import (
     learned_rows,
     parts,
 )
-from nevis_stream.dynamic_evaluation.method import matrix_oracle
 from nevis_stream.errors import BadInput
-from tests.dynamic_evaluation.making import one_order
+from tests.dynamic_evaluation.making import file_asks, one_order
 
-OUT_OF_CORE = [
-    name for name, method in methods.registry().items() if getattr(method, "out_of_core", False)
-]
+OUT_OF_CORE = [name for name, method in methods.registry().items() if method.out_of_core]
 
 
 def cached(path, outcomes):
@@ -62,11 +60,11 @@ def test_methods_say_the_same_of_a_cache_and_of_its_matrix(tmp_path, holes, name
     known, new = np.arange(3, 15), holes[15:18]
     cache, (fitting, key) = cached(tmp_path, holes), jax.random.split(jax.random.key(0))
     estimates = [
-        methods.get(name).fit(seen, None, fitting).evaluate(matrix_oracle(new), 3, 20, key)
+        methods.get(name).fit(seen, None, fitting).evaluate(MatrixAsk(new), 3, 20, key)
         for seen in (holes[known], InCache(cache, known, 200))
     ]
-    for what in ("probabilities", "outcomes", "observed", "accuracy", "low", "high"):
-        assert np.array_equal(*(getattr(estimate, what) for estimate in estimates))
+    for what in ("values", "outcomes", "observed", "accuracy", "low", "high"):
+        assert np.array_equal(*(getattr(each, what) for each in estimates), equal_nan=True)
 
 
 def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_time(
@@ -74,11 +72,12 @@ def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_tim
 ):
     outcomes = np.random.default_rng(0).integers(0, 2, (600, 20_000), np.uint8)
     cache = cached(tmp_path, outcomes[:-2])
-    oracle = FileOracle(ValueTable(["m598", "m599"], cache.samples(), outcomes[-2:]))
+    table = ValueTable(["m598", "m599"], cache.samples(), outcomes[-2:])
+    first, second = (file_asks(cache, table, [model]) for model in table.models)
     # what is imported late takes memory, too
-    add_models(cache, ["m598"], oracle, 64, "sort_and_search")
+    add_models(cache, first, 64, "sort_and_search")
     tracemalloc.start()
-    told = add_models(cache, ["m599"], oracle, 64, "sort_and_search")[0]
+    told = add_models(cache, second, 64, "sort_and_search")[0]
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert told.models == 598 and told.low is not None
@@ -87,7 +86,7 @@ def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_tim
     with pytest.raises(
         BadInput, match="recommended learns from 598 × 20,000 .* 0.1 GB are free. Give --method="
     ):
-        add_models(cache, ["m599"], oracle, 64)
+        add_models(cache, second, 64)
 
 
 def test_parts_keep_groups_together():

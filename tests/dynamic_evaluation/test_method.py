@@ -2,16 +2,19 @@ import jax
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import method, methods
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.asking import Cells, MatrixAsk
+from nevis_stream.dynamic_evaluation.matrix import check_outcomes
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.errors import BadInput
 
 TRUTH = np.array([[0, 1, 1, 0], [1, 1, 255, 0]], np.uint8)
 
 
-def test_the_oracle_reads_the_matrix_and_counts():
-    ask = method.matrix_oracle(TRUTH)
-    assert ask(np.array([[1, 0], [3, 0]])).tolist() == [[1, 0], [0, 1]]
-    assert ask(np.array([[3], [1]])).tolist() == [[0], [1]]
+def test_asking_a_matrix_reads_and_counts():
+    ask = MatrixAsk(TRUTH)
+    assert ask(Cells(np.array([[1, 0], [3, 0]]))).values.tolist() == [[1, 0], [0, 1]]
+    assert ask(Cells(np.array([[3], [1]]))).values.tolist() == [[0], [1]]
     assert ask.counts.tolist() == [3, 3]
     assert ask.asked.tolist() == [[True, True, False, True], [True, True, False, True]]
 
@@ -23,22 +26,22 @@ def test_the_oracle_reads_the_matrix_and_counts():
         ([[0], [4]], "there are 4"),
         ([[-1], [0]], "there are 4"),
         ([[0], [2]], "model 1 on sample 2"),
-        ([[0]], "a row a model"),
+        ([[0]], "one row per model"),
         ([[0.0], [1.0]], "float64"),
     ],
 )
-def test_the_oracle_refuses(samples, said):
-    ask = method.matrix_oracle(TRUTH)
+def test_asking_a_matrix_refuses(samples, said):
+    ask = MatrixAsk(TRUTH)
     with pytest.raises(BadInput, match=said):
-        ask(np.array(samples))
+        ask(Cells(np.array(samples)))
     assert not ask.asked.any()
 
 
-def test_the_oracle_refuses_what_was_asked_in_an_earlier_call():
-    ask = method.matrix_oracle(TRUTH)
-    ask(np.array([[0], [1]]))
+def test_asking_a_matrix_refuses_what_was_asked_in_an_earlier_call():
+    ask = MatrixAsk(TRUTH)
+    ask(Cells(np.array([[0], [1]])))
     with pytest.raises(BadInput, match="asked twice"):
-        ask(np.array([[1], [1]]))
+        ask(Cells(np.array([[1], [1]])))
 
 
 @pytest.mark.parametrize(
@@ -52,17 +55,16 @@ def test_the_oracle_refuses_what_was_asked_in_an_earlier_call():
 )
 def test_matrices_that_are_not_of_outcomes_are_refused(known):
     with pytest.raises(BadInput, match="outcomes"):
-        method.check_outcomes(known)
+        check_outcomes(known)
 
 
 def test_keys_give_numbers():
     one, other = (
-        method.generator(jax.random.key(seed)).integers(1 << 30, size=4).tolist() for seed in (0, 1)
+        numpy_generator(jax.random.key(seed)).integers(1 << 30, size=4).tolist() for seed in (0, 1)
     )
-    assert one == method.generator(jax.random.key(0)).integers(1 << 30, size=4).tolist() != other
+    assert one == numpy_generator(jax.random.key(0)).integers(1 << 30, size=4).tolist() != other
 
 
 def test_an_unknown_method_names_the_valid_ones():
-    assert methods.METHODS is methods.registry()
     with pytest.raises(BadInput, match="unknown method 'guess'"):
         methods.get("guess")

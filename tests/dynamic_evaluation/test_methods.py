@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method import matrix_oracle
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import one_order
 
@@ -18,7 +18,7 @@ KNOWN = np.where(np.random.default_rng(1).random(KNOWN.shape) < 0.05, 255, KNOWN
 
 def evaluate(name, budget, seed=0, new=NEW):
     fit_key, key = jax.random.split(jax.random.key(seed))
-    ask = matrix_oracle(new)
+    ask = MatrixAsk(new)
     return methods.get(name).fit(KNOWN, None, fit_key).evaluate(ask, len(new), budget, key), ask
 
 
@@ -26,17 +26,12 @@ def evaluate(name, budget, seed=0, new=NEW):
 @pytest.mark.parametrize("name", sorted(methods.registry()))
 def test_what_every_method_promises(name, budget):
     estimate, ask = evaluate(name, budget)
-    assert (
-        estimate.probabilities.shape
-        == estimate.outcomes.shape
-        == estimate.observed.shape
-        == NEW.shape
-    )
-    assert estimate.probabilities.dtype == np.float32 and estimate.outcomes.dtype == np.uint8
+    assert estimate.values.shape == estimate.outcomes.shape == estimate.observed.shape == NEW.shape
+    assert estimate.values.dtype == np.float32 and estimate.outcomes.dtype == np.uint8
     assert estimate.observed.dtype == bool
     for one in (estimate.accuracy, estimate.low, estimate.high):
         assert one.shape == (len(NEW),) and one.dtype == np.float64
-    assert ((estimate.probabilities >= 0) & (estimate.probabilities <= 1)).all()
+    assert ((estimate.values >= 0) & (estimate.values <= 1)).all()
     assert np.isin(estimate.outcomes, (0, 1)).all()
     assert ((estimate.accuracy >= 0) & (estimate.accuracy <= 1)).all()
     given = ~np.isnan(estimate.low)
@@ -44,12 +39,12 @@ def test_what_every_method_promises(name, budget):
     assert (estimate.low <= estimate.accuracy + slack)[given].all()
     assert (estimate.accuracy <= estimate.high + slack)[given].all()
     if name in SEES_EVERYTHING:
-        assert not estimate.observed.any()
+        assert estimate.observed.all()
         return
     assert (estimate.observed == ask.asked).all() and (ask.counts == budget).all()
     if name not in OVERWRITES:
         assert (estimate.outcomes[ask.asked] == NEW[ask.asked]).all()
-        assert (estimate.probabilities[ask.asked] == NEW[ask.asked]).all()
+        assert (estimate.values[ask.asked] == NEW[ask.asked]).all()
         if budget == NEW.shape[1]:
             assert np.allclose(estimate.accuracy, NEW.mean(axis=1))
 
@@ -57,9 +52,7 @@ def test_what_every_method_promises(name, budget):
 @pytest.mark.parametrize("name", sorted(methods.registry()))
 def test_the_same_key_gives_the_same_estimates(name):
     one, other = evaluate(name, 20)[0], evaluate(name, 20)[0]
-    assert (one.probabilities == other.probabilities).all() and (
-        one.accuracy == other.accuracy
-    ).all()
+    assert (one.values == other.values).all() and (one.accuracy == other.accuracy).all()
 
 
 @pytest.mark.parametrize("name", sorted(set(methods.registry()) - SEES_EVERYTHING))
@@ -116,7 +109,7 @@ def test_intervals_that_known_models_have_tried_cover(name):
         estimate = (
             methods.get(name)
             .fit(known, None, jax.random.key(0))
-            .evaluate(matrix_oracle(new), 12, 32, jax.random.key(1))
+            .evaluate(MatrixAsk(new), 12, 32, jax.random.key(1))
         )
         true = new.mean(axis=1)
         inside.append((estimate.low <= true) & (true <= estimate.high))
@@ -129,6 +122,6 @@ def test_intervals_that_known_models_have_tried_cover(name):
 @pytest.mark.parametrize("groups", [None, ["a", "a", "b", "b"], ["a"] * 4])
 def test_of_few_known_models_there_is_no_interval_and_a_reason(name, groups):
     evaluator = methods.get(name).fit(KNOWN[:4], groups, jax.random.key(0))
-    estimate = evaluator.evaluate(matrix_oracle(NEW), 12, 32, jax.random.key(1))
+    estimate = evaluator.evaluate(MatrixAsk(NEW), 12, 32, jax.random.key(1))
     assert np.isnan(estimate.low).all() and np.isnan(estimate.high).all()
     assert "fewer than 5 known models or runs" in estimate.reason

@@ -4,8 +4,9 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods, sampling, search
-from nevis_stream.dynamic_evaluation.method import matrix_oracle
-from nevis_stream.dynamic_evaluation.methods import published
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.dynamic_evaluation.policies.published import points
+from nevis_stream.dynamic_evaluation.predictors.published import last_indices
 from nevis_stream.dynamic_evaluation.sort import sort
 from tests.dynamic_evaluation.making import one_order
 
@@ -13,7 +14,7 @@ KEY = jax.random.key(0)
 
 
 def evaluated(name, known, new, budget):
-    ask = matrix_oracle(new)
+    ask = MatrixAsk(new)
     return methods.get(name).fit(known, None, KEY).evaluate(ask, len(new), budget, KEY), ask
 
 
@@ -21,15 +22,15 @@ def test_the_remainder_of_the_grid():
     """With 512 of 805 the published points begin at 293: the easiest 36% are never asked. Ours
     reach over everything.
     """
-    theirs, ours = published.points(805, 512), sampling.centres(805, 512)
+    theirs, ours = points(805, 512), sampling.centres(805, 512)
     assert theirs[0] == 293 and theirs[0] / 805 > 0.36 and len(theirs) == 512
-    assert published.points(1986310, 32768)[0] == 20230  # as the reference's errata say
+    assert points(1986310, 32768)[0] == 20230  # as the reference's errata say
     assert ours[0] == 0 and ours[-1] == 804 and np.diff(ours).max() == 2 and len(ours) == 512
 
 
 def test_the_threshold_is_a_count_not_an_index():
     row = np.array([[1, 1, 1, 0, 0, 0]], np.uint8)
-    assert published.last_indices(row) == 2 and search.thresholds(row) == 3
+    assert last_indices(row) == 2 and search.thresholds(row) == 3
     # all samples wrong, all right: the published rule can say neither in general
     for right in (0, 1):
         known, new = one_order(5, 40), np.full((1, 40), right, np.uint8)
@@ -58,10 +59,10 @@ def test_ties_are_stable():
     stable one keeps them.
     """
     known = np.array([[1, 0, 0, 0], [1, 0, 0, 0]], np.uint8)
-    theirs = methods.get("published").fit(known, None, KEY).order
+    theirs = methods.get("published").fit(known, None, KEY).tree["policy"]["order"]
     ours = sort(known)
     assert theirs.tolist() == [0, 3, 2, 1] and ours.order.tolist() == [0, 1, 2, 3]
-    again = methods.get("published").fit(known[:, theirs], None, KEY).order
+    again = methods.get("published").fit(known[:, theirs], None, KEY).tree["policy"]["order"]
     assert again.tolist() != [0, 1, 2, 3]  # sorting what is sorted changes it
     assert sort(known[:, ours.order]).order.tolist() == [0, 1, 2, 3]
 

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import combination, methods
-from nevis_stream.dynamic_evaluation.method import matrix_oracle
+from nevis_stream.dynamic_evaluation import folds, methods
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from tests.dynamic_evaluation.making import simulated
 
 # Shapes and budget are those of test_methods.py, so that a session compiles each program once.
@@ -21,7 +21,7 @@ def evaluate(known, new, groups=None, name="recommended"):
     """
     fit_key, key = jax.random.split(jax.random.key(0))
     evaluator = methods.get(name).fit(known, groups, fit_key)
-    return [evaluator.evaluate(matrix_oracle(batch), len(batch), BUDGET, key) for batch in new]
+    return [evaluator.evaluate(MatrixAsk(batch), len(batch), BUDGET, key) for batch in new]
 
 
 def joined(estimates, name):
@@ -57,7 +57,7 @@ def odd():
 
 
 def check(estimate, truth):
-    for values in (estimate.probabilities, estimate.accuracy, estimate.low, estimate.high):
+    for values in (estimate.values, estimate.accuracy, estimate.low, estimate.high):
         assert np.isfinite(values).all()
     assert (estimate.outcomes[estimate.observed] == truth[estimate.observed]).all()
     assert (estimate.low <= estimate.accuracy).all() and (estimate.accuracy <= estimate.high).all()
@@ -91,16 +91,13 @@ def test_of_too_few_known_models_no_interval_is_made_up():
 
 def test_folds_keep_groups_together_and_leave_everyone_out():
     groups = np.repeat(["a", "b", "c", "d", "e", "f", "g"], 3)
-    parts = combination.folds(21, groups, np.random.default_rng(0))
+    parts = folds.folds(21, groups, np.random.default_rng(0))
     assert len({len(part) for part in parts}) == 1 and set(np.concatenate(parts)) == set(range(21))
     for part in parts:
         assert all(np.isin(np.flatnonzero(groups == groups[i]), part).all() for i in part)
         assert len(part) < 21
-    assert combination.folds(3, ["a"] * 3, np.random.default_rng(0)) == []
-    assert (
-        sum(map(len, combination.folds(5000, None, np.random.default_rng(0))))
-        <= combination.HELD_OUT
-    )
+    assert folds.folds(3, ["a"] * 3, np.random.default_rng(0)) == []
+    assert sum(map(len, folds.folds(5000, None, np.random.default_rng(0)))) <= folds.HELD_OUT
 
 
 @pytest.mark.slow

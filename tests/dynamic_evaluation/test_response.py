@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
+from nevis_stream.dynamic_evaluation.method import context
 from tests.dynamic_evaluation.making import simulated
 
-KEY = jax.random.key(0)
+KEY, CTX = jax.random.key(0), context()
 
 
 def correlation(one, other):
@@ -18,7 +20,8 @@ def correlation(one, other):
 def test_difficulty_discrimination_and_ability_are_recovered():
     outcomes, d, a, ability = simulated(120, 400, factors=1)
     holes = np.random.default_rng(1).random(outcomes.shape) < 0.2
-    items, abilities = response.fit(np.where(holes, UNKNOWN, outcomes).astype(np.uint8), 1, KEY)
+    known = np.where(holes, UNKNOWN, outcomes).astype(np.uint8)
+    items, abilities = response.fit(known, 1, KEY, CTX)
     assert items.mean.shape == (400, 2) and items.covariance.shape == (400, 2, 2)
     assert correlation(items.mean[:, 0], d) > 0.95
     assert correlation(items.mean[:, 1], a) > 0.7
@@ -27,7 +30,7 @@ def test_difficulty_discrimination_and_ability_are_recovered():
 
 def test_one_parameter_has_one_discrimination():
     outcomes, d, _, ability = simulated(120, 400, factors=1, spread=0.0)
-    items, abilities = response.fit(outcomes, 1, KEY, common=True)
+    items, abilities = response.fit(outcomes, 1, KEY, CTX, common=True)
     assert np.ptp(np.asarray(items.mean[:, 1])) < 1e-2
     assert correlation(items.mean[:, 0], d) > 0.95 and correlation(abilities.mean, ability) > 0.97
 
@@ -39,7 +42,7 @@ def test_more_factors_predict_cells_that_one_does_not():
     truth = 1 / (1 + np.exp(-(d + ability @ a.T)))
     errors = {}
     for k in (1, 3):
-        items, abilities = response.fit(known, k, KEY)
+        items, abilities = response.fit(known, k, KEY, CTX)
         p = jax.nn.sigmoid(response.logits(items, abilities)[0])
         errors[k] = np.abs(np.asarray(p) - truth)[holes].mean()
     assert errors[3] < 0.75 * errors[1]
@@ -47,28 +50,32 @@ def test_more_factors_predict_cells_that_one_does_not():
 
 def test_what_is_unknown_changes_nothing():
     outcomes, *_ = simulated(40, 90, factors=1)
-    items, _ = response.fit(outcomes, 1, KEY)
+    items, _ = response.fit(outcomes, 1, KEY, CTX)
     row = np.full((1, 90), UNKNOWN, np.uint8)
-    more, _ = response.fit(np.concatenate([outcomes, row]), 1, KEY)
-    p, q = (response.predict(x, observed(outcomes[:5], 30))[0] for x in (items, more))
+    more, _ = response.fit(np.concatenate([outcomes, row]), 1, KEY, CTX)
+    p, q = (predict(x, observed(outcomes[:5], 30))[0] for x in (items, more))
     assert np.abs(jax.nn.sigmoid(p) - jax.nn.sigmoid(q)).max() < 0.05
 
 
 def observed(truth, budget, length=None):
     samples = np.broadcast_to(np.arange(budget), (len(truth), budget))
-    return response.Observed.of(samples, truth[:, :budget], length or budget)
+    answers = Answers(Cells(samples), truth[:, :budget])
+    return response.Evidence.of(answers, length or budget)
+
+
+def predict(items, evidence):
+    n = len(items.mean)
+    return response.predict(items, evidence, np.full(n, 1 / n, np.float32))
 
 
 def test_padding_changes_nothing_and_more_outcomes_narrow_the_posterior():
     outcomes, *_ = simulated(40, 90, factors=1)
-    items, _ = response.fit(outcomes, 1, KEY)
-    short, padded = (
-        response.predict(items, observed(outcomes[:5], 16, length)) for length in (16, 64)
-    )
+    items, _ = response.fit(outcomes, 1, KEY, CTX)
+    short, padded = (predict(items, observed(outcomes[:5], 16, length)) for length in (16, 64))
     assert np.allclose(short[0], padded[0], atol=1e-4) and np.allclose(
         short[1], padded[1], atol=1e-6
     )
-    assert (response.predict(items, observed(outcomes[:5], 60))[1] < short[1]).all()
+    assert (predict(items, observed(outcomes[:5], 60))[1] < short[1]).all()
 
 
 @pytest.mark.parametrize(
@@ -76,7 +83,7 @@ def test_padding_changes_nothing_and_more_outcomes_narrow_the_posterior():
     [np.ones((1, 1), np.uint8), np.zeros((3, 20), np.uint8), np.full((4, 30), 255, np.uint8)],
 )
 def test_constant_and_empty_matrices_are_fitted(known):
-    items, abilities = response.fit(known, 2, KEY)
+    items, abilities = response.fit(known, 2, KEY, CTX)
     assert np.isfinite(items.mean).all() and np.isfinite(abilities.mean).all()
     assert (np.linalg.eigvalsh(np.asarray(items.covariance)) > 0).all()
 

@@ -4,11 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nevis_stream.dynamic_evaluation import sampling, search
-from nevis_stream.dynamic_evaluation.method import matrix_oracle
+from nevis_stream.dynamic_evaluation import methods, sampling, search
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.sort import ALL, sort
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import one_order, outcomes
+
+
+def searched(known, new, budget, name="sort_and_search", seed=0):
+    """Estimates of new models, and what was asked."""
+    ask, key = MatrixAsk(new), jax.random.key(seed)
+    evaluator = methods.get(name).fit(known, None, key)
+    return evaluator.evaluate(ask, len(new), budget, key), ask
 
 
 def errors(row, k):
@@ -46,12 +53,12 @@ def test_none_and_all_can_be_predicted():
 @given(outcomes(models=(2, 6)))
 def test_with_every_sample_asked_nothing_is_guessed(matrix):
     rank, new = sort(matrix[:1]), matrix[1:]
-    plan = search.plan(rank, rank.n, len(new))
+    places = np.broadcast_to(np.arange(rank.n), new.shape)
     for row, cut in zip(
-        new[:, rank.order], search.cuts(rank, plan.positions, new[:, rank.order]), strict=True
+        new[:, rank.order], search.cuts(rank, places, new[:, rank.order]), strict=True
     ):
         assert errors(row, cut) == min(errors(row, k) for k in range(rank.n + 1))
-    estimate = search.predict(rank, plan, matrix_oracle(new)(plan.samples))
+    estimate, _ = searched(matrix[:1], new, rank.n)
     assert (estimate.outcomes == new).all() and estimate.observed.all()
 
 
@@ -59,14 +66,12 @@ def test_with_every_sample_asked_nothing_is_guessed(matrix):
 @given(outcomes(models=(2, 6)), st.data())
 def test_observed_outcomes_are_kept(matrix, data):
     budget = data.draw(st.integers(1, matrix.shape[1]))
-    by = data.draw(st.sampled_from(search.SAMPLING))
+    name = data.draw(st.sampled_from(["sort_and_search", "sort_and_search_random"]))
     rank, new = sort(matrix[:1]), matrix[1:]
-    plan = search.plan(rank, budget, len(new), by, jax.random.key(0))
-    ask = matrix_oracle(new)
-    estimate = search.predict(rank, plan, ask(plan))
+    estimate, ask = searched(matrix[:1], new, budget, name)
     assert (estimate.observed == ask.asked).all() and (ask.counts == budget).all()
     assert (estimate.outcomes[ask.asked] == new[ask.asked]).all()
-    assert (estimate.probabilities == estimate.outcomes).all()
+    assert (estimate.values == estimate.outcomes).all()
     unseen = np.where(ask.asked, 0, 1)[:, rank.order]
     for predicted, free in zip(estimate.outcomes[:, rank.order], unseen, strict=True):
         rest = predicted[free == 1].tolist()
@@ -90,9 +95,9 @@ def test_the_expected_share_of_thresholds_rises_from_the_first_to_all(known, dat
 @given(outcomes(models=(2, 12), samples=(2, 40)), st.data())
 def test_the_cut_is_the_optimum_nearest_to_the_median_of_what_is_expected(matrix, data):
     rank, new = sort(matrix[:-1]), matrix[-1:]
-    plan = search.plan(rank, data.draw(st.integers(1, rank.n)))
-    answers = matrix_oracle(new)(plan)
-    (cut,), places = search.cuts(rank, plan.positions, answers), plan.positions[0]
+    places = sampling.centres(rank.n, data.draw(st.integers(1, rank.n)))
+    answers = new[:, rank.order[places]]
+    (cut,) = search.cuts(rank, places[None], answers)
     wrong = np.array([errors(answers[0], (places < k).sum()) for k in range(rank.n + 1)])
     best = np.flatnonzero(wrong == wrong.min())
     if best[-1] <= places[0]:  # none is right
@@ -118,18 +123,18 @@ def test_where_answers_leave_it_open_known_models_decide():
 
 
 def test_random_sampling_is_drawn_for_each_model_and_repeats_with_its_key():
-    rank = sort(one_order(3, 400))
+    matrix = one_order(5, 400)
     one, same, other = (
-        search.plan(rank, 32, 2, "random", jax.random.key(seed)).samples for seed in (0, 0, 1)
+        searched(matrix[:3], matrix[3:], 32, "sort_and_search_random", seed)[0].observed
+        for seed in (0, 0, 1)
     )
     assert (one == same).all() and (one != other).any() and (one[0] != one[1]).any()
 
 
 def test_a_new_model_is_predicted_well_from_few_samples():
     matrix = one_order(60, 2000)
-    rank, new = sort(matrix[:40]), matrix[40:]
-    plan = search.plan(rank, 64, len(new))
-    estimate = search.predict(rank, plan, matrix_oracle(new)(plan))
+    new = matrix[40:]
+    estimate, _ = searched(matrix[:40], new, 64)
     assert (estimate.outcomes != new).mean() < 0.2 < (new != (new.mean() > 0.5)).mean()
     assert np.abs(estimate.accuracy - new.mean(axis=1)).mean() < 0.05
 
@@ -137,23 +142,15 @@ def test_a_new_model_is_predicted_well_from_few_samples():
 @pytest.mark.parametrize("budget", [0, -1, 31])
 def test_impossible_budgets_are_named(budget):
     with pytest.raises(BadInput, match=f"budget of {budget}.*30"):
-        search.plan(sort(one_order(3, 30)), budget)
+        searched(one_order(3, 30), one_order(1, 30), budget)
 
 
-def test_bad_answers_are_named():
-    rank = sort(one_order(3, 30))
-    with pytest.raises(BadInput, match="unknown sampling 'unifrom'. Did you mean 'uniform'"):
-        search.plan(rank, 4, sampling_by="unifrom")
-    with pytest.raises(BadInput, match="give a key"):
-        search.plan(rank, 4, sampling_by="random")
+def test_bad_questions_are_named():
+    known, new = one_order(3, 30), one_order(1, 30)
     for odd in (2.5, "4", True):
         with pytest.raises(BadInput, match="whole number"):
-            search.plan(rank, odd)
-    plan = search.plan(rank, 4)
-    with pytest.raises(BadInput, match="must all be answered"):
-        search.predict(rank, plan, np.full((1, 4), 255, np.uint8))
-    with pytest.raises(BadInput, match=r"\[1, 4\].*\[1, 3\]"):
-        search.predict(rank, plan, np.zeros((1, 3), np.uint8))
-    for other in (sort(one_order(3, 20)), sort(np.eye(30, dtype=np.uint8)[12:20])):
-        with pytest.raises(BadInput, match="made for another rank"):
-            search.predict(other, plan, np.zeros((1, 4), np.uint8))
+            searched(known, new, odd)
+    with pytest.raises(BadInput, match="give a key"):
+        methods.get("random_mean").fit(known, None, None).evaluate(MatrixAsk(new), 1, 4, None)
+    with pytest.raises(BadInput, match="unknown in this matrix"):
+        searched(known, np.full((1, 30), 255, np.uint8), 4)

@@ -1,4 +1,4 @@
-"""Filling caches from runs, and oracles that run checkpoints: answers equal the run's own, and
+"""Filling caches from runs, and asking checkpoints: answers equal the run's own, and
 nothing is asked twice.
 """
 
@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from experiments import run_config
+from experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
 from experiments.filling import fill
-from experiments.oracles import CheckpointOracle
 from experiments.predictors import KeptRun, kept_model
 from launch.evaluate_commands import adding
+from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.errors import BadInput
+from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import load_stream
 
@@ -91,6 +93,23 @@ def test_a_run_fills_one_cache_a_data_set_and_repeats_share_it(kept, tmp_path):
     assert all(f.flops == 0 for f in again)
 
 
+def test_what_the_run_recorded_is_read_and_not_run_again(kept, tmp_path, monkeypatch):
+    fill(kept, tmp_path / "asked", probabilities=True)
+    monkeypatch.setitem(vars(kept), "learner", None)  # no model can run
+    filled = {each.cache.name: each for each in fill(kept, tmp_path / "read", splits=["test"])}
+    assert (filled["pico_coins"].models, filled["pico_coins"].flops) == (2, 0)
+    read, asked = (EvaluationCache(tmp_path / name / "pico_coins") for name in ("read", "asked"))
+    models, samples = list(read.models()), read.samples()
+    assert (read.matrix(models) == asked.matrix(models, samples)).all()
+    assert np.array_equal(read.confidence(models), asked.confidence(models, samples))
+    price = read.models()[models[0]]["flops_per_sample"]
+    record = next(r for r in kept.ledger.of_kind("predict") if r["task_id"] == "pico_coins")
+    flops = {each["predictor_id"]: each["flops"] for each in (record, *record["others"])}
+    assert price == sum(flops[models[0]]["predict"].values()) / record["n"]
+    with pytest.raises(AttributeError):  # never recorded, so a model has to run
+        fill(kept, tmp_path / "read", splits=["dev"])
+
+
 def test_probabilities_may_come_later(kept, tmp_path):
     fill(kept, tmp_path)
     cache, first = EvaluationCache(tmp_path / "pico_textures"), kept.predictors[0]
@@ -109,31 +128,34 @@ def test_only_the_chosen_and_only_some_splits(kept, tmp_path):
     assert not (cache.matrix() == 255).any()
 
 
-def test_an_oracle_asks_exactly_the_wanted_samples(kept, tmp_path):
+def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept, tmp_path, monkeypatch):
     fill(kept, tmp_path)
     cache = EvaluationCache(tmp_path / "pico_coins")
-    predictor = next(p for p in kept.predictors if p.task.task_id == "pico_coins")
-    checkpoints = {predictor.predictor_id: (predictor.checkpoint, predictor.trial)}
-    oracle = CheckpointOracle(checkpoints, str(kept.path.parent / "few.csv"))
-    wanted = [cache.samples()[i] for i in (200, 3, 77)]
-    told = oracle.answer(predictor.predictor_id, wanted)
-    assert told.correct.tolist() == cache.matrix([predictor.predictor_id], wanted)[0].tolist()
-    three = kept.samples(predictor.task, ["dev"])[0].take(np.arange(3))
+    run = KeptRun(kept.path, str(kept.path.parent / "few.csv"))
+    predictor = next(p for p in run.predictors if p.task.task_id == "pico_coins")
+    read, ids = [], [*cache.samples(), "pico_coins/nowhere/1"]
+    load = Checkpoint.load
+    monkeypatch.setattr(Checkpoint, "load", lambda *args: read.append(args) or load(*args))
+    ask = CheckpointAsk(run, predictor, lambda columns: [ids[column] for column in columns])
+
+    def asked(*columns):
+        return ask(Cells(np.array([columns])))
+
+    three = asked(200, 3, 77)
+    wanted = [ids[column] for column in (200, 3, 77)]
+    assert three.values.tolist() == cache.matrix([predictor.predictor_id], wanted).tolist()
+    assert np.allclose(three.confidence, cache.confidence([predictor.predictor_id], wanted), 1e-3)
+    flops = three.cost.flops
+    few = run.samples(predictor.task, ["dev"])[0].take(np.arange(3))
     # one batch, though of several splits
-    assert told.flops == kept.answer(predictor, [three], sparing=True).flops
-    assert told.flops * 15 < kept.answer(predictor, [three]).flops  # of 4 pictures, not of 64
-    five = oracle.answer(predictor.predictor_id, cache.samples()[:5])
-    eight = oracle.answer(predictor.predictor_id, cache.samples()[:8])
-    assert (
-        five.flops == eight.flops < oracle.answer(predictor.predictor_id, cache.samples()[:9]).flops
-    )
-    record = next(r for r in kept.ledger.of_kind("predict") if r["task_id"] == "pico_coins")
-    recorded = {of["predictor_id"]: of["flops"]["predict"] for of in (record, *record["others"])}
-    assert told.flops_each == sum(recorded[predictor.predictor_id].values()) / record["n"]
+    assert flops == run.answer(predictor, [few], sparing=True).flops
+    assert flops * 15 < run.answer(predictor, [few]).flops  # of 4 pictures, not of 64
+    eight = asked(*range(8)).cost.flops
+    assert asked(*range(5)).cost.flops == eight < asked(*range(9)).cost.flops
     with pytest.raises(BadInput, match="no sample 'pico_coins/nowhere/1'"):
-        oracle.answer(predictor.predictor_id, ["pico_coins/nowhere/1"])
-    with pytest.raises(BadInput, match="has no checkpoint"):
-        oracle.answer("somebody", wanted)
+        asked(len(ids) - 1)
+    assert len(read) == 3  # once to ask, and once for each of the two answers compared with
+    assert "digest" not in vars(run.stream)  # which would read all data of the stream
 
 
 def test_runs_that_were_moved_are_asked_where_they_lie_now(kept, tmp_path):
@@ -143,7 +165,7 @@ def test_runs_that_were_moved_are_asked_where_they_lie_now(kept, tmp_path):
     fill(KeptRun(tmp_path / "before" / "run", stream), tmp_path / "caches", splits=["dev"])
     (tmp_path / "before").rename(tmp_path / "now")
     cache = tmp_path / "caches" / "pico_textures"
-    how = {"budget": "2", "method": "sort_and_search", "seed": 0, "stream": stream}
+    how = {"budget": "2", "method": "sort_and_search", "seed": 0, "stream": stream, "trust": ()}
     for run_dirs, told in (([], "--run_dir=FOLDER"), ([str(tmp_path)], "holds none")):
         with pytest.raises(BadInput, match=told):
             adding.add_samples(cache, None, ["test"], how | {"run_dirs": run_dirs})
@@ -152,9 +174,9 @@ def test_runs_that_were_moved_are_asked_where_they_lie_now(kept, tmp_path):
     assert ((EvaluationCache(cache).matrix(samples=test) != 255).sum(axis=0) == 2).all()
     first, other = kept.predictors[:2]
     with pytest.raises(BadInput, match="another run"):
-        CheckpointOracle({other.predictor_id: (first.checkpoint, first.trial)}, stream).answer(
-            other.predictor_id, test[:1]
-        )
+        MovableCheckpoint(
+            other.predictor_id, first.checkpoint, first.trial, lambda path: kept, lambda _: test
+        )(Cells(np.array([[0]])))
 
 
 def test_what_cannot_be_used_is_named(kept, tmp_path):

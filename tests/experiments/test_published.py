@@ -11,12 +11,12 @@ import pytest
 from experiments import published
 from nevis_stream import catalogue
 from nevis_stream.analysis import tables
+from nevis_stream.analysis.methods import method_points
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.regret import final, reference_of, regret
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.slices import slices
-from nevis_stream.analysis.summary import method_points
 from nevis_stream.datasets.sources import shared_directory
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
@@ -240,12 +240,12 @@ def test_a_folder_with_another_run_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("place", "changes", "message"),
     [
-        (0, {"source": ""}, "source of a run record"),
-        (0, {"flops_reason": None}, "flops_reason of a run record"),
-        (0, {"left_out": []}, "left_out of a run record"),
-        (0, {"flops": {}}, "not null as in a run that was copied"),
-        (3, {"flops": {"train": {"0": 1}}}, "record 4: flops is"),
-        (2, {"n": -1}, "n of a predict record"),
+        (0, {"source": ""}, "source and flops_reason must be texts"),
+        (0, {"flops_reason": None}, "flops_reason is None, not a text"),
+        (0, {"left_out": []}, "left_out is [], not an object"),
+        (0, {"flops": {}}, "flops is not null"),
+        (3, {"flops": {"train": {"0": 1}}}, "line 4: flops is not null"),
+        (2, {"n": -1}, "n is -1; valid: 0 to"),
         (2, {"error": "0.1"}, "error is '0.1'"),
     ],
 )
@@ -262,5 +262,5 @@ def test_a_point_without_a_source_needs_its_cost(tmp_path):
     lines = (path / "ledger.jsonl").read_text().splitlines()
     first = json.loads(lines[0]) | {"flops": None, "flops_reason": "lost"}
     (path / "ledger.jsonl").write_text("\n".join([json.dumps(first), *lines[1:]]) + "\n")
-    assert "flops is None" in read_runs([path])[1][0].reason
+    assert "flops is null" in read_runs([path])[1][0].reason
     assert point(Ledger(SyntheticRun().write(tmp_path / "sound"))).reason == ""

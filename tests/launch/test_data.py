@@ -78,6 +78,21 @@ def test_list_is_a_table_and_a_csv_and_can_be_filtered(data):
     assert "unknown domain 'faces'. Did you mean 'face'" in data("list", "--domain=faces", status=2)
 
 
+def test_list_tells_of_other_classes_than_the_published_ones(data, tmp_path):
+    (tmp_path / "shared/data").mkdir(parents=True)
+    for name in ("brodatz7", "mnist"):
+        (tmp_path / f"shared/data/{name}.npz").touch()
+    rows = {
+        row["canonical_id"]: row
+        for row in csv.DictReader(io.StringIO(data("list", "--format=csv", "--state=ready")))
+    }
+    assert rows["mnist"]["state"] == "ready" and rows["mnist"]["num_classes"] == "10"
+    assert rows["brodatz"]["state"] == "ready, with 7 classes instead of 111"
+    assert rows["brodatz"]["num_classes"] == "7"
+    parts = data("list", "--stream=split_brodatz", "--format=csv", "--state=needs")
+    assert "the brodatz here (shared file) has only 7 classes; this task needs class 9 too" in parts
+
+
 def test_the_way_of_a_new_task(data, pictures, tmp_path):
     assert "For a new task give its year too" in data("import", pictures, "--task=mine", status=2)
     told = data("import", pictures, "--task=mine", "--year=2024", "--domain=noise")
@@ -126,7 +141,8 @@ def test_an_import_stands_for_a_task_and_overlaps_are_found(data, pictures, tmp_
         row["canonical_id"]: row
         for row in csv.DictReader(io.StringIO(data("list", "--format=csv")))
     }
-    assert (rows["cifar10"]["state"], rows["cifar10"]["origin"]) == ("ready", "local")
+    assert rows["cifar10"]["state"] == "ready, with 3 classes instead of 10"
+    assert rows["cifar10"]["origin"] == "local"
     assert (
         rows["cifar100"]["state"] == "downloadable"
         and rows["cifar100"]["source"] == "www.cs.toronto.edu"
@@ -167,6 +183,7 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
     ("words", "message"),
     [
         ([], "name a command: list, prepare, import, verify, show, overlap"),
+        (["import", ".", f"--task={'x' * 300}", "--year=2000"], "--task has 300 bytes"),
         (["lst"], "unknown command 'lst'. Did you mean 'list'"),
         (["list", "--stream=ful"], "unknown stream 'ful'. Did you mean 'full'"),
         (["list", "full"], "list takes flags only, not 'full'"),

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from launch.watching import files, screen
 from launch.watching.files import Trial
-from launch.watching.state import DONE, NOW, TO_COME, RunState, _left, state_of
+from launch.watching.state import DONE, NOW, TO_COME, RunState, TaskState, _left, state_of
 from nevis_stream.runner import run
 from nevis_stream.storage import exclusive
 from tests import toy
@@ -220,8 +220,9 @@ def test_what_is_not_whole_is_left_out_or_told(tmp_path, whole):
         text([state_of(run_dir)]).split()
     )
     (run_dir / "stream.csv").unlink()
-    assert "stream.csv is missing" in text([state_of(run_dir)])
+    assert state_of(run_dir).done == 4
     (run_dir / "ledger.jsonl").unlink()
+    assert "stream.csv is missing" in text([state_of(run_dir)])
     assert state_of(run_dir).doing == "initialise"
 
 
@@ -257,21 +258,18 @@ def test_every_width_has_room(whole, width):
         assert "alpha_2" in text([working], width)
 
 
-def test_the_estimate_follows_the_pictures_of_a_task():
-    rows = [{"n_train": str(size), "n_dev": "0", "n_test": "0"} for size in (100, 200, 300, 1000)]
+def test_the_tasks_left_take_as_long_as_those_done():
+    def tasks(*seconds):
+        states = [DONE] * (len(seconds) - 1) + [NOW, TO_COME, TO_COME]
+        times = [*seconds, math.nan, math.nan]
+        return [
+            TaskState(str(i), "", False, state, math.nan, time)
+            for i, (state, time) in enumerate(zip(states, times, strict=True))
+        ]
 
-    def timing(*seconds):
-        return {
-            event: {"seconds": each, "compilation_seconds": 0.0}
-            for event, each in enumerate(seconds)
-        }
-
-    assert math.isnan(_left(rows, {}, 0, 5.0, "test"))
-    assert _left(rows, timing(9.0, 1.0), 2, 4.0, "test") == pytest.approx(30 - 4)
-    # 10 s, and 5 s a hundred
-    assert _left(rows, timing(14.0, 1.0, 19.0, 1.0), 4, 0.0, "test") == pytest.approx(25 + 60)
-    # more pictures take no less
-    assert _left(rows, timing(20.0, 0.0, 10.0, 0.0), 4, 0.0, "test") == pytest.approx(30)
-    # through the origin
-    assert _left(rows, timing(1.0, 0.0, 8.0, 0.0), 4, 0.0, "test") == pytest.approx(4.5 * 13 / 1.5)
-    assert _left(rows, timing(9.0, 1.0, 9.0, 1.0, 6.0), 5, 1.0, "test") == pytest.approx(3 + 10)
+    assert math.isnan(_left(tasks(math.nan), 5.0, rule=False))
+    assert _left(tasks(10.0, 20.0, math.nan), 4.0, rule=False) == pytest.approx(30 + 15 - 4)
+    # trained, being predicted
+    assert _left(tasks(10.0, 20.0, 6.0), 1.0, rule=False) == pytest.approx(30 + 15 - 7)
+    assert _left(tasks(10.0, 99.0), 50.0, rule=False) == pytest.approx(20)
+    assert math.isnan(_left(tasks(10.0, 20.0, math.nan), 4.0, rule=True))

@@ -287,32 +287,35 @@ def test_a_loss_that_is_not_finite_ends_the_trial_and_is_told(tmp_path):
         assert set(record["flops"]["train"]) == {"0", "1"}
 
 
-def test_nothing_is_left_to_compile_when_the_first_task_comes(tmp_path):
-    """A budget in seconds a task holds for the first one too: `init` compiles what it will need."""
+@pytest.mark.parametrize(
+    ("frozen", "programs"),
+    [
+        (False, {"step", "probabilities", "initialise"}),
+        (True, {"one", "answers", "features", "probabilities", "initialise"}),
+    ],
+    ids=["networks", "heads"],
+)
+def test_init_compiles_what_the_first_task_runs_and_nothing_else(tmp_path, frozen, programs):
+    """A budget in seconds a task holds for the first one too."""
     # no other test has compiled this one
-    network = Network("mlp", (("hidden", (19,)),), resolution=8)
+    network = Network("mlp", (("hidden", (19 + frozen,)),), resolution=8)
     search = RandomSearch(2, {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.3)})
     compiled = []
 
     def listener(event, seconds, **facts):
         if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(facts.get("fun_name"))
+            compiled.append(str(facts.get("fun_name")).removeprefix("jit(").removesuffix(")"))
 
-    learner = Baseline(FromRandom(), search, Recipe(network, 5, 5))
+    learner = Baseline(FromRandom(), search, Recipe(network, 5, 3), frozen=frozen)
     jax.monitoring.register_event_duration_secs_listener(listener)
     try:
         learner.init(Context(path=("test",), phase="pretrain"))
-        before = set(compiled)
+        before = list(compiled)
         run(learner, toy.stream(), tmp_path)
     finally:
         jax.monitoring.unregister_event_duration_listener(listener)
-    named = {
-        name
-        for name in before
-        if any(word in name for word in ("step", "probabilities", "initialise"))
-    }
-    assert len(named) == 3, before
-    assert all(compiled.count(name) == 1 for name in named), compiled
+    assert programs <= set(before) and "step" not in set(compiled) - programs, before
+    assert all(compiled.count(name) == before.count(name) for name in programs), compiled
 
 
 def test_sixteen_trials_on_each_of_ten_tasks_compile_three_programs_once(tmp_path):

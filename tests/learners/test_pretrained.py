@@ -21,7 +21,8 @@ from learners.parts.model import Network, initialise_program
 from learners.parts.search import RandomSearch
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.errors import BadInput, RunWarning
-from nevis_stream.learner import Context, Silent
+from nevis_stream.executor import Silent
+from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Checkpoint, to_host
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream

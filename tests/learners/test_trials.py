@@ -264,5 +264,5 @@ def test_only_the_last_tasks_are_kept(tmp_path):
     assert [r["error"] for r in ledger.of_kind("predict")] == [
         r["error"] for r in every.of_kind("predict")
     ]
-    with pytest.raises(BadInput, match="Or last_K: the chosen predictors of the last K tasks"):
+    with pytest.raises(BadInput, match="Or last_K, for example last_5: the chosen predictors"):
         run(learner(), toy.stream(), tmp_path / "wrong", keep="last_0")

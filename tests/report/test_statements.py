@@ -9,7 +9,7 @@ import pytest
 from nevis_stream.errors import BadInput
 from nevis_stream.report import build, exports
 from nevis_stream.report.build import write_report
-from nevis_stream.report.parts import points, runs, summary
+from nevis_stream.report.parts import answer, points, runs
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
@@ -28,7 +28,7 @@ def few_parts(monkeypatch, undrawn):
     minutes.
     """
     for module in (build, exports):
-        monkeypatch.setattr(module, "PARTS", (summary, points, runs))
+        monkeypatch.setattr(module, "PARTS", (answer, points, runs))
 
 
 def test_streams_and_protocols_stand_in_sections_of_their_own(tmp_path):
@@ -52,7 +52,7 @@ def test_what_is_left_out_is_said_with_its_reason(tmp_path):
     page = report(tmp_path, RUN, OURS, more=(torn, garbled, half, missing, tmp_path))
     assert "4 left out" in page.text
     for words in (
-        f"{torn}: {torn}/ledger.jsonl, record 3: event 2 where event 1 is due",
+        f"{torn}: {torn}/ledger.jsonl, line 3: event 2 where event 1 is due",
         "line 2: not a ledger record",
         f"{missing}: no such directory",
         f"{tmp_path}: not a run directory",
@@ -138,9 +138,9 @@ def rewritten(path, change):
     ("schema", "words"),
     [
         (99, "written with schema 99; this version reads up to"),
-        ("2", "schema of the run record is '2', not 1 to"),
-        (None, "schema of the run record is None, not 1 to"),
-        (0, "schema of the run record is 0, not 1 to"),
+        ("2", "schema is '2', not a whole number"),
+        (None, "schema is None, not a whole number"),
+        (0, "schema is 0; valid: 1 to"),
     ],
 )
 def test_ledgers_that_this_version_cannot_read_are_left_out(tmp_path, schema, words):
@@ -180,9 +180,9 @@ def test_a_cut_last_line_is_dropped_and_told(tmp_path):
 
 
 CONFIGS = {
-    "missing": lambda file: file.unlink(),
-    "cannot be read": lambda file: file.write_bytes(b"\xff{"),
-    "contains no settings": lambda file: file.write_text("[1]"),
+    "config.json is missing": lambda file: file.unlink(),
+    "config.json: cannot be read": lambda file: file.write_bytes(b"\xff{"),
+    "not a JSON object": lambda file: file.write_text("[1]"),
     "it belongs to another run": lambda file: file.write_text(
         file.read_text().replace(OURS.but(seed=1).config_hash, "0" * 16)
     ),
@@ -202,11 +202,11 @@ def test_a_run_without_its_config_is_no_seed_of_another(tmp_path, words):
 
 CHANGES = {
     "announces 5 tasks, the other 4": lambda records: records[0].update(tasks=5),
-    "meta_split of train record 0 is 'test', the other's 'train'": (
+    "meta_split of event 0 is 'test', the other's 'train'": (
         lambda records: records[1].update(meta_split="test")
     ),
-    "n of predict record 7 is 9, the other's 54": lambda records: records[8].update(n=9),
-    "task_id of train record 0 is 'other'": lambda records: [
+    "n of event 7 is 9, the other's 54": lambda records: records[8].update(n=9),
+    "task_id of event 0 is 'other'": lambda records: [
         records[i].update(task_id="other") for i in (1, 2)
     ],
 }

@@ -48,13 +48,16 @@ def setting(position, *names, value):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (setting(1, "flops", "train", "0", value=10**400), "flops is"),
-        (setting(1, "year", value=10**30), "year of a train record"),
+        (
+            setting(1, "flops", "train", "0", value=10**400),
+            "trial 0 is a number of 401 digits",
+        ),
+        (setting(1, "year", value=10**30), "year is a number of 31 digits"),
         (setting(0, "schema", value=True), "schema"),
-        (setting(0, "seed", value=10**30), "seed of a run record"),
+        (setting(0, "seed", value=10**30), "seed is a number of 31 digits"),
         (setting(0, "learner", value="\ud800"), "not Unicode"),
-        (setting(1, "trials", value=[7]), "trials of a train record"),
-        (setting(1, "num_classes", value=[[]]), "num_classes of a train record"),
+        (setting(1, "trials", value=[7]), "trials [0] is 7, not an object"),
+        (setting(1, "num_classes", value=[[]]), "num_classes is"),
         (setting(2, "value", value={"a": 1}), "value is"),
         (setting(2, "trial", value=[0]), "trial is"),
     ],

@@ -10,6 +10,8 @@ import pytest
 from nevis_stream.datasets.dataset import make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
+from nevis_stream.runner import run
+from nevis_stream.storage.names import LONGEST
 from nevis_stream.streams.stream import Stream, load_stream
 from tests import toy
 
@@ -25,7 +27,6 @@ def write(path, *lines):
 def test_events_of_both_protocols():
     stream = toy.stream()
     events = stream.events("meta_test")
-    assert [e.index for e in events] == list(range(8))
     assert [(e.kind, e.split) for e in events[:2]] == [("train", None), ("predict", "test")]
     assert [e.task.task_id for e in events[::2]] == ["alpha", "beta", "gamma", "alpha_2"]
     developing = stream.events("meta_train")
@@ -107,6 +108,11 @@ def test_the_digest_is_the_same_in_another_process():
         ([HEAD, "x,1998,a,pico_digits,test"], r"line 2: order is 'x', not a whole number"),
         ([HEAD, "1,,a,pico_digits,test"], r"line 2: year is '', not a whole number"),
         ([HEAD, "1,1998,a/b,pico_digits,test"], r"line 2: task_id is 'a/b'; use letters"),
+        (
+            [HEAD, f"1,1998,{'x' * 300},pico_digits,test"],
+            r"line 2: task_id has 300 bytes .*at most",
+        ),
+        ([HEAD, f"1,1998,{'é' * 90},pico_digits,test"], r"line 2: task_id has 180 bytes"),
         ([HEAD, "1,1998,,pico_digits,test"], r"line 2: task_id is ''"),
         (
             [HEAD, "1,1998,a,pico_digit,test"],
@@ -116,9 +122,9 @@ def test_the_digest_is_the_same_in_another_process():
             [HEAD, "1,1998,a,pico_digits,tset"],
             r"line 2: unknown meta_split 'tset'. Did you mean 'test'",
         ),
-        ([HEAD, ROW, "2,1999,pico_digits,pico_digits,test"], "task_id 'pico_digits' stands twice"),
-        ([HEAD, ROW, "2,1997,b,pico_digits,test"], r"'b' \(order 2, year 1997\) stands behind"),
-        ([HEAD, ROW, "1,1999,b,pico_digits,test"], "orders rise, years never fall"),
+        ([HEAD, ROW, "2,1999,pico_digits,pico_digits,test"], "task_id 'pico_digits' occurs twice"),
+        ([HEAD, ROW, "2,1997,b,pico_digits,test"], r"'b' \(order 2, year 1997\) follows"),
+        ([HEAD, ROW, "1,1999,b,pico_digits,test"], "orders must rise and years must not fall"),
         (
             [HEAD + ",path", "1,1998,a,a,test,none.npz"],
             r"none.npz: no such file or directory \(data set 'a'\)",
@@ -136,6 +142,14 @@ def test_the_digest_is_the_same_in_another_process():
 def test_a_row_that_cannot_be_used_is_named(tmp_path, lines, message):
     with pytest.raises(BadInput, match=message):
         load_stream(write(tmp_path / "s.csv", *lines))
+
+
+def test_the_longest_names_make_files(tmp_path):
+    longest = "x" * LONGEST
+    blobs = toy.blobs(longest)
+    run(toy.ToyLearner(), Stream.from_datasets("s", [blobs], [2000], 1), tmp_path / "run")
+    with pytest.raises(BadInput, match=r"stream 's': task_id has \d+ bytes"):
+        Stream.from_datasets("s", [blobs, blobs], [2000, 2001])
 
 
 def test_rows_of_one_data_set_may_not_contradict_each_other(tmp_path):
@@ -165,9 +179,7 @@ def test_missing_shared_data_say_how_to_get_them(monkeypatch, tmp_path):
     stream = load_stream("pico_plus")  # the rows alone need no data
     with pytest.raises(
         BadInput,
-        match=(
-            r"data set '\w+': .*nowhere.* is not there. Put the file there, .* NEVIS_STREAM_SHARED"
-        ),
+        match=(r"data set '\w+': .*nowhere.* does not exist. Put the .* NEVIS_STREAM_SHARED"),
     ):
         _ = stream.digest
 

@@ -58,8 +58,8 @@ def names() -> tuple[str, ...]:
 def make_backbone(name: str, **options: Any) -> nn.Module:
     """Builds a backbone by name.
 
-    A class tells of its options by their types, by `choices` (the valid strings) and by `problem()`
-    (what is wrong with them together, if anything).
+    A class describes its options by their types, by `choices` (the valid strings) and by
+    `problem()` (what is wrong with them together, if anything).
 
     Args:
       name: one of `names()` ("resnet" is "resnet34"; the options decide).

@@ -108,7 +108,7 @@ class NFNet(nn.Module):
     """Normaliser-free residual network; the defaults are NFNet-F0.
 
     Attributes:
-      stage_sizes: blocks in each stage, of which there are at most four; each but the first halves
+      stage_sizes: blocks in each of up to four stages; each but the first halves
         the resolution.
       width: channels of the first stage; the others have 2, 6 and 6 times as many.
       group_width: channels of a group of the 3×3 convolutions; it divides width / 2.

@@ -54,8 +54,8 @@ class ViT(nn.Module):
       depth: number of blocks.
       heads: of each block's attention; they divide `width`.
 
-    Called with float32[n, size, size, 3] in [-1, 1] (`train` changes nothing), of which `patch`
-    divides the size, it returns float32[n, width]. The learned position embedding belongs to one
+    Called with float32[n, size, size, 3] in [-1, 1] (`train` changes nothing), it returns
+    float32[n, width]; `patch` must divide the size. The learned position embedding belongs to one
     size: (size / patch)² tokens.
 
     Source: Dosovitskiy et al., An Image is Worth 16x16 Words (2021), equations 1 to 4, table 1;

@@ -18,7 +18,7 @@ from nevis_stream.dynamic_evaluation.cache import (
 )
 from nevis_stream.dynamic_evaluation.cache.files import ValueTable, read_values
 from nevis_stream.dynamic_evaluation.cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
-from nevis_stream.dynamic_evaluation.method import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
 

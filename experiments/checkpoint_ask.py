@@ -1,0 +1,90 @@
+"""Asking checkpoints: a model runs on exactly the samples that are wanted, and that is charged."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from experiments.predictors import KeptPredictor, KeptRun, kept_model
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
+from nevis_stream.dynamic_evaluation.file_ask import Ids
+from nevis_stream.errors import BadInput
+
+
+class CheckpointAsk:
+    """An `Ask` for one predictor of a run, on the accelerator where there is one.
+
+    The checkpoint is read when it is first asked, once.
+
+    Args:
+      run: its run.
+      predictor: which.
+      ids: the ids of columns.
+    """
+
+    def __init__(self, run: KeptRun, predictor: KeptPredictor, ids: Ids):
+        self._run, self._predictor, self._ids, self._tree = run, predictor, ids, None
+
+    def __call__(self, cells: Cells) -> Answers:
+        """Runs the model on int64[1, b], all splits at once, padded to a power of two.
+
+        Raises:
+          BadInput: its data set has no such sample, or is another than the run's.
+        """
+        if self._tree is None:
+            self._tree = self._run.tree(self._predictor)
+        ids = self._ids(cells.samples[0])
+        parts = self._run.find(self._predictor.task, ids)
+        answers = self._run.answer(self._predictor, parts, self._tree, sparing=True)
+        place = {cell: i for i, cell in enumerate(answers.ids)}
+        wanted = np.asarray([place[cell] for cell in ids])
+        values, confidence = answers.correct[wanted][None], answers.confidence[wanted][None]
+        return Answers(cells, values, Cost(answers.flops), confidence)
+
+
+class MovableCheckpoint:
+    """An `Ask` for a model of a cache, whose run is opened when it is first asked.
+
+    Args:
+      model: the model's id.
+      checkpoint: where it is: RUN/checkpoints/EVENT-TASK.
+      trial: its trial.
+      open_run: opens a run directory; the same run may serve several models.
+      ids: the ids of columns.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        checkpoint: Path,
+        trial: int,
+        open_run: Callable[[Path], KeptRun],
+        ids: Ids,
+    ):
+        self._model, self._path, self._trial = model, checkpoint, trial
+        self._open, self._ids, self._ask = open_run, ids, None
+
+    def __call__(self, cells: Cells) -> Answers:
+        """Runs the model, as `CheckpointAsk`.
+
+        Raises:
+          BadInput: its checkpoint is missing, or is another model's.
+        """
+        if self._ask is None:
+            self._ask = self._found()
+        return self._ask(cells)
+
+    def _found(self) -> CheckpointAsk:
+        if not self._path.is_dir():
+            raise BadInput(
+                f"model {self._model!r}: its checkpoint {self._path} is missing, so it cannot be"
+                " asked. If its run was moved, name the folder: --run_dir=FOLDER."
+            )
+        run = self._open(self._path.parent.parent)
+        predictor = kept_model(run, self._path, self._trial)
+        if predictor.predictor_id != self._model:
+            raise BadInput(
+                f"{self._path}, trial {self._trial}: holds model {predictor.predictor_id!r}, not"
+                f" {self._model!r}: another run."
+            )
+        return CheckpointAsk(run, predictor, self._ids)

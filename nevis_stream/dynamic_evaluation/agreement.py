@@ -1,0 +1,162 @@
+"""How well predicted values agree with the truth. Errors are in [0, 1]; lower is better."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN, numbers, observed
+from nevis_stream.errors import BadInput
+
+
+def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Returns how far predicted values are from the truth, float64[m], means over the samples with
+    a known truth: of outcomes the share predicted wrongly. NaN for a model without any.
+
+    Args:
+      predicted: uint8[m, n] of 0 and 1, or float[m, n] of scores.
+      truth: uint8[m, n] of 0, 1 and 255, or float[m, n] of scores with NaN.
+
+    Source: Sort & Search, E(a, y).
+    """
+    there = observed(truth)
+    distance = np.abs(numbers(truth).astype(np.float64) - predicted)
+    return _share(np.where(there, distance, 0).sum(axis=1), there.sum(axis=1))
+
+
+def aggregate_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Returns |share predicted right - share right|, float64[m]; it can be 0 while every sample is predicted wrongly.
+
+    Source: Sort & Search, E_agg(y, a).
+    """  # noqa: E501
+    there = truth != UNKNOWN
+    difference = ((predicted == 1) & there).sum(axis=1) - ((truth == 1) & there).sum(axis=1)
+    return _share(np.abs(difference), there.sum(axis=1))
+
+
+def _share(count: np.ndarray, of: np.ndarray) -> np.ndarray:
+    return np.divide(count, of, out=np.full(len(count), np.nan), where=of > 0)
+
+
+def rank_agreement(estimated: np.ndarray, true: np.ndarray) -> tuple[float, float]:
+    """Returns Spearman's and Kendall's (tau-b) correlation of two rankings of models; NaN where one
+    side is constant or m < 2.
+
+    Args:
+      estimated, true: float[m], accuracies.
+    """
+    from scipy.stats import kendalltau, spearmanr
+
+    if len(true) < 2 or np.ptp(true) == 0 or np.ptp(estimated) == 0:
+        return float("nan"), float("nan")
+    return float(spearmanr(estimated, true).statistic), float(kendalltau(estimated, true).statistic)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Error of a thresholded prediction, float64[m] each: total ≤ aleatoric + epistemic.
+
+    Args:
+      total: distance of truth and prediction.
+      aleatoric: distance of the truth from the best threshold on this order: what no budget mends.
+      epistemic: distance of the prediction from that best threshold: what more samples mend.
+    """
+
+    total: np.ndarray
+    aleatoric: np.ndarray
+    epistemic: np.ndarray
+
+
+def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> Parts:
+    """Splits the error of predictions on one order of the samples.
+
+    Args:
+      truth: uint8[m, n] of 0 and 1.
+      order: int64[n], from easy to hard.
+      predicted: uint8[m, n] of 0 and 1, as Search predicts; observed outcomes may have been kept.
+
+    Source: Sort & Search, section 3, E_al and E_ep; the sum is an upper bound (triangle
+      inequality), not an equality.
+    """
+    from nevis_stream.dynamic_evaluation.search import thresholds
+
+    truth, predicted = truth[:, order], predicted[:, order]
+    best = np.arange(truth.shape[1]) < thresholds(truth)[:, None]
+    return Parts(
+        (truth != predicted).mean(axis=1),
+        (truth != best).mean(axis=1),
+        (best != predicted).mean(axis=1),
+    )
+
+
+def model_correlations(values: np.ndarray) -> np.ndarray:
+    """Returns the correlation of every two models' values, float64[m, m]; NaN for a model whose
+    values are all equal.
+
+    It is Pearson's, and of outcomes Spearman's, too. Pairs of models with holes are compared on the
+    samples that both have.
+
+    Args:
+      values: uint8[m, n] of 0, 1 and 255, or float[m, n] of scores with NaN.
+
+    Source: Sort & Search, Appendix D.
+    """
+    there = observed(values).astype(np.float64)
+    value = numbers(values).astype(np.float64)
+    both = there @ there.T
+    sums = value @ there.T  # of the row's model where the column's model is known
+    squares = value**2 @ there.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        covariance = value @ value.T / both - sums * sums.T / both**2
+        variance = squares / both - (sums / both) ** 2
+        correlation = covariance / np.sqrt(variance * variance.T)
+    varied = (variance > 0) & (variance.T > 0)
+    return np.where(varied, np.clip(correlation, -1, 1), np.nan)
+
+
+@dataclass(frozen=True)
+class Decay:
+    """Error E(b) = a exp(-rate · b) + plateau of a budget of b samples."""
+
+    a: float
+    rate: float
+    plateau: float
+
+    def __call__(self, budget) -> np.ndarray:
+        """Returns the fitted error of budgets."""
+        return self.a * np.exp(-self.rate * np.asarray(budget, np.float64)) + self.plateau
+
+
+def fit_decay(budgets: np.ndarray, errors: np.ndarray) -> Decay:
+    """Fits the exponential decay of error with budget by least squares, with a, rate and plateau ≥
+    0.
+
+    For a given rate the rest is a linear problem, so only the rate is searched: on a grid of 400
+    rates, then between the neighbours of the best.
+
+    Args:
+      budgets: int[k], k ≥ 3 different ones.
+      errors: float[k].
+
+    Raises:
+      BadInput: fewer than three budgets, or an error that is not a number.
+
+    Source: Sort & Search, section 4.2.
+    """
+    from scipy.optimize import minimize_scalar, nnls
+
+    budgets, errors = np.asarray(budgets, np.float64), np.asarray(errors, np.float64)
+    if len(np.unique(budgets)) < 3 or not np.isfinite(errors).all():
+        raise BadInput(
+            "the decay of error needs at least three different budgets, each with a finite error."
+        )
+
+    def fitted(log_rate):
+        design = np.stack([np.exp(-np.exp(log_rate) * budgets), np.ones(len(budgets))], axis=1)
+        return nnls(design, errors)
+
+    grid = np.linspace(np.log(0.01 / budgets.max()), np.log(10 / budgets.min()), 400)
+    best = int(np.argmin([fitted(rate)[1] for rate in grid]))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    log_rate = minimize_scalar(lambda rate: fitted(rate)[1], bounds=around, method="bounded").x
+    (a, plateau), _ = fitted(log_rate)
+    return Decay(float(a), float(np.exp(log_rate)), float(plateau))

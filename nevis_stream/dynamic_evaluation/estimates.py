@@ -1,0 +1,52 @@
+"""What a method says of new models: every cell, and the mean of each with its interval."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.asking import Answers, Cost, Estimate
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What a method says of m new models on n samples.
+
+    Attributes:
+      values: float32[m, n], the expected value of each cell: P(right), or the score. An asked cell
+        is what was answered.
+      answers: what was asked, and its cost.
+      accuracy: float64[m], the (weighted) mean over all n samples; need not be that of `values`.
+      low, high: float64[m], 95% interval of the accuracy; NaN where there is none.
+      reason: why there is no interval, where there is none.
+      cost: of asking and of computing all this; of fitting, too, if that was done for it.
+    """
+
+    values: np.ndarray
+    answers: Answers
+    accuracy: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    reason: str = ""
+    cost: Cost = Cost()
+
+    @property
+    def outcomes(self) -> np.ndarray:
+        """uint8[m, n], predicted outcomes: 1 from an expected value of 0.5 on."""
+        return (self.values >= 0.5).astype(np.uint8)
+
+    @property
+    def observed(self) -> np.ndarray:
+        """bool[m, n], which cells were asked."""
+        asked = np.zeros(self.values.shape, bool)
+        np.put_along_axis(asked, self.answers.samples, True, axis=1)
+        return asked
+
+    def __len__(self) -> int:
+        """How many models there are."""
+        return len(self.accuracy)
+
+    def __getitem__(self, model: int) -> Estimate:
+        """Returns the estimate of one model's mean; its cost is that of all models together."""
+        asked = self.answers.samples.shape[1]
+        numbers = (float(values[model]) for values in (self.accuracy, self.low, self.high))
+        return Estimate(*numbers, self.reason, asked, self.cost)

@@ -1,0 +1,50 @@
+"""Asking a file: the cells that are not asked stay unread."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
+from nevis_stream.dynamic_evaluation.cache.files import ValueTable
+from nevis_stream.dynamic_evaluation.matrix import observed
+from nevis_stream.errors import BadInput, unknown
+
+Ids = Callable[[np.ndarray], Sequence[str]]
+"""int64[b], columns -> the ids of these samples."""
+
+
+class FileAsk:
+    """An `Ask` for one model whose values are in a file; a whole file so shows what a budget would
+    have given. What the answers cost is unknown.
+
+    Args:
+      table: the file's values.
+      model: the model's id.
+      ids: the ids of columns.
+      file: its name, for messages.
+
+    Raises:
+      BadInput: the file has no such model.
+    """
+
+    def __init__(self, table: ValueTable, model: str, ids: Ids, file: str = "the file"):
+        if model not in table.models:
+            raise BadInput(f"{file}: {unknown('model', model, list(table.models)[:200])}")
+        self._table, self._model, self._ids, self._file = table, model, ids, file
+        self._row = list(table.models).index(model)
+        self._columns = {sample: column for column, sample in enumerate(table.samples)}
+
+    def __call__(self, cells: Cells) -> Answers:
+        """Returns the values of int64[1, b]; BadInput where the file does not have one."""
+        ids = self._ids(cells.samples[0])
+        columns = np.array([self._columns.get(sample, -1) for sample in ids], np.int64)
+        values = self._table.values[self._row][columns]
+        missing = np.flatnonzero((columns < 0) | ~observed(values))
+        if len(missing):
+            raise BadInput(
+                f"{self._file}: has no value of model {self._model!r} on sample"
+                f" {ids[missing[0]]!r}, which was asked."
+            )
+        confidence = self._table.confidence
+        known = None if confidence is None else confidence[self._row][columns][None]
+        return Answers(cells, values[None], Cost(None), known)

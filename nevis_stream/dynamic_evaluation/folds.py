@@ -1,0 +1,70 @@
+"""Known models that play new ones: whole groups of them are left out in turn."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.known import InMemory, Known
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+
+FOLDS = 5
+HELD_OUT = 250  # known models that are treated as new, at most
+
+
+def folds(
+    models: int, groups: Sequence[str] | None, random: np.random.Generator
+) -> list[np.ndarray]:
+    """Returns at most five sets of models to leave out, int64 each, that keep groups together; none
+    if there is one group only.
+
+    All hold as many groups, so that one compiled program serves all: some groups may be left out
+    twice. Of very many models not all are left out.
+    """
+    _, group = np.unique(
+        np.arange(models) if groups is None else np.asarray(groups), return_inverse=True
+    )
+    count = int(group.max()) + 1
+    if count < 2:
+        return []
+    size = min(-(-count // FOLDS), max(HELD_OUT * count // (FOLDS * models), 1))
+    drawn = random.permutation(count)
+    parts = [
+        drawn[np.arange(start, start + size) % count]
+        for start in range(0, min(FOLDS * size, count), size)
+    ]
+    return [np.flatnonzero(np.isin(group, part)) for part in parts]
+
+
+def divided(
+    known: Known, random: np.random.Generator, columns: int | None = None
+) -> Iterator[tuple[np.ndarray, InMemory]]:
+    """Yields the values of the models of each fold, [k, n], and the other models.
+
+    A fold without which nothing is known is left out.
+
+    Args:
+      known: the known models.
+      random: what folds are drawn by.
+      columns: of more samples as many are drawn.
+    """
+    matrix, facts, n = known.matrix(), known.facts, known.shape[1]
+    if columns and n > columns:
+        chosen = np.sort(random.choice(n, columns, replace=False))
+        matrix, facts = matrix[:, chosen], facts.take(chosen)
+    whole = InMemory(matrix, known.groups, facts)
+    for part in folds(len(matrix), known.groups, random):
+        rest = whole.without(part)
+        if observed(rest.values).any():
+            yield matrix[part], rest
+
+
+def filled(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Fills the holes of models that are asked as if they were new: outcomes are drawn by the
+    model's mean, scores are that mean.
+    """
+    there = observed(values)
+    share = (numbers(values).sum(axis=1, dtype=np.float64) + 1) / (there.sum(axis=1) + 2)
+    if values.dtype.kind == "f":
+        return np.where(there, values, share[:, None]).astype(np.float32)
+    drawn = random.random(values.shape) < share[:, None]
+    return np.where(there, values, drawn).astype(np.uint8)

@@ -1,0 +1,67 @@
+"""Matrices of models × samples: outcomes, or scores, with holes.
+
+Outcomes are uint8: 1 = the model is right on the sample, 0 = it is wrong, 255 = unknown. Scores are
+floats in [0, 1], NaN = unknown.
+"""
+
+import numpy as np
+
+from nevis_stream.errors import BadInput
+
+UNKNOWN = 255
+
+
+def observed(matrix: np.ndarray) -> np.ndarray:
+    """Returns which cells are known, bool of the matrix's shape."""
+    return ~np.isnan(matrix) if matrix.dtype.kind == "f" else matrix != UNKNOWN
+
+
+def numbers(matrix: np.ndarray) -> np.ndarray:
+    """Returns the values as float32, 0 where unknown."""
+    return np.where(observed(matrix), matrix, 0).astype(np.float32)
+
+
+def unknown_cells(shape: tuple[int, ...], scores: bool) -> np.ndarray:
+    """Returns a matrix of which nothing is known, of outcomes or of scores."""
+    return np.full(shape, np.nan, np.float32) if scores else np.full(shape, UNKNOWN, np.uint8)
+
+
+def check_outcomes(matrix: np.ndarray) -> np.ndarray:
+    """Returns the matrix unchanged if it is one of outcomes.
+
+    Raises:
+      BadInput: not uint8[m, n] of 0, 1 and 255, or empty.
+    """
+    matrix = np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.dtype != np.uint8 or not matrix.size:
+        raise BadInput(
+            "a matrix of outcomes is uint8[models, samples], not empty; this is"
+            f" {matrix.dtype}{list(matrix.shape)}."
+        )
+    counts = [np.count_nonzero(matrix == value) for value in (0, 1, UNKNOWN)]
+    if sum(counts) != matrix.size:
+        strange = sorted({*np.unique(matrix).tolist()} - {0, 1, UNKNOWN})
+        raise BadInput(
+            f"outcomes are 0 (wrong), 1 (right) or {UNKNOWN} (unknown); this matrix also holds"
+            f" {strange[:5]}."
+        )
+    return matrix
+
+
+def check_matrix(matrix: np.ndarray) -> np.ndarray:
+    """Returns the matrix unchanged if it is one of outcomes or of scores.
+
+    Raises:
+      BadInput: neither uint8[m, n] of 0, 1 and 255 nor float[m, n] in [0, 1] with NaN, or empty.
+    """
+    matrix = np.asarray(matrix)
+    if matrix.dtype.kind != "f" or matrix.ndim != 2 or not matrix.size:
+        return check_outcomes(matrix)
+    outside = (matrix < 0) | (matrix > 1)
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise BadInput(
+            f"a score is between 0 and 1, or NaN where unknown; model {row}, sample {column} has"
+            f" {matrix[row, column]:g}. Scale scores by their range first."
+        )
+    return matrix

@@ -1,0 +1,89 @@
+"""The six predictors that `combination` combines: all fitted to the known models, all shown the
+same answers.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import neighbours, response
+from nevis_stream.dynamic_evaluation.asking import Answers
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.response import Abilities, Items
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Tree
+
+NAMES = (
+    "2PL",
+    "multidimensional",
+    "2PL and residuals",
+    "multidimensional and residuals",
+    "near",
+    "nearer",
+)
+FACTORS = 6
+# prior standard deviation of a residual's weight added to the 2PL and multidimensional model
+RESIDUAL_SCALES = (0.5, 0.25)
+TEMPERATURES = (10.0, 3.0)
+MODELS = 512  # known models that are fitted, drawn at random if there are more
+
+
+def fit(known: np.ndarray, key, ctx: Context) -> Tree:
+    """Fits all members.
+
+    Args:
+      known: uint8[m0, n] or float[m0, n], see `matrix`; of more than 512 models as many are drawn.
+      key: a JAX key.
+      ctx: compiles and charges.
+
+    Returns: `two` and `many`, the samples' parameters under the two-parameter model and the
+      multidimensional one; `leftover`, float32[n, q] each, the known models' residuals under these;
+      `rows`, float32[m0, n], their smoothed values.
+    """
+    if len(known) > MODELS:
+        known = known[np.sort(numpy_generator(key).choice(len(known), MODELS, replace=False))]
+    two, ability = response.fit(known, 1, key, ctx)
+    many, abilities = response.fit(known, FACTORS, key, ctx)
+    values, there = jnp.asarray(numbers(known)), jnp.asarray(observed(known))
+    leftover, rows = ctx.jit(_related)(values, there, two, ability, many, abilities)
+    items = {"two": response.as_tree(two), "many": response.as_tree(many)}
+    return items | {"leftover": list(leftover), "rows": rows}
+
+
+def predict(
+    tree: Tree, answers: Answers, weights: np.ndarray, ctx: Context
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the members' logits, float32[6, m, n] by `NAMES`, and the posterior standard
+    deviation of the mean by the multidimensional one, float64[m].
+
+    Args:
+      tree: of `fit`.
+      answers: of m models.
+      weights: float[n], of the samples in the mean.
+      ctx: compiles and charges.
+    """
+    items = Items(**tree["two"]), Items(**tree["many"])
+    evidence = response.Evidence.of(answers, answers.samples.shape[1])
+    logits, deviation = ctx.jit(_logits)(
+        *items, list(tree["leftover"]), tree["rows"], evidence, weights.astype(np.float32)
+    )
+    return np.asarray(logits), np.asarray(deviation, np.float64)
+
+
+def _related(values, there, two: Items, ability: Abilities, many: Items, abilities: Abilities):
+    leftover = (
+        neighbours.residuals(values, there, two, ability),
+        neighbours.residuals(values, there, many, abilities),
+    )
+    return leftover, neighbours.smoothed(values, there, many, abilities)
+
+
+def _logits(two, many, leftover, rows, evidence, weights):
+    plain, _ = response.predict(two, evidence, weights)
+    wide, deviation = response.predict(many, evidence, weights)
+    logits = [plain, wide]
+    for items, left, scale in zip((two, many), leftover, RESIDUAL_SCALES, strict=True):
+        features = jnp.concatenate([items.mean[:, 1:], scale * left], axis=1)
+        logits.append(neighbours.regress(features, items.mean[:, 0], evidence))
+    logits += [neighbours.nearest(rows, evidence, temperature) for temperature in TEMPERATURES]
+    return jnp.stack(logits), deviation

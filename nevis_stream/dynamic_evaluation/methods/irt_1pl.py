@@ -1,5 +1,0 @@
-"""The one-parameter model."""
-
-from nevis_stream.dynamic_evaluation.item_response import ItemResponse
-
-METHOD = ItemResponse("irt_1pl", common=True)

@@ -1,0 +1,39 @@
+"""The published script's grid, with its defects: its n' points begin at the remainder
+n - ⌊n/n'⌋ n', on an order with ties in falling order of the columns.
+"""
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.asking import Cells
+from nevis_stream.dynamic_evaluation.method import Policy
+from nevis_stream.dynamic_evaluation.sort import ranked
+
+
+def points(n: int, budget: int) -> np.ndarray:
+    """Returns the script's positions, int64[budget]."""
+    step = n // budget
+    return np.arange(n - step * budget, n, step)
+
+
+def published_order(known, ctx) -> np.ndarray:
+    """Returns the script's order of the samples, int64[n]."""
+    return np.argsort(ranked(known, ctx).scores, kind="stable")[::-1].copy()
+
+
+class Published(Policy):
+    """Asks the script's points."""
+
+    about = "the published script's grid, with its defects"
+
+    def fit(self, known, rank, items, key, ctx):
+        """Ranks the samples by the known models."""
+        return {"order": published_order(known, ctx)}
+
+    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
+        """Returns the whole grid."""
+        shape = (len(answers.values), budget)
+        samples = tree["order"][points(n, budget)]
+        return Cells(np.broadcast_to(samples, shape), shares=np.full(shape, 1 / budget))
+
+
+POLICY = Published()

@@ -1,0 +1,28 @@
+"""One random sample of each of equal strata of the order from easy to hard."""
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.asking import Cells
+from nevis_stream.dynamic_evaluation.method import Policy
+from nevis_stream.dynamic_evaluation.sampling import in_strata, numpy_generator, strata
+from nevis_stream.dynamic_evaluation.sort import ranked
+
+
+class Strata(Policy):
+    """Draws from strata, others for each model."""
+
+    about = "one random sample of each of equal strata of the order from easy to hard"
+
+    def fit(self, known, rank, items, key, ctx):
+        """Ranks the samples, unless the predictor has."""
+        return {"order": (rank or ranked(known, ctx)).order}
+
+    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
+        """Returns the whole draw."""
+        models = len(answers.values)
+        positions = in_strata(n, budget, models, numpy_generator(key))
+        sizes = np.broadcast_to(np.diff(strata(n, budget)), positions.shape)
+        return Cells(tree["order"][positions], 1 / sizes, sizes / n)
+
+
+POLICY = Strata()

@@ -1,0 +1,201 @@
+"""A weighted mean of six members' logits whose weights, correction and intervals come from
+cross-validation on known models.
+
+Each known model is once treated as new: members are fitted to the models outside its fold (whole
+groups stay together), asked for the same budget, and compared with what is known of it. What is
+fitted there is little, and drawn towards a default, so that few known models do no harm.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from scipy.special import expit
+
+from nevis_stream.dynamic_evaluation import folds, intervals, members
+from nevis_stream.dynamic_evaluation.asking import Answers, MatrixAsk
+from nevis_stream.dynamic_evaluation.matrix import observed
+from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.predictors.mean import represented
+from nevis_stream.dynamic_evaluation.response import Items
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+
+COLUMNS = 4096  # samples of the cross-validation, at most
+CELLS = 100_000  # cells to which the weights are fitted, at most
+# strength of the pull towards equal weights, in units of the mean loss of a cell
+TOWARDS_DEFAULT = 0.02
+# how many models without any bias are taken for seen: each one's own grid says little
+UNBIASED_MODELS = 30.0
+PRIOR_MODELS = 4.0  # how many models the model's own deviation counts for
+STEPS = 8  # of Newton's method
+
+EQUAL = np.full(len(members.NAMES), 1 / len(members.NAMES))
+# Used if there is a single known model or group, so that nothing can be left out.
+DEFAULT = {"weights": EQUAL, "correction": 0.0, "widening": 3.0}
+
+
+@dataclass(frozen=True)
+class View:
+    """What the members say after having seen the same answers.
+
+    Attributes:
+      answers: of m models.
+      logits: float32[6, m, n].
+      deviation: float64[m], posterior standard deviation of the mean.
+      facts: about the samples.
+    """
+
+    answers: Answers
+    logits: np.ndarray
+    deviation: np.ndarray
+    facts: SampleFacts
+
+    def probabilities(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the combined values, float32[m, n], as if nothing had been observed exactly."""
+        return expit(np.tensordot(weights.astype(np.float32), self.logits, axes=1))
+
+    def means(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the mean of combined values with answers kept, float64[m], and the correction of
+        the rest that the representative cells suggest, float64[m].
+
+        These cells reach over all samples, so the mean of y - p on them estimates that on the
+        samples that were not asked.
+        """
+        samples, weights = self.answers.samples, self.facts.weights
+        away = self.answers.values - np.take_along_axis(p, samples, axis=1).astype(np.float64)
+        mean = self.facts.mean(p) + (away * weights[samples]).sum(axis=1)
+        residual = (represented(self.answers, self.facts) * away).sum(axis=1)
+        return mean, residual * self.unasked
+
+    @property
+    def unasked(self) -> np.ndarray:
+        """float64[m], the share of the mean that was not asked."""
+        return 1 - self.facts.weights[self.answers.samples].sum(axis=1)
+
+
+class Combination(CellPredictor):
+    """Six members, weighted by cross-validation."""
+
+    about = "item response models, their residuals and neighbours, weighted by cross-validation"
+    takes_scores = True
+    calibrated = True
+
+    def fit(self, known, key, ctx):
+        """Fits the members to all known models."""
+        return members.fit(known.matrix(), jax.random.split(key)[0], ctx)
+
+    def items(self, tree) -> Items:
+        """Returns the multidimensional member."""
+        return Items(**tree["many"])
+
+    def tune(self, tree, known, policy, budget, key, ctx, memo):
+        """Returns weights of the members, float64[6]; `correction`, the share 0 ... 1 of the mean
+        residual that is added to the mean; and `widening`, the half-width of the 95% interval in
+        posterior standard deviations.
+        """
+        key = jax.random.split(key)[1]
+        if "folds" not in memo:
+            memo["folds"] = [
+                (values, rest, fit := members.fit(rest.matrix(), key, ctx), policy.fit(
+                    rest, None, self.items(fit), key, ctx
+                ))
+                for values, rest in folds.divided(known, numpy_generator(key), COLUMNS)
+            ]  # fmt: skip
+        if not memo["folds"]:
+            return DEFAULT
+        random = numpy_generator(key)
+        truths = [folds.filled(values, random) for values, *_ in memo["folds"]]
+        views = []
+        for truth, (_, rest, fit, plan) in zip(truths, memo["folds"], strict=True):
+            n = rest.shape[1]
+            answers = policy.ask(plan, MatrixAsk(truth), len(truth), n, min(budget, n), key, ctx)
+            views.append(_view(fit, answers, rest.facts, ctx))
+        groups = len(set(known.groups)) if known.groups else known.shape[0]
+        values = [values for values, *_ in memo["folds"]]
+        return _calibrated(views, truths, values, groups, random, ctx)
+
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Combines the members."""
+        view = _view(tree, answers, known.facts, ctx)
+        p = view.probabilities(tuned["weights"])
+        ctx.charge(2 * view.logits.size)
+        mean, residual = view.means(p)
+        mean = np.clip(mean + tuned["correction"] * residual, 0, 1)
+        half = tuned["widening"] * view.deviation
+        shares = represented(answers, known.facts)
+        seen = 1 / (shares**2).sum(axis=1)
+        share = (seen * (shares * answers.values).sum(axis=1) + 1) / (seen + 2)
+        error = np.sqrt(share * (1 - share) / seen) * view.unasked
+        unbiased = mean + (1 - tuned["correction"]) * residual
+        return Prediction(p, mean, intervals.extended(mean - half, mean + half, unbiased, error))
+
+
+def _view(tree, answers: Answers, facts: SampleFacts, ctx) -> View:
+    return View(answers, *members.predict(tree, answers, facts.weights, ctx), facts)
+
+
+def _calibrated(
+    views: Sequence[View],
+    truths: Sequence[np.ndarray],
+    values: Sequence[np.ndarray],
+    groups: int,
+    random: np.random.Generator,
+    ctx,
+):
+    """Returns what `tune` does.
+
+    Args:
+      views: of each fold's models.
+      truths: their values, holes filled.
+      values: their values with holes.
+      groups: how many groups of known models there are.
+      random: draws cells.
+      ctx: charges.
+    """
+    weights = _weights(views, values, random, ctx)
+    residuals, missing = [], []
+    for view, truth in zip(views, truths, strict=True):
+        mean, residual = view.means(view.probabilities(weights))
+        ctx.charge(2 * view.logits.size)
+        residuals.append(residual)
+        missing.append(view.facts.mean(truth) - mean)
+    residual, missing = np.concatenate(residuals), np.concatenate(missing)
+    squares = (residual**2).sum() + UNBIASED_MODELS * (residual**2).mean()
+    correction = float(np.clip(residual @ missing / squares, 0, 1)) if squares else 0.0
+    deviation = np.concatenate([view.deviation for view in views])
+    widening = intervals.half_width(
+        missing - correction * residual, deviation, groups, PRIOR_MODELS
+    )
+    return {"weights": weights, "correction": correction, "widening": float(widening)}
+
+
+def _weights(
+    views: Sequence[View], values: Sequence[np.ndarray], random: np.random.Generator, ctx
+) -> np.ndarray:
+    """Weights by logistic regression on the cells that were not asked, pulled towards equal ones
+    (Newton's method).
+    """
+    cells = []
+    for view, truth in zip(views, values, strict=True):
+        free = observed(truth)
+        np.put_along_axis(free, view.answers.samples, False, axis=1)
+        cells.append((view.logits[:, free], truth[free]))
+    x = np.concatenate([logits for logits, _ in cells], axis=1).T.astype(np.float64)
+    y = np.concatenate([outcomes for _, outcomes in cells]).astype(np.float64)
+    if len(y) > CELLS:
+        chosen = random.choice(len(y), CELLS, replace=False)
+        x, y = x[chosen], y[chosen]
+    weights, eye = EQUAL.copy(), np.eye(len(EQUAL))
+    ctx.charge(STEPS * (2 * x.size * len(EQUAL) + 5 * x.size))
+    for _ in range(STEPS if len(y) else 0):
+        p = expit(x @ weights)
+        slope = x.T @ (p - y) / len(y) + TOWARDS_DEFAULT * (weights - EQUAL)
+        weights -= np.linalg.solve(
+            (x.T * (p * (1 - p))) @ x / len(y) + TOWARDS_DEFAULT * eye, slope
+        )
+    return weights
+
+
+PREDICTOR = Combination()

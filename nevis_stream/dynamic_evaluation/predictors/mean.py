@@ -1,0 +1,46 @@
+"""The mean of the asked samples, for every cell: no order, and nothing of the known models."""
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import intervals
+from nevis_stream.dynamic_evaluation.asking import Answers
+from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+
+
+class Mean(CellPredictor):
+    """Plain mean with its Wilson interval, corrected for the finite number of samples.
+
+    The variance of a score in [0, 1] is at most that of an outcome with the same mean, so its
+    interval is too wide rather than too narrow.
+    """
+
+    about = "mean of the asked samples"
+    takes_scores = True
+    out_of_core = True
+    calibrated = True
+
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Gives every cell the mean of the cells that represent all samples."""
+        weights = represented(answers, known.facts)
+        mean, seen = (weights * answers.values).sum(axis=1), 1 / (weights**2).sum(axis=1).max()
+        ctx.charge(2 * answers.values.size)
+        interval = intervals.wilson(mean, intervals.effective(seen, known.shape[1]))
+        cells = np.broadcast_to(mean[:, None], (len(mean), known.shape[1]))
+        return Prediction(cells, mean, interval)
+
+
+def represented(answers: Answers, facts: SampleFacts) -> np.ndarray:
+    """Returns how much each asked cell counts in a mean over all samples, float64[m, b], in all 1.
+
+    Cells that a policy chose for what they teach do not count; where a policy says nothing of any
+    cell, all count the same.
+    """
+    shares = answers.cells.shares
+    if shares is None or not shares.any():
+        shares = np.ones(answers.values.shape)
+    weights = shares * facts.weights[answers.samples]
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+PREDICTOR = Mean()

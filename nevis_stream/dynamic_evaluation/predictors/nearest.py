@@ -1,0 +1,90 @@
+"""The values of the known model that agrees best on the asked samples (CopyNearest&Expand: Sort &
+Search without Sort).
+"""
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.matrix import observed
+from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.sort import ranked
+
+TRIED = 250  # known models that play new ones, at most
+
+
+class Nearest(CellPredictor):
+    """Copies the nearest known model; a hole in it is filled with what most models do there."""
+
+    about = "values of the nearest known model"
+    takes_scores = True
+    out_of_core = True
+
+    def fit(self, known, key, ctx):
+        """Keeps what holes are filled with: the majority's outcome, or the mean score."""
+        means = ranked(known, ctx).scores
+        return {"fill": means.astype(np.float32) if known.scores else (means >= 0.5).view(np.uint8)}
+
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Copies; of equally near models the first."""
+        shared = (answers.samples == answers.samples[0]).all()
+        if shared:
+            cells = _filled(tree, known, None, answers.samples[0])
+            away = _distance(answers.values, cells, ctx)
+        else:
+            away = np.concatenate(
+                [
+                    _distance(row[None], _filled(tree, known, None, samples), ctx)
+                    for row, samples in zip(answers.values, answers.samples, strict=True)
+                ]
+            )
+        return Prediction(_filled(tree, known, away.argmin(axis=1)))
+
+    def errors(self, tree, known, policy, budget, key, ctx) -> np.ndarray | None:
+        """Returns how far known models' means are from those that other groups' nearest give,
+        float64[250 at most]. A policy that chooses by answers is tried by fitting again instead.
+        """
+        n, models = known.shape[1], known.shape[0]
+        if policy.adaptive or known.facts.dataset_weights is not None:
+            return None
+        groups = np.arange(models)
+        if known.groups is not None:
+            groups = np.unique(known.groups, return_inverse=True)[1]
+        if len(set(groups.tolist())) == 1:
+            return np.empty(0)
+
+        def unanswered(cells: Cells) -> Answers:
+            return Answers(cells, np.zeros(cells.samples.shape, np.uint8))
+
+        plan = policy.fit(known, None, None, key, ctx)
+        samples = policy.ask(plan, unanswered, 1, n, budget, key, ctx).samples[0]
+        cells, (right, seen) = _filled(tree, known, None, samples), known.row_sums()
+        rows = np.flatnonzero(seen > 0)[:: -(-models // TRIED)]
+        away = _distance(cells[rows], cells, ctx)
+        away[groups[rows][:, None] == groups] = np.inf
+        near = away.argmin(axis=1)
+        means = {
+            row: _filled(tree, known, np.array([row])).mean() for row in np.unique(near).tolist()
+        }
+        kept = (cells[rows].astype(np.float64) - cells[near]).sum(axis=1) / n
+        found = np.array([means[row] for row in near.tolist()]) + kept
+        return right[rows] / seen[rows] - found
+
+
+def _filled(tree, known, rows: np.ndarray | None, samples: np.ndarray | None = None) -> np.ndarray:
+    fill = tree["fill"] if samples is None else tree["fill"][samples]
+    if rows is None:
+        values = known.matrix(None, samples)
+    else:
+        each, place = np.unique(rows, return_inverse=True)
+        values = known.matrix(each, samples)[place]
+    return np.where(observed(values), values, fill).astype(fill.dtype)
+
+
+def _distance(values: np.ndarray, theirs: np.ndarray, ctx) -> np.ndarray:
+    """Returns squared distances of models, float32[m, m0], of values [m, b] and [m0, b]."""
+    values, theirs = values.astype(np.float32), theirs.astype(np.float32)
+    ctx.charge(2 * values.size * len(theirs) + 2 * (values.size + theirs.size))
+    return (values**2).sum(axis=1)[:, None] - 2 * values @ theirs.T + (theirs**2).sum(axis=1)
+
+
+PREDICTOR = Nearest()

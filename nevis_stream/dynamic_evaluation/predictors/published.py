@@ -1,0 +1,42 @@
+"""The published script's rule, with its defects: what the others are measured against.
+
+Its threshold is the index of the largest prefix sum, one less than the count of ones it means,
+without the empty prefix; the predicted vector is ones up to the full-order position of that point;
+what was observed is overwritten by it.
+"""
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.policies.published import published_order
+
+
+def last_indices(outcomes: np.ndarray) -> np.ndarray:
+    """Returns the script's thresholds of uint8[m, b], int64[m]: indices where it should be
+    counts.
+    """
+    return np.cumsum(2 * outcomes.astype(np.int64) - 1, axis=1).argmax(axis=1)
+
+
+class Published(CellPredictor):
+    """Searches thresholds as published."""
+
+    about = "the published script's rule, with its defects"
+
+    def fit(self, known, key, ctx):
+        """Ranks the samples by the known models."""
+        place = np.empty(known.shape[1], np.int64)
+        place[published_order(known, ctx)] = np.arange(known.shape[1])
+        return {"place": place}
+
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Predicts every cell, also those that were asked."""
+        places = tree["place"][answers.samples]
+        order = np.argsort(places, axis=1, kind="stable")
+        last = last_indices(np.take_along_axis(answers.values, order, axis=1))
+        cut = np.take_along_axis(np.sort(places, axis=1), last[:, None], axis=1)
+        ctx.charge(2 * answers.values.size + len(cut) * known.shape[1])
+        return Prediction(tree["place"] < cut, keeps_answers=False)
+
+
+PREDICTOR = Published()

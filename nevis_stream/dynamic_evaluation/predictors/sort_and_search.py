@@ -1,0 +1,81 @@
+"""Sort & Search: ones up to the best threshold on one order of the samples, zeros after it."""
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.known import parts
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
+from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.search import cuts
+from nevis_stream.dynamic_evaluation.sort import Rank, ranked
+
+
+class SortAndSearch(CellPredictor):
+    """Sort & Search on the order `by` of `sort.sort`."""
+
+    def __init__(self, by: str = "sum"):
+        self.by, self.out_of_core = by, by == "sum"
+        self.about = f"Sort & Search, order by {by}" if by != "sum" else "Sort & Search"
+
+    def fit(self, known, key, ctx):
+        """Ranks the samples by the known models."""
+        rank = ranked(known, ctx, self.by)
+        return {"total": rank.total, "seen": rank.seen, "ties": rank.ties}
+
+    def rank(self, tree) -> Rank:
+        """Returns the order of the samples."""
+        return Rank(**tree)
+
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Predicts by the threshold with the fewest errors on the asked samples."""
+        return Prediction(thresholded(self.rank(tree), answers, ctx))
+
+    def errors(self, tree, known, policy, budget, key, ctx) -> np.ndarray | None:
+        """Returns how far known models' means are from those that an order without them gives.
+
+        Sums without some models are sums less theirs, so nothing is read but these models' rows;
+        the order by recursive sum is taken for that by sum here, of which it breaks ties. A policy
+        that chooses by answers is tried by fitting again instead.
+        """
+        if policy.adaptive:
+            return None
+        rank, (right, seen) = self.rank(tree), known.row_sums()
+        found = np.full(known.shape[0], np.nan)
+        for part in parts(len(found), known.groups):
+            total, there = known.column_sums(part)
+            without = Rank(rank.total - total, rank.seen - there, rank.ties)
+            ctx.charge((2 * len(part) + without.n.bit_length()) * without.n)
+            if without.seen.any():
+                cells = policy.ask(
+                    policy.fit(known, without, None, key, ctx), _unanswered, 1, without.n, budget,
+                    key, ctx,
+                ).cells  # fmt: skip
+                samples = cells.samples[0][np.argsort(without.place[cells.samples[0]])]
+                outcomes = known.matrix(part, samples)
+                positions = np.broadcast_to(without.place[samples], outcomes.shape)
+                until = cuts(without, positions, outcomes)
+                kept = np.where(
+                    outcomes == UNKNOWN, 0, outcomes.astype(np.int64) - (positions < until[:, None])
+                )
+                found[part] = (until + kept.sum(axis=1)) / without.n
+        errors = np.divide(right, seen, out=np.full(len(found), np.nan), where=seen > 0) - found
+        return errors[~np.isnan(errors)]
+
+
+def _unanswered(cells: Cells) -> Answers:
+    """Answers of a policy that does not look at them."""
+    return Answers(cells, np.zeros(cells.samples.shape, np.uint8))
+
+
+def thresholded(rank: Rank, answers: Answers, ctx) -> np.ndarray:
+    """Returns predicted outcomes, bool[m, n]: true up to the best threshold of each model."""
+    places = rank.place[answers.samples]
+    order = np.argsort(places, axis=1, kind="stable")
+    places, outcomes = (
+        np.take_along_axis(each, order, axis=1) for each in (places, answers.values)
+    )
+    ctx.charge(places.size * max(places.shape[1].bit_length(), 1) + len(places) * rank.n)
+    return rank.place < cuts(rank, places, outcomes)[:, None]
+
+
+PREDICTOR = SortAndSearch()

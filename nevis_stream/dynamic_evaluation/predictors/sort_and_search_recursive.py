@@ -1,0 +1,5 @@
+"""Sort & Search on the order by recursive sum, of two stages as in the paper."""
+
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
+
+PREDICTOR = SortAndSearch("recursive")

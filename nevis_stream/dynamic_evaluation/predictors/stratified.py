@@ -1,0 +1,69 @@
+"""The mean of the asked samples for the accuracy, Sort & Search for the cells."""
+
+import hashlib
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import intervals, sampling
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
+from nevis_stream.dynamic_evaluation.method import Prediction
+from nevis_stream.dynamic_evaluation.predictors.mean import represented
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch, thresholded
+from nevis_stream.dynamic_evaluation.sort import Rank
+
+MODELS_FOR_DESIGN = 64
+
+
+class Stratified(SortAndSearch):
+    """The interval is Wilson's with as many draws as would give the variance of a stratified
+    design, which is known for the known models.
+    """
+
+    calibrated = True
+
+    def __init__(self):
+        super().__init__()
+        self.about = "mean of the asked samples; cells by Sort & Search"
+
+    def tune(self, tree, known, policy, budget, key, ctx, memo):
+        """Compares the variance of one sample per stratum with that of simple random samples."""
+        return {"design": _variance_ratio(self.rank(tree), known, budget, ctx)}
+
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Gives the mean of the cells that represent all samples."""
+        mean = (represented(answers, known.facts) * answers.values).sum(axis=1)
+        n, budget = known.shape[1], answers.samples.shape[1]
+        interval = intervals.wilson(mean, intervals.effective(budget, n, tuned["design"]))
+        return Prediction(thresholded(self.rank(tree), answers, ctx), mean, interval)
+
+
+def _variance_ratio(rank: Rank, known, budget: int, ctx) -> float:
+    """Variance of the stratified mean over that of the mean of simple random samples, summed over
+    known models.
+
+    Each is left out of the rank by which it is stratified. 1, as if strata were no better, where so
+    few known models are unlike each other that they say nothing of another one.
+    """
+    n, bounds = rank.n, sampling.strata(rank.n, budget)
+    models = known.shape[0]
+    if budget == n or models == 1:
+        return 1.0
+    sizes = np.diff(bounds)
+    stratified, simple, unlike = 0.0, 0.0, set()
+    for model in range(0, models, -(-models // MODELS_FOR_DESIGN)):
+        row = known.matrix(np.array([model]))[0]
+        there = row != UNKNOWN
+        unlike.add(hashlib.sha256(row).digest())
+        without = Rank(rank.total - (row == 1), rank.seen - there)
+        if not without.seen.any():
+            continue
+        ctx.charge((6 + n.bit_length()) * n)
+        guessed = np.where(there, row, without.scores)[without.order]
+        means = np.add.reduceat(guessed, bounds[:-1]) / sizes
+        stratified += (sizes**2 * means * (1 - means)).sum() / n**2
+        simple += guessed.mean() * (1 - guessed.mean()) / budget * (n - budget) / (n - 1)
+    enough = simple and len(unlike) >= intervals.FEWEST
+    return float(stratified / simple) if enough else 1.0
+
+
+PREDICTOR = Stratified()

@@ -1,0 +1,17 @@
+"""Registries that are filled by scanning a package: a new entry is a new file."""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from typing import Any
+
+
+def scanned(package: Any, attribute: str) -> Mapping[str, Any]:
+    """Returns what the modules of a package offer under one name, by the modules' names."""
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    modules = {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
+    return {
+        name: getattr(module, attribute)
+        for name, module in modules.items()
+        if hasattr(module, attribute)
+    }

@@ -1,0 +1,80 @@
+"""Means by data set and by group of samples."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.matrix import observed
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+
+
+@dataclass(frozen=True)
+class SampleGroup:
+    """A data set, or a group of samples inside it.
+
+    Attributes:
+      dataset: its name; "" where it is unknown.
+      group: the group's name; "" for all of a data set.
+      samples: how many samples.
+      low, high: the range of their scores.
+      means: float64[m], each model's mean over the known samples, in that range; NaN where none is
+        known.
+    """
+
+    dataset: str
+    group: str
+    samples: int
+    low: float
+    high: float
+    means: np.ndarray
+
+
+def means_by_group(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
+    """Returns the means of each data set and, after it, of its groups; [] where samples carry
+    neither.
+
+    Args:
+      facts: about n samples.
+      values: [m, n] of outcomes or of scores in [0, 1], with holes.
+    """
+    if facts.dataset is None and facts.group is None:
+        return []
+    nothing = np.full(facts.n, "")
+    datasets, groups = (
+        nothing if names is None else names for names in (facts.dataset, facts.group)
+    )
+    values = np.where(observed(values), values, np.nan)
+    found = []
+    for dataset in dict.fromkeys(datasets.tolist()):
+        here = datasets == dataset
+        found.append(_group(facts, values, here, dataset, ""))
+        for group in dict.fromkeys(groups[here].tolist()):
+            if group:
+                found.append(_group(facts, values, here & (groups == group), dataset, group))
+    return found
+
+
+def means_by_dataset(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
+    """Returns the means of each data set; arguments as of `means_by_group`."""
+    if facts.dataset is None:
+        return []
+    return means_by_group(dataclasses.replace(facts, group=None), values)
+
+
+def _group(facts: SampleFacts, values, here: np.ndarray, dataset: str, group: str) -> SampleGroup:
+    low, high = (
+        np.full(facts.n, default) if ends is None else ends
+        for ends, default in ((facts.low, 0.0), (facts.high, 1.0))
+    )
+    ends = set(zip(low[here].tolist(), high[here].tolist(), strict=True))
+    first, last = ends.pop() if len(ends) == 1 else (0.0, 1.0)  # mixed ranges stay scaled
+    part = values[:, here].astype(np.float64)
+    known = ~np.isnan(part)
+    means = np.divide(
+        np.where(known, part, 0).sum(axis=1),
+        known.sum(axis=1),
+        out=np.full(len(part), np.nan),
+        where=known.any(axis=1),
+    )
+    return SampleGroup(dataset, group, int(here.sum()), first, last, first + means * (last - first))

@@ -1,0 +1,131 @@
+"""What a section's runs say, in sentences."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from markupsafe import Markup
+
+from nevis_stream.analysis.methods import MethodPoint
+from nevis_stream.analysis.regret import REFERENCE
+from nevis_stream.analysis.stand_ins import short
+from nevis_stream.report.notation import cost_spread, engineering, error_spread
+
+
+def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[Markup]:
+    """Returns a few sentences: what is compared, who has the lowest error, who is on the front, how
+    sure that is.
+
+    Args:
+      methods: points of one stream and protocol.
+      tasks: of the stream.
+      judged: tasks that the protocol judges.
+    """
+    pointed = [method for method in methods if not math.isnan(method.error.mean)]
+    found = [_compared(methods, tasks, judged)]
+    if not pointed:
+        return [
+            *found,
+            Markup(
+                "No method has a defined mean error yet, so that there is no point and no front."
+            ),
+        ]
+    best = min(pointed, key=lambda method: method.error.mean)
+    found += [
+        _lowest(best, pointed),
+        *_front(methods),
+        *_against_alone(best, pointed),
+        *_sureness(pointed),
+    ]
+    return found
+
+
+def _compared(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup:
+    seeds = sorted({len(method.points) for method in methods})
+    told = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else _counted(seeds[0], "seed")
+    learners = list(dict.fromkeys(short(method.group.learner) for method in methods))
+    text = "{} of {} ({}{}), with {} each, on {} of which {} judged."
+    more = f" and {len(learners) - 8} more" if len(learners) > 8 else ""
+    verb = "is" if judged == 1 else "are"
+    return Markup(text).format(
+        _counted(len(methods), "method"),
+        _counted(len(learners), "learner"),
+        ", ".join(learners[:8]),
+        more,
+        told,
+        _counted(tasks, "task"),
+        f"{judged} {verb}",
+    )
+
+
+def _lowest(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Markup:
+    ties = [method for method in pointed if method.error.mean == best.error.mean]
+    cost = (
+        ""
+        if math.isnan(best.paper_total.mean)
+        else f", for {cost_spread(best.paper_total)} FLOP of training"
+    )
+    value = f"E = {error_spread(best.error)} (n = {best.error.n})"
+    return Markup("Lowest error: {}, {}{}.").format(
+        _names(ties), value, cost if len(ties) == 1 else ""
+    )
+
+
+def _front(methods: Sequence[MethodPoint]) -> Iterator[Markup]:
+    front = sorted(
+        (m for m in methods if m.on_paper_front), key=lambda method: method.paper_total.mean
+    )
+    if front:
+        dominated = sum(
+            not m.on_paper_front and not math.isnan(m.error.mean + m.paper_total.mean)
+            for m in methods
+        )
+        rest = (
+            f"; {_counted(dominated, 'other')} {'is' if dominated == 1 else 'are'} dominated"
+            if dominated
+            else ""
+        )
+        yield Markup(
+            "On the Pareto front of error and training FLOPs, cheapest first: {}{}."
+        ).format(_names(front), rest)
+
+
+def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
+    alone = [method for method in pointed if method.group.learner.casefold() == REFERENCE]
+    if not alone or best in alone:
+        return
+    reference = min(alone, key=lambda method: method.error.mean)
+    text = "Learning each task alone (the best of it: {}) has an error of {}, {} higher"
+    higher = reference.error.mean - best.error.mean
+    sentence = Markup(text).format(
+        _names([reference]), error_spread(reference.error), f"{higher:.4f}"
+    )
+    ratio = (
+        reference.paper_total.mean / best.paper_total.mean if best.paper_total.mean else math.nan
+    )
+    yield sentence + ("." if math.isnan(ratio) else f", at {_times(ratio)} training FLOPs.")
+
+
+def _sureness(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
+    single = [method for method in pointed if method.error.n == 1]
+    if len(single) == len(pointed):
+        yield Markup("Every method has one seed: a small difference may be chance.")
+    elif single:
+        yield Markup("One seed only, so that a small difference may be chance: {}.").format(
+            _names(single)
+        )
+
+
+def _names(methods: Sequence[MethodPoint]) -> Markup:
+    return Markup(", ").join(
+        Markup("<strong>{}</strong>").format(method.group.label) for method in methods
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _times(ratio: float) -> str:
+    if abs(ratio - 1) < 0.005:
+        return "the same"
+    return f"{ratio:.3g} times the" if 0.01 <= ratio < 1000 else f"{engineering(ratio)} times the"

@@ -1,0 +1,66 @@
+"""Learning curves as the page's script takes them: short, and safe inside of HTML."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from nevis_stream.analysis.learning_curves import learning_curves
+from nevis_stream.analysis.seeds import SeedGroup
+from nevis_stream.report.styles import Style
+
+Curve = Sequence[tuple[float, float]]
+
+# more than the pixels between which an eye tells a difference, in a picture of 200
+_MOST_POINTS = 60
+_DIGITS = 5
+
+
+def curve_data(
+    tasks: Sequence[str], groups: Sequence[SeedGroup], styles: Mapping[str, Style]
+) -> dict[str, Any]:
+    """Returns `runs` (how each is named and drawn) and `tasks`: for each its name, `steps` and
+    `lines`.
+
+    A line is [index of the run, index of its steps, dev errors]: runs that looked at the same steps
+    share them.
+    """
+    runs, told = [], []
+    for group in groups:
+        style = styles[group.label]
+        for run in group.runs:
+            seed = f", seed {run.header.seed}" if len(group.runs) > 1 else ""
+            runs.append(
+                {"name": group.label + seed, "colour": style.colour, "dash": style.dash_array}
+            )
+            told.append(learning_curves(run.ledger))
+    return {
+        "runs": runs,
+        "tasks": [_task(name, [curves.get(name, []) for curves in told]) for name in tasks],
+    }
+
+
+def embedded(data: Any) -> Markup:
+    """Returns the data as JSON that no HTML parser takes for markup."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return Markup(text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026"))
+
+
+def thinned(curve: Curve) -> Curve:
+    """Returns at most 60 of a curve's points, the first and the last among them."""
+    if len(curve) <= _MOST_POINTS:
+        return curve
+    last = len(curve) - 1
+    return [curve[round(i * last / (_MOST_POINTS - 1))] for i in range(_MOST_POINTS)]
+
+
+def _task(name: str, curves: Sequence[Curve]) -> dict[str, Any]:
+    places: dict[tuple, int] = {}
+    lines = []
+    for run, curve in enumerate(curves):
+        if curve:
+            steps, errors = zip(*thinned(curve), strict=True)
+            shared = places.setdefault(steps, len(places))
+            lines.append([run, shared, [float(f"{error:.{_DIGITS}g}") for error in errors]])
+    return {"name": name, "steps": [list(steps) for steps in places], "lines": lines}

@@ -1,0 +1,39 @@
+"""What was found, in plain words, and what is left out of it."""
+
+from pathlib import Path
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from nevis_stream.report.answer_sentences import sentences
+from nevis_stream.report.section import Section
+from nevis_stream.report.templates import render
+
+TITLE = "Summary"
+
+
+def html(section: Section) -> Markup:
+    """Returns the sentences, the statements about published and unfinished runs, and the facts of
+    the stream.
+    """
+    published = [run for run in section.runs if run.published]
+    own = [method for method in section.methods if not method.group.runs[0].published]
+    told = sentences(own or section.methods, section.header.tasks, section.judged)
+    notes: dict[str, list[Path]] = {}
+    for run in section.runs:
+        for note in run.notes:
+            notes.setdefault(note, []).append(run.path)
+    return render(
+        "parts/answer.html", section=section, sentences=told, published=published, notes=notes
+    )
+
+
+def tables(section: Section) -> dict[str, pd.DataFrame]:
+    """Returns none: the points are the summary's numbers."""
+    return {}
+
+
+def figures(section: Section) -> dict[str, Figure]:
+    """Returns none."""
+    return {}

@@ -1,0 +1,150 @@
+"""Dynamic evaluation: the caches of models × samples, what methods achieve on them, and what
+additions were worth.
+"""
+
+from types import SimpleNamespace
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from nevis_stream.report import svg
+from nevis_stream.report.across import Across
+from nevis_stream.report.cache_summaries import Evaluation
+from nevis_stream.report.evaluation_additions import overview, truth_plot
+from nevis_stream.report.evaluation_plots import (
+    budget_plot,
+    decomposition_plot,
+    fit_text,
+    outcomes_plot,
+    styles_of,
+)
+from nevis_stream.report.templates import render
+
+TITLE = "Dynamic evaluation"
+MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
+
+
+def html(across: Across) -> Markup | None:
+    """Returns each cache's picture, additions and curves; None where no cache was given."""
+    if not across.evaluations:
+        return None
+    views = [
+        _view(number, evaluation) for number, evaluation in enumerate(across.evaluations, start=1)
+    ]
+    first = render("parts/dynamic_evaluation_overview.html", rows=overview(across.evaluations))
+    return first + Markup("").join(
+        render("parts/dynamic_evaluation.html", it=view) for view in views
+    )
+
+
+def tables(across: Across) -> dict[str, pd.DataFrame]:
+    """Returns `evaluation_methods` (a row for each cache, method, budget), `evaluation_additions`
+    and their `evaluation_overview`, and the means by group of samples, `evaluation_sample_groups`.
+    """
+    found = {
+        name: [{"cache": str(e.path), **row} for e in across.evaluations for row in rows(e)]
+        for name, rows in (
+            ("methods", _rows),
+            ("additions", lambda e: e.summary["additions"]),
+            ("sample_groups", lambda e: e.summary.get("sample_groups", [])),
+        )
+    }
+    found["overview"] = overview(across.evaluations)
+    return {f"evaluation_{name}": pd.DataFrame(rows) for name, rows in found.items()}
+
+
+def figures(across: Across) -> dict[str, Figure]:
+    """Returns `evaluation_budget_1`, `_parts_1`, `_outcomes_1`, … for each cache, `_truth_1` where
+    a truth is known.
+    """
+    drawn = {}
+    for number, evaluation in enumerate(across.evaluations, start=1):
+        summary = evaluation.summary
+        drawn[f"evaluation_budget_{number}"] = budget_plot(
+            summary, styles_of(summary["methods"]), True, legend=True
+        )
+        if summary["decomposition"]:
+            drawn[f"evaluation_parts_{number}"] = decomposition_plot(summary, True)
+        drawn[f"evaluation_outcomes_{number}"] = outcomes_plot(evaluation.picture, summary)
+        if truth := truth_plot(summary, True):
+            drawn[f"evaluation_truth_{number}"] = truth
+    return drawn
+
+
+def _rows(evaluation: Evaluation) -> list[dict]:
+    """A row for each method and budget, with the means over random splits."""
+    return [
+        {"method": method, "budget": budget} | {measure: curve[measure][i] for measure in MEASURES}
+        for method, curve in evaluation.summary["methods"].items()
+        for i, budget in enumerate(curve["budgets"])
+    ]
+
+
+def _dataset_errors(summary: dict) -> dict[str, dict[str, float]]:
+    """The error of each data set's mean, by data set and method, at the largest budget of each."""
+    errors = {
+        method: curve["dataset_errors"][-1]
+        for method, curve in summary["methods"].items()
+        if curve.get("dataset_errors")
+    }
+    names = [each["dataset"] for each in summary.get("sample_groups", []) if not each["group"]]
+    return {
+        name: {method: found[name] for method, found in errors.items() if name in found}
+        for name in names
+        if any(name in found for found in errors.values())
+    }
+
+
+def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
+    """What the template shows of one cache."""
+    summary = evaluation.summary
+    styles = styles_of(summary["methods"])
+    by = "runs (with all of their models)" if summary.get("by_run") else "models"
+    split = (
+        f"{summary['known']:.0%} of the {by} are known, the rest are new; n = {summary['seeds']}"
+        " random splits."
+    )
+    budget_title = f"Error of predicted outcomes against budget on {evaluation.name}"
+    truth_title = f"Estimated accuracies of new models against the true ones on {evaluation.name}"
+    parts_title = f"Aleatoric and epistemic error against budget on {evaluation.name}"
+    return SimpleNamespace(
+        number=number,
+        name=evaluation.name,
+        path=evaluation.path,
+        summary=summary,
+        picture=evaluation.picture,
+        additions=[_account(row) for row in summary["additions"]],
+        legend=[(styles[name], name) for name in summary["methods"]],
+        rows=_rows(evaluation),
+        sample_groups=summary.get("sample_groups", []),
+        dataset_errors=_dataset_errors(summary),
+        mean="mean score" if summary.get("scores") else "mean accuracy",
+        split_text=split,
+        fit=fit_text(summary),
+        budget_figure=svg.wide_and_narrow(
+            f"evaluation_budget_{number}",
+            budget_title,
+            lambda wide: budget_plot(summary, styles, wide),
+        ),
+        parts_figure=summary["decomposition"]
+        and svg.wide_and_narrow(
+            f"evaluation_parts_{number}",
+            parts_title,
+            lambda wide: decomposition_plot(summary, wide),
+        ),
+        truth_figure=truth_plot(summary, True)
+        and svg.wide_and_narrow(
+            f"evaluation_truth_{number}", truth_title, lambda wide: truth_plot(summary, wide)
+        ),
+    )
+
+
+def _account(row: dict) -> dict:
+    """An addition with the number of its cells."""
+    each = 1 if row["kind"] == "model" else int(row["name"].split()[0])
+    return (
+        {"label": row.get("told"), "truth": None}
+        | row
+        | {"cells": each * (row["samples"] if row["kind"] == "model" else row["models"])}
+    )

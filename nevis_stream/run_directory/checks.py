@@ -1,0 +1,99 @@
+"""Checks of the JSON values of a record's fields; each returns the value or raises `ValueError`."""
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from nevis_stream.cost.meter import NO_TRIAL
+from nevis_stream.errors import unknown
+from nevis_stream.vocabulary import PHASES
+
+Check = Callable[[Any], Any]
+
+LARGEST_COUNT = 10**15
+LARGEST_FLOPS = 10**36
+"""More than all computers together have done so far."""
+_LONGEST_TEXT = 1000
+
+
+def text(value: Any) -> str:
+    """A text of at most 1,000 characters."""
+    if not isinstance(value, str):
+        raise ValueError(f"is {shown(value)}, not a text")
+    if len(value) > _LONGEST_TEXT:
+        raise ValueError(f"has {len(value)} characters; at most {_LONGEST_TEXT} are valid")
+    return value
+
+
+def whole(low: int = 0, high: int = LARGEST_COUNT) -> Check:
+    """A whole number from `low` to `high`."""
+
+    def check(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"is {shown(value)}, not a whole number")
+        if not low <= value <= high:
+            raise ValueError(f"is {shown(value)}; valid: {low} to {high}")
+        return value
+
+    return check
+
+
+def number(low: float, high: float) -> Check:
+    """A finite number from `low` to `high`."""
+
+    def check(value: Any) -> float:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise ValueError(f"is {shown(value)}, not a number")
+        if math.isnan(value) or not low <= value <= high:
+            raise ValueError(f"is {shown(value)}; valid: {low:g} to {high:g}")
+        return value
+
+    return check
+
+
+def choice(name: str, valid: Collection[str]) -> Check:
+    """One of the valid words."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in valid:
+            raise ValueError(f"is not valid: {unknown(name, shown(value, quotes=False), valid)}")
+        return value
+
+    return check
+
+
+def nullable(check: Check) -> Check:
+    """What `check` accepts, or None."""
+    return lambda value: None if value is None else check(value)
+
+
+def json_object(value: Any) -> Mapping[str, Any]:
+    """A JSON object."""
+    if not isinstance(value, dict):
+        raise ValueError(f"is {shown(value)}, not an object")
+    return value
+
+
+def flops_by_trial(value: Any) -> Mapping[str, Mapping[str, int]]:
+    """FLOPs by phase and trial."""
+    for phase, by_trial in json_object(value).items():
+        if phase not in PHASES:
+            raise ValueError(f"is not valid: {unknown('phase', phase, PHASES)}")
+        if not isinstance(by_trial, dict):
+            raise ValueError(f"of {phase!r} is {shown(by_trial)}, not whole numbers by trial")
+        for trial, count in by_trial.items():
+            if trial != NO_TRIAL and not (trial.isascii() and trial.isdigit()):
+                raise ValueError(f"of {phase!r} names the trial {trial!r}; valid: a number, or -")
+            try:
+                whole(0, LARGEST_FLOPS)(count)
+            except ValueError as error:
+                raise ValueError(f"of {phase!r}, trial {trial} {error}") from None
+    return value
+
+
+def shown(value: Any, quotes: bool = True) -> str:
+    """A value as an error message shows it: shortened where it is long."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**18:
+        return f"a number of {len(str(abs(value)))} digits"
+    whole_text = repr(value) if quotes else str(value)
+    return whole_text if len(whole_text) <= 60 else whole_text[:57] + "..."

@@ -1,0 +1,72 @@
+"""config.json: every value that determines a run, its hash, and the version of its format."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nevis_stream.errors import BadInput
+from nevis_stream.run_directory.records import encode
+
+FILE_NAME = "config.json"
+SCHEMA = 2
+"""Version 1 is a file without `schema`."""
+
+
+@dataclass(frozen=True)
+class RecordedConfig:
+    """What a run's config.json says.
+
+    Attributes:
+      schema: version of the format; 1 or `SCHEMA`.
+      config_hash: 16 hex digits; None where the file has none.
+      values: the config: JSON values, by name.
+    """
+
+    schema: int
+    config_hash: str | None
+    values: Mapping[str, Any]
+
+    def to_text(self) -> str:
+        """Returns the text of the file; the hash comes last, so that a difference between two
+        files shows in a value first.
+        """
+        values = json.loads(encode(self.values))
+        return json.dumps(
+            {"schema": self.schema} | values | {"config_hash": self.config_hash}, indent=1
+        )
+
+
+def config_of(values: Mapping[str, Any]) -> RecordedConfig:
+    """Returns the config that a new run records."""
+    return RecordedConfig(SCHEMA, hashlib.sha256(encode(values).encode()).hexdigest()[:16], values)
+
+
+def read_config(run_dir: Path) -> RecordedConfig:
+    """Reads a run directory's config.json.
+
+    Raises:
+      BadInput: it is missing, cannot be read, is not a config, or was written by a newer version.
+    """
+    file = run_dir / FILE_NAME
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadInput(f"{file}: missing") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadInput(f"{file}: cannot be read ({error})") from None
+    if not isinstance(values, dict):
+        raise BadInput(f"{file}: not a JSON object")
+    schema, config_hash = values.pop("schema", 1), values.pop("config_hash", None)
+    if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
+        raise BadInput(f"{file}: schema is {schema!r}; valid: 1 to {SCHEMA}")
+    if schema > SCHEMA:
+        raise BadInput(
+            f"{file}: written with schema {schema}; this version reads up to {SCHEMA}. Install a"
+            " newer nevis_stream."
+        )
+    if not isinstance(config_hash, str | None):
+        raise BadInput(f"{file}: config_hash is {config_hash!r}, not a text")
+    return RecordedConfig(schema, config_hash, values)

@@ -1,0 +1,118 @@
+"""The runner: takes a learner through a stream, event by event, into a run directory.
+
+The runner owns labels, sample ids and time. A train event ends with a checkpoint that holds the
+ledger's record, then the record is appended; so a kill at any instant leaves either the event done
+or its finished trials ready to be used. Started again, it continues.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nevis_stream.errors import BadInput
+from nevis_stream.executor import Executor, Inline, Progress
+from nevis_stream.learner import Learner
+from nevis_stream.progress import TerminalProgress
+from nevis_stream.run_directory.config import config_of
+from nevis_stream.run_directory.description import describe
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.runner.events import EventLoop
+from nevis_stream.runner.work import Work, WorkOptions, last_kept, open_directory
+from nevis_stream.storage import exclusive
+from nevis_stream.streams.stream import Stream, load_stream
+
+__all__ = ["last_kept", "run"]
+
+
+def run(
+    learner: Learner,
+    stream: Stream | str,
+    run_dir: str | Path,
+    *,
+    protocol: str = "meta_test",
+    seed: int = 0,
+    config: Mapping[str, Any] | None = None,
+    label: str | None = None,
+    keep: str = "chosen",
+    checkpoint_seconds: float = 30.0,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
+    devices: int = 1,
+    tensorboard: bool = True,
+) -> Ledger:
+    """Runs a learner over a stream, or continues a run that was interrupted.
+
+    Args:
+      learner: has `init`, `train` and `predict`.
+      stream: a stream, or the name or csv of one.
+      run_dir: directory of the run; created if missing.
+      protocol: "meta_test" (test errors, judged on S_Ts) or "meta_train" (dev_test errors on S_Tr).
+      seed: root of every random number; from 0.
+      config: JSON values that, with stream, protocol, seed and keep, fully describe the run; its
+        "learner" names the learner. None describes the learner's attributes.
+      label: what tables and figures call the run; None: the learner's name.
+      keep: which predictors are kept: "chosen", each task's chosen one; "all", those of all trials,
+        which then answer the predicted split too; "last_K", the chosen ones of the last K tasks:
+        checkpoints of older tasks are deleted, and a learner knows only those K tasks as its past.
+      checkpoint_seconds: least time between two saved positions within a trial.
+      progress: receives what is going on; None: it is shown in the terminal; `Silent()`: nowhere.
+      executor: runs the trials; None: one after the other in this process.
+      devices: how many devices share each training batch.
+      tensorboard: whether curves are written for TensorBoard while it runs.
+
+    Returns:
+      The complete ledger.
+
+    Raises:
+      NevisStreamError: of a kind that says what to do: bad input, a locked directory, a full disk,
+        a faulty learner.
+    """
+    last_kept(keep)
+    values = describe(learner) if config is None else dict(config)
+    if label is not None:
+        values["label"] = label
+    _check_values(values, seed)
+    stream = load_stream(stream) if isinstance(stream, str) else stream
+    stream.check(protocol)
+    recorded = config_of(
+        values
+        | {
+            "stream": stream.name,
+            "stream_digest": stream.digest,
+            "protocol": protocol,
+            "seed": seed,
+            "keep": keep,
+        }
+        | ({} if stream.rule is None else {"rule": stream.rule})
+    )
+    path = Path(run_dir)
+    with exclusive(path / "lock"), contextlib.ExitStack() as stack:
+        ledger = open_directory(path, recorded, stream)
+        if ledger.complete:
+            return ledger
+        if progress is None:
+            progress = stack.enter_context(TerminalProgress(_title(values, seed)))
+        options = WorkOptions(
+            checkpoint_seconds, progress, executor or Inline(), devices, tensorboard
+        )
+        EventLoop(Work(learner, stream, path, recorded, ledger, options)).run()
+        return ledger
+
+
+def _check_values(values: Mapping[str, Any], seed: int) -> None:
+    if not isinstance(values.get("learner"), str):
+        raise BadInput(
+            f"config has no 'learner': {values.get('learner')!r} is not a text. Name the learner in"
+            ' it: run(…, config={"learner": "my_learner", …}).'
+        )
+    for name in ("label", "budget"):
+        if not isinstance(values.get(name), str | None):
+            raise BadInput(f"config: {name} is {values[name]!r}, not a text.")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise BadInput(f"seed is {seed!r}; valid: whole numbers from 0 to 2**63 - 1.")
+
+
+def _title(values: Mapping[str, Any], seed: int) -> str:
+    words = (values.get("label") or values["learner"], values.get("budget"), f"seed {seed}")
+    return " ".join(word for word in words if word)

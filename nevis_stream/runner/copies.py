@@ -1,0 +1,37 @@
+"""Pictures that occur twice: within a task, which makes its error too low, and between tasks."""
+
+import warnings
+
+from nevis_stream.datasets.overlap import to_csv
+from nevis_stream.errors import DataWarning
+from nevis_stream.runner.work import Work
+from nevis_stream.storage import write_file
+from nevis_stream.streams.task import Task
+from nevis_stream.vocabulary import PROTOCOLS
+
+
+def count_leaked(work: Work, task: Task) -> int:
+    """Counts the pictures that a task is tested on after training on exact copies of them; warns
+    of them.
+    """
+    split = PROTOCOLS[work.config.values["protocol"]].split
+    leaked = work.stream.leaked(task, split)
+    if leaked:
+        n = len(work.stream.splits(task)[split])
+        warnings.warn(
+            f"task {task.task_id!r}: {leaked} of {n} pictures of its {split} split are exact copies"
+            " of pictures in its train or dev split, so its error is too low. The ledger counts"
+            " them (n_leaked) and the report shows them.",
+            DataWarning,
+            stacklevel=2,
+        )
+    return leaked
+
+
+def write_overlaps(work: Work) -> None:
+    """Writes overlap.csv: which pictures of a task earlier tasks train on."""
+    file = work.path / "overlap.csv"
+    if not file.exists():
+        events = work.ledger.header.events
+        work.options.progress.event(-1, events, "compare the pictures of the tasks")
+        write_file(file, to_csv(work.stream.overlaps()).encode())

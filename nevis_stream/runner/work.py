@@ -1,0 +1,155 @@
+"""What all parts of a run work with: the learner, the stream, the directory and its ledger."""
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from nevis_stream.errors import BadInput, LearnerFault, unknown
+from nevis_stream.executor import Executor, Progress
+from nevis_stream.learner import Learner
+from nevis_stream.run_directory import config as config_file
+from nevis_stream.run_directory.config import RecordedConfig
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import event_name
+from nevis_stream.run_directory.scalars import RunScalars
+from nevis_stream.run_directory.workspace import EventWorkspace
+from nevis_stream.storage import remove_leftovers
+from nevis_stream.storage.identity import write_once
+from nevis_stream.streams.stream import Stream
+from nevis_stream.streams.task import LabelledImages, Task, TaskView
+from nevis_stream.vocabulary import KEEP
+
+_OTHER_RUN = (
+    "this directory holds another run ({difference}). Choose another run_dir, or give the config"
+    " with which it was begun."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkOptions:
+    """How a run is carried out, which changes nothing of what it computes; see `run`."""
+
+    checkpoint_seconds: float
+    progress: Progress
+    executor: Executor
+    devices: int
+    tensorboard: bool
+
+
+class RunEvent(NamedTuple):
+    """A task's train event: its number in the run, and the task."""
+
+    event: int
+    task: Task
+
+    @property
+    def name(self) -> str:
+        """What the event's files are called."""
+        return event_name(self.event, self.task.task_id)
+
+
+class Work:
+    """A run in progress.
+
+    Args:
+      learner: the learner.
+      stream: the stream.
+      path: the run directory.
+      config: what config.json holds.
+      ledger: of the directory.
+      options: how the run is carried out.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        stream: Stream,
+        path: Path,
+        config: RecordedConfig,
+        ledger: Ledger,
+        options: WorkOptions,
+    ):
+        self.learner, self.stream, self.path = learner, stream, path
+        self.config, self.ledger, self.options = config, ledger, options
+        self.scalars = RunScalars(path, options.tensorboard)
+
+    @property
+    def name(self) -> str:
+        """What the run is called: the label of its config, else the learner's name."""
+        return self.config.values.get("label") or self.config.values["learner"]
+
+    @property
+    def seed(self) -> int:
+        """Root of every random number."""
+        return self.config.values["seed"]
+
+    def checkpoint(self, name: str) -> Path:
+        """Returns the directory of an event's checkpoint, or of "init"."""
+        return self.path / "checkpoints" / name
+
+    def workspace(self, name: str) -> EventWorkspace:
+        """Returns where an event's trials are kept until its record is written."""
+        path = self.checkpoint(name)
+        return EventWorkspace(
+            path.with_name(path.name + ".progress"), self.options.checkpoint_seconds
+        )
+
+    def view(self, task: Task) -> TaskView:
+        """Returns what a learner may see of a task that has come."""
+        splits = self.stream.splits(task)
+        parts = {
+            name: LabelledImages(splits[name].images, splits[name].labels)
+            for name in ("train", "dev")
+        }
+        return TaskView(task.task_id, task.year, task.kind, task.domain, task.num_classes, **parts)
+
+    def fault(self, task: Task, what: str) -> LearnerFault:
+        """Returns an error of the learner that names it and the task."""
+        return LearnerFault(f"learner {self.name}, task {task.task_id!r}: {what}.")
+
+
+def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger:
+    """Prepares a directory for a run, or checks that it holds this run; returns its ledger.
+
+    Raises:
+      BadInput: it holds another run, or one of an earlier version's format.
+    """
+    for directory in (path, path / "checkpoints", path / "outcomes", path / "thumbnails"):
+        directory.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(directory)
+    file = path / config_file.FILE_NAME
+    if file.exists():
+        _refuse_older_format(path)
+    write_once(file, config.to_text(), _OTHER_RUN)
+    write_once(path / "stream.csv", stream.csv, _OTHER_RUN)
+    return Ledger(path)
+
+
+def _refuse_older_format(path: Path) -> None:
+    try:
+        schema = config_file.read_config(path).schema
+    except BadInput:
+        return  # a comparison of the texts will say what is wrong
+    if schema < config_file.SCHEMA:
+        raise BadInput(
+            f"{path}: this run was begun by an earlier version of nevis_stream. It can be read"
+            " (report, compare, watch), not continued: choose another run_dir."
+        )
+
+
+def last_kept(keep: str) -> int | None:
+    """Returns K where `keep` is "last_K", else None.
+
+    Raises:
+      BadInput: it is neither that nor one of `KEEP`.
+    """
+    if keep in KEEP:
+        return None
+    count = re.fullmatch(r"last_([1-9]\d*)", keep)
+    if not count:
+        raise BadInput(
+            f"{unknown('keep', keep, KEEP)} Or last_K, for example last_5: the chosen predictors of"
+            " the last K tasks."
+        )
+    return int(count[1])

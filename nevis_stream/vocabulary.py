@@ -1,0 +1,32 @@
+"""The fixed words of the benchmark, each list defined once."""
+
+from typing import NamedTuple
+
+SPLITS = ("train", "dev", "dev_test", "test")
+"""train: gradient steps; dev: choices within a task; dev_test: development of the learner; test:
+final numbers.
+"""
+
+META_SPLITS = ("train", "test")
+"""The tasks of S_Tr, on which a learner is developed, and those of S_Ts, on which it is judged."""
+
+PHASES = ("pretrain", "train", "select", "validate", "predict")
+"""What FLOPs are charged to."""
+
+EVENT_KINDS = ("train", "predict")
+
+TASK_KINDS = ("single_label", "multi_label")
+
+KEEP = ("chosen", "all")
+"""Which predictors a run keeps; "last_K" is valid too (`nevis_stream.runner.last_kept`)."""
+
+
+class Judged(NamedTuple):
+    """What a protocol judges: tasks of `meta_split`, on `split`. Every task is predicted on it."""
+
+    meta_split: str
+    split: str
+
+
+PROTOCOLS = {"meta_test": Judged("test", "test"), "meta_train": Judged("train", "dev_test")}
+"""Source: NEVIS'22, Algorithm 1."""

@@ -1,0 +1,224 @@
+"""Two methods compared: numbers by hand, what is left out, and the sentence that says it."""
+
+import math
+
+import pytest
+from scipy import stats
+
+from nevis_stream.analysis.differences import compare, table
+from nevis_stream.analysis.runs import read_runs
+from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.analysis.verdict import cautions, cost_statement, span, verdict
+from nevis_stream.errors import BadInput
+from tests.report.synthetic import SyntheticRun
+
+RUN = SyntheticRun(tasks=8, meta_test=6, thumbnails=False)
+TASKS = [RUN.task_id(order) for order in range(3, 9)]
+
+
+def run(learner, errors, seed=0, **changes):
+    return RUN.but(
+        learner=learner, seed=seed, errors=tuple(zip(TASKS, errors, strict=True)), **changes
+    )
+
+
+def groups(tmp_path, *runs):
+    read, left_out = read_runs([run.write(tmp_path / str(i)) for i, run in enumerate(runs)])
+    assert not left_out
+    return by_seed(read)
+
+
+def seeds(learner, shift, noise, n=3, **changes):
+    bases = [0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
+    return [
+        run(
+            learner,
+            [base + shift * (1 + i / 10) + noise * (s - 1) for i, base in enumerate(bases)],
+            s,
+            **changes,
+        )
+        for s in range(n)
+    ]
+
+
+def test_differences_by_hand(tmp_path):
+    a, b = groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02))
+    found = compare(a, b)
+    assert [task.task_id for task in found.tasks] == TASKS
+    first = found.tasks[0]
+    assert (first.a, first.b, first.n) == (pytest.approx(0.1), pytest.approx(0.2), 53)
+    reference = stats.ttest_ind(
+        [0.09, 0.1, 0.11], [0.18, 0.2, 0.22], equal_var=False
+    ).confidence_interval(0.95)
+    assert (first.difference.low, first.difference.high) == pytest.approx(tuple(reference))
+    assert (found.over_seeds.estimate, found.over_tasks.estimate) == pytest.approx((-0.125, -0.125))
+    assert found.over_tasks.seeds == (3, 3)
+    assert (found.paper.ratio, found.full.equal, found.remarks) == (1, True, ())
+
+
+def test_table_begins_with_the_largest_gain_and_ends_with_all_tasks(tmp_path):
+    frame = table(compare(*groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02))))
+    assert frame["task_id"].tolist() == [*reversed(TASKS), ""]
+    assert frame["difference"].iloc[-1] == pytest.approx(frame["difference"].iloc[:-1].mean())
+    assert frame["tasks_low"].notna().tolist() == [False] * 6 + [True]
+    assert set(frame["label_a"]) == {"a · small"}
+
+
+@pytest.mark.parametrize(
+    ("shift", "noise", "n", "words"),
+    [
+        (
+            -0.1,
+            0.01,
+            3,
+            (
+                "a · small is better than b · small by 12.50 points on average over 6 tasks, beyond"
+                " seed noise"
+            ),
+        ),
+        (0.1, 0.01, 3, "a · small is worse than b · small"),
+        (-0.01, 0.05, 3, "is within seed noise"),
+        (
+            -0.1,
+            0,
+            1,
+            (
+                "is better than b · small by 12.50 points on average over 6 tasks, as far as one"
+                " seed can tell"
+            ),
+        ),
+        (0, 0, 1, "have the same error on each of 6 tasks"),
+        (-0.1, 0, 3, "in every run alike"),
+    ],
+)
+def test_the_sentence(tmp_path, shift, noise, n, words):
+    assert words in verdict(
+        compare(*groups(tmp_path, *seeds("a", shift, noise, n), *seeds("b", 0, noise, n)))
+    )
+
+
+def test_one_task_of_many_that_decides_may_turn_around_elsewhere(tmp_path):
+    better = [run("a", [0.2, 0.2, 0.2, 0.2, 0.2, 0.01 + s / 1000], s) for s in range(3)]
+    worse = [run("b", [0.19, 0.19, 0.19, 0.19, 0.19, 0.5 + s / 1000], s) for s in range(3)]
+    said = verdict(compare(*groups(tmp_path, *better, *worse)))
+    assert "beyond seed noise" in said and "it may be otherwise" in said
+
+
+def test_one_seed_and_a_mean_that_chance_explains(tmp_path):
+    a, b = run("a", [0.2, 0.4, 0.2, 0.4, 0.2, 0.4]), run("b", [0.3] * 6)
+    found = compare(*groups(tmp_path, a, b.but(errors=(*b.errors[:5], (TASKS[5], 0.31)))))
+    assert "cannot be told apart" in verdict(found)
+    few = compare(
+        *groups(
+            tmp_path / "few", run("a", [0.2] * 6, meta_test=3), run("b", [0.1] * 6, meta_test=3)
+        )
+    )
+    assert "nobody can tell" in verdict(few)
+
+
+def test_what_the_interval_over_tasks_cannot_know_is_said(tmp_path):
+    several, one = seeds("a", -0.1, 0.01), run("b", [0.3] * 6)
+    seed, few = cautions(compare(*groups(tmp_path / "one", *several, one)))
+    assert (
+        "One seed" in seed
+        and "cannot be seen in a single run" in seed
+        and "Fewer than 20 tasks" in few
+    )
+    assert cautions(compare(*groups(tmp_path / "two", *several, *seeds("b", 0, 0.02, 2)))) == [few]
+    long = RUN.but(tasks=22, meta_test=20)
+    assert (
+        cautions(
+            compare(
+                *groups(
+                    tmp_path / "long",
+                    *(long.but(learner=n, seed=s) for n in "ab" for s in range(2)),
+                )
+            )
+        )
+        == []
+    )
+    none = groups(
+        tmp_path / "none", run("a", [0.1] * 6, meta_test=3), run("b", [0.2] * 6, meta_test=3)
+    )
+    assert cautions(compare(*none)) == []
+
+
+def test_equal_and_unequal_costs_are_said(tmp_path):
+    cheap, dear = groups(
+        tmp_path, *seeds("a", 0, 0.01, flops=1000), *seeds("b", 0, 0.01, flops=2500)
+    )
+    assert cost_statement(compare(cheap, cheap).paper) == "The comparison is at equal FLOPs."
+    assert "NOT at equal FLOPs: A cost 0.4 times" in cost_statement(compare(cheap, dear).paper)
+
+
+def test_unfinished_seeds_are_left_out_or_compared_as_far_as_they_came(tmp_path):
+    a, b, part = groups(
+        tmp_path,
+        *seeds("a", -0.1, 0.01),
+        run("a", [0.1] * 6, 7, events=9),
+        run("b", [0.3] * 6),
+        run("c", [0.2] * 6, events=14),
+    )
+    found = compare(a, b)
+    assert found.over_tasks.seeds == (3, 1)
+    assert len(found.remarks) == 1 and "9 of 16 events done; left out" in found.remarks[0]
+    found = compare(part, b)
+    assert len(found.tasks) == 5
+    assert math.isnan(found.paper.ratio) and "not known" in cost_statement(found.paper)
+    assert any("not E of the stream" in remark for remark in found.remarks)
+    assert any("1 of 6 tasks" in remark for remark in found.remarks)
+
+
+def test_undefined_errors_leave_their_task_out_and_all_tasks_can_be_asked_for(tmp_path):
+    a, b = groups(tmp_path, run("a", [0.1, None, 0.1, 0.1, 0.1, 0.1]), run("b", [0.2] * 6))
+    found = compare(a, b)
+    assert [task.task_id for task in found.tasks] == [TASKS[0], *TASKS[2:]]
+    assert "no positive" in found.remarks[0]
+    assert len(compare(a, b, judged_only=False).tasks) == 7
+
+
+def test_streams_and_protocols_are_not_mixed(tmp_path):
+    ours, other, early = groups(
+        tmp_path,
+        run("a", [0.1] * 6),
+        run("b", [0.2] * 6, digest="f" * 16),
+        run("c", [0.2] * 6, protocol="meta_train"),
+    )
+    with pytest.raises(BadInput, match="different streams.*--across_streams"):
+        compare(ours, other)
+    found = compare(ours, other, across_streams=True)
+    assert len(found.tasks) == 6 and "learner and stream together" in found.remarks[0]
+    with pytest.raises(BadInput, match="different protocols"):
+        compare(ours, early, across_streams=True)
+
+
+def test_intervals_of_few_tasks_stay_within_what_is_possible(tmp_path):
+    errors = [None, None, 0.96, 0.95, 0.58, 0.99], [None, None, 0.03, 0.06, 0.38, 0.04]
+    found = compare(*groups(tmp_path, run("a", errors[0]), run("b", errors[1])))
+    assert (found.over_tasks.tasks, found.over_tasks.side, found.over_tasks.high) == (4, 1, 1.0)
+
+
+def test_no_common_task_is_an_error(tmp_path):
+    a, b = groups(
+        tmp_path,
+        run("a", [0.1] * 6),
+        RUN.but(learner="b", digest="e" * 16, task_name="other_{:03d}"),
+    )
+    with pytest.raises(BadInput, match="no task to compare.*12 of 12 tasks"):
+        compare(a, b, across_streams=True)
+
+
+def test_a_run_that_has_come_to_no_judged_task_is_named(tmp_path):
+    a, part = groups(tmp_path, run("a", [0.1] * 6), run("b", [0.2] * 6, events=3))
+    with pytest.raises(
+        BadInput,
+        match="no task to compare: .*1: unfinished: 2 of 8 tasks trained, 3 of 16 .* 6 of 6 tasks",
+    ):
+        compare(a, part)
+
+
+def test_spans_are_in_points_with_signs(tmp_path):
+    found = compare(*groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02)))
+    assert span(found.over_seeds).startswith("−") and " to −" in span(found.over_seeds)
+    single = compare(*groups(tmp_path / "one", run("a", [0.1] * 6), run("b", [0.2] * 6)))
+    assert span(single.over_seeds).startswith("none: one seed")

@@ -1,0 +1,122 @@
+"""What a report says of a cache: curves from a study, the picture's order, and audits of additions
+once the truth is there.
+"""
+
+import dataclasses
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from nevis_stream.dynamic_evaluation import evaluation_summary
+from nevis_stream.dynamic_evaluation.adding import add_models
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.method_study import StudyDesign, rows
+from nevis_stream.errors import BadInput
+from tests.dynamic_evaluation.making import file_asks
+from tests.dynamic_evaluation.test_adding import N, ordered, table
+
+
+@pytest.fixture
+def cache(tmp_path):
+    made = EvaluationCache(tmp_path / "cache", create=True, about={"dataset_id": "toys"})
+    known = table(ordered())
+    for model, row in zip(known.models[:-1], known.values, strict=False):
+        made.append(model, known.samples, row)
+    return made
+
+
+def studied(cache, groups=None):
+    """The part of a cache that is studied, and rows of a study of it."""
+    design = StudyDesign(("published", "sort_and_search"), (8, 16, 64), 0.6, 2)
+    matrix = dataclasses.replace(evaluation_summary.studied_part(cache), groups=groups)
+    return matrix, pd.DataFrame(rows(matrix, design))
+
+
+def test_the_summary_is_written_and_its_numbers_are_those_of_the_study(cache):
+    matrix, study = studied(cache)
+    evaluation_summary.write(cache, matrix, study, 0.6)
+    found = json.loads((cache.directory / evaluation_summary.FILE).read_text())
+    assert (found["models"], found["samples"], found["seeds"]) == (11, N, 2)
+    curve = found["methods"]["sort_and_search"]
+    assert curve["budgets"] == [8, 16, 64]
+    of_16 = study[(study["method"] == "sort_and_search") & (study["budget"] == 16)]
+    assert curve["mae"][1] == pytest.approx(of_16["mae"].mean())
+    assert curve["decay"]["rate"] > 0
+    parts = found["decomposition"]
+    for total, aleatoric, epistemic in zip(
+        parts["total"], parts["aleatoric"], parts["epistemic"], strict=True
+    ):
+        assert total <= aleatoric + epistemic + 1e-12
+    assert found["correlation"] == pytest.approx(
+        np.nanmean(np.corrcoef(ordered()[:11])[np.triu_indices(11, 1)])
+    )
+
+
+def test_an_addition_is_audited_once_its_truth_is_there(cache):
+    truth = table(ordered())
+    told = add_models(cache, file_asks(cache, truth, ["m11"]), 9, "sort_and_search")[0]
+    assert set(evaluation_summary.audit(cache, told).values()) == {None}
+    predicted = cache.matrix(["m11"], predicted=True)[0]
+    cache.append("m11", truth.samples, truth.values[11])
+    audit = evaluation_summary.audit(cache, told)
+    assert audit["mae"] == pytest.approx((predicted != truth.values[11]).mean())
+    assert audit["accuracy_error"] == pytest.approx(abs(told.accuracy - truth.values[11].mean()))
+    assert (
+        evaluation_summary.write(cache, *studied(cache), 0.6)["additions"][0]["mae"] == audit["mae"]
+    )
+
+
+def test_only_the_latest_addition_of_a_model_is_told_what_its_predictions_were_worth(cache):
+    truth = table(ordered())
+    told = [
+        add_models(cache, file_asks(cache, truth, ["m11"]), budget, "sort_and_search")[0]
+        for budget in (9, 30)
+    ]
+    cache.append("m11", truth.samples, truth.values[11])
+    first, second = evaluation_summary.write(cache, *studied(cache), 0.6)["additions"]
+    assert first["mae"] is None and second["mae"] == evaluation_summary.audit(cache, told[1])["mae"]
+    assert first["accuracy_error"] == pytest.approx(abs(told[0].accuracy - truth.values[11].mean()))
+
+
+def test_the_picture_has_the_best_model_on_top_and_the_easiest_sample_left():
+    outcomes = np.tril(np.ones((200, 300), np.uint8), 50)[:, ::-1]
+    pixels = np.asarray(
+        Image.open(io.BytesIO(evaluation_summary.picture(outcomes))).convert("L")
+    ).astype(int)
+    assert pixels.shape == (200, 300)
+    dark = pixels < 150
+    assert dark[0].sum() == outcomes.sum(axis=1).max()
+    assert (np.diff(dark.sum(axis=1)) <= 0).all()
+    assert (np.diff(dark.astype(int), axis=1) <= 0).all()
+    few = Image.open(
+        io.BytesIO(evaluation_summary.picture(np.full((3, 2000), 255, np.uint8) * 0 + 1))
+    )
+    assert few.size == (480, 162)
+
+
+def test_a_cache_that_is_too_small_is_refused(tmp_path):
+    small = EvaluationCache(tmp_path / "small", create=True)
+    small.append("a", ["s0", "s1"], [1, 0])
+    with pytest.raises(BadInput, match="1 models are observed on the same 2 samples"):
+        evaluation_summary.studied_part(small)
+
+
+def test_siblings_are_known_or_new_together_in_the_decomposition(tmp_path):
+    outcomes = np.repeat(np.random.default_rng(0).integers(0, 2, (5, 60)).astype(np.uint8), 2, 0)
+    groups = np.repeat(list("abcde"), 2)
+    cache = EvaluationCache(tmp_path / "runs", create=True)
+    for row, group in enumerate(groups):
+        samples = [f"s{k}" for k in range(60)]
+        cache.append(f"m{row}", samples, outcomes[row], provenance={"group": group})
+    design = StudyDesign(("sort_and_search",), (8, 16, 32), 0.6, 3)
+    matrix = evaluation_summary.studied_part(cache)
+    assert matrix.groups.tolist() == groups.tolist()
+    study = pd.DataFrame(rows(matrix, design))
+    written = evaluation_summary.write(cache, matrix, study, 0.6)
+    measured = study.groupby("budget")["mae"].mean()
+    assert written["decomposition"]["total"] == pytest.approx(measured.tolist())
+    assert written["by_run"]

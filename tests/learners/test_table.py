@@ -1,0 +1,86 @@
+"""The table of learners: what each row sets, and the small learners' own keys."""
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+
+import learners
+from learners import fields
+from learners.nearest_class_mean import NearestClassMean
+from learners.table import TABLE
+from nevis_stream.errors import BadInput
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_row_sets_fields_of_its_class_and_says_what_it_gives(name):
+    row, known = TABLE[name], fields.fields_of(learners.class_of(name))
+    for key, value in row.values.items():
+        assert known[key].check(value) == value and known[key].default is None
+    assert 0 < row.error < 1 and row.flops > 1e6
+    assert f"--config={name}" in row.commands(name)[-1]
+
+
+def test_every_field_has_its_help():
+    for name in TABLE:
+        for known in fields.fields_of(learners.class_of(name)).values():
+            assert known.help, f"{name}: {known.name}"
+
+
+@dataclass(frozen=True)
+class Part:
+    rates: tuple[float, ...] = (0.1,)
+
+
+@dataclass(frozen=True)
+class Own:
+    part: Part = Part()
+    kind: Literal["one", "two"] = "one"
+    share: float | None = field(default=None, metadata={"range": (0, 1)})
+
+
+def test_fields_are_read_from_types_and_metadata():
+    known = fields.fields_of(Own)
+    assert list(known) == ["part.rates", "kind", "share"]
+    assert (known["part.rates"].type, known["part.rates"].element) == (tuple, float)
+    assert (known["kind"].choices, known["share"].range) == (("one", "two"), (0, 1))
+    made = fields.make(Own, {"part.rates": [1, 0.5], "share": 1})
+    assert made == Own(Part((1, 0.5)), "one", 1.0) and type(made.share) is float
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"share": 1.5}, "config.share is 1.5; it must be between 0 and 1"),
+        ({"share": math.nan}, "config.share is nan; it must be between"),
+        ({"kind": "three"}, "unknown config.kind 'three'. Did you mean"),
+        ({"part.rates": ("a",)}, "it must be a tuple of float"),
+        ({"kind": 1}, "config.kind is 1; it must be of type str"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused(values, message):
+    with pytest.raises(BadInput, match=message.partition(" Did")[0]):
+        fields.make(Own, values)
+
+
+def test_a_class_that_cannot_be_configured_is_refused():
+    with pytest.raises(BadInput, match="must be a dataclass that is frozen"):
+        fields.fields_of(dataclasses.make_dataclass("Open", [("a", int, 1)]))
+    with pytest.raises(BadInput, match="Wild.a is of type <class 'dict'>"):
+        fields.fields_of(dataclasses.make_dataclass("Wild", [("a", dict, None)], frozen=True))
+    with pytest.raises(BadInput, match="Bare.a has no default"):
+        fields.fields_of(dataclasses.make_dataclass("Bare", [("a", int)], frozen=True))
+    with pytest.raises(BadInput, match="unknown learner 'indp'. Did you mean 'indep'"):
+        learners.class_of("indp")
+
+
+def test_the_small_learners_have_keys_of_their_own():
+    from experiments import run_config
+
+    config = run_config.default("nearest_class_mean")
+    config.resolution = 4
+    resolved = run_config.resolve(config)
+    assert run_config.build(resolved) == NearestClassMean(4)
+    assert run_config.to_json(resolved)["budget"] is None and "train" not in resolved

@@ -1,0 +1,148 @@
+"""Evaluation caches in the page: their picture, curves and additions; those without a summary are
+left out with the reason.
+"""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from nevis_stream.dynamic_evaluation import evaluation_summary
+from nevis_stream.dynamic_evaluation.adding import add_models
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.report.build import write_report
+from nevis_stream.report.cache_summaries import Evaluation
+from nevis_stream.report.evaluation_additions import overview
+from tests.dynamic_evaluation.making import file_asks
+from tests.dynamic_evaluation.test_adding import ordered, table
+from tests.dynamic_evaluation.test_evaluation_summary import studied
+from tests.report.chromium import PATH, Browser
+from tests.report.synthetic import SyntheticRun
+
+
+@pytest.fixture
+def cache(tmp_path):
+    made = EvaluationCache(tmp_path / "toys", create=True)
+    known = table(ordered())
+    for model, row in zip(known.models[:-1], known.values, strict=False):
+        made.append(model, known.samples, row)
+    add_models(made, file_asks(made, known, ["m11"]), 9, "sort_and_search")
+    made.append("m11", known.samples, known.values[11])
+    return made
+
+
+def test_a_cache_is_shown_beside_runs(cache, tmp_path):
+    told = evaluation_summary.write(cache, *studied(cache), 0.6)
+    run = SyntheticRun(learner="Indep").write(tmp_path / "run")
+    page = write_report([run, cache.directory], tmp_path / "out", figures=True).read_text()
+    assert "Cache toys" in page
+    assert "12 models × 90 samples" in page
+    assert f"{told['additions'][0]['mae']:.4f}" in page
+    assert page.count("data:image/png;base64,") >= 1
+    assert "Estimated accuracies of new models against the true ones on toys" in page
+    worth = pd.read_csv(tmp_path / "out" / "evaluation_overview.csv").loc[0]
+    assert (worth["method"], worth["asked"], worth["new"], worth["judged"]) == (
+        "sort_and_search",
+        9,
+        1,
+        1,
+    )
+    assert worth["mae"] == pytest.approx(told["additions"][0]["mae"])
+    assert (tmp_path / "out" / "figures" / "evaluation_truth_1.png").is_file()
+    written = pd.read_csv(tmp_path / "out" / "evaluation_methods.csv")
+    assert set(written["method"]) == {"published", "sort_and_search"}
+    assert (tmp_path / "out" / "figures" / "evaluation_budget_1.pdf").is_file()
+    shown = {
+        name for name in re.findall(r'data-figure="([^"]*)"', page) if name.startswith("evaluation")
+    }
+    assert shown == {path.stem for path in (tmp_path / "out" / "figures").glob("evaluation*.png")}
+    alone = write_report([cache.directory], tmp_path / "alone").read_text()
+    assert "Error against compute on toys" in alone
+
+
+@pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")
+@pytest.mark.usefixtures("undrawn")
+def test_the_picture_fits_the_theme_and_the_error_is_in_sight_on_a_phone(cache, tmp_path):
+    evaluation_summary.write(cache, *studied(cache), 0.6)
+    page = write_report([cache.directory], tmp_path / "out")
+    table = "document.querySelector('[aria-label=\"Additions by cache and method\"]')"
+    top = "document.querySelector('.outcomes img').getBoundingClientRect().top + scrollY"
+    wrong = {}
+    with Browser(tmp_path / "profile") as browser:
+        for dark in (False, True):
+            browser.open(page, 400, dark=dark)
+            browser.screenshot(tmp_path / "shot.png", top=browser.evaluate(top), height=100)
+            shot = np.asarray(Image.open(tmp_path / "shot.png").convert("L"))
+            wrong[dark] = shot[20, 360]  # the best model, the hardest samples
+        heading = (
+            f"[...{table}.querySelectorAll('th')].find((th) => th.innerText.startsWith('MAE'))"
+        )
+        ends = [
+            browser.evaluate(f"{element}.getBoundingClientRect().right")
+            for element in (heading, table)
+        ]
+    assert ends[0] <= ends[1]
+    assert wrong[False] > 200 and wrong[True] < 60
+
+
+def test_additions_are_told_together(cache):
+    account = {
+        "kind": "model",
+        "method": "a",
+        "asked": 5,
+        "models": 9,
+        "samples": 90,
+        "accuracy": 0.5,
+    }
+    judged = {
+        "mae": 0.1,
+        "accuracy_error": 0.2,
+        "low": 0.4,
+        "high": 0.6,
+        "flops_spent": 10,
+        "flops_saved": 30,
+    }
+    unknown = dict.fromkeys([*judged, "truth"])
+    rows = [
+        {**account, **judged, "name": "early", "truth": 0.1},
+        {**account, **judged, "name": "early", "truth": 0.55},  # told again: the latest counts
+        {**account, **judged, "name": "outside", "truth": 0.7, "mae": 0.3},
+        {**account, **unknown, "name": "unjudged", "flops_spent": 10, "flops_saved": 30},
+        {**account, **unknown, "name": "other", "method": "b"},
+        {**account, **unknown, "name": "9 samples", "kind": "samples"},
+    ]
+    a, b = overview([Evaluation(cache.directory, {"about": {}, "additions": rows}, "")])
+    assert (a["new"], a["judged"], a["inside"], a["intervals"], a["share_saved"]) == (
+        3,
+        2,
+        1,
+        2,
+        0.75,
+    )
+    assert a["mae"] == pytest.approx(0.2)
+    assert (b["new"], b["intervals"]) == (1, 0)
+    assert all(
+        pd.isna(b[name]) for name in ("mae", "inside", "flops_spent", "flops_saved", "share_saved")
+    )
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_cache_without_a_sound_summary_is_left_out_with_the_reason(cache, tmp_path):
+    run = SyntheticRun(learner="Indep").write(tmp_path / "run")
+    page = write_report([run, cache.directory], tmp_path / "out").read_text()
+    assert (
+        "an evaluation cache without a summary; make it: python -m launch.evaluate metrics" in page
+    )
+    evaluation_summary.write(cache, *studied(cache), 0.6)
+    path = cache.directory / evaluation_summary.FILE
+    good = json.loads(path.read_text())
+    for text, said in (
+        ("{", "cannot be read"),
+        (json.dumps(good | {"schema": 9}), "has schema 9"),
+        ("{}", "lacks"),
+    ):
+        path.write_text(text)
+        assert said in write_report([run, cache.directory], tmp_path / "out").read_text()
