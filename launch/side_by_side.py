@@ -1,4 +1,4 @@
-"""Trials that run at the same time, told to one `Progress` as if they were one: trials done, and
+"""Trials that run at the same time, shown by one `Progress` as if they were one: trials done, and
 steps of all that run.
 """
 
@@ -13,7 +13,7 @@ class SideBySide:
     """Tells `progress` of trials that run at the same time; may be called from several threads.
 
     Args:
-      progress: who is told.
+      progress: what shows it.
       trials: those of one map.
     """
 
