@@ -16,6 +16,7 @@ from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import load_stream
 
@@ -63,16 +64,14 @@ def test_answers_equal_what_the_run_recorded(kept):
     predictor = kept.predictors[1]
     answers = kept.answer(predictor, kept.samples(predictor.task, ["test"]))
     record = next(
-        r for r in kept.ledger.of_kind("predict") if r["task_id"] == predictor.task.task_id
+        r for r in kept.ledger.of_kind(PredictRecord) if r.task_id == predictor.task.task_id
     )
-    recorded = next(
-        r for r in [record, *record["others"]] if r["predictor_id"] == predictor.predictor_id
-    )
-    with np.load(kept.path / recorded["outcomes"]) as saved:
+    recorded = next(r for r in [record, *record.others] if r.predictor_id == predictor.predictor_id)
+    with np.load(kept.path / recorded.outcomes) as saved:
         assert answers.ids == saved["sample_id"].tolist()
         assert (answers.correct == saved["correct"]).all()
         assert np.array_equal(answers.confidence, saved["confidence"])
-    assert answers.flops == recorded["flops"]["predict"][str(predictor.trial)]
+    assert answers.flops == recorded.flops["predict"][str(predictor.trial)]
 
 
 def test_a_run_fills_one_cache_a_data_set_and_repeats_share_it(kept, tmp_path):
