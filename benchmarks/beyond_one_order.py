@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from absl import app, flags
 
-from nevis_stream.dynamic_evaluation import study
+from nevis_stream.dynamic_evaluation import method_study
 
 SEEDS = flags.DEFINE_integer("seeds", 10, "splits of each matrix")
 PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print what the file holds, compute nothing")
@@ -20,6 +20,7 @@ FILE = Path(__file__).with_name("beyond_one_order.csv")
 METHODS = ("published", "sort_and_search", "single_order_floor", "stratified_mean", "recommended")
 BUDGETS = (16, 64, 256)
 LARGE = ("mmlu_pro", "nlu_concat15", "nlu_hellaswag", "nlu_mnli", "nlu_qamr")  # n ≥ 5,000
+MEASURED = (*method_study.MEASURES, "seconds")
 AIMS = {"all": {16: -0.15, 64: -0.20, 256: -0.30}, "n ≥ 5,000": {16: -0.12, 64: -0.12, 256: -0.14}}
 SPEARMAN = {16: 0.88, 64: 0.94, 256: 0.965}
 
@@ -29,10 +30,10 @@ def matrices():
     first.
     """
     shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
-    found = map(study.load, sorted((shared / "matrices").glob("*.npz")))
+    found = map(method_study.load, sorted((shared / "matrices").glob("*.npz")))
     return sorted(
-        (x for x in found if len(x.outcomes) >= 28 and x.outcomes.shape[1] >= 400),
-        key=lambda x: x.outcomes.size,
+        (x for x in found if len(x.values) >= 28 and x.values.shape[1] >= 400),
+        key=lambda x: x.values.size,
     )
 
 
@@ -52,7 +53,7 @@ def table(rows):
         seeds = [found for (matrix, _), found in whole.items() if matrix == name]
         for method in METHODS:
             for budget in BUDGETS:
-                for column in study.COLUMNS[4:]:
+                for column in MEASURED:
                     if seeds:
                         means[method, budget, column][name] = np.mean(
                             [found[method, budget][column] for found in seeds]
@@ -151,7 +152,7 @@ def report(rows):
         shown = [
             " / ".join(format(mean(method, budget, column), form) for budget in BUDGETS)
             for column, form in zip(
-                study.COLUMNS[4:], (".4f", ".4f", ".3f", ".3f", ".3f", ".1f"), strict=True
+                MEASURED, (".4f", ".4f", ".3f", ".3f", ".3f", ".1f"), strict=True
             )
         ]
         print(f"| {method} | {' | '.join(shown)} |")
@@ -161,13 +162,15 @@ def main(_):
     """Runs the study and prints it."""
     for seeds in () if PRINT_ONLY.value else range(1, SEEDS.value + 1):
         for matrix in matrices():
-            for row in study.run([matrix], study.Protocol(METHODS, BUDGETS, seeds=seeds), FILE):
+            for row in method_study.run(
+                [matrix], method_study.StudyDesign(METHODS, BUDGETS, seeds=seeds), FILE
+            ):
                 if row["method"] == "recommended":
                     print(
                         {k: row[k] for k in ("matrix", "budget", "seed", "mae", "seconds")},
                         flush=True,
                     )
-    report(study.read(FILE))
+    report(method_study.read(FILE))
 
 
 if __name__ == "__main__":

@@ -146,7 +146,6 @@ def measure(directory: Path) -> dict:
     rank = sort(cache)
     rank.order  # noqa: B018
     rank.place  # noqa: B018
-    mark, (total, seen) = cache.mark(), cache.column_sums()
     new = iter(range(1000))
 
     def add(samples, known):
@@ -176,11 +175,6 @@ def measure(directory: Path) -> dict:
     line("add-model by sort_and_search, n' = 2,048: all of it, from the closed cache on", added, 2)
     line("append a model, all cells by column", lambda: add(np.arange(SAMPLES), SAMPLES))
 
-    def updated():
-        more, known = cache.column_sums(since=mark)
-        return total + more, seen + known
-
-    line("column sums brought up to date by 18 rows", updated)
     if models <= 1000:
         line("2,048 columns of all models", lambda: cache.matrix(samples=some), 1)
         line("verify", lambda: check(cache), 1)

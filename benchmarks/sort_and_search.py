@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.machine import describe, matrix_product_peak
-from nevis_stream.dynamic_evaluation import methods, metrics
+from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.asking import Answers, MatrixAsk
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method import context
@@ -118,7 +118,7 @@ def cells(files: list[Path], splits: range) -> None:
                 cells[rows_new[:, None], answers.samples] = answers.values
                 script = published.evaluate(MatrixAsk(new), len(new), budget, None)
                 for name, outcomes in (("sort_and_search", cells), ("published", script.outcomes)):
-                    wrong = metrics.mean_absolute_error(outcomes, new).mean()
+                    wrong = agreement.mean_absolute_error(outcomes, new).mean()
                     rows.append(
                         {
                             "matrix": file.stem,
@@ -163,14 +163,14 @@ def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
                     "budget": budget,
                     "method": name,
                 }
-                row["mae"] = metrics.mean_absolute_error(found.outcomes, new).mean()
+                row["mae"] = agreement.mean_absolute_error(found.outcomes, new).mean()
                 row["accuracy_error"] = np.abs(found.accuracy - true).mean()
-                row["spearman"], row["kendall"] = metrics.rank_agreement(found.accuracy, true)
+                row["spearman"], row["kendall"] = agreement.rank_agreement(found.accuracy, true)
                 if not np.isnan(found.low).all():
                     row["coverage"] = ((found.low <= true) & (true <= found.high)).mean()
                     row["width"] = (found.high - found.low).mean()
                 if name == "sort_and_search":
-                    split_error = metrics.decompose(new, rank.order, found.outcomes)
+                    split_error = agreement.decompose(new, rank.order, found.outcomes)
                     row["aleatoric"], row["epistemic"] = (
                         split_error.aleatoric.mean(),
                         split_error.epistemic.mean(),
@@ -252,7 +252,10 @@ def parts(rows: pd.DataFrame) -> None:
     for name, of in means.groupby("matrix"):
         budgets = of.index.get_level_values("budget").to_numpy()
         if len(budgets) > 3:
-            decay, parts_of = metrics.fit_decay(budgets, of.mae.to_numpy()), of.epistemic.to_numpy()
+            decay, parts_of = (
+                agreement.fit_decay(budgets, of.mae.to_numpy()),
+                of.epistemic.to_numpy(),
+            )
             print(f"| {name} | {decay.a:.3f} | {decay.rate:.4f} | {decay.plateau:.3f} | {of.aleatoric.mean():.3f} "  # noqa: E501
                   f"| {parts_of[0]:.3f}, {parts_of[-1]:.3f} |")  # fmt: skip
     print()
@@ -265,7 +268,7 @@ def correlations(files: list[Path]) -> None:
         " |\n|---|---:|---:|---:|---:|"
     )
     for file in files:
-        found = metrics.model_correlations(np.load(file)["correct"])
+        found = agreement.model_correlations(np.load(file)["correct"])
         pairs = found[np.triu_indices(len(found), 1)]
         pairs = pairs[~np.isnan(pairs)]
         print(

@@ -76,7 +76,8 @@ def fill(
             cache, run, predictor, splits, probabilities and task.kind == SINGLE_LABEL
         )
         before = added.get(task.dataset_id, Filled(path, 0, 0))
-        added[task.dataset_id] = Filled(path, before.models + (flops > 0), before.flops + flops)
+        models = before.models + (flops is not None)
+        added[task.dataset_id] = Filled(path, models, before.flops + (flops or 0))
     told(len(wanted), len(wanted), "done")
     return list(added.values())
 
@@ -116,8 +117,12 @@ def _fill_one(
     predictor: KeptPredictor,
     splits: Sequence[str],
     probabilities: bool,
-) -> int:
-    """Adds one predictor's answers on the splits of which it has none yet; returns their FLOPs."""
+) -> int | None:
+    """Adds one predictor's answers on the splits of which it has none yet; returns their FLOPs, or
+    None where it has all.
+
+    Answers that the run has recorded are read; for the others the predictor runs.
+    """
     task, model = predictor.task, predictor.predictor_id
     known, columns = model in cache.models(), set(cache.samples())
     missing = {}
@@ -127,9 +132,14 @@ def _fill_one(
         if ids and not (
             known and columns.issuperset(ids) and _answered(cache, model, ids, probabilities)
         ):
-            missing[split] = run.answer(predictor, parts)
+            read = None if probabilities else run.recorded(predictor, split)
+            missing[split] = read or run.answer(predictor, parts)
+    if not missing:
+        return None
     spent = sum(answers.flops for answers in missing.values())
-    cells = sum(len(answers.ids) for answers in missing.values())
+    cells = sum(len(answers.ids) for answers in missing.values() if answers.flops)
+    price = spent / cells if cells else run.flops_each(predictor)
+    facts = provenance(run, predictor) | ({} if price is None else {EACH: price})
     for split, answers in missing.items():
         cache.append(
             model,
@@ -137,7 +147,7 @@ def _fill_one(
             answers.correct,
             answers.confidence,
             answers.probabilities if probabilities else None,
-            provenance=None if known else provenance(run, predictor) | {EACH: spent / cells},
+            provenance=None if known else facts,
             sample_provenance={"dataset_id": task.dataset_id, "split": split},
         )
     return spent

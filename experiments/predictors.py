@@ -21,6 +21,7 @@ from nevis_stream.run_directory import outcomes
 from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord, tree_name
+from nevis_stream.storage.npz import read_npz
 from nevis_stream.streams.stream import Stream, load_stream
 from nevis_stream.streams.task import Task
 
@@ -55,14 +56,14 @@ class SplitAnswers:
       ids: of the cells.
       correct: uint8[cells].
       confidence: float32[cells], the probability given to the truth.
-      probabilities: float32[n, classes].
-      flops: what the answers cost.
+      probabilities: float32[n, classes]; None where they were not recorded.
+      flops: what the answers cost now: 0 where the run had recorded them.
     """
 
     ids: Sequence[str]
     correct: np.ndarray
     confidence: np.ndarray
-    probabilities: np.ndarray
+    probabilities: np.ndarray | None
     flops: int
 
 
@@ -220,6 +221,30 @@ class KeptRun:
             told,
             total(ctx.meter.counts()),
         )
+
+    def recorded(self, predictor: KeptPredictor, split: str) -> SplitAnswers | None:
+        """Returns what a predictor said of a split when the run judged it, read from the run's
+        outcomes; None where that was not recorded, or its file is missing or of other samples.
+        """
+        task = predictor.task
+        for record in self.ledger.of_kind(PredictRecord):
+            for each in (record, *record.others):
+                if (each.predictor_id, record.split) == (predictor.predictor_id, split):
+                    file = self.path / each.outcomes
+                    if not file.resolve().is_relative_to((self.path / "outcomes").resolve()):
+                        return None
+                    try:
+                        arrays = read_npz(file, ("sample_id", "correct", "confidence"))
+                    except BadInput:
+                        return None
+                    (samples,) = self.samples(task, [split])
+                    if arrays["sample_id"].tolist() != list(samples.ids):
+                        return None
+                    correct, confidence = (
+                        arrays[name].reshape(-1) for name in ("correct", "confidence")
+                    )
+                    return SplitAnswers(cell_ids(task, samples), correct, confidence, None, 0)
+        return None
 
     def flops_each(self, predictor: KeptPredictor) -> float | None:
         """Returns the FLOPs of a cell where a whole split is predicted, as the run recorded them;

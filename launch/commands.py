@@ -9,6 +9,7 @@ from launch import config_flag
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, unknown
 
 SEPARATOR = "+"  # a word by itself between two commands
+READERS = ("launch.evaluate",)  # their --run_dir names runs that are read
 
 
 def jobs(words: Sequence[str]) -> list[list[str]]:
@@ -30,7 +31,8 @@ def jobs(words: Sequence[str]) -> list[list[str]]:
     directories = [
         directory
         for job in found
-        if (directory := _taken(job, ["run_dir"])[0].get("run_dir")) is not None
+        if _module(job) not in READERS
+        and (directory := _taken(job, ["run_dir"])[0].get("run_dir")) is not None
     ]
     places = [Path(directory).resolve() for directory in directories]
     for directory, place in zip(directories, places, strict=True):

@@ -1,4 +1,4 @@
-"""Data sets: what there is, how to get it, whether it is sound.
+"""Data sets: list, prepare, import, verify, inspect.
 
   python -m launch.data list --stream=full                     the stream as a table, with the state of each data set here
   python -m launch.data list --stream=full --format=csv        the same for programs
@@ -8,11 +8,11 @@
   python -m launch.data import FILE --task=new --year=2024 --domain=object
   python -m launch.data verify                                 prepared data against their recorded fingerprints
   python -m launch.data show mnist --out=sheets                counts, histograms and a contact sheet (PNG)
-  python -m launch.data overlap --stream=local25               later test pictures that earlier tasks train on
+  python -m launch.data overlap --stream=local25               test pictures that earlier tasks train on
 
-Prepared data lie under --data_dir, else NEVIS_STREAM_DATA, else the user's cache folder. `prepare`
-goes on where an interrupted one stopped, leaves alone what is ready, and ends with the one thing to
-do for each data set that is not.
+Prepared data are kept in --data_dir, else NEVIS_STREAM_DATA, else the user's cache folder. `prepare`
+continues an interrupted preparation, skips what is ready, and ends with what to do for each data set
+that is not.
 """  # noqa: E501
 
 import os
@@ -31,7 +31,7 @@ _STREAM = flags.DEFINE_string(
     "stream", None, "Name or csv of a stream (list, prepare, overlap; default of list: full)."
 )
 _TASK = flags.DEFINE_list(
-    "task", [], "Data sets or tasks by id, with commas between them (prepare, import, verify)."
+    "task", [], "Ids of data sets or tasks, separated by commas (prepare, import, verify)."
 )
 _FORMAT = flags.DEFINE_enum("format", "table", ["table", "csv"], "How `list` and `overlap` print.")
 _STORE = flags.DEFINE_enum(
@@ -41,7 +41,7 @@ _STORE = flags.DEFINE_enum(
     "How pictures are stored: for TFDS, or (of one size) as an array.",
 )
 _FROM = flags.DEFINE_multi_string(
-    "from", [], "A file or folder that you have (prepare); may be given several times."
+    "from", [], "A file or folder with downloaded files (prepare); may be repeated."
 )
 _JOBS = flags.DEFINE_integer(
     "jobs",
@@ -49,10 +49,10 @@ _JOBS = flags.DEFINE_integer(
     "Data sets prepared at the same time; default: the number of cores.",
     lower_bound=1,
 )
-_FORCE = flags.DEFINE_bool("force", False, "Prepare again what is ready.")
+_FORCE = flags.DEFINE_bool("force", False, "Prepare data sets again that are ready.")
 _OFFLINE = flags.DEFINE_bool("offline", False, "Download nothing (prepare).")
 _UNVERIFIED = flags.DEFINE_bool(
-    "unverified", False, "Do not compare files with their published checksums (prepare)."
+    "unverified", False, "Skip the published checksums of files (prepare)."
 )
 _YEAR = flags.DEFINE_integer("year", None, "Year of a new task (import).")
 _DOMAIN = flags.DEFINE_string(

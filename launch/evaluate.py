@@ -1,25 +1,10 @@
 """Dynamic evaluation: caches of models × samples, and the evaluation of new models and samples at a
 fraction of the cost.
 
-  python -m launch.evaluate import outcomes.npz --cache=caches/mine         a file: npz, csv or parquet, models × samples
-  python -m launch.evaluate import runs/indep runs/ft_prev --cache=caches   runs: one cache a data set, caches/DATASET
-  python -m launch.evaluate stats --cache=caches/mine                       what is in it
-  python -m launch.evaluate verify --cache=caches/mine                      whether every byte is what was written
-  python -m launch.evaluate repair --cache=caches/mine --out=caches/new     copies what is sound of a damaged cache
-  python -m launch.evaluate merge caches/b --cache=caches/a                 adds what b has to a, or a folder's to a folder's
-  python -m launch.evaluate export all.npz --cache=caches/mine              as one file
-  python -m launch.evaluate add-model --model=new.csv --budget=256 --cache=caches/mine
-  python -m launch.evaluate add-model --model=runs/new/checkpoints/0004-mnist --budget=256 --cache=caches/mnist
-  python -m launch.evaluate add-model --model=runs/new --budget=5% --cache=caches          all that the run keeps
-  python -m launch.evaluate add-samples --samples=new.npz --budget=64 --cache=caches/mine
-  python -m launch.evaluate add-samples --splits=test --budget=8 --cache=caches/mnist
-  python -m launch.evaluate metrics --cache=caches/mine                     how well methods would do here; for the report
-  python -m launch.evaluate study a.npz b.npz --budgets=16,64,256 --known=0.6 --seeds=10 --out=study
-
-A new model is run on `--budget` samples, its other outcomes are predicted; the cache keeps both,
-apart. What is asked of checkpoints is run on the accelerator, exactly those samples, and charged.
+A new model is asked on `--budget` samples, its other values are predicted; the cache keeps both,
+apart. Checkpoints are run on exactly the asked samples, on the accelerator, and charged.
 `launch.report runs/* caches/*` shows it all.
-"""  # noqa: E501
+"""
 
 import sys
 from pathlib import Path
@@ -27,22 +12,10 @@ from pathlib import Path
 from absl import flags
 
 from launch import entry
-
-COMMANDS = (
-    "import",
-    "stats",
-    "verify",
-    "repair",
-    "merge",
-    "export",
-    "add-model",
-    "add-samples",
-    "metrics",
-    "study",
-)
+from launch.evaluate_commands.usage import COMMANDS, check_flags, overview, usage
 
 _CACHE = flags.DEFINE_string(
-    "cache", None, "Directory of the cache (import of runs: folder of one cache a data set)."
+    "cache", None, "Directory of a cache; for runs, and many commands, a folder of caches."
 )
 _MODELS = flags.DEFINE_enum(
     "models", "all", ["all", "chosen"], "Which predictors of a run are imported."
@@ -50,64 +23,59 @@ _MODELS = flags.DEFINE_enum(
 _SPLITS = flags.DEFINE_list(
     "splits",
     [],
-    "Splits of a run's data set (import: dev,dev_test,test; add-samples: those to add).",
+    "Splits of a run's data set: dev, dev_test, test; default of import: all.",
 )
 _PROBABILITIES = flags.DEFINE_bool(
-    "probabilities", False, "Keep the classes' probabilities too (import of runs)."
+    "probabilities", False, "Keep the classes' probabilities, too (runs)."
 )
 _THRESHOLD = flags.DEFINE_float(
     "threshold",
     None,
-    "Turns real-valued scores into outcomes, right above it (import, study); default: keep scores.",
+    "Turns real-valued scores into outcomes, right above it; default: keep scores.",
 )
 _RANGE = flags.DEFINE_list(
     "range",
     [],
-    "LOW,HIGH: the range of scores whose range the file does not state; default 0,1 (import,"
-    " study).",
+    "LOW,HIGH: the range of scores whose range the file does not state; default: 0,1.",
 )
 _FEATURES = flags.DEFINE_string(
     "features",
     None,
-    "FILE.npz with features of the samples, float[n, d], and optionally their ids, `samples`"
-    " (import).",
+    "FILE.npz with `features` of the samples, float[n, d], and optionally their ids, `samples`.",
 )
 _WEIGHTS = flags.DEFINE_list(
     "dataset_weights",
     [],
-    "NAME=WEIGHT,... or equal: how the data sets' means are averaged (import, study); default:"
-    " every sample weighs the same.",
+    "NAME=WEIGHT,... or equal: how the data sets' means are averaged; default: every sample weighs"
+    " the same.",
 )
 _STREAM = flags.DEFINE_string(
-    "stream", None, "A run's stream, where it was a csv; default: the name that the run has."
+    "stream", None, "The stream of a run, if it was a csv; default: the run's own."
+)
+_TRUST = flags.DEFINE_list(
+    "trust", [], "Modules outside this project whose learners may be imported and run."
 )
 _MODEL = flags.DEFINE_string(
     "model", None, "What to add: RUN/checkpoints/EVENT-TASK, a RUN (all its models), or a file."
 )
 _TRIAL = flags.DEFINE_integer(
-    "trial", None, "Which trial of the checkpoint; default: the chosen one (add-model)."
+    "trial", None, "Which trial of the checkpoint; default: the chosen one."
 )
-_NAME = flags.DEFINE_string("name", None, "Which model of the file; default: all (add-model).")
-_SAMPLES = flags.DEFINE_string(
-    "samples", None, "A file of known models × new samples (add-samples)."
-)
+_NAME = flags.DEFINE_string("name", None, "Which model of the file; default: all.")
+_SAMPLES = flags.DEFINE_string("samples", None, "A file of known models × new samples.")
 _RUN_DIR = flags.DEFINE_list(
-    "run_dir", [], "Where the runs of a cache's models lie now, if they were moved (add-samples)."
+    "run_dir", [], "Where the runs of the cache's models are now, if they were moved."
 )
 _BUDGET = flags.DEFINE_string(
     "budget", None, "Samples asked of a new model, or models asked on a new sample: 64, or 5%."
 )
 _METHOD = flags.DEFINE_string(
-    "method", None, "How cells are chosen and predicted (listed above). Default: recommended."
+    "method", None, "How samples are chosen and the others predicted; default: recommended."
 )
-_METHODS = flags.DEFINE_list(
-    "methods", [], "Methods to compare (metrics, study); default: the main ones."
-)
-_BUDGETS = flags.DEFINE_list(
-    "budgets", ["16", "64", "256"], "Samples asked of each new model (metrics, study)."
-)
+_METHODS = flags.DEFINE_list("methods", [], "Methods to compare; default: the main ones.")
+_BUDGETS = flags.DEFINE_list("budgets", ["16", "64", "256"], "Samples asked of each new model.")
 _KNOWN = flags.DEFINE_float(
-    "known", 0.6, "Share of the models that are known (metrics, study).", 0.0, 1.0
+    "known", 0.6, "Share of the models that are known; the others are new.", 0.0, 1.0
 )
 _SEEDS = flags.DEFINE_integer(
     "seeds", None, "Random splits of the models; default: 10 (study), 3 (metrics).", lower_bound=1
@@ -115,14 +83,14 @@ _SEEDS = flags.DEFINE_integer(
 _SEED = flags.DEFINE_integer(
     "seed",
     0,
-    "Seed of a method's choices (add-model, add-samples).",
+    "Seed of a method's choices.",
     lower_bound=-(2**63),
     upper_bound=2**63 - 1,
 )
 _OUT = flags.DEFINE_string(
     "out",
     None,
-    "Folder of a study's tables and figures (default: study), or the new cache of repair.",
+    "Folder of the study's tables and figures (default: study), or the new cache (repair).",
 )
 
 
@@ -135,16 +103,15 @@ def main(argv):
     command, words = argv[0], argv[1:]
     if command not in COMMANDS:
         entry.fail(unknown("command", command, COMMANDS))
+    see = f"See: python -m launch.evaluate {command} --help"
+    if wrong := check_flags(command):
+        entry.fail(f"{wrong} {see}")
     if command != "study" and not _CACHE.value:
-        entry.fail(f"{command} needs --cache=DIR, the directory of an evaluation cache.")
-    if words and command not in ("import", "merge", "export", "study"):
-        entry.fail(
-            f"{command} takes flags only, not {words[0]!r}. See: python -m launch.evaluate --help"
-        )
-    if not words and command in ("import", "merge", "export", "study"):
-        entry.fail(
-            f"{command} needs at least one file or directory. See: python -m launch.evaluate --help"
-        )
+        entry.fail(f"{command} needs --cache=DIR, the directory of an evaluation cache. {see}")
+    if words and not COMMANDS[command].files:
+        entry.fail(f"{command} takes flags only, not {words[0]!r}. {see}")
+    if not words and COMMANDS[command].files:
+        entry.fail(f"{command} needs at least one file or directory. {see}")
     try:
         _run(command, [Path(word) for word in words])
     except (IndexError, KeyError, TypeError, ValueError, ArithmeticError):
@@ -183,14 +150,9 @@ def _fill(command: str, paths: list[Path], cache: Path) -> None:
             "splits": _SPLITS.value,
             "probabilities": _PROBABILITIES.value,
             "stream": _STREAM.value,
+            "trust": _TRUST.value,
         }
-        files = {
-            "threshold": _THRESHOLD.value,
-            "range": _value_range(),
-            "features": _FEATURES.value,
-            "dataset_weights": _weights(),
-        }
-        filling.import_all(paths, cache, files, how)
+        filling.import_all(paths, cache, _how_file(), how)
     elif command == "repair":
         if not _OUT.value:
             entry.fail("repair needs --out=NEW_DIR, where the new cache is made.")
@@ -204,7 +166,7 @@ def _study(command: str, paths: list[Path]) -> None:
 
     entry.use_compilation_cache()
     if command == "study":
-        studying.study(paths, _what_to_study(10), _OUT.value, _THRESHOLD.value)
+        studying.study(paths, _what_to_study(10), _OUT.value, _how_file())
     else:
         studying.metrics(Path(_CACHE.value), _what_to_study(3))
 
@@ -225,6 +187,7 @@ def _add(command: str, cache: Path) -> None:
         "method": _METHOD.value or "recommended",
         "seed": _SEED.value,
         "stream": _STREAM.value,
+        "trust": _TRUST.value,
     }
     if command == "add-model":
         if not _MODEL.value:
@@ -241,19 +204,29 @@ def _add(command: str, cache: Path) -> None:
 
 def _what_to_study(seeds: int) -> dict:
     if not _BUDGETS.value:
-        entry.fail("--budgets is empty: whole numbers from 1 up are expected, as 16,64,256.")
+        entry.fail("--budgets is empty: whole numbers above 0 are expected, as 16,64,256.")
     for budget in _BUDGETS.value:
         if not budget.isdecimal() or int(budget) < 1:
             entry.fail(
-                f"--budgets={','.join(_BUDGETS.value)}: {budget!r} is no whole number from 1 up."
+                f"--budgets={','.join(_BUDGETS.value)}: {budget!r} is not a whole number above 0."
             )
     if not 0 < _KNOWN.value < 1:
-        entry.fail(f"--known={_KNOWN.value}: the share of known models lies between 0 and 1.")
+        entry.fail(f"--known={_KNOWN.value}: the share of known models must be between 0 and 1.")
     return {
         "budgets": sorted({int(budget) for budget in _BUDGETS.value}),
         "known": _KNOWN.value,
         "seeds": _SEEDS.value or seeds,
         "methods": _METHODS.value,
+    }
+
+
+def _how_file() -> dict:
+    """How files of values are read."""
+    return {
+        "threshold": _THRESHOLD.value,
+        "range": _value_range(),
+        "features": _FEATURES.value,
+        "dataset_weights": _weights(),
     }
 
 
@@ -286,23 +259,17 @@ def _weights() -> dict[str, float] | str:
     return weights
 
 
-def _teach() -> str:
-    """The part of --help that changes with the package: methods, policies and predictors."""
-    from nevis_stream.dynamic_evaluation import methods
-
-    parts = {
-        "Methods": methods.registry(),
-        "Or POLICY+PREDICTOR, with one of these policies": methods.policy_registry(),
-        "and one of these predictors": methods.predictor_registry(),
-    }
-    lines = (
-        f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in entries.items())
-        for title, entries in parts.items()
-    )
-    return "".join(lines)
+def _help(words: list[str]) -> None:
+    """Prints the help of a command, if one is named; else adds all of them to the module's."""
+    global __doc__
+    named = [word for word in words if word in COMMANDS]
+    if named:
+        print(usage(named[0]))
+        sys.exit(0)
+    __doc__ += overview()
 
 
 if __name__ == "__main__":
     if any(word.lstrip("-").startswith("help") for word in sys.argv[1:]):
-        __doc__ += _teach()
+        _help(sys.argv[1:])
     entry.start(main)

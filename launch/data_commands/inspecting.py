@@ -36,7 +36,10 @@ def verify(tasks: Sequence[str]) -> None:
             print(f"  {problem}")
         wrong += bool(problems)
     if wrong:
-        print(f"{wrong} of {len(ready)} are damaged: prepare or import them again with --force")
+        print(
+            f"{wrong} of {len(ready)} are damaged: prepare them again with --force, or import them"
+            " again"
+        )
         sys.exit(INCOMPLETE)
 
 
@@ -55,7 +58,7 @@ def show(task: str, out: Path) -> None:
     dataset = sources.load(dataset_id, source)
     splits = divide(dataset)
     terminal = console()
-    imported = " (imported: does not stand for the published task)" if dataset.local else ""
+    imported = " (imported, not the published data)" if dataset.local else ""
     terminal.print(
         f"{task}: {dataset.kind}, {dataset.num_classes} classes{imported}", highlight=False
     )

@@ -30,7 +30,7 @@ from nevis_stream.storage.names import check_name
 from nevis_stream.streams.rows import stream_rows
 
 
-def _prepare_one(source: str, options: dict[str, Any], told: Any) -> str:
+def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
     """Prepares one data set in a process of its own; returns "" or the message of a user's
     error.
     """
@@ -39,7 +39,7 @@ def _prepare_one(source: str, options: dict[str, Any], told: Any) -> str:
     scheme, _, dataset_id = source.partition(":")
 
     def progress(stage: str, done: int, total: int) -> None:
-        told.put((source, stage, done, total))
+        messages.put((source, stage, done, total))
 
     warnings.simplefilter("ignore")
     try:
@@ -77,11 +77,13 @@ def prepare(
     bars = progress_bars()
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, bars, ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        told = manager.Queue()
+        messages = manager.Queue()
         all_bar = bars.add_task("data sets", total=len(wanted))
         own: dict[str, Any] = {}
-        pending = {pool.submit(_prepare_one, source, options, told): source for source in wanted}
-        for future in _finishing(pending, told, bars, own):
+        pending = {
+            pool.submit(_prepare_one, source, options, messages): source for source in wanted
+        }
+        for future in _finishing(pending, messages, bars, own):
             source = pending[future]
             try:
                 outcome[source] = future.result()
@@ -99,8 +101,8 @@ def prepare(
     _print_outcome(wanted, outcome)
 
 
-def _finishing(pending: dict, told: Any, bars: Progress, own: dict[str, Any]):
-    """Yields futures as they end, and shows on the way what the processes tell."""
+def _finishing(pending: dict, messages: Any, bars: Progress, own: dict[str, Any]):
+    """Yields futures as they end, and shows the progress that the processes report."""
     left = set(pending)
     while left:
         try:
@@ -110,8 +112,8 @@ def _finishing(pending: dict, told: Any, bars: Progress, own: dict[str, Any]):
                 break
         except TimeoutError:
             pass
-        while not told.empty():
-            source, stage, done, total = told.get()
+        while not messages.empty():
+            source, stage, done, total = messages.get()
             if source not in own:
                 own[source] = bars.add_task(source.partition(":")[2], total=None)
             bars.update(

@@ -18,8 +18,11 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.cache.files import read_values
 from nevis_stream.dynamic_evaluation.file_ask import FileAsk
+from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import FILE_NAME
+
+_MOST_GROUPS = 40  # lines of means by group
 
 
 def add_model(
@@ -60,10 +63,10 @@ def add_model(
 def _add_predictors(directory: Path, path: Path, trial: int | None, how: dict[str, Any]) -> None:
     """Adds predictors of a run, each to the cache of its data set."""
     if path.parent.name == "checkpoints":
-        run = KeptRun(path.parent.parent, how["stream"])
+        run = KeptRun(path.parent.parent, how["stream"], how["trust"])
         chosen = [kept_model(run, path, trial)]
     else:
-        run = KeptRun(path, how["stream"])
+        run = KeptRun(path, how["stream"], how["trust"])
         chosen = run.predictors
     for dataset_id in dict.fromkeys(predictor.task.dataset_id for predictor in chosen):
         mine = [predictor for predictor in chosen if predictor.task.dataset_id == dataset_id]
@@ -88,6 +91,20 @@ def _add(
         )
     for account in accounts:
         _tell(account)
+        _print_groups(cache, account.name)
+
+
+def _print_groups(cache: EvaluationCache, model: str) -> None:
+    """Prints a model's mean by data set and group, of observed and predicted values."""
+    groups = means_by_group(cache.facts(), cache.matrix([model], predicted=True))
+    for each in groups[:_MOST_GROUPS] if len(groups) > 1 else []:
+        name = f"{each.dataset} {each.group}".strip()
+        print(
+            f"  {name}: mean {each.means[0]:.4g} (range {each.low:g} to {each.high:g}),"
+            f" {each.samples:,} samples"
+        )
+    if len(groups) > _MOST_GROUPS:
+        print(f"  and {len(groups) - _MOST_GROUPS} more groups")
 
 
 def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[str, Any]) -> None:
@@ -101,7 +118,7 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
         mine = [model for model in cache.models() if model in set(table.models)]
         asks = {model: FileAsk(table, model, partial(_chosen, samples), file) for model in mine}
     else:
-        open_run = cached(lambda run_dir: KeptRun(run_dir, how["stream"]))
+        open_run = cached(lambda run_dir: KeptRun(run_dir, how["stream"], how["trust"]))
         checkpoints = _checkpoints(cache, [Path(path) for path in how["run_dirs"]])
         first = open_run(
             next(path for path, _ in checkpoints.values() if path.is_dir()).parent.parent

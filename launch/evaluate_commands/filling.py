@@ -73,7 +73,7 @@ def _import_file(path: Path, out: Path, how: dict[str, Any]) -> None:
 
 def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
     """Adds a run's predictors to the caches of its data sets, a line for each cache."""
-    run = KeptRun(path, how.get("stream"))
+    run = KeptRun(path, how.get("stream"), how.get("trust", ()))
     with bar(f"import {path}") as move:
         filled = fill(
             run,
@@ -96,7 +96,7 @@ def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
 
 
 def merge(paths: Sequence[Path], out: Path) -> None:
-    """Adds caches to another; of folders of caches each to that of its name in the folder `out`,
+    """Adds caches to another; those of a folder to those of the same names in the folder `out`,
     which may be new.
     """
     for path in paths:
@@ -119,7 +119,7 @@ def export(paths: Sequence[Path], directory: Path) -> None:
 
 
 def repair(directory: Path, out: Path) -> None:
-    """Writes all that is sound in a cache into a new one, and tells what is not in it."""
+    """Writes all that is sound in a cache into a new one, and prints what is left out."""
     cache = one_cache(directory)
     with bar(f"repair {directory}") as move:
         damage = cache.repair(out, lambda stage, done, total: move(stage, done, total or None))
@@ -130,13 +130,13 @@ def repair(directory: Path, out: Path) -> None:
     for line in lines:
         print(f"  {line}")
     print(
-        f"all the rest is in a new cache, {cache.directory} is as it was;"
+        f"everything else is in a new cache; {cache.directory} is unchanged;"
         f" {_size(EvaluationCache(out))}"
     )
     if damage.tiles:
         print(
-            "what was observed comes back with `import` of the same runs and files, what was"
-            " predicted with `add-model`"
+            "to restore observed values, import the same runs and files again; for predicted ones,"
+            " run `add-model` again"
         )
 
 

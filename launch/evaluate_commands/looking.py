@@ -11,7 +11,7 @@ from launch.data_commands.terminal import INCOMPLETE, console
 from launch.evaluate_commands.terminal import caches_in, directories_of_caches
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.integrity import advice
-from nevis_stream.dynamic_evaluation.parts import means_by_part
+from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, NevisStreamError
 
 _SHOWN = (
@@ -25,7 +25,7 @@ _SHOWN = (
     "with probabilities",
     "bytes",
 )
-_MOST_PARTS = 40  # rows of the table of data sets and groups
+_MOST_GROUPS = 40  # rows of the table of data sets and groups
 
 
 def stats(directory: Path) -> None:
@@ -40,29 +40,29 @@ def stats(directory: Path) -> None:
         table.add_row(str(cache.directory), *(_text(found[column]) for column in _SHOWN))
     console().print(table)
     for cache in caches:
-        _print_parts(cache)
+        _print_groups(cache)
 
 
-def _print_parts(cache: EvaluationCache) -> None:
+def _print_groups(cache: EvaluationCache) -> None:
     """Prints the mean of the observed values by data set and group."""
     facts = cache.facts()
     total, known = cache.column_sums()
     n = facts.n
     with np.errstate(invalid="ignore", divide="ignore"):
-        rows = means_by_part(facts, (total[:n] / known[:n])[None])
+        rows = means_by_group(facts, (total[:n] / known[:n])[None])
     if len(rows) < 2:
         return
     title = f"{cache.directory}: means of the observed values by sample, in their own ranges"
     table = Table(title=title)
     for column in ("data set", "group", "samples", "range", "mean"):
         table.add_column(column, justify="right" if column in ("samples", "mean") else "left")
-    for row in rows[:_MOST_PARTS]:
+    for row in rows[:_MOST_GROUPS]:
         ends = f"{row.low:g} to {row.high:g}"
         mean = _text(float(row.means[0]))
         table.add_row(row.dataset, row.group, f"{row.samples:,}", ends, mean)
     console().print(table)
-    if len(rows) > _MOST_PARTS:
-        print(f"and {len(rows) - _MOST_PARTS} more")
+    if len(rows) > _MOST_GROUPS:
+        print(f"and {len(rows) - _MOST_GROUPS} more")
 
 
 def verify(directory: Path) -> None:

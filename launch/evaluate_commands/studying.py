@@ -2,7 +2,9 @@
 not seen.
 """
 
+import dataclasses
 import hashlib
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,20 +16,19 @@ from rich.table import Table
 
 from launch.data_commands.terminal import console, progress_bars
 from launch.evaluate_commands.terminal import caches_in
-from nevis_stream.dynamic_evaluation import methods, summary
-from nevis_stream.dynamic_evaluation import study as studies
+from nevis_stream.dynamic_evaluation import evaluation_summary, method_study, methods
 from nevis_stream.dynamic_evaluation.additions import read_additions
 from nevis_stream.dynamic_evaluation.cache.entries import repeated
-from nevis_stream.dynamic_evaluation.cache.files import read_values
-from nevis_stream.dynamic_evaluation.groups import groups_of
+from nevis_stream.dynamic_evaluation.cache.files import ValueTable, read_values
 from nevis_stream.dynamic_evaluation.intervals import FEWEST
-from nevis_stream.dynamic_evaluation.study import Matrix, Protocol
+from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.dynamic_evaluation.samples import checked_weights
 from nevis_stream.errors import BadInput
 from nevis_stream.report import palette
 from nevis_stream.report.evaluation_plots import budget_plot, styles_of
 from nevis_stream.storage import write_file
 
-SETTINGS = "study.json"  # in a study's folder: what it is of
+SETTINGS = "study.json"  # in a study's folder: what it is about
 MAIN = (
     "published",
     "sort_and_search",
@@ -39,74 +40,96 @@ MAIN = (
 RECOMMENDED = MAIN[-1]
 _SHOWN = {
     "mae": "MAE",
-    "accuracy_error": "accuracy error",
+    "accuracy_error": "error of the mean",
     "spearman": "Spearman",
     "kendall": "Kendall",
+    "coverage95": "covered",
 }
-_SHOWN["coverage95"] = "covered"
-_FEWEST_GROUPS = 3  # fewer cannot be divided into known and new ones more than one way or two
 
 
-def study(paths: Sequence[Path], what: dict[str, Any], out: str | None, threshold: float) -> None:
-    """Tries methods on files of outcomes; writes OUT/study.csv, and a figure a file."""
-    protocol = _protocol(what)
+def study(
+    paths: Sequence[Path], settings: dict[str, Any], out: str | None, how_file: dict[str, Any]
+) -> None:
+    """Tries methods on files of values; writes OUT/study.csv, and a figure for each file.
+
+    Args:
+      paths: the files.
+      settings: methods, budgets, known and seeds of the `StudyDesign`.
+      out: the folder.
+      how_file: threshold, range and dataset_weights of the files.
+    """
     if (twice := repeated([path.stem for path in paths])) is not None:
         raise BadInput(
-            f"two of the files are called {twice!r}, and results are told by that name: rename one."
+            f"two of the files are called {twice!r}, and results go by that name: rename one."
         )
-    found = [(path, read_values(path, threshold)) for path in paths]
-    for path, outcomes in found:
-        for remark in outcomes.remarks:
+    matrices = []
+    for path in paths:
+        table = read_values(path, how_file["threshold"], how_file["range"])
+        for remark in table.remarks:
             print(f"{path}: {remark}")
-    matrices = [
-        Matrix(path.stem, outcomes.values, _array(outcomes.groups)) for path, outcomes in found
-    ]
+        matrices.append(_matrix(path.stem, table, how_file["dataset_weights"]))
+    design = _design(settings, matrices)
     for matrix in matrices:
-        _check(matrix, protocol)
+        _check(matrix, design)
     folder = Path(out or "study")
-    _same_study(folder / SETTINGS, matrices, protocol)
-    frame = _run(matrices, protocol, folder / "study.csv")
-    for name, rows in frame.groupby("matrix", sort=False):
+    _same_study(folder / SETTINGS, matrices, design)
+    frame = _run(matrices, design, folder / "study.csv")
+    for matrix in matrices:
+        rows = frame[frame["matrix"] == matrix.name]
         curves = {
-            method: summary.curve(part) for method, part in rows.groupby("method", sort=False)
+            method: evaluation_summary.curve(part)
+            for method, part in rows.groupby("method", sort=False)
         }
-        samples = next(m.outcomes.shape[1] for m in matrices if m.name == name)
-        about = {"methods": curves, "samples": samples, "seeds": protocol.seeds}
+        about = {
+            "methods": curves,
+            "samples": matrix.values.shape[1],
+            "scores": matrix.values.dtype != np.uint8,
+            "seeds": design.seeds,
+        }
         with palette.printed():
             figure = budget_plot(about, styles_of(curves), wide=True, legend=True)
             for form in ("png", "pdf"):
-                _save(figure, folder / f"{name}.{form}")
+                _save(figure, folder / f"{matrix.name}.{form}")
     _show(
         frame,
-        f"means over {protocol.seeds} splits of {len(matrices)} matrices, {protocol.known:.0%} of"
-        " the models known",
+        f"means over {design.seeds} splits of {len(matrices)} matrices, {design.known:.0%} of the"
+        " models known",
     )
     print(f"written: {folder / 'study.csv'}, and a figure for each matrix")
 
 
-def _check(matrix: Matrix, protocol: Protocol) -> int:
+def _matrix(name: str, table: ValueTable, weights: dict[str, float] | str) -> Matrix:
+    facts = table.facts
+    if weights:
+        datasets = set() if facts.dataset is None else set(facts.dataset.tolist())
+        facts = dataclasses.replace(facts, dataset_weights=checked_weights(weights, datasets))
+    groups = None if table.groups is None else np.array(table.groups, str)
+    return Matrix(name, table.values, groups, facts)
+
+
+def _check(matrix: Matrix, design: StudyDesign) -> int:
     """Returns how many models or groups of a matrix will be known; refuses what would leave nothing
     to study.
     """
-    if min(protocol.budgets) > (n := matrix.outcomes.shape[1]):
+    if min(design.budgets) > (n := matrix.values.shape[1]):
         raise BadInput(f"{matrix.name}: has {n} samples, fewer than the least of --budgets.")
     try:
-        known, _ = studies.split(len(matrix.outcomes), matrix.groups, protocol.known, seed=0)
+        known, _ = method_study.split(len(matrix.values), matrix.groups, design.known, seed=0)
     except BadInput as error:
         raise BadInput(f"{matrix.name}: {error}") from None
     return len(known if matrix.groups is None else set(matrix.groups[known]))
 
 
-def _same_study(path: Path, matrices: Sequence[Matrix], protocol: Protocol) -> None:
-    """Writes down what a folder's study is of, and refuses to go on with another: its rows would be
+def _same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesign) -> None:
+    """Records what a folder's study is about, and refuses to continue another: its rows would be
     taken for this one's.
     """
     old = (
         json.loads(path.read_text(encoding="utf-8"))
         if path.is_file()
-        else {"known": protocol.known, "matrices": {}}
+        else {"known": design.known, "matrices": {}}
     )
-    if old["known"] != protocol.known:
+    if old["known"] != design.known:
         raise BadInput(
             f"{path.parent}: holds a study with --known={old['known']}. Give another --out, or"
             " delete it."
@@ -118,76 +141,83 @@ def _same_study(path: Path, matrices: Sequence[Matrix], protocol: Protocol) -> N
                 f"{path.parent}: holds a study of another {name!r}. Give another --out, or"
                 " delete it."
             )
-    about = {"known": protocol.known, "matrices": old["matrices"] | new}
+    about = {"known": design.known, "matrices": old["matrices"] | new}
     write_file(path, json.dumps(about, indent=1, sort_keys=True).encode())
 
 
 def _fingerprint(matrix: Matrix) -> str:
     groups = b"" if matrix.groups is None else "\n".join(matrix.groups).encode()
-    return hashlib.sha256(
-        repr(matrix.outcomes.shape).encode() + matrix.outcomes.tobytes() + groups
-    ).hexdigest()
+    content = repr(matrix.values.shape).encode() + matrix.values.tobytes() + groups
+    if matrix.facts.dataset is not None:
+        content += repr((matrix.facts.dataset.tolist(), matrix.facts.dataset_weights)).encode()
+    return hashlib.sha256(content).hexdigest()
 
 
-def metrics(directory: Path, what: dict[str, Any]) -> None:
+def metrics(directory: Path, settings: dict[str, Any]) -> None:
     """Tries methods on a cache (or each of those in a folder) and leaves there what a report shows
     of it.
     """
-    protocol = _protocol(what)
     for cache in caches_in(directory):
-        read_additions(cache.directory)  # a damaged line is told before the work, not after it
-        outcomes, models, _ = summary.complete_part(cache)
-        groups = groups_of(cache, models, outcomes)
-        groups = groups if groups and len(set(groups)) >= _FEWEST_GROUPS else None
+        read_additions(cache.directory)  # a damaged line is an error before the work, not after it
+        matrix = evaluation_summary.studied_part(cache)
+        design = _design(settings, [matrix])
         path = cache.directory / "study.csv"
-        matrix = Matrix(cache.directory.name, outcomes, _array(groups))
-        known = _check(matrix, protocol)
-        if RECOMMENDED in protocol.methods and known < FEWEST:
-            kind = "runs" if groups else "models"
+        known = _check(matrix, design)
+        if RECOMMENDED in design.methods and known < FEWEST:
+            kind = "models" if matrix.groups is None else "runs"
             print(
-                f"{cache.directory}: of {known} known {kind} recommended is the stratified mean;"
+                f"{cache.directory}: with {known} known {kind}, recommended is the stratified mean;"
                 " see --known."
             )
         path.unlink(missing_ok=True)  # the cache may have grown since
-        frame = _run([matrix], protocol, path)
-        written = summary.write(cache, frame, protocol.known, matrix.groups)
+        frame = _run([matrix], design, path)
+        written = evaluation_summary.write(cache, matrix, frame, design.known)
         size = f"{written['models']} models × {written['samples']:,} samples"
-        by = "whole runs" if groups else "models"
+        by = "models" if matrix.groups is None else "whole runs"
         _show(
             frame,
-            f"{cache.directory}: {size}; {protocol.known:.0%} of the {by} known, {protocol.seeds}"
+            f"{cache.directory}: {size}; {design.known:.0%} of the {by} known, {design.seeds}"
             " splits",
         )
     print(f"next: python -m launch.report RUNS {directory} --out=report")
 
 
-def _array(groups: Sequence[str] | None) -> np.ndarray | None:
-    return None if groups is None else np.array(groups, str)
-
-
-def _protocol(what: dict[str, Any]) -> Protocol:
-    names = what["methods"] or MAIN
+def _design(settings: dict[str, Any], matrices: Sequence[Matrix]) -> StudyDesign:
+    """The methods are those given, or the main ones that can read the matrices."""
+    scores = any(matrix.values.dtype != np.uint8 for matrix in matrices)
+    names = settings["methods"] or [
+        name for name in MAIN if methods.get(name).takes_scores or not scores
+    ]
     for name in names:
         methods.get(name)
-    return Protocol(tuple(names), tuple(what["budgets"]), what["known"], what["seeds"])
+    return StudyDesign(
+        tuple(names), tuple(settings["budgets"]), settings["known"], settings["seeds"]
+    )
 
 
-def _run(matrices: Sequence[Matrix], protocol: Protocol, path: Path) -> pd.DataFrame:
+def _run(matrices: Sequence[Matrix], design: StudyDesign, path: Path) -> pd.DataFrame:
     """Runs what is missing of a study, with a bar, and returns its rows."""
     total = sum(
-        protocol.seeds
-        * len(protocol.methods)
-        * sum(budget <= matrix.outcomes.shape[1] for budget in protocol.budgets)
+        design.seeds
+        * len(design.methods)
+        * sum(budget <= matrix.values.shape[1] for budget in design.budgets)
         for matrix in matrices
     )
-    there = len(studies.read(path))
+    there = len(method_study.read(path))
     with progress_bars() as bars:
         task = bars.add_task("study", total=total, completed=there)
-        for row in studies.run(matrices, protocol, path):
+        for row in method_study.run(matrices, design, path):
             bars.update(task, advance=1, description=f"study: {row['matrix']}, {row['method']}")
-    frame = pd.DataFrame(studies.read(path))
+    frame = pd.DataFrame(method_study.read(path), columns=method_study.COLUMNS)
     names = [matrix.name for matrix in matrices]
-    return frame[frame["matrix"].isin(names) & frame["method"].isin(protocol.methods)]
+    frame = frame[frame["matrix"].isin(names) & frame["method"].isin(design.methods)]
+    for name in names:
+        if not (frame["matrix"] == name).any():
+            raise BadInput(
+                f"{name}: no budget is small enough: too few samples are known of all new models."
+                " Give smaller --budgets."
+            )
+    return frame
 
 
 def _show(frame: pd.DataFrame, title: str) -> None:
@@ -198,8 +228,8 @@ def _show(frame: pd.DataFrame, title: str) -> None:
     means = (
         frame.groupby(["method", "budget", "matrix"], sort=False)[list(_SHOWN)].mean().reset_index()
     )
-    for method, of in means.groupby("method", sort=False):
-        for budget, rows in of.groupby("budget"):  # a budget above a matrix's n has no row of it
+    for method, of_method in means.groupby("method", sort=False):
+        for budget, rows in of_method.groupby("budget"):  # none of a budget above a matrix's n
             values = (
                 "–" if pd.isna(value) else f"{value:.4f}" for value in rows[list(_SHOWN)].mean()
             )
@@ -208,8 +238,6 @@ def _show(frame: pd.DataFrame, title: str) -> None:
 
 
 def _save(figure, path: Path) -> None:
-    import io
-
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix[1:], dpi=160)
     write_file(path, buffer.getvalue())

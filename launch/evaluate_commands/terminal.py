@@ -1,4 +1,4 @@
-"""What the commands share: finding a cache by its directory, and numbers as people read them."""
+"""What the commands share: a cache by its directory, and numbers as people read them."""
 
 import math
 from pathlib import Path
@@ -9,7 +9,7 @@ from nevis_stream.report.notation import engineering
 
 
 def directories_of_caches(directory: Path) -> list[Path]:
-    """Returns a directory that is a cache, or those in it that are.
+    """Returns the directory if it is a cache, else those in it that are.
 
     Raises:
       BadInput: there is none.
@@ -18,14 +18,14 @@ def directories_of_caches(directory: Path) -> list[Path]:
     paths = [directory] if alone else sorted(path.parent for path in directory.glob(f"*/{INDEX}"))
     if not paths:
         raise BadInput(
-            f"{directory}: no evaluation cache there. Make one: python -m launch.evaluate import"
-            " FILE --cache=DIR"
+            f"{directory}: no evaluation cache there. To make one: python -m launch.evaluate import"
+            f" FILE --cache={directory}"
         )
     return paths
 
 
 def caches_in(directory: Path) -> list[EvaluationCache]:
-    """Returns the cache that a directory is, or those that it holds.
+    """Returns the cache in a directory, or all in a folder of caches.
 
     Raises:
       BadInput: there is none, or one cannot be opened.
@@ -34,11 +34,10 @@ def caches_in(directory: Path) -> list[EvaluationCache]:
 
 
 def one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
-    """Returns the cache that a directory is; of those that it holds the only one, or that of a data
-    set.
+    """Returns the cache in a directory; of several in a folder, that of a data set.
 
     Raises:
-      BadInput: there is none, or it is not said which.
+      BadInput: there is none, or it is unclear which.
     """
     found = caches_in(directory)
     wanted = [cache for cache in found if cache.directory.name == dataset_id] or found
@@ -62,7 +61,7 @@ def budget(text: str, size: int) -> int:
         value = math.nan
     if not (0 < value <= 100 if share else value >= 1):
         raise BadInput(
-            f"--budget={text}: a whole number from 1 up, or a share from above 0% to 100%, is"
+            f"--budget={text}: a whole number from 1 up, or a share above 0% and up to 100%, is"
             " expected."
         )
     return max(1, round(size * value / 100)) if share else int(value)

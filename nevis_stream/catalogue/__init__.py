@@ -1,4 +1,4 @@
-"""The tables that the package carries, as csv files beside this module; reading them loads nothing
+"""The tables that the package carries, as csv files next to this module; reading them loads nothing
 but the standard library.
 
 | file                   | rows                                                                          |

@@ -142,7 +142,7 @@ def rows(name: str) -> list[Row] | None:
     """
     base, at, seed = name.partition("@")
     if at and not seed.isdigit():
-        raise BadInput(f"stream {name!r}: the seed behind @ is {seed!r}, not a whole number.")
+        raise BadInput(f"stream {name!r}: the seed after @ is {seed!r}, not a whole number.")
     if base.startswith("split_"):
         return _split_stream(name, base, int(seed) if at else None)
     if base not in NAMED:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.datasets.images import Images, JoinedImages
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.vocabulary import TASK_KINDS
 
-SINGLE_LABEL = "single_label"
-MULTI_LABEL = "multi_label"
-KINDS = (SINGLE_LABEL, MULTI_LABEL)
+SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
 
 
 @dataclass(frozen=True)
@@ -141,8 +140,8 @@ def make_dataset(
       BadInput: counts differ, a label is out of range or not an integer, or a part is empty.
     """
     origin = origin or dataset_id
-    if kind not in KINDS:
-        raise BadInput(f"{origin}: kind is {kind!r}; valid: {', '.join(KINDS)}.")
+    if kind not in TASK_KINDS:
+        raise BadInput(f"{origin}: {unknown('kind', kind, TASK_KINDS)}")
     checked = {}
     for name, (images, labels) in parts.items():
         labels = np.asarray(labels)

@@ -91,8 +91,8 @@ class Images(Sequence):
         return self._derive("resized", size)
 
     def banded(self, size: int) -> np.ndarray:
-        """uint8[n, size, 3, size]: as `resized`, but the colours of a row stand one after the
-        other.
+        """uint8[n, size, 3, size]: as `resized`, but each row has its three colours one after
+        the other.
         """
         return self._derive("banded", size)
 
@@ -166,7 +166,7 @@ class ArrayImages(Images):
             )
         if 0 in array.shape[1:3]:
             raise BadInput(
-                f"{origin}: images of {array.shape[1]}×{array.shape[2]} pixels hold nothing."
+                f"{origin}: images of {array.shape[1]}×{array.shape[2]} pixels are empty."
             )
         self._array = array
         self._origin = origin

@@ -1,6 +1,4 @@
-"""From labels as raw data sets tell them to class ids, and the parts that are drawn class
-by class.
-"""
+"""Class ids from the labels of raw data sets, and the parts that are drawn class by class."""
 
 import hashlib
 from collections import Counter
@@ -24,8 +22,8 @@ def class_ids(
     have some.
 
     Names are sorted (numbers by value). The layout's `classes` gives them instead, `bins` cuts
-    scores into so many bins of equal mass over all examples (scores above `largest_score` count as
-    that), `first` is the number of class 0.
+    scores into that number of bins of equal mass over all examples (scores above `largest_score`
+    count as that), `first` is the number of class 0.
 
     Args:
       examples: what a reader found.

@@ -1,5 +1,5 @@
-"""Prepared data: where they lie, how they are read and verified. Reading needs neither TFDS nor the
-files they came from.
+"""Prepared data: their place, and how they are read and verified. Reading needs neither TFDS nor
+the files they came from.
 
 One data set is one directory, `ROOT/ORIGIN/DATASET_ID/VERSION`:
 
@@ -30,9 +30,9 @@ from nevis_stream.datasets.dataset import DataSet, Samples
 from nevis_stream.datasets.prepared_images import RawImages, RecordImages
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import recover
+from nevis_stream.vocabulary import SPLITS
 
 ORIGINS = ("published", "local")
-SPLITS = ("train", "dev", "dev_test", "test")
 ARRAY_RECORD, RAW = "array_record", "raw"
 FORMATS = (ARRAY_RECORD, RAW)
 VERSION = "1.0.0"

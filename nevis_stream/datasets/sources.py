@@ -6,7 +6,7 @@
 | `nevis22:ID`      | a data set of NEVIS'22: prepared from the published files, else `local:ID`                          |
 | `local:ID`        | prepared from a file of the user's, else its file in the folder of shared data sets, read as it is  |
 | `classes:ID.0-9`  | some classes of a data set; `ID.s3.0-9` in the order drawn with seed 3                              |
-| `shared:PATH`     | a file below the folder of shared data sets (NEVIS_STREAM_SHARED, else `shared` beside the project) |
+| `shared:PATH`     | a file below the folder of shared data sets (NEVIS_STREAM_SHARED, else `shared` next to the project) |
 | `file:PATH`       | a file or directory of the user's                                                                   |
 """  # noqa: E501
 
@@ -90,7 +90,7 @@ def state(source: str) -> State:
     return (
         State(READY, origin=scheme)
         if path.exists()
-        else State("needs a manual step", f"put the file {path} there")
+        else State("needs a manual step", f"put the file at {path}")
     )
 
 
@@ -148,7 +148,7 @@ def load(
         path = shared_directory() / rest
         if not path.exists():
             raise BadInput(
-                f"data set {dataset_id!r}: {path} is not there. Put the file there, or name the"
+                f"data set {dataset_id!r}: {path} does not exist. Put the file there, or name the"
                 " folder of shared data sets in the environment variable NEVIS_STREAM_SHARED."
             )
         return read_file(path, dataset_id, kind, num_classes)

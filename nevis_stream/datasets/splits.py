@@ -19,8 +19,7 @@ import numpy as np
 
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, Samples
 from nevis_stream.errors import BadInput, DataWarning
-
-SPLITS = ("train", "dev", "dev_test", "test")
+from nevis_stream.vocabulary import SPLITS
 
 # By the parts of the source: for each part, the percentage of it that goes to each split.
 _RULES: Mapping[frozenset[str], Mapping[str, Mapping[str, int]]] = {
@@ -29,7 +28,7 @@ _RULES: Mapping[frozenset[str], Mapping[str, Mapping[str, int]]] = {
         {"all": {"train": 56, "dev": 12, "dev_test": 12, "test": 20}},
         {"train": {"train": 70, "dev": 15, "dev_test": 15}, "test": {"test": 100}},
         {"train": {"train": 80, "dev": 20}, "dev": {"dev_test": 100}, "test": {"test": 100}},
-        {split: {split: 100} for split in ("train", "dev", "dev_test", "test")},
+        {split: {split: 100} for split in SPLITS},
     )
 }
 
@@ -187,8 +186,8 @@ def _warn_of_single_pixels(dataset: DataSet) -> None:
         single = np.flatnonzero((samples.images.sizes == 1).all(axis=1))
         if len(single):
             warnings.warn(
-                f"{dataset.dataset_id}: {len(single)} picture(s) of 1×1 pixels, the first of them "
-                f"{samples.ids[single[0]]}; are the files what they should be?",
+                f"{dataset.dataset_id}: {len(single)} picture(s) of 1×1 pixels, the first is "
+                f"{samples.ids[single[0]]}; check the files.",
                 DataWarning,
                 stacklevel=3,
             )

@@ -25,9 +25,7 @@ def styles_of(methods: Sequence[str]) -> dict[str, Style]:
 
 
 def outcomes_plot(picture: str, summary: Mapping[str, Any]) -> Figure:
-    """Draws all outcomes of a cache, models by samples, from the picture (a `data:` address) that
-    lies in it.
-    """
+    """Draws all values of a cache, models by samples, from its picture (a `data:` address)."""
     figure = svg.new_figure(8.4, 3.4)
     axes = figure.subplots()
     axes.imshow(pixels(picture), interpolation="nearest", aspect="auto")
@@ -37,15 +35,16 @@ def outcomes_plot(picture: str, summary: Mapping[str, Any]) -> Figure:
         f"{summary['samples']:,} samples, the easiest on the left", size=9, color=palette.ink()
     )
     axes.set_ylabel(f"{summary['models']} models, the best on top", size=9, color=palette.ink())
-    axes.set_title("dark: right, light: wrong", loc="left", size=9, color=palette.ink())
+    meaning = "dark: high, light: low" if summary.get("scores") else "dark: right, light: wrong"
+    axes.set_title(meaning, loc="left", size=9, color=palette.ink())
     return figure
 
 
 def budget_plot(
     summary: Mapping[str, Any], styles: Mapping[str, Style], wide: bool, legend: bool = False
 ) -> Figure:
-    """Draws each method's error over all samples against its budget: mean, ± 1 std over random
-    splits, and the fitted decay.
+    """Draws each method's error over all samples against its budget: mean, ± 1 standard deviation
+    over random splits, and the fitted decay.
 
     Args:
       summary: of a cache, as `evaluation.json` has it.
@@ -55,10 +54,12 @@ def budget_plot(
     """
     figure = svg.new_figure(8.4, 3.8) if wide else svg.new_figure(4.2, 3.8)
     axes = _budget_axes(figure, summary, wide)
-    axes.set_ylabel(
-        "MAE: share of samples predicted wrongly" if wide else "MAE: share predicted wrongly"
-    )
-    shade = 0.15 if len(summary["methods"]) < 4 else 0.07  # many bands lie over each other
+    if summary.get("scores"):
+        error = "MAE: mean absolute error of a cell"
+    else:
+        error = f"MAE: share {'of samples ' * wide}predicted wrongly"
+    axes.set_ylabel(error)
+    shade = 0.15 if len(summary["methods"]) < 4 else 0.07  # many bands overlap
     for name, curve in summary["methods"].items():
         colour = palette.series(styles[name].colour)
         means = [math.nan if value is None else value for value in curve["mae"]]

@@ -9,7 +9,7 @@ from typing import Any
 from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
 
-INDEX, FILE, PICTURE, SCHEMA = "index.sqlite", "evaluation.json", "outcomes.png", 1
+INDEX, FILE, PICTURE, SCHEMA = "index.sqlite", "evaluation.json", "outcomes.png", 2
 _NEEDED = (
     "schema",
     "about",
@@ -26,8 +26,8 @@ _NEEDED = (
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One cache: its directory, what `dynamic_evaluation.summary` says of it, and its picture as a
-    `data:` address.
+    """One cache: its directory, what `dynamic_evaluation.evaluation_summary` wrote, and its picture
+    as a `data:` address.
     """
 
     path: Path

@@ -22,7 +22,7 @@ def write_once(file: Path, content: str, refusal: str) -> None:
 
     Args:
       file: says what its directory holds.
-      content: what it is to say.
+      content: what it must contain.
       refusal: what is wrong where it says something else, with a place for the "{difference}", and
         what may be done.
 

@@ -18,12 +18,12 @@ def read_npz(path: Path, names: Collection[str] | None = None) -> dict[str, np.n
     """
     try:
         with open(path, "rb") as file:  # which says why it cannot
-            if not zipfile.is_zipfile(file):  # NumPy would take it for a pickle, and say so
-                raise ValueError("it is no zip archive, or only the beginning of one")
+            if not zipfile.is_zipfile(file):  # NumPy would report a pickle
+                raise ValueError("it is not a zip archive, or it is cut short")
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files if names is None or name in names}
     except FileNotFoundError:
-        raise BadInput(f"{path}: there is no such file.") from None
+        raise BadInput(f"{path}: no such file.") from None
     except (PermissionError, IsADirectoryError) as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}).") from None
     except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:

@@ -8,10 +8,9 @@ from pathlib import Path
 from nevis_stream import catalogue
 from nevis_stream.catalogue import variants
 from nevis_stream.datasets import prepared
-from nevis_stream.datasets.dataset import KINDS
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.names import check_name
-from nevis_stream.vocabulary import META_SPLITS
+from nevis_stream.vocabulary import META_SPLITS, TASK_KINDS
 
 COLUMNS = ("order", "year", "task_id", "dataset_id", "meta_split")
 OPTIONAL_COLUMNS = ("path", "kind", "domain", "num_classes")
@@ -102,8 +101,8 @@ def _describe(origin: str, line: int, row: Mapping[str, str]) -> dict[str, str]:
     else:
         known = unknown("dataset_id", row["dataset_id"], catalogue.datasets())
         raise BadInput(f"{origin}, line {line}: {known} Or name its file in a column `path`.")
-    if about["kind"] not in ("", *KINDS):
-        raise BadInput(f"{origin}, line {line}: {unknown('kind', about['kind'], KINDS)}")
+    if about["kind"] not in ("", *TASK_KINDS):
+        raise BadInput(f"{origin}, line {line}: {unknown('kind', about['kind'], TASK_KINDS)}")
     if about["num_classes"] and not about["num_classes"].isdigit():
         raise BadInput(
             f"{origin}, line {line}: num_classes is {about['num_classes']!r}, not a whole number."

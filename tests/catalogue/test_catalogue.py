@@ -152,7 +152,7 @@ def test_split_imagenet_has_100_disjoint_tasks():
     [
         ("fulll", "Did you mean 'full'"),
         ("full@3", "full draws nothing, so it takes no seed; those that do: remove_random_30"),
-        ("random_40@x", "the seed behind @ is 'x', not a whole number"),
+        ("random_40@x", "the seed after @ is 'x', not a whole number"),
         ("split_cifar1000", "unknown data set 'cifar1000'. Did you mean 'cifar100'"),
         ("split_voc2007", "voc2007 is multi-label"),
         ("split_mnist_by_9", "9 classes a task; mnist has 10: valid are 2..5"),
@@ -174,7 +174,7 @@ def test_missing_data_are_an_error_that_says_how_to_get_them(monkeypatch, tmp_pa
         "coil100 (downloadable): python -m launch.data prepare --task=coil100" in message
         and "short+partial" in message
     )
-    with pytest.raises(BadInput, match="not one of its 29 tasks has its data"):
+    with pytest.raises(BadInput, match="none of its 29 tasks has its data"):
         load_stream("short+partial")
 
 

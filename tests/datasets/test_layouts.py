@@ -520,6 +520,6 @@ def test_nothing_found_is_an_error_that_says_what_was_expected(tmp_path, put):
     put("other.txt", gzip.compress(b"x"))
     with pytest.raises(
         BadInput,
-        match=r"reader 'paths' found no picture; is this the right archive\? Expected: pattern = ",
+        match=r"reader 'paths' found no picture; check .* right archive\. Expected: pattern = ",
     ):
         read(tmp_path, reader="paths", pattern=r"(?P<label>\w+)/.*\.png")

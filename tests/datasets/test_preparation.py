@@ -155,7 +155,9 @@ def test_raw_arrays_hold_the_same_samples(tmp_path):
     (tmp_path / "varied").mkdir()
     MAKERS["butterflies"](tmp_path / "varied")
     write_zip(tmp_path / "varied/butterflies.zip", varied_butterflies())
-    with pytest.raises(BadInput, match="pictures of several sizes: --store=raw cannot hold them"):
+    with pytest.raises(
+        BadInput, match="pictures of several sizes cannot be stored with --store=raw"
+    ):
         run("butterflies", tmp_path / "varied", form="raw")
 
 
@@ -213,7 +215,7 @@ def test_a_corrupt_picture_is_named(tmp_path):
 def test_a_wrong_checksum_is_an_error(tmp_path):
     files = mnist_files(tmp_path / "files")
     with pytest.raises(
-        BadInput, match=f"{MNIST[0]}: its MD5 is .*, published is f68b3c2d.*--unverified"
+        BadInput, match=f"{MNIST[0]}: its MD5 is .*, the published one f68b3c2d.*--unverified"
     ):
         prepare.prepare("mnist", [files], download=False)
 
@@ -267,12 +269,12 @@ def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root)
     (folder / MNIST[3]).rename(folder / "gone")
     with pytest.raises(
         BadInput,
-        match=rf"mnist: http://127.*{MNIST[3]}: cannot be fetched \(status 404\). Or look at",
+        match=rf"mnist: http://127.*{MNIST[3]}: cannot be fetched \(status 404\). Or see",
     ):
         prepare.prepare("mnist")
     assert sorted(p.name for p in (root / "downloads/mnist").iterdir()) == sorted(MNIST[:3])
     (folder / MNIST[3]).write_bytes(b"another file")
-    with pytest.raises(BadInput, match="what came has another checksum than the published MD5"):
+    with pytest.raises(BadInput, match="the downloaded file does not have the published MD5"):
         prepare.prepare("mnist")
     (folder / "gone").rename(folder / MNIST[3])
     for name in MNIST[:3]:
@@ -492,7 +494,9 @@ def test_an_import_brings_its_own_classes_and_is_marked(tmp_path, monkeypatch):
     prepare.import_file(tmp_path / "m.npz", "mnist")
     dataset = sources.load("mnist", "nevis22:mnist")
     assert dataset.local and dataset.num_classes == 4
-    assert sources.state("nevis22:mnist") == sources.State("ready", origin="local")
+    assert sources.state("nevis22:mnist") == sources.State(
+        "ready", origin="local", kind="single_label", num_classes=4
+    )
     (tmp_path / "s.csv").write_text(
         "order,year,task_id,dataset_id,meta_split\n1,2004,mnist,mnist,test\n"
     )

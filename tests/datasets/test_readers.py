@@ -75,7 +75,9 @@ def test_a_folder_a_class(tmp_path):
         (folder / f"1.{format.lower()}").write_bytes(encoded(mode, format=format))
     (tmp_path / "train" / "a" / "notes.txt").write_text("x")
     (tmp_path / "train" / "a" / ".hidden").write_text("x")
-    with pytest.warns(DataWarning, match=r"notes.txt: not an image file; 1 such left out"):
+    with pytest.warns(
+        DataWarning, match=r"notes.txt: not an image file; 1 such file\(s\) left out"
+    ):
         dataset = read(tmp_path, "f")
     assert dataset.num_classes == 3
     assert dataset.parts["train"].labels.tolist() == [0, 1] and dataset.parts[
@@ -118,7 +120,7 @@ def test_a_zip_with_several_labels_an_image(tmp_path):
         ({"images": np.zeros((3, 4, 4)), "labels": [0, 1, 2]}, "images must be uint8"),
         ({"images": pixels(3, 4), "labels": [0, 1, 2]}, r"images must have shape \[n, height"),
         ({"images": pixels(3, 4, 4)}, "has 'images' but no 'labels'"),
-        ({"x": pixels(3, 4, 4)}, "holds x; expected an .npz with"),
+        ({"x": pixels(3, 4, 4)}, "contains x; expected an .npz with"),
         ({"images": pixels(3, 4, 4), "labels": [[0, 2], [1, 0], [0, 0]]}, "must be 0 or 1"),
         (
             {"images": np.asarray([{}, {}]), "labels": [0, 1]},
@@ -233,7 +235,7 @@ def test_paths_and_formats_that_are_not_there(tmp_path):
     ):
         read(tmp_path / "x.tar", "x")
     (tmp_path / "empty" / "train").mkdir(parents=True)
-    with pytest.raises(BadInput, match="holds no class folder"):
+    with pytest.raises(BadInput, match="contains no class folder"):
         read(tmp_path / "empty", "x")
     (tmp_path / "empty" / "train" / "a").mkdir()
     with pytest.raises(BadInput, match="part 'train' is empty"):

@@ -170,6 +170,6 @@ def test_tools_that_are_missing_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(unpacking.shutil, "which", lambda name: None)
     with pytest.raises(
         BadInput,
-        match="bsdtar, unrar or 7z is needed .* unpack it by hand into a folder x beside it",
+        match="bsdtar, unrar or 7z is needed .* unpack it by hand into a folder x next to it",
     ):
         unpack(tmp_path / "x.rar", tmp_path / "work")

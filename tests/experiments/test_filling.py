@@ -92,6 +92,23 @@ def test_a_run_fills_one_cache_a_data_set_and_repeats_share_it(kept, tmp_path):
     assert all(f.flops == 0 for f in again)
 
 
+def test_what_the_run_recorded_is_read_and_not_run_again(kept, tmp_path, monkeypatch):
+    fill(kept, tmp_path / "asked", probabilities=True)
+    monkeypatch.setitem(vars(kept), "learner", None)  # no model can run
+    filled = {each.cache.name: each for each in fill(kept, tmp_path / "read", splits=["test"])}
+    assert (filled["pico_coins"].models, filled["pico_coins"].flops) == (2, 0)
+    read, asked = (EvaluationCache(tmp_path / name / "pico_coins") for name in ("read", "asked"))
+    models, samples = list(read.models()), read.samples()
+    assert (read.matrix(models) == asked.matrix(models, samples)).all()
+    assert np.array_equal(read.confidence(models), asked.confidence(models, samples))
+    price = read.models()[models[0]]["flops_per_sample"]
+    record = next(r for r in kept.ledger.of_kind("predict") if r["task_id"] == "pico_coins")
+    flops = {each["predictor_id"]: each["flops"] for each in (record, *record["others"])}
+    assert price == sum(flops[models[0]]["predict"].values()) / record["n"]
+    with pytest.raises(AttributeError):  # never recorded, so a model has to run
+        fill(kept, tmp_path / "read", splits=["dev"])
+
+
 def test_probabilities_may_come_later(kept, tmp_path):
     fill(kept, tmp_path)
     cache, first = EvaluationCache(tmp_path / "pico_textures"), kept.predictors[0]
@@ -147,7 +164,7 @@ def test_runs_that_were_moved_are_asked_where_they_lie_now(kept, tmp_path):
     fill(KeptRun(tmp_path / "before" / "run", stream), tmp_path / "caches", splits=["dev"])
     (tmp_path / "before").rename(tmp_path / "now")
     cache = tmp_path / "caches" / "pico_textures"
-    how = {"budget": "2", "method": "sort_and_search", "seed": 0, "stream": stream}
+    how = {"budget": "2", "method": "sort_and_search", "seed": 0, "stream": stream, "trust": ()}
     for run_dirs, told in (([], "--run_dir=FOLDER"), ([str(tmp_path)], "holds none")):
         with pytest.raises(BadInput, match=told):
             adding.add_samples(cache, None, ["test"], how | {"run_dirs": run_dirs})

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from launch.evaluate_commands.terminal import budget
-from nevis_stream.dynamic_evaluation import study
+from launch.evaluate_commands.usage import COMMANDS
+from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.packing import Cells
 from nevis_stream.errors import BadInput
@@ -76,13 +77,25 @@ def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     rows = pd.read_csv(tmp_path / "study" / "study.csv")
-    assert list(rows.columns) == list(study.COLUMNS)
+    assert list(rows.columns) == list(method_study.COLUMNS)
     assert len(rows) == 2 * 3 * 2
     assert (tmp_path / "study" / "known.png").is_file()
     done = command("metrics", f"--cache={cache}", *what)
     assert done.returncode == 0, done.stderr
     assert forked.run("launch.report", cache, f"--out={tmp_path / 'out'}").returncode == 0
     assert "Cache cache" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_each_command_has_its_own_help():
+    shown = command("import", "--help")
+    assert shown.returncode == 0 and "--features" in shown.stdout, shown.stderr
+    assert "--budget" not in shown.stdout and "recommended:" not in shown.stdout
+    shown = command("add-model", "--help").stdout
+    assert "--budget" in shown and "recommended:" in shown and "random+mean" not in shown
+    shown = command("--help").stdout
+    assert all(f"python -m launch.evaluate {name} " in shown for name in COMMANDS)
+    refused = command("stats", "--budget=3", "--cache=x")
+    assert "stats takes no --budget; it takes --cache." in refused.stderr
 
 
 def test_a_budget_is_a_number_or_a_share():

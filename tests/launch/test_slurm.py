@@ -189,6 +189,15 @@ def test_what_a_run_takes_is_sent(words, tmp_path):
     )
 
 
+def test_jobs_that_only_read_run_directories_may_share_them():
+    add = ["launch.evaluate", "add-samples", "--splits=test", "--run_dir=runs", "--budget=8"]
+    words = [*add, "--cache=caches/a", "+", *add, "--cache=caches/b"]
+    assert len(commands.jobs(words)) == 2
+    run = ["launch.run", NCM, "--run_dir=runs"]
+    with pytest.raises(BadInput, match="two jobs would write"):
+        commands.jobs([*run, "+", *run])
+
+
 def test_weights_that_are_not_there_yet_are_no_mistake():
     words = [
         "-config=pt_ft",

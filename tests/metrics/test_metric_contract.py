@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nevis_stream import metrics
-from nevis_stream.datasets.dataset import KINDS, SINGLE_LABEL
+from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.errors import BadInput
+from nevis_stream.vocabulary import TASK_KINDS
 
 METRICS = list(metrics.registry().values())
 
@@ -36,14 +37,14 @@ def metric(request):
 
 
 def test_each_kind_has_one_headline():
-    for kind in KINDS:
+    for kind in TASK_KINDS:
         assert metrics.for_kind(kind).kind == kind
         assert sum(m.headline for m in METRICS if m.kind == kind) == 1
 
 
 def test_registry_is_found_by_name(metric):
     assert metrics.get(metric.name) is metric
-    assert metric.kind in KINDS
+    assert metric.kind in TASK_KINDS
     assert metric.direction in ("lower", "higher")
 
 

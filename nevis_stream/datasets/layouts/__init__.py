@@ -1,15 +1,15 @@
 """Readers of raw layouts: from a folder of unpacked files to examples.
 
 A module of this package has `READERS`, functions by name: `read(tree, **options) ->
-Iterator[Example]`. `tree` is the folder; the options stand in `catalogue/layouts.toml`. A reader
+Iterator[Example]`. `tree` is the folder; the options are in `catalogue/layouts.toml`. A reader
 yields class ids as integers, class names as strings (they are sorted into ids later, numbers by
 value), scores as floats (cut into bins later) and, for multi label, sets of these.
 
 | module          | raw layout                                                             |
 |-----------------|------------------------------------------------------------------------|
-| paths           | class, part or number of a picture stand in its path                    |
+| paths           | class, part or number of a picture are in its path                      |
 | table           | a text table names pictures and labels: lists, csv, tsv                 |
-| companion       | a file beside each picture tells its score; lists of scores; poses      |
+| companion       | a file next to each picture has its score;  lists of scores; poses      |
 | matlab          | .mat files: lists of ids, records, counts, arrays                       |
 | voc             | PASCAL VOC: annotations in xml, lists by class, crops of people         |
 | coco            | COCO json                                                               |
@@ -58,8 +58,8 @@ def read(tree: Tree, layout: Mapping[str, Any]) -> list[Example]:
         examples += readers()[name](tree, **options)
         if len(examples) == before:
             raise BadInput(
-                f"{tree.root}: reader {name!r} found no picture; is this the right archive?"
-                f" {_described(options)}"
+                f"{tree.root}: reader {name!r} found no picture; check that this is the right"
+                f" archive. {_described(options)}"
             )
     return sorted(examples, key=lambda example: (example.part, example.key))
 

@@ -1,5 +1,5 @@
-"""What a data set will consist of: examples examined, freed of exact duplicates and divided into
-four splits.
+"""The content of a data set to be written: its pictures examined, without exact duplicates,
+divided into four splits.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from nevis_stream.datasets.splits import assign
 from nevis_stream.errors import BadInput
 
 Progress = Callable[[str, int, int], None]
-"""Told a stage, how much of it is done, and of how much."""
+"""Takes a stage, how much of it is done, and its total."""
 
 _EVERY = 256  # examples between two reports of progress
 
@@ -100,7 +100,7 @@ def from_examples(
       num_classes: as the catalogue says.
       channels: as the catalogue says; 3 is stored where a picture has colours.
       origin: named in error messages.
-      progress: told how far it is.
+      progress: called with a stage, what is done of it, and its total.
 
     Raises:
       BadInput: a corrupt picture (unless the layout skips them), missing classes, or parts that no
@@ -133,7 +133,7 @@ def from_examples(
         index.append(numbers[example.part])
         numbers[example.part] += 1
     if not kept:
-        raise BadInput(f"{origin}: no picture of it can be read.")
+        raise BadInput(f"{origin}: none of its pictures can be read.")
     labels, classes, names = class_ids(kept, layout, kind, num_classes, origin)
     tensors = {
         "labels": labels,
@@ -149,8 +149,8 @@ def from_examples(
     left = np.flatnonzero(stays)
     for part in set(part_names.tolist()) - set(part_names[left].tolist()):
         raise BadInput(
-            f"{origin}: every picture of part {part!r} stands in another part too; nothing of it"
-            " would be left."
+            f"{origin}: every picture of part {part!r} is also in another part, so nothing of it"
+            " would be left. Give each part pictures of its own."
         )
     ids = [f"{dataset_id}/{part_names[i]}/{index[i]}" for i in left]
     strata = labels[left] if layout.get("stratify") else None

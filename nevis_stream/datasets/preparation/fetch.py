@@ -22,8 +22,8 @@ class Source:
     """One file that a data set is made of.
 
     Attributes:
-      file: the name under which it stands.
-      url: where it is; "kaggle:OWNER/NAME" for a data set of Kaggle, "" where nobody knows.
+      file: its name.
+      url: where it is; "kaggle:OWNER/NAME" for a data set of Kaggle, "" where unknown.
       md5: 32 hex digits, "" where none is published.
       optional: whether the task can be made without it.
     """
@@ -91,8 +91,8 @@ def _advice(row: Mapping[str, str], files: list[str], urls: list[str]) -> str:
     if "registration" in row["needs_manual_download"]:
         return f"register at {row['homepage']}, download; {place}"
     if "link" in row["needs_manual_download"]:
-        return f"open {urls[0]} in a browser (its home: {row['homepage']}); {place}"
-    return f"look at {row['homepage']}; {place}"
+        return f"open {urls[0]} in a browser (homepage: {row['homepage']}); {place}"
+    return f"see {row['homepage']}; {place}"
 
 
 def _name(url: str) -> str:
@@ -133,9 +133,9 @@ def verify(path: Path, md5: str) -> None:
             digest.update(block)
     if digest.hexdigest() != md5:
         raise BadInput(
-            f"{path}: its MD5 is {digest.hexdigest()}, published is {md5}. It is truncated, altered"
-            " or another version: delete it and fetch it again (or, if you trust it, prepare with"
-            " --unverified)."
+            f"{path}: its MD5 is {digest.hexdigest()}, the published one {md5}. It is cut short,"
+            " altered or another version: delete it and fetch it again, or prepare with"
+            " --unverified if you trust it."
         )
 
 
@@ -169,7 +169,7 @@ def download(source: Source, folder: Path, progress: Any = None) -> Path:
         if "hash" not in str(error):
             raise
         raise BadInput(
-            f"{source.url}: what came has another checksum than the published MD5 {source.md5}."
+            f"{source.url}: the downloaded file does not have the published MD5 {source.md5}."
         ) from None
     return Path(found)
 

@@ -22,7 +22,7 @@ from nevis_stream.storage import exclusive
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """A `Progress` that tells nobody."""
+    """A `Progress` that shows nothing."""
 
 
 def gather(
@@ -37,7 +37,7 @@ def gather(
     else downloaded.
 
     Raises:
-      BadInput: a file is missing (the message is the one thing to do) or has another checksum than
+      BadInput: a file is missing (the message says what to do) or has another checksum than
         the published one.
     """
     if dataset_id not in catalogue.layouts():
@@ -78,7 +78,7 @@ def content(
       dataset_id: which.
       files: by name.
       work: folder for unpacked files.
-      progress: told how far it is.
+      progress: called with a stage, what is done of it, and its total.
       copy: read this copy that TFDS has prepared, and no files.
 
     Raises:
@@ -135,10 +135,10 @@ def prepare(
       download: whether missing files may be downloaded.
       verified: whether published checksums must hold.
       force: whether to prepare again what is ready.
-      progress: told how far it is.
+      progress: called with a stage, what is done of it, and its total.
 
     Raises:
-      NevisStreamError: says the one thing to do.
+      NevisStreamError: the message says what to do.
     """
     if prepared.is_ready(dataset_id, "published") and not force:
         return prepared.directory(dataset_id, "published")
@@ -195,15 +195,16 @@ def import_file(
 
     Args:
       path: the file or folder; it brings its own number of classes.
-      dataset_id: one of the catalogue, for which it stands then (marked as local), or a new one.
+      dataset_id: a data set of the catalogue, in place of which the file is used (marked as
+        local), or a new name.
       kind: "single_label" or "multi_label", or None to infer it.
       year: of the task, for a new one.
       domain: of the task, for a new one.
       form: "array_record" or "raw".
-      progress: told how far it is.
+      progress: called with a stage, what is done of it, and its total.
 
     Raises:
-      BadInput: nothing that can be read is there.
+      BadInput: the file cannot be read as a data set.
     """
     from nevis_stream.datasets.readers import read
 
@@ -212,7 +213,7 @@ def import_file(
     known = catalogue.datasets().get(dataset_id, {})
     facts = {
         "name": known.get("name", dataset_id),
-        "note": "imported; does not stand for the published task" if known else "imported",
+        "note": "imported; not the published data" if known else "imported",
         "sources": [_source(path.name, path)],
         "domain": domain or known.get("domain", "unstated"),
         "year": year,

@@ -48,7 +48,7 @@ def unpack(archive: Path, folder: Path) -> None:
     """Unpacks an archive into `folder`/STEM, or links a plain file into `folder`; what is there of
     the same file is left.
 
-    A folder may stand in an archive's place: its files are linked.
+    A folder may take an archive's place: its files are linked.
 
     Raises:
       BadInput: the archive is damaged or truncated, wants to write outside of the folder, or would
@@ -101,7 +101,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def unpack_nested(folder: Path, patterns: Sequence[str]) -> None:
-    """Unpacks archives inside of unpacked ones beside themselves, and removes them."""
+    """Unpacks archives inside of unpacked ones where they are, and removes them."""
     for pattern in patterns:
         for name in Tree(folder).matching(pattern):
             archive = folder / name
@@ -200,7 +200,7 @@ def _by_tool(archive: Path, folder: Path) -> None:
     if tool is None:
         raise BadInput(
             f"{archive}: bsdtar, unrar or 7z is needed to unpack it. Install one, or unpack it by"
-            f" hand into a folder {stem(archive.name)} beside it."
+            f" hand into a folder {stem(archive.name)} next to it."
         )
     folder.mkdir()
     inside = str(folder.resolve())

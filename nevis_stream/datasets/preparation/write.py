@@ -44,7 +44,7 @@ def write(
       origin: "published" or "local".
       facts: what prepared.json says besides the content's own facts: sources, name, note.
       form: "array_record" or "raw".
-      progress: told how far it is.
+      progress: called with a stage, what is done of it, and its total.
 
     Returns:
       The directory.
@@ -57,8 +57,8 @@ def write(
     target = prepared.directory(content.dataset_id, origin)
     if form == prepared.RAW and content.shape is None:
         raise BadInput(
-            f"{content.dataset_id}: has pictures of several sizes: --store=raw cannot hold them,"
-            " array_record can."
+            f"{content.dataset_id}: pictures of several sizes cannot be stored with --store=raw;"
+            " use --store=array_record."
         )
     with clear_when_full(target), exclusive(target.parent / "lock", BUSY):
         remove_leftovers(target.parent)
@@ -153,7 +153,7 @@ def builder(
     Args:
       content: the samples.
       data_dir: where `download_and_prepare` writes.
-      progress: told how far it is.
+      progress: called with a stage, what is done of it, and its total.
     """
     import tensorflow_datasets as tfds
 
@@ -184,7 +184,7 @@ def builder(
             return tfds.core.DatasetInfo(
                 builder=self,
                 features=tfds.features.FeaturesDict(features),
-                # the order is that of hashed ids already, and the tensors beside it follow it
+                # the order is that of hashed ids already, and the tensors follow it
                 disable_shuffling=True,
             )
 

@@ -1,4 +1,4 @@
-"""Readers: one raw format a module, found by scanning this package.
+"""Readers: one raw format per module, found by scanning this package.
 
 A reader module has `DESCRIPTION` (one line for error messages), `accepts(path) -> bool` and
 `read(path, dataset_id, kind, num_classes) -> DataSet`, where `kind` and `num_classes` may be None:
@@ -25,7 +25,7 @@ def readers() -> tuple[ModuleType, ...]:
 def read(
     path: Path, dataset_id: str, kind: str | None = None, num_classes: int | None = None
 ) -> DataSet:
-    """Reads a file or directory with the reader that accepts it.
+    """Reads a file or directory with the first reader that accepts it.
 
     Args:
       path: the file or directory.
@@ -34,7 +34,7 @@ def read(
       num_classes: number of classes, or None to infer it.
 
     Raises:
-      BadInput: nothing is there, no reader accepts it, or its content is not right.
+      BadInput: it does not exist, no reader accepts it, or its content is wrong.
     """
     if not path.exists():
         raise BadInput(f"{path}: no such file or directory (data set {dataset_id!r}).")

@@ -1,4 +1,4 @@
-"""A directory with one folder of images a class, below `train/` and `test/` or directly."""
+"""A directory with one folder of images per class, below `train/` and `test/` or directly."""
 
 import warnings
 from pathlib import Path
@@ -9,8 +9,11 @@ from PIL import Image
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.errors import BadInput, DataWarning
+from nevis_stream.vocabulary import SPLITS
 
-DESCRIPTION = "a directory with one folder of images a class (below train/ and test/, or directly)"
+DESCRIPTION = (
+    "a directory with one folder of images per class (below train/ and test/, or directly)"
+)
 
 
 def accepts(path: Path) -> bool:
@@ -22,10 +25,10 @@ def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None)
     """Reads the images; class ids follow the sorted folder names of all parts together."""
     if kind not in (None, SINGLE_LABEL):
         raise BadInput(
-            f"{path}: a folder of images a class is single_label, but the row says {kind}."
+            f"{path}: a directory of class folders is single_label, but the row says {kind}."
         )
     folders = _visible_folders(path)
-    named = [folder for folder in folders if folder.name in ("train", "dev", "dev_test", "test")]
+    named = [folder for folder in folders if folder.name in SPLITS]
     roots = (
         {folder.name: folder for folder in named}
         if "train" in {f.name for f in named}
@@ -33,7 +36,7 @@ def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None)
     )
     classes = sorted({folder.name for root in roots.values() for folder in _visible_folders(root)})
     if not classes:
-        raise BadInput(f"{path}: holds no class folder; expected {DESCRIPTION}.")
+        raise BadInput(f"{path}: contains no class folder; expected {DESCRIPTION}.")
     first: dict[Path, Path] = {}
     parts = {part: _read_part(root, classes, first) for part, root in roots.items()}
     return make_dataset(
@@ -70,7 +73,7 @@ def _read_part(
                 ignored.append(file)
     if ignored:
         warnings.warn(
-            f"{ignored[0]}: not an image file; {len(ignored)} such left out.",
+            f"{ignored[0]}: not an image file; {len(ignored)} such file(s) left out.",
             DataWarning,
             stacklevel=2,
         )

@@ -34,7 +34,9 @@ def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None)
             raise BadInput(f"{path}: has {name!r} but no {name.replace('images', 'labels', 1)!r}.")
         parts[part] = ArrayImages(images, f"{path}[{name}]"), labels
     if not parts:
-        raise BadInput(f"{path}: holds {', '.join(arrays) or 'nothing'}; expected {DESCRIPTION}.")
+        raise BadInput(
+            f"{path}: contains {', '.join(arrays) or 'nothing'}; expected {DESCRIPTION}."
+        )
     if kind is None:
         kind = MULTI_LABEL if next(iter(parts.values()))[1].ndim == 2 else SINGLE_LABEL
     return make_dataset(dataset_id, kind, parts, num_classes, origin=str(path))

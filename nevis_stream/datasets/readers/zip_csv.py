@@ -24,7 +24,7 @@ def accepts(path: Path) -> bool:
 
 
 def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None) -> DataSet:
-    """Reads the images in the order of labels.csv; `classes.txt`, where present, tells the number
+    """Reads the images in the order of labels.csv; `classes.txt`, where present, gives the number
     of classes.
     """
     try:
@@ -89,8 +89,8 @@ def _class_ids(path: Path, line: int, label: str | None) -> list[int]:
         return [int(word) for word in (label or "").split()]
     except ValueError:
         raise BadInput(
-            f"{path}, labels.csv line {line}: label {label!r} is not a class id or a list of them"
-            " with spaces."
+            f"{path}, labels.csv line {line}: label {label!r} is not a class id, nor several"
+            " with spaces between them."
         ) from None
 
 

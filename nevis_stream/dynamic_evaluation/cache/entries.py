@@ -14,10 +14,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.cache.facts import OUTCOME_RANGE, RANGE, value_range
 from nevis_stream.dynamic_evaluation.cache.index import CHECKS, as_json
 from nevis_stream.dynamic_evaluation.cache.packing import (
-    CORRECT,
     NO_MODEL,
-    OBSERVED,
-    PREDICTED,
     Shape,
     Tile,
 )
@@ -362,36 +359,8 @@ def unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
     }
 
 
-def made_by(db: sqlite3.Connection, row: int) -> list[dict[str, Any]]:
-    """Returns what made a row's predictions, the latest last; those made alike are one."""
-    where = "model = ? AND state = ? AND plane IN ('correct', 'score') GROUP BY made_by"
-    texts = db.execute(
-        f"SELECT made_by FROM tiles WHERE {where} ORDER BY max(number)", [row, PREDICTED]
-    )
-    return [json.loads(text) for (text,) in texts]
-
-
 def maker(db: sqlite3.Connection, tile: int) -> dict[str, Any]:
     """Returns what made a tile's predictions."""
     return json.loads(
         db.execute("SELECT made_by FROM tiles WHERE number = ?", [tile]).fetchone()[0]
     )
-
-
-def mark(db: sqlite3.Connection) -> int:
-    """Returns the number of the last tile; those that come have higher ones."""
-    return db.execute("SELECT coalesce(max(number), 0) FROM tiles").fetchone()[0]
-
-
-def row_sums(db: sqlite3.Connection) -> tuple[np.ndarray, np.ndarray]:
-    """Returns int64[m], the correct ones among the observed outcomes of each model, and int64[m],
-    all of them.
-    """
-    sums = np.zeros((2, count(db, "models")), np.int64)
-    for row, ones, cells in db.execute(
-        "SELECT model, sum(ones), sum(cells) FROM tiles WHERE state = ? AND plane = ?"
-        " GROUP BY model",
-        [OBSERVED, CORRECT],
-    ):
-        sums[:, row] = ones, cells
-    return sums[0], sums[1]

@@ -26,28 +26,22 @@ from nevis_stream.dynamic_evaluation.cache import (
     merge,
     packing,
     repair,
-    sums,
     writing,
 )
 from nevis_stream.dynamic_evaluation.cache.packing import (
-    ALL,
     CONFIDENCE,
     CORRECT,
-    FEATURES,
     OBSERVED,
     PREDICTED,
     PROBABILITIES,
-    SCORE,
-    Tile,
 )
-from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
+from nevis_stream.dynamic_evaluation.cache.reading import Snapshot, Which
+from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.samples import SampleFacts, checked_weights
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.storage import clear_when_full, sync_directory
 
 INDEX, CELLS = "index.sqlite", "cells.bin"
-# of models or samples: ids, or integer numbers, or None for all
-Which = Sequence[str] | np.ndarray | None
 
 
 class EvaluationCache:
@@ -260,11 +254,6 @@ class EvaluationCache:
         with self.index.reading() as db:
             return entries.batches(db)
 
-    def predictions_of(self, model: str) -> list[dict[str, Any]]:
-        """Returns what made a model's predictions, the latest last."""
-        with self.index.reading() as db:
-            return entries.made_by(db, int(entries.chosen(db, "models", [model])[0]))
-
     def stats(self) -> dict[str, Any]:
         """Returns counts of models, samples, cells by state and bytes, and the mean of the observed
         values.
@@ -291,18 +280,7 @@ class EvaluationCache:
 
     def features(self) -> np.ndarray | None:
         """Returns float32[n, d], NaN where a sample has no features; None where none has."""
-        with self.index.reading() as db:
-            n, view = entries.count(db, "samples"), self.cells.view(entries.end(db))
-            tiles = entries.tiles(db, "plane = ?", [FEATURES])
-        if not tiles:
-            return None
-        features = np.full((n, tiles[0].shape.classes), np.nan, np.float32)
-        for tile in tiles:
-            at, values = packing.decode(
-                tile.shape, view[tile.offset : tile.offset + tile.shape.length]
-            )
-            features[at] = values
-        return features
+        return self._snapshot(np.zeros(0, np.int64)).features()
 
     def matrix(
         self, models: Which = None, samples: Which = None, predicted: bool = False
@@ -315,23 +293,23 @@ class EvaluationCache:
           samples: ids or int columns, none twice; None for all.
           predicted: where nothing was observed, gives what was predicted.
         """
-        found = self._values(OBSERVED, models, samples)
+        snapshot = self._snapshot(models, samples)
+        found = snapshot.values(OBSERVED)
         if predicted:
-            np.copyto(found, self._values(PREDICTED, models, samples), where=_unknown(found))
+            np.copyto(found, snapshot.values(PREDICTED), where=~observed(found))
         return found
 
     def predictions(self, models: Which = None, samples: Which = None) -> np.ndarray:
         """Returns what was predicted, also where something has been observed since; as `matrix`."""
-        return self._values(PREDICTED, models, samples)
+        return self._snapshot(models, samples).values(PREDICTED)
 
     def states(self, models: Which = None, samples: Which = None) -> np.ndarray:
         """Returns uint8[m, n]: 0 unknown, 1 observed, 2 predicted and not observed; arguments as of
         `matrix`.
         """
-        observed, predicted = (
-            ~_unknown(self._values(state, models, samples)) for state in (OBSERVED, PREDICTED)
-        )
-        return np.where(observed, 1, np.where(predicted, 2, 0)).astype(np.uint8)
+        snapshot = self._snapshot(models, samples)
+        known, predicted = (observed(snapshot.values(state)) for state in (OBSERVED, PREDICTED))
+        return np.where(known, 1, np.where(predicted, 2, 0)).astype(np.uint8)
 
     def confidence(
         self, models: Which = None, samples: Which = None, predicted: bool = False
@@ -341,13 +319,14 @@ class EvaluationCache:
         With `predicted`, the predicted probability of being correct instead (of cells that were
         observed, too).
         """
-        return self._gather(CONFIDENCE, PREDICTED if predicted else OBSERVED, models, samples)
+        state = PREDICTED if predicted else OBSERVED
+        return self._snapshot(models, samples).plane(CONFIDENCE, state)
 
     def probabilities(self, model: str, samples: Which = None) -> np.ndarray:
         """Returns float16[n, classes] of one model, NaN where unknown; of no class where it has
         none.
         """
-        return self._gather(PROBABILITIES, OBSERVED, [model], samples)[0]
+        return self._snapshot([model], samples).plane(PROBABILITIES, OBSERVED)[0]
 
     def packed_rows(self, models: Which = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """Reads outcomes row by row, 64 cells a word, without memory of their own where one tile
@@ -360,36 +339,9 @@ class EvaluationCache:
           uint64[⌈n / 64⌉], whose bytes are the observed correct outcomes as `numpy.packbits` packs
           them, unknown cells 0; and the same of the cells that are known, or None where all are.
         """
-        rows, columns, view, tiles = self._found(CORRECT, OBSERVED, models, None)
-        n, words = len(columns), view.view(np.uint64)
-        of_row: dict[int, list[Tile]] = {}
-        for tile in tiles:
-            of_row.setdefault(tile.shape.model, []).append(tile)
-        for row in rows.tolist():
-            mine = of_row.get(row, [])
-            if len(mine) == 1 and mine[0].shape.form == ALL and mine[0].shape.span == n:
-                yield words[mine[0].offset // 8 :][: -(-n // 64)], None
-                continue
-            line = np.full(-(-n // 64) * 64, UNKNOWN, np.uint8)
-            for tile in mine:
-                at, values = packing.decode(
-                    tile.shape, view[tile.offset : tile.offset + tile.shape.length]
-                )
-                line[at] = values
-            known = line != UNKNOWN
-            yield (
-                np.packbits(line == 1).view(np.uint64),
-                None if known[:n].all() else np.packbits(known).view(np.uint64),
-            )
+        return self._snapshot(models).packed_rows()
 
-    def mark(self) -> int:
-        """Returns a mark of what the cache has now, for sums of what comes later."""
-        with self.index.reading() as db:
-            return entries.mark(db)
-
-    def column_sums(
-        self, since: int = 0, upto: int | None = None, models: Which = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def column_sums(self, models: Which = None) -> tuple[np.ndarray, np.ndarray]:
         """Returns, for each sample, [n] the sum of its values and int32[n] how many are known;
         observed cells only.
 
@@ -397,94 +349,21 @@ class EvaluationCache:
         are read from the file, eight cells a byte, and need no memory.
 
         Args:
-          since: a mark: counts only what came after it, so that earlier sums can be brought up to
-            date.
-          upto: a mark: counts only what came before it.
           models: ids or int rows, none twice; None for all.
         """
-        with self.index.reading() as db:
-            n, view = entries.count(db, "samples"), self.cells.view(entries.end(db))
-            upto = entries.mark(db) if upto is None else upto
-            chosen = "state = ? AND plane = ? AND number > ? AND number <= ?"
-            rows = entries.chosen(db, "models", models)
-            outcomes, scores = (
-                entries.tiles(db, chosen, [OBSERVED, plane, since, upto], rows)
-                for plane in (CORRECT, SCORE)
-            )
-            real = entries.has_scores(db)
-        total, known = sums.column_sums(view, outcomes, n)
-        if not real:
-            return total, known
-        more, seen = sums.value_sums(view, scores, n)
-        return total + more, known + seen
+        return self._snapshot(models).column_sums()
 
     def confidence_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns, for each sample, float64[n] the sum of the observed confidences, and int32[n]
         how many there are.
         """
-        _, columns, view, tiles = self._found(CONFIDENCE, OBSERVED, None, None)
-        return sums.value_sums(view, tiles, len(columns))
+        return self._snapshot().confidence_sums()
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns [m], the sum of each model's observed values (int64, or float64 of a cache with
         `scores`), and int64[m], how many there are.
         """
-        with self.index.reading() as db:
-            total, known = entries.row_sums(db)
-            if not entries.has_scores(db):
-                return total, known
-            tiles = entries.tiles(db, "state = ? AND plane = ?", [OBSERVED, SCORE])
-            view = self.cells.view(entries.end(db))
-        return sums.add_rows(view, tiles, total.astype(np.float64), known)
+        return self._snapshot().row_sums()
 
-    def _values(self, state: str, models: Which, samples: Which) -> np.ndarray:
-        """Returns outcomes, or outcomes and scores; see `matrix`."""
-        outcomes = self._gather(CORRECT, state, models, samples)
-        if not self.scores:
-            return outcomes
-        values = self._gather(SCORE, state, models, samples)
-        np.copyto(values, outcomes, where=outcomes != UNKNOWN)
-        return values
-
-    def _found(self, plane: str, state: str, models: Which, samples: Which):
-        """Returns the chosen rows and columns, int64, the file's map, and the tiles that may have
-        such cells.
-        """
-        with self.index.reading() as db:
-            rows, columns = (
-                entries.chosen(db, "models", models),
-                entries.chosen(db, "samples", samples),
-            )
-            tiles = entries.tiles(db, "state = ? AND plane = ?", [state, plane], rows)
-            return rows, columns, self.cells.view(entries.end(db)), tiles
-
-    def _gather(self, plane: str, state: str, models: Which, samples: Which) -> np.ndarray:
-        rows, columns, view, tiles = self._found(plane, state, models, samples)
-        classes = (
-            [max((tile.shape.classes for tile in tiles), default=0)]
-            if plane == PROBABILITIES
-            else []
-        )
-        found = np.full(
-            [len(rows), len(columns), *classes],
-            UNKNOWN if plane == CORRECT else np.nan,
-            np.uint8 if plane == CORRECT else packing.DTYPES[plane],
-        )
-        line = dict(zip(rows.tolist(), range(len(rows)), strict=True))
-        order = np.argsort(columns, kind="stable")
-        for tile in tiles:
-            data, out = (
-                view[tile.offset : tile.offset + tile.shape.length],
-                found[line[tile.shape.model]],
-            )
-            if samples is None:
-                at, values = packing.decode(tile.shape, data)
-            else:
-                at, values = packing.pick(tile.shape, data, columns[order])
-                at = order[at]
-            out[at] = values
-        return found
-
-
-def _unknown(values: np.ndarray) -> np.ndarray:
-    return values == UNKNOWN if values.dtype == np.uint8 else np.isnan(values)
+    def _snapshot(self, models: Which = None, samples: Which = None) -> Snapshot:
+        return Snapshot(self.index, self.cells, models, samples)

@@ -58,17 +58,6 @@ def value_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndar
     return sums, known
 
 
-def add_rows(
-    view: np.ndarray, tiles: Sequence[Tile], sums: np.ndarray, known: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Adds the floats in tiles to each model's sum, float64[m], and their number to int64[m]."""
-    for tile in tiles:
-        _, values = decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
-        sums[tile.shape.model] += values.sum(dtype=np.float64)
-        known[tile.shape.model] += tile.shape.cells
-    return sums, known
-
-
 def packed_sums(words: np.ndarray, starts: Sequence[int], width: int) -> np.ndarray:
     """Returns int32[64 · width], in each column the number of rows whose bit is set.
 

@@ -1,5 +1,5 @@
-"""Dynamic evaluation: the caches of models × samples, what methods achieve on them, what additions
-were worth.
+"""Dynamic evaluation: the caches of models × samples, what methods achieve on them, and what
+additions were worth.
 """
 
 from types import SimpleNamespace
@@ -29,22 +29,26 @@ def html(across: Across) -> Markup | None:
     """Returns each cache's picture, additions and curves; None where no cache was given."""
     if not across.evaluations:
         return None
-    told = [
-        _told(number, evaluation) for number, evaluation in enumerate(across.evaluations, start=1)
+    views = [
+        _view(number, evaluation) for number, evaluation in enumerate(across.evaluations, start=1)
     ]
     first = render("parts/evaluation_overview.html", rows=overview(across.evaluations))
-    return first + Markup("").join(render("parts/evaluation.html", it=it) for it in told)
+    return first + Markup("").join(render("parts/evaluation.html", it=view) for view in views)
 
 
 def tables(across: Across) -> dict[str, pd.DataFrame]:
-    """Returns `evaluation_methods` (a row a cache, method, budget), `evaluation_additions` and
-    their `evaluation_overview`.
+    """Returns `evaluation_methods` (a row for each cache, method, budget), `evaluation_additions`
+    and their `evaluation_overview`, and the means by group of samples, `evaluation_sample_groups`.
     """
-    methods = [{"cache": str(e.path), **row} for e in across.evaluations for row in _rows(e)]
-    additions = [
-        {"cache": str(e.path), **row} for e in across.evaluations for row in e.summary["additions"]
-    ]
-    found = {"methods": methods, "additions": additions, "overview": overview(across.evaluations)}
+    found = {
+        name: [{"cache": str(e.path), **row} for e in across.evaluations for row in rows(e)]
+        for name, rows in (
+            ("methods", _rows),
+            ("additions", lambda e: e.summary["additions"]),
+            ("sample_groups", lambda e: e.summary.get("sample_groups", [])),
+        )
+    }
+    found["overview"] = overview(across.evaluations)
     return {f"evaluation_{name}": pd.DataFrame(rows) for name, rows in found.items()}
 
 
@@ -58,7 +62,8 @@ def figures(across: Across) -> dict[str, Figure]:
         drawn[f"evaluation_budget_{number}"] = budget_plot(
             summary, styles_of(summary["methods"]), True, legend=True
         )
-        drawn[f"evaluation_parts_{number}"] = decomposition_plot(summary, True)
+        if summary["decomposition"]:
+            drawn[f"evaluation_parts_{number}"] = decomposition_plot(summary, True)
         drawn[f"evaluation_outcomes_{number}"] = outcomes_plot(evaluation.picture, summary)
         if truth := truth_plot(summary, True):
             drawn[f"evaluation_truth_{number}"] = truth
@@ -66,7 +71,7 @@ def figures(across: Across) -> dict[str, Figure]:
 
 
 def _rows(evaluation: Evaluation) -> list[dict]:
-    """A row a method and budget, with the means over random splits."""
+    """A row for each method and budget, with the means over random splits."""
     return [
         {"method": method, "budget": budget} | {measure: curve[measure][i] for measure in MEASURES}
         for method, curve in evaluation.summary["methods"].items()
@@ -74,8 +79,23 @@ def _rows(evaluation: Evaluation) -> list[dict]:
     ]
 
 
-def _told(number: int, evaluation: Evaluation) -> SimpleNamespace:
-    """What the template asks of one cache."""
+def _dataset_errors(summary: dict) -> dict[str, dict[str, float]]:
+    """The error of each data set's mean, by data set and method, at the largest budget of each."""
+    errors = {
+        method: curve["dataset_errors"][-1]
+        for method, curve in summary["methods"].items()
+        if curve.get("dataset_errors")
+    }
+    names = [each["dataset"] for each in summary.get("sample_groups", []) if not each["group"]]
+    return {
+        name: {method: found[name] for method, found in errors.items() if name in found}
+        for name in names
+        if any(name in found for found in errors.values())
+    }
+
+
+def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
+    """What the template shows of one cache."""
     summary = evaluation.summary
     styles = styles_of(summary["methods"])
     by = "runs (with all of their models)" if summary.get("by_run") else "models"
@@ -95,6 +115,9 @@ def _told(number: int, evaluation: Evaluation) -> SimpleNamespace:
         additions=[_account(row) for row in summary["additions"]],
         legend=[(styles[name], name) for name in summary["methods"]],
         rows=_rows(evaluation),
+        sample_groups=summary.get("sample_groups", []),
+        dataset_errors=_dataset_errors(summary),
+        mean="mean score" if summary.get("scores") else "mean accuracy",
         split_text=split,
         fit=fit_text(summary),
         budget_figure=svg.wide_and_narrow(
@@ -102,7 +125,8 @@ def _told(number: int, evaluation: Evaluation) -> SimpleNamespace:
             budget_title,
             lambda wide: budget_plot(summary, styles, wide),
         ),
-        parts_figure=svg.wide_and_narrow(
+        parts_figure=summary["decomposition"]
+        and svg.wide_and_narrow(
             f"evaluation_parts_{number}",
             parts_title,
             lambda wide: decomposition_plot(summary, wide),
@@ -115,7 +139,7 @@ def _told(number: int, evaluation: Evaluation) -> SimpleNamespace:
 
 
 def _account(row: dict) -> dict:
-    """An addition with the number of cells that it is about."""
+    """An addition with the number of its cells."""
     each = 1 if row["kind"] == "model" else int(row["name"].split()[0])
     return (
         {"told": None, "truth": None}

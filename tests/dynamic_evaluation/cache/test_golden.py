@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation.additions import read_additions
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache, entries
 from nevis_stream.dynamic_evaluation.cache.exchange import import_file
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -38,7 +38,9 @@ def test_all_that_it_holds_is_read(cache, tmp_path):
     assert cache.probabilities("m0", np.arange(30, 40)).shape == (10, 3)
     assert cache.models()["m0"]["flops_per_sample"] == 1000.0
     assert cache.facts().dataset.tolist() == ["digits"] * 40 and cache.facts().low is None
-    assert cache.predictions_of("m5") == [{"budget": 3, "method": "sort_and_search", "seed": 0}]
+    with cache.index.reading() as db:
+        (tile, *_) = entries.tiles(db, "state = 'predicted'")
+        assert entries.maker(db, tile.number)["method"] == "sort_and_search"
     assert read_additions(cache.directory)[0].name == "m5"
     copy = EvaluationCache(tmp_path / "copy", create=True, about=cache.about)
     copy.merge(cache)

@@ -252,3 +252,30 @@ def _die_at_call(limit):
                           (entries, ["add_samples", "add_model"])):  # fmt: skip
         for name in names:
             setattr(module, name, counted(getattr(module, name)))
+
+
+def test_scores_and_features_are_verified_and_repaired(tmp_path):
+    cache = EvaluationCache(tmp_path / "scored", create=True)
+    samples = [f"s{k}" for k in range(40)]
+    scores = np.random.default_rng(0).random((3, 40)).astype(np.float32)
+    cache.append_rows(
+        ["a", "b", "c"], samples, scores, sample_provenance={"dataset": "x", "low": 0, "high": 10}
+    )
+    cache.add_features(samples, np.arange(80.0).reshape(40, 2))
+    *_, last = tiles(cache)
+    assert last.shape.plane == "features" and cache.verify() == []
+    flip(cache, tiles(cache)[1].offset + 5)
+    flip(cache, last.offset + 5)
+    first, second = cache.verify()
+    assert "(observed score of model 'b', 40 cells" in first
+    assert "(observed features, 40 cells" in second
+    cache.repair(tmp_path / "mended")
+    mended = EvaluationCache(tmp_path / "mended")
+    assert mended.verify() == [] and mended.scores and mended.features() is None
+    expected = scores.copy()
+    expected[1] = np.nan
+    np.testing.assert_equal(mended.matrix(), expected)
+    assert mended.facts().high.tolist() == [10] * 40
+    mended.append("b", samples, scores[1])
+    mended.add_features(samples, np.arange(80.0).reshape(40, 2))
+    np.testing.assert_equal(mended.matrix(), scores)

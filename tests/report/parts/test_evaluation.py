@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from nevis_stream.dynamic_evaluation import summary
+from nevis_stream.dynamic_evaluation import evaluation_summary
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.report.build import write_report
@@ -18,7 +18,7 @@ from nevis_stream.report.evaluation_additions import overview
 from nevis_stream.report.evaluations import Evaluation
 from tests.dynamic_evaluation.making import file_asks
 from tests.dynamic_evaluation.test_adding import ordered, table
-from tests.dynamic_evaluation.test_summary import studied
+from tests.dynamic_evaluation.test_evaluation_summary import studied
 from tests.report.chromium import PATH, Browser
 from tests.report.synthetic import SyntheticRun
 
@@ -35,7 +35,7 @@ def cache(tmp_path):
 
 
 def test_a_cache_is_shown_beside_runs(cache, tmp_path):
-    told = summary.write(cache, studied(cache), 0.6)
+    told = evaluation_summary.write(cache, *studied(cache), 0.6)
     run = SyntheticRun(learner="Indep").write(tmp_path / "run")
     page = write_report([run, cache.directory], tmp_path / "out", figures=True).read_text()
     assert "Cache toys" in page
@@ -66,7 +66,7 @@ def test_a_cache_is_shown_beside_runs(cache, tmp_path):
 @pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")
 @pytest.mark.usefixtures("undrawn")
 def test_the_picture_fits_the_theme_and_the_error_is_in_sight_on_a_phone(cache, tmp_path):
-    summary.write(cache, studied(cache), 0.6)
+    evaluation_summary.write(cache, *studied(cache), 0.6)
     page = write_report([cache.directory], tmp_path / "out")
     table = "document.querySelector('[aria-label=\"Additions by cache and method\"]')"
     top = "document.querySelector('.outcomes img').getBoundingClientRect().top + scrollY"
@@ -136,8 +136,8 @@ def test_a_cache_without_a_sound_summary_is_left_out_with_the_reason(cache, tmp_
     assert (
         "an evaluation cache without a summary; make it: python -m launch.evaluate metrics" in page
     )
-    summary.write(cache, studied(cache), 0.6)
-    path = cache.directory / summary.FILE
+    evaluation_summary.write(cache, *studied(cache), 0.6)
+    path = cache.directory / evaluation_summary.FILE
     good = json.loads(path.read_text())
     for text, said in (
         ("{", "cannot be read"),

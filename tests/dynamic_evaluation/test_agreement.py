@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from nevis_stream.dynamic_evaluation import metrics
+from nevis_stream.dynamic_evaluation import agreement
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import one_order, outcomes
 
@@ -12,10 +12,12 @@ from tests.dynamic_evaluation.making import one_order, outcomes
 def test_error_of_cells_and_of_the_sum():
     truth = np.array([[1, 1, 0, 0], [1, 0, 255, 255], [255] * 4], np.uint8)
     predicted = np.array([[0, 0, 1, 1], [1, 1, 0, 1], [1] * 4], np.uint8)
-    assert metrics.mean_absolute_error(predicted, truth) == pytest.approx(
+    assert agreement.mean_absolute_error(predicted, truth) == pytest.approx(
         [1, 0.5, np.nan], nan_ok=True
     )
-    assert metrics.aggregate_error(predicted, truth) == pytest.approx([0, 0.5, np.nan], nan_ok=True)
+    assert agreement.aggregate_error(predicted, truth) == pytest.approx(
+        [0, 0.5, np.nan], nan_ok=True
+    )
 
 
 @settings(deadline=None)
@@ -27,8 +29,8 @@ def test_no_aggregate_error_may_hide_the_worst_error_of_cells(truth):
     share = truth.mean()
     predicted = np.zeros_like(truth)
     predicted[0, np.argsort(truth[0], kind="stable")[: truth.sum()]] = 1
-    assert metrics.aggregate_error(predicted, truth)[0] == 0
-    assert metrics.mean_absolute_error(predicted, truth)[0] == pytest.approx(
+    assert agreement.aggregate_error(predicted, truth)[0] == 0
+    assert agreement.mean_absolute_error(predicted, truth)[0] == pytest.approx(
         2 * min(share, 1 - share)
     )
 
@@ -41,41 +43,41 @@ def test_the_parts_bound_the_total(truth, data):
     cuts = np.array([data.draw(st.integers(0, n)) for _ in truth])
     predicted = np.zeros_like(truth)
     predicted[:, order] = np.arange(n) < cuts[:, None]
-    parts = metrics.decompose(truth, order, predicted)
+    parts = agreement.decompose(truth, order, predicted)
     assert (parts.total <= parts.aleatoric + parts.epistemic + 1e-12).all()
     assert (parts.aleatoric <= parts.total + 1e-12).all()  # no threshold beats the best
-    assert np.allclose(parts.total, metrics.mean_absolute_error(predicted, truth))
+    assert np.allclose(parts.total, agreement.mean_absolute_error(predicted, truth))
 
 
 def test_rankings_agree_or_are_undefined():
-    assert metrics.rank_agreement([0.1, 0.2, 0.9], [0.3, 0.4, 0.5]) == (1, 1)
-    assert metrics.rank_agreement([0.9, 0.2, 0.1], [0.3, 0.4, 0.5]) == (-1, -1)
-    assert np.isnan(metrics.rank_agreement([0.5, 0.5], [0.3, 0.4])).all()
-    assert np.isnan(metrics.rank_agreement([0.5], [0.3])).all()
+    assert agreement.rank_agreement([0.1, 0.2, 0.9], [0.3, 0.4, 0.5]) == (1, 1)
+    assert agreement.rank_agreement([0.9, 0.2, 0.1], [0.3, 0.4, 0.5]) == (-1, -1)
+    assert np.isnan(agreement.rank_agreement([0.5, 0.5], [0.3, 0.4])).all()
+    assert np.isnan(agreement.rank_agreement([0.5], [0.3])).all()
 
 
 def test_correlations_of_models_equal_scipy():
     matrix = one_order(6, 200, noise=1.0)
-    found = metrics.model_correlations(matrix)
+    found = agreement.model_correlations(matrix)
     assert np.allclose(found, spearmanr(matrix, axis=1).statistic)
     assert (found > 0).all()
     holes = matrix.copy()
     holes[0, :50] = 255
-    assert metrics.model_correlations(holes)[0, 1] == pytest.approx(
+    assert agreement.model_correlations(holes)[0, 1] == pytest.approx(
         spearmanr(matrix[0, 50:], matrix[1, 50:]).statistic
     )
     constant = np.vstack([matrix, np.ones((1, 200), np.uint8)])
-    assert np.isnan(metrics.model_correlations(constant)[-1]).all()
+    assert np.isnan(agreement.model_correlations(constant)[-1]).all()
 
 
 def test_the_decay_is_found_again():
     budgets = np.array([8, 16, 32, 64, 128, 256, 512])
-    true = metrics.Decay(0.12, 0.04, 0.15)
-    found = metrics.fit_decay(budgets, true(budgets))
+    true = agreement.Decay(0.12, 0.04, 0.15)
+    found = agreement.fit_decay(budgets, true(budgets))
     assert (found.a, found.rate, found.plateau) == pytest.approx((0.12, 0.04, 0.15), rel=1e-3)
-    flat = metrics.fit_decay(budgets, np.full(7, 0.2))
+    flat = agreement.fit_decay(budgets, np.full(7, 0.2))
     assert flat(budgets) == pytest.approx(np.full(7, 0.2))
     with pytest.raises(BadInput, match="three different"):
-        metrics.fit_decay([8, 8, 16], [1, 1, 1])
+        agreement.fit_decay([8, 8, 16], [1, 1, 1])
     with pytest.raises(BadInput, match="finite"):
-        metrics.fit_decay([8, 16, 32], [1, np.nan, 1])
+        agreement.fit_decay([8, 16, 32], [1, np.nan, 1])

@@ -7,6 +7,7 @@ again.
 
 import csv
 import io
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,48 +17,50 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.agreement import mean_absolute_error, rank_agreement
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.estimates import Estimates
-from nevis_stream.dynamic_evaluation.matrix import UNKNOWN, check_outcomes
-from nevis_stream.dynamic_evaluation.metrics import mean_absolute_error, rank_agreement
+from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.matrix import check_matrix, observed
+from nevis_stream.dynamic_evaluation.sample_groups import means_by_dataset
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
 from nevis_stream.storage.npz import read_npz
 
-COLUMNS = (
-    "matrix",
-    "method",
-    "budget",
-    "seed",
-    "mae",
-    "accuracy_error",
-    "spearman",
-    "kendall",
-    "coverage95",
-    "seconds",
-)
+MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
+COLUMNS = ("matrix", "method", "budget", "seed", *MEASURES, "seconds", "dataset_errors")
+_NUMBERS = {"budget": int, "seed": int, **dict.fromkeys((*MEASURES, "seconds"), float)}
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Outcomes to study.
+    """Values to study.
 
-    Args:
+    Attributes:
       name: what results call it by.
-      outcomes: uint8[m, n] of 0, 1 and 255.
+      values: uint8[m, n] of outcomes 0, 1 and 255; or float32[m, n] of scores in [0, 1] and NaN.
       groups: the models' groups (str[m]), which are known or new as a whole, or None.
+      facts: about the samples; None: nothing is known of them.
     """
 
     name: str
-    outcomes: np.ndarray
+    values: np.ndarray
     groups: np.ndarray | None = None
+    facts: SampleFacts | None = None
+
+    def known(self, models: np.ndarray, samples: np.ndarray) -> InMemory:
+        """Returns some models, int64 rows, on some samples, int64 columns, as methods read them."""
+        groups = None if self.groups is None else self.groups[models].tolist()
+        facts = self.facts or SampleFacts(self.values.shape[1])
+        return InMemory(self.values[np.ix_(models, samples)], groups, facts.take(samples))
 
 
 @dataclass(frozen=True)
-class Protocol:
-    """What is studied.
+class StudyDesign:
+    """What is tried.
 
-    Args:
+    Attributes:
       methods: names.
       budgets: samples asked of each new model; budgets above n are left out.
       known: share of the models, or of their groups, that is known.
@@ -71,7 +74,7 @@ class Protocol:
 
 
 def load(path: Path) -> Matrix:
-    """Reads a matrix from an npz file: `correct`, uint8[m, n], and optionally `group`, str[m].
+    """Reads outcomes from an npz file: `correct`, uint8[m, n], and optionally `group`, str[m].
 
     Raises:
       BadInput: no such file, no such array, or not outcomes.
@@ -81,7 +84,7 @@ def load(path: Path) -> Matrix:
         raise BadInput(f"{path}: has no array `correct`, uint8[models, samples].")
     groups = arrays["group"].astype(str) if "group" in arrays else None
     try:
-        return Matrix(path.stem, check_outcomes(arrays["correct"]), groups)
+        return Matrix(path.stem, check_matrix(arrays["correct"]), groups)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
 
@@ -106,94 +109,107 @@ def split(
     return np.flatnonzero(is_known), np.flatnonzero(~is_known)
 
 
-def answerable(outcomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def answerable(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Chooses new models, and samples that all of them know, so that every question has an answer.
 
     Models with the fewest holes come first; as many are taken as give the most cells.
 
     Args:
-      outcomes: uint8[m, n] of 0, 1 and 255.
+      values: [m, n], as in `Matrix`.
 
     Returns: rows and columns, ascending; no column where no model knows anything.
     """
-    there = outcomes != UNKNOWN
+    there = observed(values)
     order = np.argsort(-there.sum(axis=1), kind="stable")
     shared = np.logical_and.accumulate(there[order], axis=0)
     best = int(np.argmax(shared.sum(axis=1) * np.arange(1, len(order) + 1)))
     return np.sort(order[: best + 1]), np.flatnonzero(shared[best])
 
 
-def scored(estimate: Estimates, truth: np.ndarray) -> dict[str, float]:
-    """Returns the scores of new models' estimates, means over the models; of rankings one number
-    each.
+def measures(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) -> dict[str, float]:
+    """Returns how far new models' estimates are from the truth, means over the models; of rankings
+    one number each.
 
-    Coverage is NaN where the method has no intervals; accuracies are those over known cells of the
-    truth, uint8[m, n].
+    `mae` is the share of outcomes predicted wrongly, or of scores the mean absolute error;
+    `accuracy_error` that of the (weighted) mean over all samples. Coverage is NaN where the method
+    has no intervals.
+
+    Args:
+      estimates: of m models on n samples.
+      truth: [m, n] without holes, as in `Matrix`.
+      facts: about the n samples.
     """
-    there = truth != UNKNOWN
-    accuracy = (truth == 1).sum(axis=1) / there.sum(axis=1)
-    spearman, kendall = rank_agreement(estimate.accuracy, accuracy)
+    accuracy = facts.mean(truth)
+    predicted = estimates.outcomes if truth.dtype == np.uint8 else estimates.values
+    spearman, kendall = rank_agreement(estimates.accuracy, accuracy)
     slack = 1e-9
-    inside = (estimate.low - slack <= accuracy) & (accuracy <= estimate.high + slack)
+    inside = (estimates.low - slack <= accuracy) & (accuracy <= estimates.high + slack)
     return {
-        "mae": float(mean_absolute_error(estimate.outcomes, truth).mean()),
-        "accuracy_error": float(np.abs(estimate.accuracy - accuracy).mean()),
+        "mae": float(mean_absolute_error(predicted, truth).mean()),
+        "accuracy_error": float(np.abs(estimates.accuracy - accuracy).mean()),
         "spearman": spearman,
         "kendall": kendall,
-        "coverage95": float("nan") if np.isnan(estimate.low).any() else float(inside.mean()),
+        "coverage95": float("nan") if np.isnan(estimates.low).any() else float(inside.mean()),
     }
 
 
+def dataset_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) -> dict[str, float]:
+    """Returns the mean absolute error of each data set's mean, in the range of its scores, by name;
+    {} unless there are several.
+    """
+    pairs = zip(
+        means_by_dataset(facts, estimates.values), means_by_dataset(facts, truth), strict=True
+    )
+    found = {one.dataset: float(np.abs(one.means - other.means).mean()) for one, other in pairs}
+    return found if len(found) > 1 else {}
+
+
 def rows(
-    matrix: Matrix, protocol: Protocol, done: Callable[..., bool] = lambda *cell: False
+    matrix: Matrix, design: StudyDesign, done: Callable[..., bool] = lambda *cell: False
 ) -> Iterator[dict]:
     """Yields a row of results, by `COLUMNS`, for each method, budget and seed.
 
-    Known models may have unknown cells, new ones not, as nobody could answer for them: see
-    `answerable`. Seconds are of the evaluation alone; the fit comes to those of the first budget.
+    Known models may have unknown cells; of new ones only what `answerable` chooses is used.
+    Seconds are of the evaluation alone; the fit is included in those of the first budget.
 
     Args:
       matrix: what to study.
-      protocol: how.
+      design: what is tried.
       done: called with (method, budget, seed), says whether that row is there already.
     """
-    for seed in range(protocol.seeds):
-        known, new = split(len(matrix.outcomes), matrix.groups, protocol.known, seed)
-        models, columns = answerable(matrix.outcomes[new])
-        truth, seen = (
-            matrix.outcomes[np.ix_(new[models], columns)],
-            matrix.outcomes[np.ix_(known, columns)],
-        )
-        if not truth.size or (seen == UNKNOWN).all():
+    for seed in range(design.seeds):
+        known, new = split(len(matrix.values), matrix.groups, design.known, seed)
+        models, columns = answerable(matrix.values[new])
+        truth, seen = matrix.values[np.ix_(new[models], columns)], matrix.known(known, columns)
+        if not truth.size or not observed(seen.values).any():
             raise BadInput(
                 f"{matrix.name}: nothing is known of the new models, or nothing of the others on"
                 " the same samples."
             )
-        for name in protocol.methods:
+        for name in design.methods:
             budgets = [
                 budget
-                for budget in protocol.budgets
+                for budget in design.budgets
                 if budget <= len(columns) and not done(name, budget, seed)
             ]
             if not budgets:
                 continue
             fit_key, key = jax.random.split(jax.random.key(seed))
             start = time.perf_counter()
-            groups = None if matrix.groups is None else list(matrix.groups[known])
-            evaluator = methods.get(name).fit(seen, groups, fit_key)
+            evaluator = methods.get(name).fit(seen, None, fit_key)
             for budget in budgets:
-                estimate = evaluator.evaluate(
+                estimates = evaluator.evaluate(
                     MatrixAsk(truth), len(truth), budget, jax.random.fold_in(key, budget)
                 )
-                scores = scored(estimate, truth)
                 seconds = time.perf_counter() - start
                 yield {
                     "matrix": matrix.name,
                     "method": name,
                     "budget": budget,
                     "seed": seed,
-                    **scores,
+                    **measures(estimates, truth, seen.facts),
                     "seconds": seconds,
+                    "dataset_errors": dataset_errors(estimates, truth, seen.facts),
                 }
                 start = time.perf_counter()
 
@@ -204,20 +220,31 @@ def read(path: Path) -> list[dict]:
     """
     if not path.exists():
         return []
-    with open(path, newline="") as file:
-        found = [row for row in csv.DictReader(file) if row["seconds"]]
-    kinds = {"matrix": str, "method": str, "budget": int, "seed": int}
-    return [{name: kinds.get(name, float)(row[name]) for name in COLUMNS} for row in found]
+    with open(path, newline="", encoding="utf-8") as file:
+        found = [row for row in csv.DictReader(file) if row["seconds"] and None not in row]
+    return [row for row in map(_parsed, found) if row]
 
 
-def run(matrices: Iterable[Matrix], protocol: Protocol, path: Path) -> Iterator[dict]:
+def _parsed(row: dict[str, str | None]) -> dict | None:
+    """Returns a row's values; None where a kill cut it."""
+    if row.get("dataset_errors", "") is None:  # earlier versions had no such column
+        return None
+    try:
+        numbers = {name: kind(row[name]) for name, kind in _NUMBERS.items()}
+        errors = json.loads(row.get("dataset_errors") or "{}")
+    except ValueError:
+        return None
+    return {"matrix": row["matrix"], "method": row["method"]} | numbers | {"dataset_errors": errors}
+
+
+def run(matrices: Iterable[Matrix], design: StudyDesign, path: Path) -> Iterator[dict]:
     """Runs a study, appends each row to a csv file and yields it; goes on where that file ends."""
     before = read(path)
     there = {(row["matrix"], row["method"], row["budget"], row["seed"]) for row in before}
     write(path, before)
     for matrix in matrices:
-        for row in rows(matrix, protocol, lambda *cell, name=matrix.name: (name, *cell) in there):
-            with open(path, "a", newline="") as file:
+        for row in rows(matrix, design, lambda *cell, name=matrix.name: (name, *cell) in there):
+            with open(path, "a", newline="", encoding="utf-8") as file:
                 csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(_text(row))
             yield row
 
@@ -232,6 +259,7 @@ def write(path: Path, found: Iterable[dict]) -> None:
 
 
 def _text(row: dict) -> dict:
+    errors = {name: float(f"{value:.6g}") for name, value in row["dataset_errors"].items()}
     return {
         name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()
-    }
+    } | {"dataset_errors": json.dumps(errors) if errors else ""}

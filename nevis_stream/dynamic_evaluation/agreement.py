@@ -1,25 +1,26 @@
-"""How good predicted outcomes are. Errors are shares of samples in [0, 1]; lower is better."""
+"""How well predicted values agree with the truth. Errors are in [0, 1]; lower is better."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN, numbers, observed
 from nevis_stream.errors import BadInput
 
 
 def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Returns the share of samples predicted wrongly, float64[m], over those with a known truth;
-    NaN for a model without any.
+    """Returns how far predicted values are from the truth, float64[m], means over the samples with
+    a known truth: of outcomes the share predicted wrongly. NaN for a model without any.
 
     Args:
-      predicted: uint8[m, n] of 0 and 1.
-      truth: uint8[m, n] of 0, 1 and 255.
+      predicted: uint8[m, n] of 0 and 1, or float[m, n] of scores.
+      truth: uint8[m, n] of 0, 1 and 255, or float[m, n] of scores with NaN.
 
     Source: Sort & Search, E(a, y).
     """
-    there = truth != UNKNOWN
-    return _share(((predicted != truth) & there).sum(axis=1), there.sum(axis=1))
+    there = observed(truth)
+    distance = np.abs(numbers(truth).astype(np.float64) - predicted)
+    return _share(np.where(there, distance, 0).sum(axis=1), there.sum(axis=1))
 
 
 def aggregate_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -87,27 +88,29 @@ def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> Pa
     )
 
 
-def model_correlations(outcomes: np.ndarray) -> np.ndarray:
-    """Returns Spearman's correlation of every two models' outcomes, float64[m, m]; NaN for a model
-    that is always right or wrong.
+def model_correlations(values: np.ndarray) -> np.ndarray:
+    """Returns the correlation of every two models' values, float64[m, m]; NaN for a model whose
+    values are all equal.
 
-    Of 0 and 1 it is Pearson's. Pairs of models with holes are compared on the samples that both
-    have.
+    It is Pearson's, and of outcomes Spearman's, too. Pairs of models with holes are compared on the
+    samples that both have.
 
     Args:
-      outcomes: uint8[m, n] of 0, 1 and 255.
+      values: uint8[m, n] of 0, 1 and 255, or float[m, n] of scores with NaN.
 
     Source: Sort & Search, Appendix D.
     """
-    there = (outcomes != UNKNOWN).astype(np.float64)
-    right = (outcomes == 1).astype(np.float64)
+    there = observed(values).astype(np.float64)
+    value = numbers(values).astype(np.float64)
     both = there @ there.T
-    mine = right @ there.T  # ones of the row's model where the column's model is known
+    sums = value @ there.T  # of the row's model where the column's model is known
+    squares = value**2 @ there.T
     with np.errstate(divide="ignore", invalid="ignore"):
-        covariance = right @ right.T / both - mine * mine.T / both**2
-        variance = mine / both - (mine / both) ** 2
+        covariance = value @ value.T / both - sums * sums.T / both**2
+        variance = squares / both - (sums / both) ** 2
         correlation = covariance / np.sqrt(variance * variance.T)
-    return np.where((variance > 0) & (variance.T > 0), np.clip(correlation, -1, 1), np.nan)
+    varied = (variance > 0) & (variance.T > 0)
+    return np.where(varied, np.clip(correlation, -1, 1), np.nan)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,16 @@
 """Means by data set and by group of samples."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 
 
 @dataclass(frozen=True)
-class Part:
+class SampleGroup:
     """A data set, or a group of samples inside it.
 
     Attributes:
@@ -28,13 +30,13 @@ class Part:
     means: np.ndarray
 
 
-def means_by_part(facts: SampleFacts, values: np.ndarray) -> list[Part]:
+def means_by_group(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
     """Returns the means of each data set and, after it, of its groups; [] where samples carry
     neither.
 
     Args:
       facts: about n samples.
-      values: float[m, n] in [0, 1], NaN where unknown.
+      values: [m, n] of outcomes or of scores in [0, 1], with holes.
     """
     if facts.dataset is None and facts.group is None:
         return []
@@ -42,17 +44,25 @@ def means_by_part(facts: SampleFacts, values: np.ndarray) -> list[Part]:
     datasets, groups = (
         nothing if names is None else names for names in (facts.dataset, facts.group)
     )
+    values = np.where(observed(values), values, np.nan)
     found = []
     for dataset in dict.fromkeys(datasets.tolist()):
         here = datasets == dataset
-        found.append(_part(facts, values, here, dataset, ""))
+        found.append(_group(facts, values, here, dataset, ""))
         for group in dict.fromkeys(groups[here].tolist()):
             if group:
-                found.append(_part(facts, values, here & (groups == group), dataset, group))
+                found.append(_group(facts, values, here & (groups == group), dataset, group))
     return found
 
 
-def _part(facts: SampleFacts, values, here: np.ndarray, dataset: str, group: str) -> Part:
+def means_by_dataset(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
+    """Returns the means of each data set; arguments as of `means_by_group`."""
+    if facts.dataset is None:
+        return []
+    return means_by_group(dataclasses.replace(facts, group=None), values)
+
+
+def _group(facts: SampleFacts, values, here: np.ndarray, dataset: str, group: str) -> SampleGroup:
     low, high = (
         np.full(facts.n, default) if ends is None else ends
         for ends, default in ((facts.low, 0.0), (facts.high, 1.0))
@@ -67,4 +77,4 @@ def _part(facts: SampleFacts, values, here: np.ndarray, dataset: str, group: str
         out=np.full(len(part), np.nan),
         where=known.any(axis=1),
     )
-    return Part(dataset, group, int(here.sum()), first, last, first + means * (last - first))
+    return SampleGroup(dataset, group, int(here.sum()), first, last, first + means * (last - first))

@@ -2,6 +2,7 @@
 once the truth is there.
 """
 
+import dataclasses
 import io
 import json
 
@@ -10,10 +11,10 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from nevis_stream.dynamic_evaluation import summary
+from nevis_stream.dynamic_evaluation import evaluation_summary
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.study import Matrix, Protocol, rows
+from nevis_stream.dynamic_evaluation.method_study import StudyDesign, rows
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import file_asks
 from tests.dynamic_evaluation.test_adding import N, ordered, table
@@ -28,16 +29,17 @@ def cache(tmp_path):
     return made
 
 
-def studied(cache):
-    outcomes, _, _ = summary.complete_part(cache)
-    protocol = Protocol(("published", "sort_and_search"), (8, 16, 64), 0.6, 2)
-    return pd.DataFrame(rows(Matrix("toys", outcomes), protocol))
+def studied(cache, groups=None):
+    """The part of a cache that is studied, and rows of a study of it."""
+    design = StudyDesign(("published", "sort_and_search"), (8, 16, 64), 0.6, 2)
+    matrix = dataclasses.replace(evaluation_summary.studied_part(cache), groups=groups)
+    return matrix, pd.DataFrame(rows(matrix, design))
 
 
 def test_the_summary_is_written_and_its_numbers_are_those_of_the_study(cache):
-    study = studied(cache)
-    summary.write(cache, study, 0.6)
-    found = json.loads((cache.directory / summary.FILE).read_text())
+    matrix, study = studied(cache)
+    evaluation_summary.write(cache, matrix, study, 0.6)
+    found = json.loads((cache.directory / evaluation_summary.FILE).read_text())
     assert (found["models"], found["samples"], found["seeds"]) == (11, N, 2)
     curve = found["methods"]["sort_and_search"]
     assert curve["budgets"] == [8, 16, 64]
@@ -57,13 +59,15 @@ def test_the_summary_is_written_and_its_numbers_are_those_of_the_study(cache):
 def test_an_addition_is_audited_once_its_truth_is_there(cache):
     truth = table(ordered())
     told = add_models(cache, file_asks(cache, truth, ["m11"]), 9, "sort_and_search")[0]
-    assert set(summary.audit(cache, told).values()) == {None}
+    assert set(evaluation_summary.audit(cache, told).values()) == {None}
     predicted = cache.matrix(["m11"], predicted=True)[0]
     cache.append("m11", truth.samples, truth.values[11])
-    audit = summary.audit(cache, told)
+    audit = evaluation_summary.audit(cache, told)
     assert audit["mae"] == pytest.approx((predicted != truth.values[11]).mean())
     assert audit["accuracy_error"] == pytest.approx(abs(told.accuracy - truth.values[11].mean()))
-    assert summary.write(cache, studied(cache), 0.6)["additions"][0]["mae"] == audit["mae"]
+    assert (
+        evaluation_summary.write(cache, *studied(cache), 0.6)["additions"][0]["mae"] == audit["mae"]
+    )
 
 
 def test_only_the_latest_addition_of_a_model_is_told_what_its_predictions_were_worth(cache):
@@ -73,20 +77,24 @@ def test_only_the_latest_addition_of_a_model_is_told_what_its_predictions_were_w
         for budget in (9, 30)
     ]
     cache.append("m11", truth.samples, truth.values[11])
-    first, second = summary.write(cache, studied(cache), 0.6)["additions"]
-    assert first["mae"] is None and second["mae"] == summary.audit(cache, told[1])["mae"]
+    first, second = evaluation_summary.write(cache, *studied(cache), 0.6)["additions"]
+    assert first["mae"] is None and second["mae"] == evaluation_summary.audit(cache, told[1])["mae"]
     assert first["accuracy_error"] == pytest.approx(abs(told[0].accuracy - truth.values[11].mean()))
 
 
 def test_the_picture_has_the_best_model_on_top_and_the_easiest_sample_left():
     outcomes = np.tril(np.ones((200, 300), np.uint8), 50)[:, ::-1]
-    pixels = np.asarray(Image.open(io.BytesIO(summary.picture(outcomes))).convert("L")).astype(int)
+    pixels = np.asarray(
+        Image.open(io.BytesIO(evaluation_summary.picture(outcomes))).convert("L")
+    ).astype(int)
     assert pixels.shape == (200, 300)
     dark = pixels < 150
     assert dark[0].sum() == outcomes.sum(axis=1).max()
     assert (np.diff(dark.sum(axis=1)) <= 0).all()
     assert (np.diff(dark.astype(int), axis=1) <= 0).all()
-    few = Image.open(io.BytesIO(summary.picture(np.full((3, 2000), 255, np.uint8) * 0 + 1)))
+    few = Image.open(
+        io.BytesIO(evaluation_summary.picture(np.full((3, 2000), 255, np.uint8) * 0 + 1))
+    )
     assert few.size == (480, 162)
 
 
@@ -94,7 +102,7 @@ def test_a_cache_that_is_too_small_is_refused(tmp_path):
     small = EvaluationCache(tmp_path / "small", create=True)
     small.append("a", ["s0", "s1"], [1, 0])
     with pytest.raises(BadInput, match="1 models are observed on the same 2 samples"):
-        summary.complete_part(small)
+        evaluation_summary.studied_part(small)
 
 
 def test_siblings_are_known_or_new_together_in_the_decomposition(tmp_path):
@@ -102,12 +110,13 @@ def test_siblings_are_known_or_new_together_in_the_decomposition(tmp_path):
     groups = np.repeat(list("abcde"), 2)
     cache = EvaluationCache(tmp_path / "runs", create=True)
     for row, group in enumerate(groups):
-        cache.append(
-            f"m{row}", [f"s{k}" for k in range(60)], outcomes[row], provenance={"group": group}
-        )  # noqa: E501
-    protocol = Protocol(("sort_and_search",), (8, 16, 32), 0.6, 3)
-    study = pd.DataFrame(rows(Matrix("runs", outcomes, groups), protocol))
-    written = summary.write(cache, study, 0.6, groups)
+        samples = [f"s{k}" for k in range(60)]
+        cache.append(f"m{row}", samples, outcomes[row], provenance={"group": group})
+    design = StudyDesign(("sort_and_search",), (8, 16, 32), 0.6, 3)
+    matrix = evaluation_summary.studied_part(cache)
+    assert matrix.groups.tolist() == groups.tolist()
+    study = pd.DataFrame(rows(matrix, design))
+    written = evaluation_summary.write(cache, matrix, study, 0.6)
     measured = study.groupby("budget")["mae"].mean()
     assert written["decomposition"]["total"] == pytest.approx(measured.tolist())
     assert written["by_run"]

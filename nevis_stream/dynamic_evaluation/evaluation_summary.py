@@ -1,0 +1,260 @@
+"""What a report says of a cache: how well methods would do on it, what one order cannot predict,
+and what additions were worth.
+
+`write` leaves `evaluation.json` and `outcomes.png` in the cache's directory; the report reads
+these, not the cache.
+"""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+
+from nevis_stream.dynamic_evaluation import agreement, methods
+from nevis_stream.dynamic_evaluation.additions import Addition, read_additions
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.groups import groups_of
+from nevis_stream.dynamic_evaluation.known import learned_from
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix, split
+from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.errors import BadInput
+from nevis_stream.storage import write_file
+
+SCHEMA = 2
+FILE, PICTURE = "evaluation.json", "outcomes.png"
+_FEWEST_MODELS, _FEWEST_SAMPLES = 5, 20
+_FEWEST_GROUPS = 3  # fewer leave only one or two ways to divide them into known and new ones
+_WIDEST, _HIGHEST, _LOWEST = 480, 240, 160  # pixels of the picture
+_RIGHT, _WRONG, _UNKNOWN = (44, 95, 138), (240, 232, 216), (150, 150, 150)
+
+
+def studied_part(cache: EvaluationCache) -> Matrix:
+    """Returns the part of a cache that methods can be tried on: the known models, on the samples
+    that at least half of them have.
+
+    Raises:
+      BadInput: fewer than 5 models or 20 samples are left.
+    """
+    names, matrix = list(cache.models()), cache.matrix()
+    there = observed(matrix)
+    rows = np.flatnonzero(learned_from(there))
+    columns = np.flatnonzero(2 * there[rows].sum(axis=0) >= max(len(rows), 1))
+    if len(rows) < _FEWEST_MODELS or len(columns) < _FEWEST_SAMPLES:
+        raise BadInput(
+            f"{cache.directory}: {len(rows)} models are observed on the same {len(columns)}"
+            f" samples; at least {_FEWEST_MODELS} models and {_FEWEST_SAMPLES} samples are needed"
+            " to see how well methods do."
+        )
+    values = matrix[np.ix_(rows, columns)]
+    groups = groups_of(cache, [names[row] for row in rows], values)
+    several = groups and len(set(groups)) >= _FEWEST_GROUPS
+    facts = cache.facts().take(columns)
+    return Matrix(cache.directory.name, values, np.array(groups, str) if several else None, facts)
+
+
+def write(
+    cache: EvaluationCache, matrix: Matrix, study: pd.DataFrame, known: float
+) -> dict[str, Any]:
+    """Writes and returns the summary of a cache.
+
+    Args:
+      cache: the cache.
+      matrix: its `studied_part`.
+      study: rows of methods tried on it, with columns method, budget, seed and `MEASURES`.
+      known: share of the models that were known in it.
+    """
+    values, facts = matrix.values, matrix.facts
+    budgets, seeds = (sorted(study[name].unique()) for name in ("budget", "seed"))
+    summary = {
+        "schema": SCHEMA,
+        "about": cache.about,
+        "models": len(values),
+        "samples": values.shape[1],
+        "scores": values.dtype != np.uint8,
+        "holes": int((~observed(values)).sum()),
+        "mean_accuracy": _overall_mean(values, facts),
+        "sample_groups": _sample_groups(values, facts),
+        "known": known,
+        "by_run": matrix.groups is not None,
+        "seeds": len(seeds),
+        "methods": {method: curve(rows) for method, rows in study.groupby("method", sort=False)},
+        "decomposition": _decomposition(values, matrix.groups, known, budgets, seeds),
+        "correlation": _mean_correlation(values),
+        "additions": _accounts(cache),
+    }
+    write_file(cache.directory / PICTURE, picture(values))
+    write_file(cache.directory / FILE, json.dumps(summary, indent=1, sort_keys=True).encode())
+    return summary
+
+
+def _overall_mean(values: np.ndarray, facts: SampleFacts) -> float:
+    """The mean over samples, with the data sets' weights, of the mean over models."""
+    there = observed(values)
+    means = numbers(values).sum(axis=0, dtype=np.float64) / there.sum(axis=0)
+    return float(facts.mean(means[None])[0])
+
+
+def _sample_groups(values: np.ndarray, facts: SampleFacts) -> list[dict[str, Any]]:
+    """Data sets and groups of samples: size, range, and the mean over models of their means."""
+    return [
+        {
+            "dataset": each.dataset,
+            "group": each.group,
+            "samples": each.samples,
+            "low": each.low,
+            "high": each.high,
+            "mean": _number(np.nanmean(each.means)) if np.isfinite(each.means).any() else None,
+        }
+        for each in means_by_group(facts, values)
+    ]
+
+
+def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]:
+    """Returns what an addition was worth where the truth came later: `mae` over all samples,
+    `accuracy_error`, and the `truth`.
+
+    They are None unless every predicted cell of that model has been observed since.
+    """
+    unknown = {"mae": None, "accuracy_error": None, "truth": None}
+    if addition.kind != "model":
+        return unknown
+    truth, predicted = cache.matrix([addition.name])[0], cache.predictions([addition.name])[0]
+    if not observed(truth).all() or not observed(predicted).any():
+        return unknown
+    distance = np.abs(numbers(truth) - numbers(predicted))
+    mae = np.where(observed(predicted), distance, 0).mean(dtype=np.float64)
+    mean = float(cache.facts().mean(truth[None])[0])
+    error = None if addition.accuracy is None else abs(addition.accuracy - mean)
+    return {"mae": float(mae), "accuracy_error": error, "truth": mean}
+
+
+def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
+    """The additions as the report tells them: with their worth, and what people call the models.
+
+    A later addition of the same model has replaced an earlier one's predictions, so their MAE is
+    not known.
+    """
+    models, additions = cache.models(), read_additions(cache.directory)
+    latest, found = {addition.name: place for place, addition in enumerate(additions)}, []
+    for place, addition in enumerate(additions):
+        of = models.get(addition.name, {}) if addition.kind == "model" else {}
+        told = (
+            f"{of['learner']} seed {of['seed']}, trial {of['trial']}"
+            if {"learner", "seed", "trial"} <= of.keys()
+            else None
+        )
+        replaced = {} if place == latest[addition.name] else {"mae": None}
+        found.append(asdict(addition) | audit(cache, addition) | replaced | {"told": told})
+    return found
+
+
+def picture(values: np.ndarray) -> bytes:
+    """Returns a PNG of values: the best model on top, the easiest sample on the left; dark is
+    right, or a high score.
+
+    Args:
+      values: [m, n] of outcomes or scores; large ones are averaged to at most 240 × 480 pixels.
+    """
+    from PIL import Image
+
+    there, value = observed(values), numbers(values)
+    means = [
+        np.divide(
+            value.sum(axis=axis, dtype=np.float64),
+            there.sum(axis=axis),
+            out=np.zeros(values.shape[1 - axis]),
+            where=there.any(axis=axis),
+        )
+        for axis in (1, 0)
+    ]
+    rows, columns = (np.argsort(-mean, kind="stable") for mean in means)
+    total, seen = (
+        _averaged(plane[np.ix_(rows, columns)].astype(np.float64)) for plane in (value, there)
+    )
+    share = np.divide(total, seen, out=np.zeros_like(total), where=seen > 0)[..., None]
+    colours = share * np.array(_RIGHT) + (1 - share) * np.array(_WRONG)
+    colours = np.where(seen[..., None] > 0, colours, np.array(_UNKNOWN))
+    colours = colours.repeat(-(-_LOWEST // len(colours)), axis=0)  # few models make thick lines
+    with io.BytesIO() as buffer:
+        Image.fromarray(colours.round().astype(np.uint8)).save(buffer, "PNG", optimize=True)
+        return buffer.getvalue()
+
+
+def _averaged(plane: np.ndarray) -> np.ndarray:
+    """Means over blocks, so that no side is longer than the picture's."""
+    for axis, most in ((0, _HIGHEST), (1, _WIDEST)):
+        edges = np.linspace(0, plane.shape[axis], min(plane.shape[axis], most) + 1).astype(int)
+        sums, sizes = np.add.reduceat(plane, edges[:-1], axis=axis), np.diff(edges)
+        plane = sums / (sizes[:, None] if axis == 0 else sizes)
+    return plane
+
+
+def curve(rows: pd.DataFrame) -> dict[str, Any]:
+    """Returns a method's measures by budget: mean and sample standard deviation over seeds, the
+    decay of its MAE, and the error of each data set's mean where there are several.
+    """
+    by_budget = rows.groupby("budget")[list(MEASURES)]
+    means, stds = by_budget.mean(), by_budget.std()
+    found: dict[str, Any] = {"budgets": [int(budget) for budget in means.index]}
+    for measure in MEASURES:
+        found[measure] = [_number(value) for value in means[measure]]
+        found[f"{measure}_std"] = [_number(value) for value in stds[measure]]
+    fitted = means["mae"].notna().all() and len(means) >= 3
+    found["decay"] = (
+        asdict(agreement.fit_decay(means.index.to_numpy(), means["mae"].to_numpy()))
+        if fitted
+        else None
+    )
+    found["dataset_errors"] = [
+        pd.DataFrame(list(some["dataset_errors"])).mean().to_dict()
+        for _, some in rows.groupby("budget")
+    ]
+    return found
+
+
+def _decomposition(
+    values: np.ndarray,
+    groups: np.ndarray | None,
+    known: float,
+    budgets: Sequence[int],
+    seeds: Sequence[int],
+) -> dict[str, Any] | None:
+    """Sort & Search's error and its two parts by budget, means over new models and the study's
+    splits; of outcomes, on the samples that all models have. None where that are too few.
+    """
+    complete = np.flatnonzero(observed(values).all(axis=0))
+    budgets = [int(budget) for budget in budgets if budget <= len(complete)]
+    if values.dtype != np.uint8 or len(complete) < _FEWEST_SAMPLES or not budgets:
+        return None
+    outcomes = values[:, complete]
+    sums = np.zeros((3, len(budgets)))
+    for seed in seeds:
+        known_rows, new_rows = split(len(outcomes), groups, known, int(seed))
+        rank, truth = sort(outcomes[known_rows]), outcomes[new_rows]
+        key = jax.random.key(int(seed))
+        evaluator = methods.get("sort_and_search").fit(outcomes[known_rows], None, key)
+        for i, budget in enumerate(budgets):
+            estimates = evaluator.evaluate(MatrixAsk(truth), len(truth), budget, key)
+            errors = agreement.decompose(truth, rank.order, estimates.outcomes)
+            sums[:, i] += [part.mean() for part in vars(errors).values()]
+    total, aleatoric, epistemic = (sums / len(seeds)).tolist()
+    return {"budgets": budgets, "total": total, "aleatoric": aleatoric, "epistemic": epistemic}
+
+
+def _mean_correlation(values: np.ndarray) -> float | None:
+    """The mean of the correlation over pairs of models."""
+    above = agreement.model_correlations(values)[np.triu_indices(len(values), 1)]
+    return _number(np.nanmean(above)) if np.isfinite(above).any() else None
+
+
+def _number(value: float) -> float | None:
+    return None if pd.isna(value) else float(value)

@@ -1,0 +1,148 @@
+"""Studies: honest splits, scores as defined, rows that are not computed twice."""
+
+import numpy as np
+import pytest
+
+from nevis_stream.dynamic_evaluation import method_study, methods
+from nevis_stream.dynamic_evaluation.estimates import Estimates
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.errors import BadInput
+from tests.dynamic_evaluation.making import one_order
+
+MATRIX = method_study.Matrix("simulated", one_order(20, 60), np.repeat(list("abcdefghij"), 2))
+DESIGN = method_study.StudyDesign(
+    ["sort_and_search", "stratified_mean"], budgets=(8, 16, 61), seeds=2
+)
+
+
+def test_groups_are_known_or_new_as_a_whole():
+    known, new = method_study.split(20, MATRIX.groups, 0.6, seed=0)
+    assert sorted([*known, *new]) == list(range(20)) and len(known) == 12
+    assert not set(MATRIX.groups[known]) & set(MATRIX.groups[new])
+    assert any(
+        (method_study.split(20, MATRIX.groups, 0.6, seed)[0] != known).any() for seed in range(1, 4)
+    )
+    for share in (0.0, 1.0):
+        with pytest.raises(BadInput, match="leaves no known or no new"):
+            method_study.split(20, None, share, seed=0)
+
+
+def test_measures_by_hand():
+    truth = np.array([[1, 1, 0, 0], [1, 0, 0, 0]], np.uint8)
+    values = np.array([[1, 1, 0.75, 0], [1, 0, 0, 0]], np.float32)
+    accuracy, low, high = np.array([0.75, 0.5]), np.array([0.6, 0.2]), np.array([0.8, 0.6])
+    estimates = Estimates(values, None, accuracy, low, high)
+    found = method_study.measures(estimates, truth, SampleFacts(4))
+    assert found["mae"] == 0.125 and found["accuracy_error"] == 0.25
+    assert found["spearman"] == pytest.approx(1) and found["coverage95"] == 0.5
+    scores = method_study.measures(estimates, truth.astype(np.float32), SampleFacts(4))
+    assert scores["mae"] == 0.75 / 8
+    facts = SampleFacts(
+        4,
+        dataset=np.array(["a", "b", "b", "b"]),
+        low=np.zeros(4),
+        high=np.array([10, 1, 1, 1]),
+        dataset_weights={"a": 1, "b": 1},
+    )
+    weighted = method_study.measures(estimates, truth, facts)  # true means: 2 / 3 and 1 / 2
+    assert weighted["accuracy_error"] == pytest.approx((0.75 - 2 / 3) / 2)
+    assert method_study.dataset_errors(estimates, truth, facts) == pytest.approx(
+        {"a": 0, "b": 0.125}
+    )
+    assert method_study.dataset_errors(estimates, truth, SampleFacts(4)) == {}
+
+
+def test_a_study_goes_on_where_its_file_ends(tmp_path, monkeypatch):
+    path = tmp_path / "study.csv"
+    found = list(method_study.run([MATRIX], DESIGN, path))
+    assert len(found) == 2 * 2 * 2  # the budget above n is left out
+    assert path.read_text().splitlines()[0] == ",".join(method_study.COLUMNS)
+    whole = path.read_text()
+    lines = whole.splitlines(keepends=True)
+    path.write_text("".join(lines[:4]) + lines[4][:20])  # killed within a row
+    again = list(method_study.run([MATRIX], DESIGN, path))
+    assert len(again) == len(found) - 3
+
+    def scores(rows):
+        return sorted(
+            (row["method"], row["budget"], row["seed"], f"{row['mae']:.5g}") for row in rows
+        )
+
+    assert scores(method_study.read(path)) == scores(found)
+    monkeypatch.setattr(methods, "get", lambda name: pytest.fail("computed again"))
+    assert not list(method_study.run([MATRIX], DESIGN, path))
+
+
+def test_new_models_are_asked_what_all_of_them_know():
+    outcomes = MATRIX.values.copy()
+    known, new = method_study.split(20, None, 0.6, seed=0)
+    # more is lost with these samples than with this model
+    outcomes[new[0], 3:40] = outcomes[known[0], 5] = 255
+    models, columns = method_study.answerable(outcomes[new])
+    assert models.tolist() == list(range(1, len(new))) and len(columns) == 60
+    outcomes[new[1:], 3 + np.arange(len(new) - 1)] = 255  # no model is complete
+    models, columns = method_study.answerable(outcomes[new])
+    assert models.tolist() == list(range(1, len(new))) and len(columns) == 60 - (len(new) - 1)
+    assert (outcomes[np.ix_(new[models], columns)] != 255).all()
+    what = method_study.StudyDesign(["sort_and_search"], [8, 58], seeds=1)
+    rows = list(method_study.rows(method_study.Matrix("holes", outcomes), what))
+    assert [row["budget"] for row in rows] == [8] and np.isfinite(rows[0]["mae"])
+    outcomes[new] = 255
+    with pytest.raises(BadInput, match="nothing is known of the new models"):
+        list(method_study.rows(method_study.Matrix("holes", outcomes), what))
+
+
+def test_files(tmp_path):
+    np.savez(tmp_path / "m.npz", correct=MATRIX.values, group=MATRIX.groups)
+    matrix = method_study.load(tmp_path / "m.npz")
+    assert (
+        matrix.name == "m"
+        and (matrix.values == MATRIX.values).all()
+        and (matrix.groups == MATRIX.groups).all()
+    )
+    (tmp_path / "bad.npz").write_bytes(b"nothing")
+    np.savez(tmp_path / "other.npz", wrong=MATRIX.values)
+    for name in ("bad.npz", "other.npz", "none.npz"):
+        with pytest.raises(BadInput, match=name):
+            method_study.load(tmp_path / name)
+
+
+def test_a_matrix_of_other_values_is_named_with_its_file(tmp_path):
+    np.savez(tmp_path / "odd.npz", correct=np.full((2, 3), 7, np.uint8))
+    with pytest.raises(BadInput, match=r"odd\.npz: outcomes are 0 \(wrong\).*also holds \[7\]"):
+        method_study.load(tmp_path / "odd.npz")
+
+
+def test_scores_with_holes_of_several_data_sets_are_studied(tmp_path):
+    random = np.random.default_rng(0)
+    values = np.clip(random.normal(0.5, 0.2, (12, 1)) + random.normal(0, 0.2, (12, 90)), 0, 1)
+    values = values.astype(np.float32)
+    values[random.random(values.shape) < 0.1] = np.nan
+    facts = SampleFacts(
+        90, dataset=np.repeat(["a", "b", "c"], 30), dataset_weights={"a": 1, "b": 1, "c": 4}
+    )
+    matrix = method_study.Matrix("scores", values, None, facts)
+    design = method_study.StudyDesign(["random_mean"], [4, 16], seeds=2)
+    path = tmp_path / "study.csv"
+    found = list(method_study.run([matrix], design, path))
+    assert len(found) == 4 and all(row["dataset_errors"].keys() == {"a", "b", "c"} for row in found)
+    assert all(0 < row["mae"] < 0.5 and row["accuracy_error"] < 0.5 for row in found)
+    text = path.read_text()
+    path.write_text(text[: text.rindex('"a"') + 20])  # killed within the last column
+    assert len(method_study.read(path)) == 3
+    assert len(list(method_study.run([matrix], design, path))) == 1
+    assert method_study.read(path)[0]["dataset_errors"] == pytest.approx(
+        found[0]["dataset_errors"], rel=1e-5
+    )
+    with pytest.raises(BadInput, match="published takes outcomes"):
+        list(method_study.rows(matrix, method_study.StudyDesign(["published"], [4], seeds=1)))
+
+
+def test_a_file_of_an_earlier_version_is_read(tmp_path):
+    old = tmp_path / "study.csv"
+    old.write_text(
+        "matrix,method,budget,seed,mae,accuracy_error,spearman,kendall,coverage95,seconds\n"
+        "m,random_mean,16,0,0.25,0.01,0.9,0.8,nan,0.5\n"
+    )
+    (row,) = method_study.read(old)
+    assert row["budget"] == 16 and row["mae"] == 0.25 and row["dataset_errors"] == {}

@@ -1,0 +1,118 @@
+"""Real-valued scores from files to a report, without a line of code: a leaderboard with holes, and
+a csv of three metrics over three data sets.
+"""
+
+import csv
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from launch.evaluate_commands import studying
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.method_study import Matrix
+from tests import forked
+
+SHARED = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared")) / "matrices"
+MODELS, SAMPLES = 20, 60  # samples of each data set
+
+
+def command(*words):
+    done = forked.run("launch.evaluate", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def leaderboard(tmp_path):
+    """A csv of F1 (0 to 100), win rate (0 to 1) and outcomes, a tenth of the cells missing."""
+    random = np.random.default_rng(0)
+    skill, difficulty = random.normal(size=(MODELS, 1)), random.normal(size=(1, 3 * SAMPLES))
+    chance = 1 / (1 + np.exp(difficulty - 2 * skill))
+    noisy = np.clip(chance + random.normal(0, 0.1, chance.shape), 0, 1)
+    kinds = (
+        ("squad", "F1", 0, 100, lambda p: round(100 * p, 2)),
+        ("chat", "win rate", 0, 1, lambda p: round(p, 4)),
+        ("math", "exact match", 0, 1, lambda p: int(p > 0.5)),
+    )
+    path = tmp_path / "leaderboard.csv"
+    with open(path, "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["model", "dataset", "sample", "metric", "low", "high", "score"])
+        for i, k in np.ndindex(noisy.shape):
+            if random.random() < 0.9:
+                dataset, metric, low, high, of = kinds[k // SAMPLES]
+                score = of(float(noisy[i, k]))
+                rows.writerow([f"m{i}", dataset, k % SAMPLES, metric, low, high, score])
+    return path
+
+
+def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
+    cache, weights = tmp_path / "caches" / "board", "--dataset_weights=squad=1,chat=1,math=2"
+    said = command("import", leaderboard, weights, f"--cache={cache}")
+    assert "20 models × 180 samples, " in said and "cells unknown" in said
+    assert "squad F1: 60 samples, scores from 0 to 100" in said
+    assert "math exact match: 60 samples, outcomes" in said
+    assert EvaluationCache(cache).facts().dataset_weights == {"squad": 1, "chat": 1, "math": 2}
+    said = command("stats", f"--cache={cache}")
+    assert "squad" in said and "0 to 100" in said
+    what = ["--budgets=8,32", "--seeds=2", "--methods=random_mean,copy_nearest"]
+    folder = tmp_path / "study"
+    assert "error of the mean" in command("study", leaderboard, weights, f"--out={folder}", *what)
+    rows = pd.read_csv(folder / "study.csv")
+    assert set(rows["method"]) >= {"random_mean"} and rows["mae"].between(0, 0.5).all()
+    assert rows["dataset_errors"].str.contains("squad").all()
+    command("metrics", f"--cache={cache}", *what)
+    report = forked.run("launch.report", cache, f"--out={tmp_path / 'out'}")
+    assert report.returncode == 0, report.stderr
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Means by data set" in page and "data sets' means weighted" in page.replace("&#39;", "'")
+    groups = pd.read_csv(tmp_path / "out" / "evaluation_sample_groups.csv")
+    assert groups["dataset"].tolist() == ["squad", "chat", "math"]
+    assert groups["high"].tolist() == [100, 1, 1] and groups["mean"][0] > 1
+    command("export", tmp_path / "all.npz", f"--cache={cache}")
+    command("import", tmp_path / "all.npz", f"--cache={tmp_path / 'again'}")
+    command("merge", cache, f"--cache={tmp_path / 'merged'}")
+    whole = EvaluationCache(cache)
+    for name in ("again", "merged"):
+        np.testing.assert_equal(EvaluationCache(tmp_path / name).matrix(), whole.matrix())
+    assert command("verify", f"--cache={tmp_path / 'merged'}").strip().endswith("sound")
+    data = bytearray(whole.cells.path.read_bytes())
+    data[200] ^= 8
+    whole.cells.path.write_bytes(data)
+    said = command("repair", f"--cache={cache}", f"--out={tmp_path / 'mended'}")
+    assert "1 damaged, left out" in said
+    lost = EvaluationCache(tmp_path / "mended")
+    assert lost.scores and lost.facts().dataset.tolist() == whole.facts().dataset.tolist()
+    command("import", leaderboard, f"--cache={tmp_path / 'mended'}")
+    np.testing.assert_equal(lost.matrix(), EvaluationCache(tmp_path / "merged").matrix())
+
+
+def test_the_main_methods_are_those_that_take_the_values():
+    settings = {"methods": [], "budgets": [8], "known": 0.6, "seeds": 1}
+    outcomes = Matrix("outcomes", np.zeros((2, 3), np.uint8))
+    assert studying._design(settings, [outcomes]).methods == studying.MAIN
+    scores = Matrix("scores", np.zeros((2, 3), np.float32))
+    assert studying._design(settings, [scores]).methods == ("random_mean", "recommended")
+
+
+def test_a_leaderboard_of_real_scores_is_studied_and_reported(tmp_path):
+    file = SHARED / "alpaca_eval2.npz"
+    if not file.is_file():
+        pytest.skip(f"{file} is not there")
+    cache, what = tmp_path / "alpaca", ["--budgets=16,64", "--seeds=1", "--methods=random_mean"]
+    assert "58 models × 805 samples, 10 cells unknown" in command(
+        "import", file, f"--cache={cache}"
+    )
+    command("study", file, f"--out={tmp_path / 'study'}", *what)
+    rows = pd.read_csv(tmp_path / "study" / "study.csv").set_index("budget")
+    assert rows["accuracy_error"][64] < rows["accuracy_error"][16] < 0.15
+    command("metrics", f"--cache={cache}", *what)
+    report = forked.run("launch.report", cache, f"--out={tmp_path / 'out'}")
+    assert report.returncode == 0, report.stderr
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "mean score 0.128" in page and "10 cells unknown" in page
+    refused = forked.run("launch.evaluate", "study", file, "--methods=published", "--seeds=1")
+    assert refused.returncode == 2 and "published takes outcomes" in refused.stderr
