@@ -40,9 +40,9 @@ _ACROSS = flags.DEFINE_bool(
 def main(argv):
     """Prints the comparison."""
     sides = _sides(argv)
-    from nevis_stream.analysis.compare import compare, table
+    from nevis_stream.analysis.differences import compare, table
+    from nevis_stream.analysis.methods import method_points
     from nevis_stream.analysis.runs import read_runs
-    from nevis_stream.analysis.summary import method_points
 
     runs, left_out = read_runs(list(itertools.chain(*sides)))
     groups = _groups(runs, sides, left_out)
@@ -209,7 +209,7 @@ def _reach_statement(ratio, engineering) -> str:
 def _table(found):
     from rich.table import Table
 
-    from nevis_stream.analysis.compare import table
+    from nevis_stream.analysis.differences import table
     from nevis_stream.analysis.verdict import span
 
     shown = Table(box=None, header_style="bold")

@@ -59,7 +59,7 @@ def _print_groups(cache: EvaluationCache) -> None:
     for row in rows[:_MOST_GROUPS]:
         ends = f"{row.low:g} to {row.high:g}"
         mean = _text(float(row.means[0]))
-        table.add_row(row.dataset, row.group, f"{row.samples:,}", ends, mean)
+        table.add_row(row.dataset or "–", row.group or "all", f"{row.samples:,}", ends, mean)
     console().print(table)
     if len(rows) > _MOST_GROUPS:
         print(f"and {len(rows) - _MOST_GROUPS} more")

@@ -87,14 +87,14 @@ def ablations(runs: Sequence[Run]) -> list[Ablation]:
     most tasks; a run is compared with it if it judges all tasks that the reference judges, on the
     same data (fingerprints in stream.csv).
     """
-    own = [run for run in runs if "source" not in run.header and run.settings is not None]
+    own = [run for run in runs if not run.published and run.settings is not None]
     by_protocol: dict[str, list[Run]] = {}
     for run in own:
         settings = {
             name: value for name, value in run.settings.items() if name not in _OF_THE_STREAM
         }
         alike = replace(run, settings=settings)
-        by_protocol.setdefault(run.header["protocol"], []).append(alike)
+        by_protocol.setdefault(run.header.protocol, []).append(alike)
     found = [
         _ablation(group, protocol)
         for protocol, alike in by_protocol.items()
@@ -113,7 +113,7 @@ def variant_of(stream: str) -> str:
 
 
 def _ablation(group: SeedGroup, protocol: str) -> Ablation | None:
-    if len({run.header["stream_digest"] for run in group.runs}) < 2:
+    if len({run.header.stream_digest for run in group.runs}) < 2:
         return None
     left_out, judged = [], {}
     for run in group.runs:
@@ -128,8 +128,8 @@ def _ablation(group: SeedGroup, protocol: str) -> Ablation | None:
     largest = max(
         usable,
         key=lambda run: (
-            run.header["tasks"],
-            run.header["stream"] == variant_of(run.header["stream"]),
+            run.header.tasks,
+            run.header.stream == variant_of(run.header.stream),
         ),
     )
     wanted = judged[largest.path]
@@ -138,7 +138,7 @@ def _ablation(group: SeedGroup, protocol: str) -> Ablation | None:
         same = sum(judged[run.path].get(task) == data for task, data in wanted.items())
         if same < len(wanted):
             reason = (
-                f"judges {same} of the {len(wanted)} tasks that {largest.header['stream']} judges,"
+                f"judges {same} of the {len(wanted)} tasks that {largest.header.stream} judges,"
                 " on the same data"
             )
             left_out.append((run.name, reason))
@@ -161,8 +161,8 @@ def _kind(run: Run) -> str:
     """The variant, with the mark of a stream that lacks tasks (its digest's), so that it is told
     from the whole one.
     """
-    digest = run.header["stream_digest"]
-    return variant_of(run.header["stream"]) + (_PARTIAL if digest.endswith("-partial") else "")
+    digest = run.header.stream_digest
+    return variant_of(run.header.stream) + (_PARTIAL if digest.endswith("-partial") else "")
 
 
 def _variant(
@@ -179,9 +179,9 @@ def _variant(
     return Variant(
         name=name,
         runs=len(runs),
-        draws=len({run.header["stream_digest"] for run in runs}),
-        seeds=len({run.header["seed"] for run in runs}),
-        tasks=first.header["tasks"],
+        draws=len({run.header.stream_digest for run in runs}),
+        seeds=len({run.header.seed for run in runs}),
+        tasks=first.header.tasks,
         judged=len(_judged(first)),
         error=error,
         whole_error=spread([_mean(each, each) for each in errors] if same else []),

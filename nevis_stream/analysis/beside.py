@@ -8,6 +8,7 @@ from nevis_stream.analysis.judged import task_errors
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 from nevis_stream.analysis.slices import training_samples
 from nevis_stream.catalogue import published
+from nevis_stream.run_directory.records import TrainRecord
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,16 @@ def beside(groups: Sequence[SeedGroup]) -> list[Beside]:
     """
     own = [group for group in groups if not group.runs[0].published]
     runs = [run for group in own for run in group.runs]
-    if not runs or runs[0].header["protocol"] != "meta_test":
+    if not runs or runs[0].header.protocol != "meta_test":
         return []
-    tasks = {train["task_id"]: train for run in runs for train in run.ledger.of_kind("train")}
+    tasks = {train.task_id: train for run in runs for train in run.ledger.of_kind(TrainRecord)}
     errors = {
         run.path: {result.task_id: result.error for result in task_errors(run.ledger)}
         for run in runs
     }
     rows = []
-    for task_id, train in sorted(tasks.items(), key=lambda item: item[1]["order"]):
-        theirs = published.task_of(task_id, train["dataset_id"])
+    for task_id, train in sorted(tasks.items(), key=lambda item: item[1].order):
+        theirs = published.task_of(task_id, train.dataset_id)
         if theirs is None:
             continue
         cells = []
@@ -92,11 +93,11 @@ def beside(groups: Sequence[SeedGroup]) -> list[Beside]:
             namesake = published.errors()[theirs].get(group.learner, math.nan)
             cells.append(OwnError(group.label, error, error.mean - namesake))
         facts = published.facts()[theirs]
-        classes = train.get("num_classes"), int(facts["num_classes"])
+        classes = train.num_classes, int(facts["num_classes"])
         samples = training_samples(train), int(facts["size"])
         rows.append(
             Beside(
-                train["order"],
+                train.order,
                 task_id,
                 theirs,
                 *classes,

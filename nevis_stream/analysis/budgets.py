@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from nevis_stream.analysis.hypervolume import hypervolume, reference_point
+from nevis_stream.analysis.methods import MethodPoint
 from nevis_stream.analysis.reach import Points, reach_ratio
-from nevis_stream.analysis.summary import MethodPoint
 
 _VOLUMES = ["learner", "budgets", "hypervolume", "reference_error", "reference_flops"]
 _REACH = [

@@ -5,9 +5,14 @@ from typing import Any
 
 from nevis_stream.analysis.own_files import links
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 
 SCHEMA_NOTES = {
     1: "its ledger has schema 1, without image sizes: slices by resolution lack this run"
+}
+_FACTS = {
+    TrainRecord: ("order", "task_id", "meta_split"),
+    PredictRecord: ("task_id", "split", "n"),
 }
 _NAMED = 3  # links that a note names
 
@@ -19,7 +24,7 @@ def run_notes(ledger: Ledger) -> list[str]:
         notes.append(
             "its last line was cut by a crash and is dropped; the same command goes on from there"
         )
-    if (schema := ledger.header["schema"]) in SCHEMA_NOTES:
+    if (schema := ledger.header.schema) in SCHEMA_NOTES:
         notes.append(SCHEMA_NOTES[schema])
     if names := links(ledger.run_dir):
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -35,19 +40,16 @@ def stream_difference(ledger: Ledger, other: Ledger) -> str:
     directories is damaged.
     """
     for name in ("tasks", "events"):
-        if ledger.header[name] != other.header[name]:
-            return f"it announces {ledger.header[name]} {name}, the other {other.header[name]}"
-    for kind, facts in (
-        ("train", ("order", "task_id", "meta_split")),
-        ("predict", ("task_id", "split", "n")),
-    ):
-        for ours, theirs in zip(ledger.of_kind(kind), other.of_kind(kind), strict=False):
-            for fact in facts:
-                if ours[fact] != theirs[fact]:
-                    return (
-                        f"{fact} of {kind} record {ours['event']} is {ours[fact]!r}, the other's"
-                        f" {theirs[fact]!r}"
-                    )
+        ours, theirs = getattr(ledger.header, name), getattr(other.header, name)
+        if ours != theirs:
+            return f"it announces {ours} {name}, the other {theirs}"
+    for ours, theirs in zip(ledger.events, other.events, strict=False):
+        if ours.kind != theirs.kind:
+            return f"event {ours.event} is of kind {ours.kind!r}, the other's {theirs.kind!r}"
+        for fact in _FACTS[type(ours)]:
+            values = getattr(ours, fact), getattr(theirs, fact)
+            if values[0] != values[1]:
+                return f"{fact} of event {ours.event} is {values[0]!r}, the other's {values[1]!r}"
     return ""
 
 
@@ -55,17 +57,17 @@ def first_difference(ledger: Ledger, other: Ledger) -> str:
     """Returns the first difference between two ledgers of one config; empty where they are equal
     or one is the beginning of the other.
     """
-    pairs = zip(_events(ledger), _events(other), strict=False)
+    pairs = zip(_without_end(ledger), _without_end(other), strict=False)
     for number, (ours, theirs) in enumerate(pairs, start=1):
         if ours != theirs:
-            return f"record {number}, {_place_of_difference(ours, theirs)}"
+            return f"line {number}, {_place_of_difference(ours, theirs)}"
     for longer, shorter in ((ledger, other), (other, ledger)):
-        if shorter.complete and len(_events(longer)) > len(_events(shorter)):
-            return f"record {len(_events(shorter)) + 1}: {shorter.run_dir} ends before it"
+        if shorter.complete and len(_without_end(longer)) > len(_without_end(shorter)):
+            return f"line {len(_without_end(shorter)) + 1}: {shorter.run_dir} ends before it"
     return ""
 
 
-def _events(ledger: Ledger) -> Sequence[Mapping[str, Any]]:
+def _without_end(ledger: Ledger) -> Sequence[Mapping[str, Any]]:
     records = ledger.records[:-1] if ledger.complete else ledger.records
     return [record.to_json() for record in records]
 

@@ -4,9 +4,9 @@ phase, task by task.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import Flops, PredictRecord, TrainRecord
 
 TRAIN, SEARCH = "train", "search"
 PARTS = (TRAIN, SEARCH, "select", "validate", "predict", "pretrain")
@@ -41,25 +41,25 @@ def costs_by_task(ledger: Ledger) -> list[TaskCost]:
     """Returns the cost of `init`, then of every task that was begun, training and prediction
     together, in stream order.
     """
-    found: dict[str, list[dict[str, int]]] = {"": [_parts(ledger.header, None)]}
+    found: dict[str, list[dict[str, int]]] = {"": [_parts(ledger.header.flops, None)]}
     orders = {"": 0}
-    for record in ledger.of_kind("train"):
-        orders[record["task_id"]] = record["order"]
-        found[record["task_id"]] = [_parts(record, record.get("chosen"))]
-    for record in ledger.of_kind("predict"):
-        found[record["task_id"]].append(_parts(record, record.get("trial")))
+    for record in ledger.of_kind(TrainRecord):
+        orders[record.task_id] = record.order
+        found[record.task_id] = [_parts(record.flops, record.chosen)]
+    for record in ledger.of_kind(PredictRecord):
+        found[record.task_id].append(_parts(record.flops, record.trial))
     return [TaskCost(orders[task], task, _added(parts)) for task, parts in found.items()]
 
 
-def _parts(record: Mapping[str, Any], chosen: int | None) -> dict[str, int]:
+def _parts(flops: Flops, chosen: int | None) -> dict[str, int]:
     parts = dict.fromkeys(PARTS, 0)
-    for phase, by_trial in record["flops"].items():
+    for phase, by_trial in flops.items():
         if phase == TRAIN:
             own = sum(by_trial.get(trial, 0) for trial in ("-", str(chosen)))
             parts[TRAIN] += own
             parts[SEARCH] += sum(by_trial.values()) - own
         else:
-            parts[phase] = parts.get(phase, 0) + sum(by_trial.values())
+            parts[phase] += sum(by_trial.values())
     return parts
 
 
@@ -67,5 +67,5 @@ def _added(all_parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total = dict.fromkeys(PARTS, 0)
     for parts in all_parts:
         for part, flops in parts.items():
-            total[part] = total.get(part, 0) + flops
+            total[part] += flops
     return total

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import TrainRecord
 
 
 @dataclass(frozen=True)
@@ -38,22 +39,22 @@ def finetuning_graph(ledger: Ledger) -> list[Node]:
     trained.
     """
     rows, depths = [], {}
-    for record in ledger.of_kind("train"):
+    for record in ledger.of_kind(TrainRecord):
         source = _source(record)
         # an edge leads to a task met before, whatever a learner tells
         parent = source if source in depths else None
-        depths[record["task_id"]] = 0 if parent is None else depths[parent] + 1
+        depths[record.task_id] = 0 if parent is None else depths[parent] + 1
         rows.append((record, source, parent))
     children = Counter(parent for _, _, parent in rows)
     return [
         Node(
-            r["order"],
-            r["task_id"],
-            r["domain"],
+            r.order,
+            r.task_id,
+            r.domain,
             source,
             parent,
-            children[r["task_id"]],
-            depths[r["task_id"]],
+            children[r.task_id],
+            depths[r.task_id],
         )
         for r, source, parent in rows
     ]
@@ -101,7 +102,7 @@ def agreement(ledgers: Sequence[Ledger]) -> dict[str, tuple[int, int]]:
     number) its source is the same.
     """
     sources = [
-        {record["task_id"]: _source(record) for record in ledger.of_kind("train")}
+        {record.task_id: _source(record) for record in ledger.of_kind(TrainRecord)}
         for ledger in ledgers
     ]
     told = {}
@@ -111,10 +112,7 @@ def agreement(ledgers: Sequence[Ledger]) -> dict[str, tuple[int, int]]:
     return told
 
 
-def _source(record: dict) -> str:
-    chosen = next(
-        (trial for trial in record["trials"] if trial.get("trial") == record.get("chosen")), {}
-    )
-    info = chosen.get("info")
-    source = info.get("initialised_from") if isinstance(info, dict) else None
+def _source(record: TrainRecord) -> str:
+    chosen = record.chosen_trial
+    source = chosen.info.get("initialised_from") if chosen else None
     return source if isinstance(source, str) else "unknown"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.analysis.bootstrap import Interval, over_tasks
-from nevis_stream.analysis.curves import learning_curves
+from nevis_stream.analysis.learning_curves import learning_curves
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import TrainRecord
 
 Curve = Sequence[tuple[float, float]]
 
@@ -50,8 +51,8 @@ def forward_transfer(ledger: Ledger) -> list[Repeat]:
     curves = learning_curves(ledger)
     first: dict[str, str] = {}
     found = []
-    for train in ledger.of_kind("train"):
-        dataset, task = train["dataset_id"], train["task_id"]
+    for train in ledger.of_kind(TrainRecord):
+        dataset, task = train.dataset_id, train.task_id
         earlier = first.setdefault(dataset, task)
         if earlier != task:
             found.append(_repeat(dataset, (earlier, task), (curves[earlier], curves[task])))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from nevis_stream.analysis.compare import Comparison, compare
+from nevis_stream.analysis.differences import Comparison, compare
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.seeds import SeedGroup, spread

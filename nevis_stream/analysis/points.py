@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from nevis_stream.analysis.judged import task_errors
 from nevis_stream.cost.meter import PHASES
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import TrainRecord
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def costs_unknown(ledger: Ledger) -> str:
     """Returns why the costs of a run are not known; empty where they are counted, as in every run
     of the runner.
     """
-    return ledger.header["flops_reason"] if ledger.header["flops"] is None else ""
+    return ledger.header.flops_reason if ledger.header.flops is None else ""
 
 
 def phase_flops(ledger: Ledger) -> dict[str, int | float]:
@@ -71,9 +72,9 @@ def phase_flops(ledger: Ledger) -> dict[str, int | float]:
     if costs_unknown(ledger):
         return dict.fromkeys(PHASES, math.nan)
     totals = dict.fromkeys(PHASES, 0)
-    for record in ledger.records:
-        for phase, by_trial in record.get("flops", {}).items():
-            totals[phase] = totals.get(phase, 0) + sum(by_trial.values())
+    for record in (ledger.header, *ledger.events):
+        for phase, by_trial in record.flops.items():
+            totals[phase] += sum(by_trial.values())
     return totals
 
 
@@ -83,8 +84,10 @@ def _both(*reasons: str) -> str:
 
 def unfinished(ledger: Ledger) -> str:
     """Returns how far an incomplete run has come, in words."""
-    trained = len(ledger.of_kind("train"))
-    events = len(ledger.of_kind("predict")) + trained
-    header = ledger.header
-    tasks = f"{trained} of {header['tasks']} tasks trained"
-    return f"unfinished: {tasks}, {events} of {header['events']} events done"
+    tasks, events = len(ledger.of_kind(TrainRecord)), len(ledger.events)
+    if ledger.header.tasks is None:  # the stream's rule decides as it goes
+        return f"unfinished: {tasks} tasks trained, {events} events done"
+    return (
+        f"unfinished: {tasks} of {ledger.header.tasks} tasks trained,"
+        f" {events} of {ledger.header.events} events done"
+    )

@@ -70,9 +70,9 @@ def reference_of(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
     Returns:
       The run and an empty text, or what it differs in; None and the reason where there is none.
     """
-    budget, seed = run.header["budget"], run.header["seed"]
+    budget, seed = run.header.budget, run.header.seed
     same = [other for other in runs if _comparable(other) == _comparable(run)]
-    indep = [other for other in same if other.header["learner"].casefold() == REFERENCE]
+    indep = [other for other in same if other.header.learner.casefold() == REFERENCE]
     what = f"Indep run with {f'budget {budget}' if budget else 'no budget'} and seed {seed}"
     if not indep:
         return None, f"no {what}"
@@ -102,7 +102,7 @@ def _differing(run: Run, other: Run) -> list[str]:
 
 
 def _comparable(run: Run) -> tuple:
-    return tuple(run.header[k] for k in ("stream_digest", "protocol", "budget", "seed"))
+    return tuple(getattr(run.header, k) for k in ("stream_digest", "protocol", "budget", "seed"))
 
 
 def _mismatch(method: Ledger, reference: Ledger) -> str:
@@ -110,7 +110,7 @@ def _mismatch(method: Ledger, reference: Ledger) -> str:
         if not ledger.complete:
             return f"{whose} is {unfinished(ledger)}"
     for name in ("stream_digest", "protocol"):
-        ours, theirs = method.header[name], reference.header[name]
+        ours, theirs = getattr(method.header, name), getattr(reference.header, name)
         if ours != theirs:
             return f"different {name}: {ours} and {theirs}"
     ours, theirs = task_errors(method), task_errors(reference)

@@ -12,6 +12,7 @@ from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
+from nevis_stream.run_directory.records import Header, TrainRecord
 
 _ALONE = "so the run counts as a method of its own, not as a seed of another"
 
@@ -39,14 +40,14 @@ class Run:
     notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
-    def header(self) -> dict[str, Any]:
-        """The ledger's `run` record."""
+    def header(self) -> Header:
+        """The ledger's first record."""
         return self.ledger.header
 
     @property
     def published(self) -> bool:
         """Whether the results were copied from a publication (`experiments.published`)."""
-        return "source" in self.header
+        return self.header.published
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
     for path in paths:
         try:
             ledger = _read_ledger(path)
-            settings, why = _settings(path, ledger.header["config_hash"])
+            settings, why = _settings(path, ledger.header.config_hash)
             notes = (*([why] if why else []), *run_notes(ledger))
             runs.append(Run(path, names[path], ledger, settings, notes))
         except (BadInput, OSError) as error:
@@ -113,15 +114,15 @@ def group_by_stream(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
 
 
 def _digest_and_protocol(run: Run) -> tuple[str, str]:
-    return run.header["stream_digest"], run.header["protocol"]
+    return run.header.stream_digest, run.header.protocol
 
 
 def _same_tasks(published: Run, run: Run) -> bool:
     """Whether a run goes over a published run's tasks, as far as it has come."""
-    ours, left_out = published.header, published.header["left_out"]
-    if (ours["protocol"], ours["tasks"] + len(left_out)) != (
-        run.header["protocol"],
-        run.header["tasks"],
+    left_out = published.header.left_out
+    if (published.header.protocol, published.header.tasks + len(left_out)) != (
+        run.header.protocol,
+        run.header.tasks,
     ):
         return False
     theirs, done = _tasks(published), [task for task in _tasks(run) if task[0] not in left_out]
@@ -129,7 +130,7 @@ def _same_tasks(published: Run, run: Run) -> bool:
 
 
 def _tasks(run: Run) -> list[tuple[str, str]]:
-    return [(train["task_id"], train["meta_split"]) for train in run.ledger.of_kind("train")]
+    return [(train.task_id, train.meta_split) for train in run.ledger.of_kind(TrainRecord)]
 
 
 def _read_ledger(path: Path) -> Ledger:
@@ -210,7 +211,7 @@ def _without_repetitions(
 ) -> tuple[list[Run], list[LeftOut]]:
     by_config: dict[str, list[Run]] = {}
     for run in runs:
-        by_config.setdefault(run.header["config_hash"], []).append(run)
+        by_config.setdefault(run.header.config_hash, []).append(run)
     kept = []
     for config_hash, repetitions in by_config.items():
         furthest = max(repetitions, key=lambda run: len(run.ledger.records))

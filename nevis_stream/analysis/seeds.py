@@ -35,12 +35,12 @@ class SeedGroup:
     @property
     def learner(self) -> str:
         """The learner's name."""
-        return self.runs[0].header["learner"]
+        return self.runs[0].header.learner
 
     @property
     def budget(self) -> str:
         """The budget preset's name; empty where the learner has none."""
-        return self.runs[0].header["budget"] or ""
+        return self.runs[0].header.budget or ""
 
     @property
     def label(self) -> str:
@@ -75,17 +75,17 @@ def by_seed(runs: Sequence[Run]) -> list[SeedGroup]:
     """
     groups: dict[tuple, list[Run]] = {}
     for run in runs:
-        head = (run.header["learner"], run.header["budget"])
+        head = (run.header.learner, run.header.budget)
         rest = run.path if run.settings is None else tuple(run.settings.items())
         groups.setdefault((*head, rest), []).append(run)
-    members = [sorted(group, key=lambda run: run.header["seed"]) for group in groups.values()]
+    members = [sorted(group, key=lambda run: run.header.seed) for group in groups.values()]
     members.sort(key=_place)
     firsts = [group[0] for group in members]
     return [SeedGroup(tuple(group), _apart(group[0], firsts)) for group in members]
 
 
 def _learner_budget(run: Run) -> tuple[str, str]:
-    return run.header["learner"], run.header["budget"] or ""
+    return run.header.learner, run.header.budget or ""
 
 
 def _shown(run: Run) -> tuple[str, str]:
@@ -116,7 +116,7 @@ def _difference(run: Run, same: list[Run]) -> str:
     differing = [n for n in names if len({other.settings.get(n) for other in same}) > 1]
     # trials, steps and looks, which a sweep varies together, can still be read
     if len(differing) > 3:
-        return f"config {run.header['config_hash'][:8]}"
+        return f"config {run.header.config_hash[:8]}"
     short = [name.removeprefix("learner.") for name in differing]
     values = [run.settings.get(name, "unset") for name in differing]
     return ", ".join(f"{name}={value}" for name, value in zip(short, values, strict=True))

@@ -18,6 +18,7 @@ from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.regret import REFERENCE, reference_of
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
+from nevis_stream.run_directory.records import TrainRecord
 
 NOT_RECORDED = "not recorded"
 _PARTS = {"train": "meta-train", "test": "meta-test"}
@@ -74,7 +75,7 @@ def slices(group: SeedGroup, runs: Sequence[Run]) -> list[Slice]:
     if not finished:
         return []
     references, why = _references(finished, runs)
-    facts = {train["task_id"]: train for train in finished[0].ledger.of_kind("train")}
+    facts = {train.task_id: train for train in finished[0].ledger.of_kind(TrainRecord)}
     ours, theirs = _errors(finished), _errors(references)
     found = []
     for dimension, slice_of in DIMENSIONS.items():
@@ -134,39 +135,39 @@ def table(found: Mapping[str, Sequence[Slice]], groups: Sequence[SeedGroup]) -> 
     return frame.astype({"tasks": "Int64", "pairs": "Int64"})
 
 
-def training_samples(train: Mapping[str, Any]) -> float:
+def training_samples(train: TrainRecord) -> float:
     """Returns a task's samples to train on and to choose by (train and dev), NaN where not
     recorded.
 
     A published task has the printed number of both together.
     """
-    own = train.get("n_train"), train.get("n_dev")
+    own = train.n_train, train.n_dev
     if None not in own:
         return float(sum(own))
-    return float(train.get("size") or math.nan)
+    return float(train.size or math.nan)
 
 
-def resolution(train: Mapping[str, Any]) -> float:
+def resolution(train: TrainRecord) -> float:
     """Returns the geometric mean of a task's mean height and width in pixels, NaN where not
     recorded.
     """
-    height, width = train.get("mean_height"), train.get("mean_width")
+    height, width = train.mean_height, train.mean_width
     return math.sqrt(height * width) if height and width else math.nan
 
 
-def _part(train: Mapping[str, Any]) -> list[tuple]:
+def _part(train: TrainRecord) -> list[tuple]:
     return [
-        (_PARTS[train["meta_split"]] != "meta-train", _PARTS[train["meta_split"]]),
+        (_PARTS[train.meta_split] != "meta-train", _PARTS[train.meta_split]),
         (2, "whole stream"),
     ]
 
 
-def _domain(train: Mapping[str, Any]) -> list[tuple]:
-    return [(0, train["domain"] or NOT_RECORDED)]
+def _domain(train: TrainRecord) -> list[tuple]:
+    return [(0, train.domain or NOT_RECORDED)]
 
 
-def _year(train: Mapping[str, Any]) -> list[tuple]:
-    year = train.get("year")
+def _year(train: TrainRecord) -> list[tuple]:
+    year = train.year
     if year is None:
         return [(math.inf, NOT_RECORDED)]
     first = year - year % _YEARS
@@ -179,7 +180,7 @@ def _below(value: float, steps: Sequence[tuple[float, str]]) -> list[tuple]:
     ]
 
 
-DIMENSIONS: Mapping[str, Callable[[Mapping[str, Any]], list[tuple]]] = {
+DIMENSIONS: Mapping[str, Callable[[TrainRecord], list[tuple]]] = {
     "part of the stream": _part,
     "domain": _domain,
     "training samples": lambda train: _below(training_samples(train), _SIZES),
@@ -192,7 +193,7 @@ DIMENSIONS: Mapping[str, Callable[[Mapping[str, Any]], list[tuple]]] = {
 
 def _references(finished: Sequence[Run], runs: Sequence[Run]) -> tuple[list[Run], str]:
     """The Indep runs of a method's runs, each once, or none and why."""
-    if finished[0].header["learner"].casefold() == REFERENCE:
+    if finished[0].header.learner.casefold() == REFERENCE:
         return [], "the reference itself"
     found = [(run, *reference_of(run, runs)) for run in finished]
     missing = [f"{run.name}: {why}" for run, reference, why in found if reference is None]

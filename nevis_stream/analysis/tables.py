@@ -6,13 +6,14 @@ from typing import Any
 
 import pandas as pd
 
-from nevis_stream.analysis.curves import learning_curves
+from nevis_stream.analysis.compute_regret import compute_regret
 from nevis_stream.analysis.judged import JUDGED
-from nevis_stream.analysis.matched import compute_regret
+from nevis_stream.analysis.learning_curves import learning_curves
+from nevis_stream.analysis.methods import Find, MethodPoint
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.regret import reference_of, regret
 from nevis_stream.analysis.runs import Run
-from nevis_stream.analysis.summary import Find, MethodPoint
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 
 _RUN = ("learner", "budget", "seed")
 _TASK = ("order", "task_id", "dataset_id", "year", "domain", "task_kind", "meta_split")
@@ -34,7 +35,7 @@ def points(methods: Sequence[MethodPoint]) -> pd.DataFrame:
     for method in methods:
         group = method.group
         head = {"label": group.label, "learner": group.learner, "budget": group.budget}
-        seeds = " ".join(str(run.header["seed"]) for run in group.runs)
+        seeds = " ".join(str(run.header.seed) for run in group.runs)
         row = {"row": "method"} | head | {"seed": seeds, "run": "", "n": method.error.n}
         row |= {"judged_tasks": max(point.judged for point in method.points)}
         for name in _SPREADS:
@@ -43,7 +44,7 @@ def points(methods: Sequence[MethodPoint]) -> pd.DataFrame:
         row |= dict(zip(("on_paper_front", "on_full_front"), fronts, strict=True))
         rows.append(row | {"reason": "; ".join(method.reasons)})
         for run, point in zip(group.runs, method.points, strict=True):
-            row = {"row": "run"} | head | {"seed": run.header["seed"], "run": run.name}
+            row = {"row": "run"} | head | {"seed": run.header.seed, "run": run.name}
             row |= {"n": int(point.error == point.error), "judged_tasks": point.judged}
             row |= {name: getattr(point, name) for name in _SPREADS} | {"reason": point.reason}
             rows.append(row)
@@ -60,7 +61,7 @@ def regrets(runs: Sequence[Run], find: Find = reference_of) -> pd.DataFrame:
     """
     rows: list[dict[str, Any]] = []
     for run in runs:
-        head = {name: run.header[name] for name in _RUN} | {"run": run.name}
+        head = {name: getattr(run.header, name) for name in _RUN} | {"run": run.name}
         reference, why = find(run, runs)
         head["reference"] = reference.name if reference else ""
         for part in ("judged", "whole"):
@@ -88,7 +89,7 @@ def compute_regrets(runs: Sequence[Run]) -> pd.DataFrame:
     """
     rows: list[dict[str, Any]] = []
     for run in runs:
-        head = {name: run.header[name] for name in _RUN} | {"run": run.name}
+        head = {name: getattr(run.header, name) for name in _RUN} | {"run": run.name}
         reference, why = reference_of(run, runs)
         head["reference"] = reference.name if reference else ""
         curve = compute_regret(run, reference) if reference else None
@@ -129,16 +130,16 @@ def per_task(runs: Sequence[Run]) -> pd.DataFrame:
     tasks = _tasks(runs)
     rows: list[dict[str, Any]] = []
     for run in runs:
-        results: dict[str, list[dict]] = {}
-        for result in run.ledger.of_kind("predict"):
-            results.setdefault(result["task_id"], []).append(result)
-        judged_part, split = JUDGED[run.header["protocol"]]
+        results: dict[str, list[PredictRecord]] = {}
+        for result in run.ledger.of_kind(PredictRecord):
+            results.setdefault(result.task_id, []).append(result)
+        judged_part, split = JUDGED[run.header.protocol]
         for task_id, task in tasks.items():
-            found = results.get(task_id, [])
-            if split not in {result["split"] for result in found}:
-                found = [*found, _absent(run, task_id, split)]
-            judged = task["meta_split"] == judged_part
-            rows += [_row(run, task, judged and r["split"] == split, r) for r in found]
+            judged = task.meta_split == judged_part
+            predicted = results.get(task_id, [])
+            rows += [_row(run, task, judged and r.split == split) | _result(r) for r in predicted]
+            if split not in {result.split for result in predicted}:
+                rows.append(_row(run, task, judged) | _absent(run, task_id, split))
     return pd.DataFrame(rows, columns=list(PER_TASK)).astype({"n": "Int64"})
 
 
@@ -147,7 +148,7 @@ def curves(runs: Sequence[Run]) -> pd.DataFrame:
     the chosen trial.
     """
     rows = [
-        (*(run.header[name] for name in _RUN), run.name, task, step, error)
+        (*(getattr(run.header, name) for name in _RUN), run.name, task, step, error)
         for run in runs
         for task, points in learning_curves(run.ledger).items()
         for step, error in points
@@ -155,29 +156,33 @@ def curves(runs: Sequence[Run]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*_RUN, "run", "task_id", "step", "dev_error"])
 
 
-def _tasks(runs: Sequence[Run]) -> dict[str, dict]:
-    tasks: dict[str, dict] = {}
+def _tasks(runs: Sequence[Run]) -> dict[str, TrainRecord]:
+    tasks: dict[str, TrainRecord] = {}
     for run in runs:
-        for train in run.ledger.of_kind("train"):
-            tasks.setdefault(train["task_id"], train)
-    return dict(sorted(tasks.items(), key=lambda item: (item[1]["order"], item[0])))
+        for train in run.ledger.of_kind(TrainRecord):
+            tasks.setdefault(train.task_id, train)
+    return dict(sorted(tasks.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def _absent(run: Run, task_id: str, split: str) -> dict[str, Any]:
-    reasons = run.header.get("left_out", {})
+    reasons = run.header.left_out or {}
     status, reason = "missing", reasons.get(task_id, f"not predicted on {split}")
     if not run.ledger.complete:
         status, reason = "partial", unfinished(run.ledger)
-    return {"split": split, "n": 0, "status": status, "reason": reason}
+    gap = {"split": split, "n": 0, "value": math.nan, "error": math.nan}
+    return gap | {"status": status, "reason": reason}
 
 
-def _row(run: Run, task: dict, judged: bool, result: dict) -> dict[str, Any]:
-    row = {name: task.get(name) for name in _TASK} | {"judged": judged}
-    row |= {name: result.get(name) for name in _RESULT}
-    row["n_leaked"] = task.get("n_leaked", 0)
-    row |= {name: run.header[name] for name in _RUN} | {"run": run.name}
-    row["status"] = result.get("status", "undefined" if row["error"] is None else "ok")
-    row["reason"] = "" if row["status"] == "ok" else result.get("reason") or "no reason recorded"
-    for name in ("value", "error"):
-        row[name] = math.nan if row[name] is None else row[name]
-    return row
+def _row(run: Run, task: TrainRecord, judged: bool) -> dict[str, Any]:
+    row = {name: getattr(task, name) for name in _TASK} | {"judged": judged}
+    row |= {"n_leaked": task.n_leaked or 0}
+    return row | {name: getattr(run.header, name) for name in _RUN} | {"run": run.name}
+
+
+def _result(predicted: PredictRecord) -> dict[str, Any]:
+    row = {name: getattr(predicted, name) for name in _RESULT}
+    if predicted.error is None:
+        reason = predicted.reason or "no reason recorded"
+        return row | {"value": math.nan, "error": math.nan, "status": "undefined", "reason": reason}
+    value = math.nan if predicted.value is None else predicted.value
+    return row | {"value": value, "status": "ok", "reason": ""}

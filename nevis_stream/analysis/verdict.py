@@ -3,7 +3,7 @@
 import math
 
 from nevis_stream.analysis.bootstrap import Interval
-from nevis_stream.analysis.compare import Comparison, Cost
+from nevis_stream.analysis.differences import Comparison, Cost
 
 # below, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
 FEW_TASKS = 20

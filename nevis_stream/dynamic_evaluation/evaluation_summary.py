@@ -138,23 +138,25 @@ def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]
 
 
 def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
-    """The additions as the report tells them: with their worth, and what people call the models.
+    """The additions as the report shows them: with their worth, and names of the models for people.
 
     A later addition of the same model has replaced an earlier one's predictions, so their MAE is
-    not known.
+    unknown.
     """
     models, additions = cache.models(), read_additions(cache.directory)
-    latest, found = {addition.name: place for place, addition in enumerate(additions)}, []
+    latest = {addition.name: place for place, addition in enumerate(additions)}
+    accounts = []
     for place, addition in enumerate(additions):
-        of = models.get(addition.name, {}) if addition.kind == "model" else {}
-        told = (
-            f"{of['learner']} seed {of['seed']}, trial {of['trial']}"
-            if {"learner", "seed", "trial"} <= of.keys()
+        facts = models.get(addition.name, {}) if addition.kind == "model" else {}
+        label = (
+            f"{facts['learner']} seed {facts['seed']}, trial {facts['trial']}"
+            if {"learner", "seed", "trial"} <= facts.keys()
             else None
         )
         replaced = {} if place == latest[addition.name] else {"mae": None}
-        found.append(asdict(addition) | audit(cache, addition) | replaced | {"told": told})
-    return found
+        worth = audit(cache, addition) | replaced
+        accounts.append(asdict(addition) | worth | {"label": label})
+    return accounts
 
 
 def picture(values: np.ndarray) -> bytes:

@@ -1,4 +1,4 @@
-"""Whether work on a cache has room in memory; said before it begins."""
+"""Whether work on a cache fits into memory, checked before it begins."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from nevis_stream.errors import BadInput
 
 # for a known model's sample, and for compiled programs: `recommended` as measured
 BYTES_EACH, PROGRAMS = 30, 5e8
-MOST_MODELS = 512  # of which such methods learn at a time; of the others the cells alone are held
+MOST_MODELS = 512  # that such methods learn from at a time; of others only the cells are held
 PAGES = Path("/proc/meminfo")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nevis_stream.analysis.transfer_matrix import TransferMatrix
-from nevis_stream.report.evaluations import Evaluation
+from nevis_stream.report.cache_summaries import Evaluation
 from nevis_stream.report.section import Section
 
 

@@ -14,7 +14,7 @@ from nevis_stream.analysis.runs import LeftOut, Run, group_by_stream, read_runs
 from nevis_stream.analysis.transfer_matrix import TransferMatrix, is_matrix, read_matrix
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.report.across import Across
-from nevis_stream.report.evaluations import Evaluation, is_cache, read_evaluation
+from nevis_stream.report.cache_summaries import Evaluation, is_cache, read_evaluation
 from nevis_stream.report.exports import Track, write_figures, write_tables
 from nevis_stream.report.manifest import Files
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
@@ -172,7 +172,7 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
 def _streams(across: Across) -> str:
     """What the page is about: its streams, or the caches where there is none."""
     streams = [
-        *(section.header["stream"] for section in across.sections),
+        *(section.header.stream for section in across.sections),
         *(matrix.stream for matrix in across.matrices),
     ]
     return ", ".join(

@@ -59,7 +59,7 @@ def error_rows(groups: Sequence[SeedGroup]) -> list[ErrorRow]:
     if not runs:
         return []
     frame = per_task(runs)
-    frame = frame[frame["split"] == JUDGED[runs[0].header["protocol"]][1]]
+    frame = frame[frame["split"] == JUDGED[runs[0].header.protocol][1]]
     return [_row(task, groups) for _, task in frame.groupby("task_id", sort=False)]
 
 

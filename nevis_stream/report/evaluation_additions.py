@@ -1,5 +1,5 @@
 """What additions to evaluation caches were worth: a row for each cache and method, and estimates
-beside the truth.
+against the truth.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from nevis_stream.report import palette, svg
-from nevis_stream.report.evaluations import Evaluation
+from nevis_stream.report.cache_summaries import Evaluation
 from nevis_stream.report.styles import MARKERS
 
 _BY = ["method", "asked", "models", "samples"]
@@ -19,9 +19,9 @@ def overview(evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
     """Returns a row for each cache, method and number of asked samples, over the new models that
     were added so.
 
-    MAE, the error of the accuracy and the share of intervals that hold the truth are means over the
-    models whose other outcomes were observed later, `judged` of `new`; FLOPs are sums. NaN where
-    nothing is known.
+    MAE, the error of the mean and the share of intervals that contain the truth are means over the
+    models whose other values were observed later, `judged` of `new`; FLOPs are sums. NaN where
+    unknown.
     """
     rows = []
     for evaluation in evaluations:
@@ -56,16 +56,16 @@ def of_models(summary: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _worth(of: pd.DataFrame) -> dict[str, Any]:
     judged = of[of["truth"].notna()]
-    told = judged[judged["low"].notna() & judged["high"].notna()]
-    inside = ((told["low"] <= told["truth"]) & (told["truth"] <= told["high"])).sum()
+    bounded = judged[judged["low"].notna() & judged["high"].notna()]
+    inside = ((bounded["low"] <= bounded["truth"]) & (bounded["truth"] <= bounded["high"])).sum()
     spent, saved = (of[name].sum(skipna=False) for name in ("flops_spent", "flops_saved"))
     return {
         "new": len(of),
         "judged": len(judged),
         "mae": judged["mae"].mean(),
         "accuracy_error": judged["accuracy_error"].mean(),
-        "inside": int(inside) if len(told) else float("nan"),
-        "intervals": len(told),
+        "inside": int(inside) if len(bounded) else float("nan"),
+        "intervals": len(bounded),
         "flops_spent": spent,
         "flops_saved": saved,
         "share_saved": saved / (spent + saved) if spent + saved else float("nan"),

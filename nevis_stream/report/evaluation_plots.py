@@ -118,12 +118,12 @@ def decomposition_plot(summary: Mapping[str, Any], wide: bool) -> Figure:
         (parts[name][-1], name) for name in ("total", "aleatoric", "epistemic")
     ):
         lowest = max(lowest, end)
-        beside = (6, (lowest - end) / a_point)
+        offset = (6, (lowest - end) / a_point)
         place = (parts["budgets"][-1], end)
         axes.annotate(
             name,
             place,
-            xytext=beside,
+            xytext=offset,
             textcoords="offset points",
             size=9,
             va="center",

@@ -87,7 +87,7 @@ def _each(sections: Sequence[Section]) -> list[tuple]:
 
 
 def _identified(frame: pd.DataFrame, section: Section) -> pd.DataFrame:
-    identity = {name: section.header[name] for name in _IDENTITY if name not in frame}
+    identity = {name: getattr(section.header, name) for name in _IDENTITY if name not in frame}
     return pd.concat([pd.DataFrame(identity, index=frame.index), frame], axis=1).astype(object)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from nevis_stream.analysis.compare import Comparison
+from nevis_stream.analysis.differences import Comparison
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import plain, shortened
 from nevis_stream.report.styles import Style

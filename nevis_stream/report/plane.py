@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
-from nevis_stream.analysis.summary import MethodPoint
+from nevis_stream.analysis.methods import MethodPoint
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import shortened
 from nevis_stream.report.notation import engineering

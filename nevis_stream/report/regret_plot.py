@@ -7,7 +7,7 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nevis_stream.analysis.summary import MethodRegret
+from nevis_stream.analysis.methods import MethodRegret
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import legend_below
 from nevis_stream.report.styles import Style

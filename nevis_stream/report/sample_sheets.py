@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 
 from nevis_stream.report import palette, svg
 from nevis_stream.report.error_table import ErrorRow
-from nevis_stream.report.mistakes import Mistakes
 from nevis_stream.report.names import letters, plain
 from nevis_stream.report.run_files import PITCH, pixels
+from nevis_stream.report.worst_mistakes import Mistakes
 
 _TASKS = 5  # a sheet: a page of a paper
 _WIDTH, _MARGIN, _PER_ROW = 8.4, 0.15, 12  # inches, inches, images

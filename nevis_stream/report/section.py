@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import TypeVar
 
 from nevis_stream.analysis.judged import JUDGED
+from nevis_stream.analysis.methods import MethodPoint, method_points
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, by_seed
 from nevis_stream.analysis.stand_ins import notes
-from nevis_stream.analysis.summary import MethodPoint, method_points
 from nevis_stream.report.error_table import ErrorRow, error_rows
 from nevis_stream.report.styles import Style, assign
 
@@ -38,12 +38,12 @@ class Section:
     @property
     def title(self) -> str:
         """The heading."""
-        return f"Stream {self.header['stream']}, protocol {self.header['protocol']}"
+        return f"Stream {self.header.stream}, protocol {self.header.protocol}"
 
     @property
     def judged_text(self) -> str:
         """What the protocol judges, in words."""
-        meta_split, split = JUDGED[self.header["protocol"]]
+        meta_split, split = JUDGED[self.header.protocol]
         return f"errors on the {split} split of the meta-{meta_split} tasks"
 
     @cached_property

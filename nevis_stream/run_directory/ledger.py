@@ -147,7 +147,7 @@ class Ledger(History):
                 ) from None
 
     def _check_first(self, values: object) -> None:
-        if isinstance(values, dict) and values.get("kind") in RECORDS:
+        if isinstance(values, dict) and values.get("kind") in tuple(RECORDS):
             kind, schema = values["kind"], values.get("schema")
             if kind != Header.kind:
                 raise BadInput(f"{self.path}: the first record is {kind!r}, not {Header.kind!r}.")

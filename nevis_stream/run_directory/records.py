@@ -282,7 +282,7 @@ def parse(values: Any) -> Record:
       ValueError: it is not a record; the message says why.
     """
     kind = json_object(values).get("kind")
-    if kind not in RECORDS:
+    if not isinstance(kind, str) or kind not in RECORDS:
         raise ValueError(f"kind {shown(kind)}; valid: {', '.join(RECORDS)}")
     try:
         return RECORDS[kind].from_json(values)

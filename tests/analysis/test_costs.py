@@ -1,23 +1,26 @@
 """Costs by part: exact, complete, and the same by task as in all."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nevis_stream.analysis.costs import PARTS, cost_parts, costs_by_task
 from nevis_stream.analysis.points import phase_flops, point
-from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.ledger import History, Ledger
+from nevis_stream.run_directory.records import parse
 from tests.report.synthetic import SyntheticRun
 
 
-class Records:
-    """A ledger in memory."""
-
-    def __init__(self, records):
-        self.records, self.header = records, records[0]
-
-    def of_kind(self, kind):
-        return [record for record in self.records if record["kind"] == kind]
+def ledger_of(init, *tasks):
+    """A ledger in memory: FLOPs of `init`, and of each task (train, predict, chosen trial)."""
+    records = SyntheticRun(tasks=max(len(tasks), 1), meta_test=0, trials=3).records()
+    records[0]["flops"] = init
+    for place, (train, predict, chosen) in enumerate(tasks):
+        records[1 + 2 * place] |= {"flops": train, "chosen": chosen}
+        records[2 + 2 * place] |= {"flops": predict, "trial": chosen}
+    return History(Path(), [parse(record) for record in records[: 1 + 2 * len(tasks)]])
 
 
 def test_the_chosen_trials_are_told_from_the_search(tmp_path):
@@ -58,11 +61,10 @@ def test_an_unfinished_run_has_its_cost_so_far(tmp_path):
     assert sum(cost_parts(ledger).values()) == sum(phase_flops(ledger).values())
 
 
-def test_training_outside_of_trials_is_no_search_and_a_new_phase_is_kept():
-    flops = {"train": {"-": 5, "0": 7, "1": 11}, "distil": {"-": 13}}
-    train = {"kind": "train", "task_id": "a", "order": 1, "chosen": 1, "flops": flops}
-    parts = cost_parts(Records([{"kind": "run", "flops": {}}, train]))
-    assert parts == dict.fromkeys(PARTS, 0) | {"train": 16, "search": 7, "distil": 13}
+def test_training_outside_of_trials_is_no_search():
+    flops = {"train": {"-": 5, "0": 7, "1": 11}}
+    parts = cost_parts(ledger_of({}, (flops, {}, 1)))
+    assert parts == dict.fromkeys(PARTS, 0) | {"train": 16, "search": 7}
 
 
 counts = st.dictionaries(
@@ -73,12 +75,7 @@ counts = st.dictionaries(
 
 @given(counts, st.lists(st.tuples(counts, counts, st.integers(0, 2)), max_size=5))
 def test_nothing_is_lost_or_counted_twice(init, tasks):
-    records = [{"kind": "run", "flops": init}]
-    for order, (train, predict, chosen) in enumerate(tasks, start=1):
-        name = {"task_id": f"t{order}", "order": order}
-        records.append({"kind": "train", "flops": train, "chosen": chosen, **name})
-        records.append({"kind": "predict", "flops": predict, "trial": chosen, **name})
-    ledger = Records(records)
+    ledger = ledger_of(init, *tasks)
     phases, parts = phase_flops(ledger), cost_parts(ledger)
     assert parts["train"] + parts["search"] == phases["train"]
     assert {name: parts[name] for name in phases if name != "train"} == {

@@ -1,5 +1,7 @@
 """The fine-tuning graph of ledgers whose sources are known."""
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,26 +13,28 @@ from nevis_stream.analysis.finetuning import (
     isolated,
     longest_chain,
 )
-from tests.analysis.test_costs import Records
+from nevis_stream.run_directory.ledger import History
+from nevis_stream.run_directory.records import parse
+from tests.report.synthetic import SyntheticRun
 
 
 def ledger(*sources):
     """Task a, b, c, … each from the given source; the trial that was not chosen came from
     elsewhere.
     """
-    records = [{"kind": "run", "flops": {}}]
+    header, *_ = SyntheticRun().records()
+    records = [header]
     for order, source in enumerate(sources, start=1):
+        [_, train, *_] = SyntheticRun().records()
         trials = [
             {"trial": 0, "info": {"initialised_from": "elsewhere"}},
             {"trial": 4, "info": source},
         ]
-        task = {
-            "order": order,
-            "task_id": chr(96 + order),
-            "domain": "ocr" if order % 2 else "face",
-        }
-        records.append({"kind": "train", "chosen": 4, "trials": trials, "flops": {}} | task)
-    return Records(records)
+        trials = [trial | {"predictor_id": "f" * 16, "step": 1} for trial in trials]
+        domain = "ocr" if order % 2 else "face"
+        task = {"order": order, "task_id": chr(96 + order), "domain": domain}
+        records.append(train | {"chosen": 4, "trials": trials} | task)
+    return History(Path(), [parse(record) for record in records])
 
 
 def from_(*sources):
@@ -52,16 +56,14 @@ def test_parents_children_and_chains_are_those_of_the_chosen_trials():
 
 def test_what_is_no_task_met_before_is_no_edge():
     nodes = finetuning_graph(
-        ledger(
-            {"initialised_from": "b"}, {"initialised_from": "b"}, {}, None, {"initialised_from": 3}
-        )
+        ledger({"initialised_from": "b"}, {"initialised_from": "b"}, {}, {"initialised_from": 3})
     )
-    assert [node.parent for node in nodes] == [None] * 5
-    assert [node.source for node in nodes] == ["b", "b", "unknown", "unknown", "unknown"]
+    assert [node.parent for node in nodes] == [None] * 4
+    assert [node.source for node in nodes] == ["b", "b", "unknown", "unknown"]
 
 
 def test_nothing_trained_gives_an_empty_graph():
-    nodes = finetuning_graph(Records([{"kind": "run"}]))
+    nodes = finetuning_graph(ledger())
     assert nodes == hubs(nodes) == longest_chain(nodes) == depths(nodes) == isolated(nodes) == []
 
 

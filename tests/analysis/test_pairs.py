@@ -5,9 +5,9 @@ import math
 import pytest
 
 from nevis_stream.analysis import budgets, pairs
+from nevis_stream.analysis.methods import method_points
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.analysis.summary import method_points
 from tests.report.synthetic import SyntheticRun
 
 RUN = SyntheticRun(tasks=8, meta_test=5, thumbnails=False)

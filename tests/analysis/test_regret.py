@@ -5,10 +5,10 @@ import math
 
 import pytest
 
+from nevis_stream.analysis.methods import method_regret
 from nevis_stream.analysis.regret import final, reference_of, regret
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.analysis.summary import method_regret
 from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 

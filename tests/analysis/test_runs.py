@@ -61,7 +61,7 @@ def test_contradicting_ledgers_of_one_config_are_both_left_out(tmp_path):
     assert [run.path for run in runs] == [healthy]
     assert {item.path for item in left_out} == set(paths)
     for item in left_out:
-        assert f"differ in record 5, error: 0.0 and {RUN.error(2)}" in item.reason
+        assert f"differ in line 5, error: 0.0 and {RUN.error(2)}" in item.reason
         assert "none of them is used" in item.reason
 
 

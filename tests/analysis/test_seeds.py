@@ -5,9 +5,9 @@ import statistics
 
 import pytest
 
+from nevis_stream.analysis.methods import method_points
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed, spread
-from nevis_stream.analysis.summary import method_points
 from tests.report.synthetic import SyntheticRun
 
 RUN = SyntheticRun()

@@ -10,6 +10,7 @@ from nevis_stream.analysis.bootstrap import over_tasks
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.slices import DIMENSIONS, resolution, slices, table, training_samples
+from nevis_stream.run_directory.records import TrainRecord
 from tests import toy
 from tests.report.synthetic import SyntheticRun
 
@@ -68,6 +69,11 @@ def test_every_dimension_covers_every_task_once(tmp_path):
         assert mean == pytest.approx(np.mean([OURS.error(task) for task in TASKS]))
 
 
+def train(**facts):
+    """A train record with these facts."""
+    return TrainRecord.from_json(RUN.records()[1] | facts)
+
+
 @pytest.mark.parametrize(
     ("samples", "name"),
     [
@@ -80,7 +86,7 @@ def test_every_dimension_covers_every_task_once(tmp_path):
     ],
 )
 def test_groups_by_training_samples(samples, name):
-    ((_, found),) = DIMENSIONS["training samples"]({"n_train": samples, "n_dev": 0})
+    ((_, found),) = DIMENSIONS["training samples"](train(n_train=samples, n_dev=0))
     assert found == name
 
 
@@ -90,20 +96,21 @@ def test_groups_by_training_samples(samples, name):
      (None, None, "not recorded")],
 )  # fmt: skip
 def test_groups_by_resolution(height, width, name):
-    ((_, found),) = DIMENSIONS["mean resolution, px"]({"mean_height": height, "mean_width": width})
+    ((_, found),) = DIMENSIONS["mean resolution, px"](train(mean_height=height, mean_width=width))
     assert found == name
 
 
 def test_facts_that_are_not_recorded():
-    assert math.isnan(resolution({})) and math.isnan(training_samples({}))
-    assert training_samples({"n_train": None, "n_dev": None, "size": 102}) == 102
-    assert training_samples({"n_train": 80, "n_dev": 20}) == 100
+    unknown = train(n_train=None, n_dev=None)
+    assert math.isnan(resolution(unknown)) and math.isnan(training_samples(unknown))
+    assert training_samples(train(n_train=None, n_dev=None, size=102)) == 102
+    assert training_samples(train(n_train=80, n_dev=20)) == 100
     assert (
-        DIMENSIONS["year"]({"year": None})[0][1]
-        == DIMENSIONS["domain"]({"domain": ""})[0][1]
+        DIMENSIONS["year"](train(year=None))[0][1]
+        == DIMENSIONS["domain"](train(domain=""))[0][1]
         == "not recorded"
     )
-    assert DIMENSIONS["year"]({"year": 2019}) == [(2015, "2015–2019")]
+    assert DIMENSIONS["year"](train(year=2019)) == [(2015, "2015–2019")]
 
 
 def test_an_undefined_error_leaves_its_task_out_and_n_says_so(tmp_path):

@@ -9,10 +9,10 @@ import pytest
 
 import nevis_stream
 from nevis_stream.analysis import tables
-from nevis_stream.analysis.curves import learning_curves
+from nevis_stream.analysis.learning_curves import learning_curves
+from nevis_stream.analysis.methods import method_points
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.analysis.summary import method_points
 from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 

@@ -11,12 +11,12 @@ import pytest
 from experiments import published
 from nevis_stream import catalogue
 from nevis_stream.analysis import tables
+from nevis_stream.analysis.methods import method_points
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.regret import final, reference_of, regret
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.slices import slices
-from nevis_stream.analysis.summary import method_points
 from nevis_stream.datasets.sources import shared_directory
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger

@@ -10,7 +10,7 @@ import pytest
 from nevis_stream.report import build, exports
 from nevis_stream.report.build import write_report
 from nevis_stream.report.manifest import FILE, Files
-from nevis_stream.report.parts import compare, points
+from nevis_stream.report.parts import differences, points
 from tests.report.synthetic import SyntheticRun
 
 
@@ -27,7 +27,7 @@ def written(out, *files):
 
 def test_files_that_the_next_report_lacks_are_removed(tmp_path, monkeypatch):
     for module in (build, exports):
-        monkeypatch.setattr(module, "PARTS", (points, compare))
+        monkeypatch.setattr(module, "PARTS", (points, differences))
     paths = [SyntheticRun(learner=name).write(tmp_path / name) for name in ("Indep", "FT-d")]
     out = tmp_path / "out"
     write_report(paths, out, figures=True)

@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from nevis_stream.analysis import tables
+from nevis_stream.analysis.methods import method_points
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.analysis.summary import method_points
 from nevis_stream.errors import BadInput
 from nevis_stream.report.build import write_report
 from nevis_stream.report.parts import costs

@@ -9,7 +9,7 @@ import pytest
 from nevis_stream.errors import BadInput
 from nevis_stream.report import build, exports
 from nevis_stream.report.build import write_report
-from nevis_stream.report.parts import points, runs, summary
+from nevis_stream.report.parts import answer, points, runs
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
@@ -28,7 +28,7 @@ def few_parts(monkeypatch, undrawn):
     minutes.
     """
     for module in (build, exports):
-        monkeypatch.setattr(module, "PARTS", (summary, points, runs))
+        monkeypatch.setattr(module, "PARTS", (answer, points, runs))
 
 
 def test_streams_and_protocols_stand_in_sections_of_their_own(tmp_path):
@@ -202,11 +202,11 @@ def test_a_run_without_its_config_is_no_seed_of_another(tmp_path, words):
 
 CHANGES = {
     "announces 5 tasks, the other 4": lambda records: records[0].update(tasks=5),
-    "meta_split of train record 0 is 'test', the other's 'train'": (
+    "meta_split of event 0 is 'test', the other's 'train'": (
         lambda records: records[1].update(meta_split="test")
     ),
-    "n of predict record 7 is 9, the other's 54": lambda records: records[8].update(n=9),
-    "task_id of train record 0 is 'other'": lambda records: [
+    "n of event 7 is 9, the other's 54": lambda records: records[8].update(n=9),
+    "task_id of event 0 is 'other'": lambda records: [
         records[i].update(task_id="other") for i in (1, 2)
     ],
 }

@@ -62,7 +62,7 @@ def chosen(
         raise BadInput(f"{table}: {wanted!r} is one text; a list of ids is expected.")
     found = _numbers_or_ids(db, table, wanted, size)
     if len(found) and np.bincount(found).max() > 1:
-        raise BadInput(f"{table}: one stands twice in the list.")
+        raise BadInput(f"{table}: one id occurs twice in the list.")
     return found
 
 
@@ -100,7 +100,7 @@ def count(db: sqlite3.Connection, table: str) -> int:
 
 
 def repeated(ids: Sequence[str]) -> str | None:
-    """Returns an id that stands twice in the list, or None."""
+    """Returns an id that occurs twice, or None."""
     if len(set(ids)) == len(ids):
         return None
     seen: set[str] = set()
@@ -108,8 +108,8 @@ def repeated(ids: Sequence[str]) -> str | None:
 
 
 def check_ids(table: str, ids: Sequence[str]) -> None:
-    """Raises `BadInput` where an id stands twice, is empty or no text, or has a NUL, where SQLite's
-    JSON ends a text.
+    """Raises `BadInput` where an id occurs twice, is empty, is no text, or contains NUL, at which
+    SQLite's JSON ends a text.
     """
     if isinstance(ids, str):
         raise BadInput(f"{table}: {ids!r} is one text; a list of ids is expected.")
@@ -121,7 +121,7 @@ def check_ids(table: str, ids: Sequence[str]) -> None:
                 " than NUL."
             )
     if (twice := repeated(ids)) is not None:
-        raise BadInput(f"{table}: {twice!r} stands twice in one list.")
+        raise BadInput(f"{table}: {twice!r} occurs twice in one list.")
 
 
 def _batch_digest(ids: Iterable[str], provenance: str) -> bytes:
@@ -135,9 +135,7 @@ def _batch_digest(ids: Iterable[str], provenance: str) -> bytes:
 def columns(
     db: sqlite3.Connection, wanted: Sequence[str] | np.ndarray, provenance: dict[str, Any] | None
 ) -> np.ndarray:
-    """Returns int64[k], the columns of samples that are to be written: ids, of which new ones are
-    added, or int columns.
-    """
+    """Returns int64[k], the columns of samples to write: ids, new ones are added, or columns."""
     if len(wanted) and not isinstance(wanted, str) and not isinstance(wanted[0], str):
         return chosen(db, "samples", wanted)
     return add_samples(db, wanted, provenance)
@@ -262,19 +260,19 @@ def changed_samples(db: sqlite3.Connection, samples: list[str]) -> list[str]:
     """Returns a line for the samples of each call whose ids or provenance are not those that were
     written.
     """
-    found, behind = [], 0
+    lines, end = [], 0
     for first, size, text, digest in db.execute(
         "SELECT first, count, provenance, digest FROM batches ORDER BY first"
     ):
-        if first != behind or _batch_digest(samples[first : first + size], text) != digest:
-            told = "their ids or provenance are not those that were written"
-            found.append(f"samples {first}–{first + size - 1}: {told}")
-        behind = first + size
-    return (
-        found
-        if behind == len(samples)
-        else [*found, f"samples: {len(samples)} ids, {behind} were written"]
-    )
+        if first != end or _batch_digest(samples[first : first + size], text) != digest:
+            lines.append(
+                f"samples {first}–{first + size - 1}: their ids or provenance are not those that"
+                " were written"
+            )
+        end = first + size
+    if end != len(samples):
+        lines.append(f"samples: {len(samples)} ids, {end} were written")
+    return lines
 
 
 def models(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
@@ -347,7 +345,7 @@ def tiles(
 
 
 def end(db: sqlite3.Connection) -> int:
-    """Returns where the last tile ends; what lies behind is of writers who have not committed."""
+    """Returns where the last tile ends; bytes after it are of writers that have not committed."""
     return db.execute("SELECT end FROM about").fetchone()[0]
 
 

@@ -278,13 +278,10 @@ def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
     """Yields what a file holds, in lines for people."""
     holes = known.size - int(known.sum())
     yield f"{len(raw.models)} models × {len(raw.samples):,} samples" + (
-        f", {holes:,} cells unknown ({holes / known.size:.1%})" if holes else ""
+        f", {holes:,} cells unknown ({100 * holes / known.size:.2g}%)" if holes else ""
     )
     if raw.repeats:
         yield f"{raw.repeats:,} cells occur more than once with the same value; counted once"
-    named = any("metric" in each or sample_facts.dataset(each) for each in raw.sample_provenance)
-    if not named and not scores.any():
-        return
     for kind, size in sorted(Counter(kinds.tolist()).items()):
         k = int(np.argmax(kinds == kind))
         provenance = raw.sample_provenance[k]

@@ -104,7 +104,7 @@ class Index:
             not os.access(self.path.parent, os.W_OK)
             and not self.path.with_name(f"{self.path.name}-wal").exists()
         ):
-            place += "?immutable=1"  # the log's files cannot be made, and nobody can write
+            place += "?immutable=1"  # the log's files cannot be made, and no process can write
         connection = sqlite3.connect(
             place, isolation_level=None, timeout=_WAIT, check_same_thread=False, uri=True
         )
@@ -195,4 +195,4 @@ def _plain(value: Any) -> Any:
     """NumPy's scalars are numbers, too."""
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} is none")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -32,7 +32,7 @@ ALL, BITS, LIST = "all", "bits", "list"
 
 @dataclass(frozen=True)
 class Shape:
-    """What a tile's bytes mean: everything of a tile but where it lies and its checksum."""
+    """What a tile's bytes mean: everything about a tile but its place and its checksum."""
 
     model: int
     state: str

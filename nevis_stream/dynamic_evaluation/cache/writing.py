@@ -162,9 +162,9 @@ def _check_agrees(db, model: str, columns, known, old: np.ndarray, values: np.nd
     if differs.any():
         k = np.flatnonzero(differs)[0]
         raise BadInput(
-            f"model {model!r}, sample {_sample(db, columns[k])!r}: observed as {old[k]:g}, now said"
-            f" to be {values[k]:g} ({differs.sum()} such cells). Nothing was written; another model"
-            " needs another id."
+            f"model {model!r}, sample {_sample(db, columns[k])!r}: observed as {old[k]:g}, now"
+            f" given as {values[k]:g} ({differs.sum()} such cells). Nothing was written; another"
+            " model needs another id."
         )
 
 

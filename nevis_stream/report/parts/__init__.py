@@ -4,39 +4,39 @@ place in PARTS.
 
 from nevis_stream.report.parts import (
     ablations,
-    compare,
+    answer,
+    compute_regret,
     costs,
-    curves,
-    evaluation,
+    differences,
+    dynamic_evaluation,
     finetuning_graph,
     forward_transfer,
-    matched,
+    learning_curves,
     per_task,
     points,
     regret,
     runs,
     samples,
     slices,
-    summary,
     transfer_matrix,
 )
 from nevis_stream.report.parts.part import Part
 
 PARTS: tuple[Part, ...] = (
-    summary,
+    answer,
+    differences,
     points,
     regret,
-    matched,
+    compute_regret,
     slices,
     per_task,
-    compare,
     costs,
     forward_transfer,
     finetuning_graph,
-    curves,
+    learning_curves,
     samples,
     runs,
 )
 
-PARTS_ACROSS: tuple[Part, ...] = (ablations, transfer_matrix, evaluation)
-"""Parts whose functions take all sections together, as `across.Across`; they stand last."""
+PARTS_ACROSS: tuple[Part, ...] = (ablations, transfer_matrix, dynamic_evaluation)
+"""Parts whose functions take all sections together, as `across.Across`; they come last."""

@@ -92,7 +92,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     names = ("learner", "budget", "seed")
     rows, by_task = [], []
     for run in (run for run in section.runs if not costs_unknown(run.ledger)):
-        head = {name: run.header[name] for name in names} | {"run": run.name}
+        head = {name: getattr(run.header, name) for name in names} | {"run": run.name}
         status = {"status": "ok" if run.ledger.complete else "partial"}
         costs = costs_by_task(run.ledger)
         total = sum(sum(cost.flops.values()) for cost in costs)

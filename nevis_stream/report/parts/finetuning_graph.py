@@ -25,6 +25,7 @@ from nevis_stream.report.domains import domain_styles
 from nevis_stream.report.names import letters, plain
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
+from nevis_stream.run_directory.records import TrainRecord
 
 TITLE = "Fine-tuning graph"
 _ENDS = 5  # tasks of a long chain that are named at each end
@@ -123,7 +124,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     """
     rows = []
     for run in section.runs:
-        head = {name: run.header[name] for name in ("learner", "budget", "seed")} | {
+        head = {name: getattr(run.header, name) for name in ("learner", "budget", "seed")} | {
             "run": run.name
         }
         rows += [
@@ -168,7 +169,7 @@ def _depths(graph: Graph) -> Figure:
 
 
 def _name(graph: Graph) -> str:
-    return plain(f"{graph.label}, seed {graph.run.header['seed']}")
+    return plain(f"{graph.label}, seed {graph.run.header.seed}")
 
 
 def _graphs(section: Section) -> list[Graph]:
@@ -176,7 +177,7 @@ def _graphs(section: Section) -> list[Graph]:
 
 
 def _graph(group: SeedGroup) -> Graph:
-    run = max(group.runs, key=lambda run: len(run.ledger.of_kind("train")))
+    run = max(group.runs, key=lambda run: len(run.ledger.of_kind(TrainRecord)))
     others = [other.ledger for other in group.runs if other is not run]
     return Graph(group.label, run, finetuning_graph(run.ledger), agreement([run.ledger, *others]))
 

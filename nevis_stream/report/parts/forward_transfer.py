@@ -71,7 +71,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     rows = [
         {
             "label": method.group.label,
-            "seed": run.header["seed"],
+            "seed": run.header.seed,
             "run": run.name,
             "dataset_id": repeat.dataset_id,
             "first": repeat.tasks[0],

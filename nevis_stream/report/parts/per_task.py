@@ -42,7 +42,7 @@ def html(section: Section) -> Markup:
 
 
 def _overlap_lines(section: Section) -> list[str]:
-    split = JUDGED[section.header["protocol"]][1]
+    split = JUDGED[section.header.protocol][1]
     return [
         f"{row['task_id']}: of {row['samples']} {split} pictures {row['exact']} are in the train or"
         f" dev split of {row['earlier']}, {row['near']} more look like one of it (the same"

@@ -7,8 +7,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from nevis_stream.analysis import tables as analysis_tables
+from nevis_stream.analysis.methods import MethodRegret, method_regret
 from nevis_stream.analysis.regret import REFERENCE
-from nevis_stream.analysis.summary import MethodRegret, method_regret
 from nevis_stream.report import svg
 from nevis_stream.report.regret_plot import regret_plot
 from nevis_stream.report.section import Section

@@ -24,9 +24,9 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     progress = {run.path: text for run, text in section.unfinished}
     rows = [
         {"label": group.label}
-        | {name: run.header[name] for name in names}
+        | {name: getattr(run.header, name) for name in names}
         | {"run": run.name, "path": str(run.path), "status": progress.get(run.path, "finished")}
-        | {"schema": run.header["schema"], "notes": "; ".join(run.notes)}
+        | {"schema": run.header.schema, "notes": "; ".join(run.notes)}
         for group in section.groups
         for run in group.runs
     ]

@@ -7,11 +7,11 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from nevis_stream.analysis.runs import Run
-from nevis_stream.report.mistakes import read_mistakes
 from nevis_stream.report.run_files import thumbnail
 from nevis_stream.report.sample_sheets import TaskImages, sheet_of, sheets
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
+from nevis_stream.report.worst_mistakes import read_mistakes
 
 TITLE = "Sample images and worst mistakes"
 # More would make a page of 106 tasks larger than 10 MB.
@@ -31,7 +31,7 @@ def html(section: Section) -> Markup:
         (one, sheet_of(place))
         for place, one in enumerate(_images(section, shown, most, small=many))
     ]
-    told = [(label, run.header["seed"]) for label, run in shown]
+    told = [(label, run.header.seed) for label, run in shown]
     more = len(section.once(_with_mistakes)) > len(shown)
     return render(
         "parts/samples.html", number=section.number, images=images, shown=told, most=most, more=more
@@ -42,7 +42,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     """Returns `mistakes`: the worst mistakes of every run that kept them."""
     rows = []
     for run in section.runs:
-        head = {name: run.header[name] for name in ("learner", "budget", "seed")} | {
+        head = {name: getattr(run.header, name) for name in ("learner", "budget", "seed")} | {
             "run": run.name
         }
         for task in section.tasks:

@@ -46,7 +46,7 @@ def html(section: Section) -> Markup | None:
     return render(
         "parts/slices.html",
         section=section,
-        split=JUDGED[section.header["protocol"]][1],
+        split=JUDGED[section.header.protocol][1],
         picture=picture,
         legend=[
             (section.styles[label], f"{section.styles[label].glyph} {label}") for label in drawn

@@ -76,7 +76,7 @@ def test_the_same_again_changes_nothing_and_a_contradiction_is_an_error(cache):
     size = (cache.directory / "cells.bin").stat().st_size
     cache.append("a", ["1", "0"], [0, 1], confidence=[0.75, 0.75])
     assert (cache.directory / "cells.bin").stat().st_size == size
-    with pytest.raises(BadInput, match="model 'a', sample '1': observed as 0, now said to be 1"):
+    with pytest.raises(BadInput, match="model 'a', sample '1': observed as 0, now given as 1"):
         cache.append("a", ["9", "1"], [1, 1])
     with pytest.raises(BadInput, match="provenance says run = 'r', not 's'"):
         cache.append("a", ["9"], [1], provenance={"run": "s"})
@@ -96,13 +96,13 @@ def test_the_same_again_changes_nothing_and_a_contradiction_is_an_error(cache):
             lambda c: c.append("a", ["0"], [1], confidence=[1.5]),
             r"confidence of model 'a', sample '0': 1.5 is not from 0 to 1",
         ),
-        (lambda c: c.append("a", ["0", "0"], [1, 1]), "'0' stands twice"),
+        (lambda c: c.append("a", ["0", "0"], [1, 1]), "'0' occurs twice"),
         (lambda c: c.append("a", ["0", ""], [1, 1]), "'' is no id"),
         (lambda c: c.append("", ["0"], [1]), "'' is no id"),
         (lambda c: c.append("a", ["0", "0\0"], [1, 1]), "characters other than NUL"),
         (lambda c: c.append("a", np.array([5]), [1]), "the cache has 0 to 0"),
         (lambda c: c.append("a", np.array([0.5]), [1]), "numbers are integers"),
-        (lambda c: c.append_rows(["a", "a"], ["0"], [[1], [1]]), "'a' stands twice"),
+        (lambda c: c.append_rows(["a", "a"], ["0"], [[1], [1]]), "'a' occurs twice"),
         (lambda c: c.append("a", ["0"], [1], provenance={"x": object()}), "values that JSON has"),
         (lambda c: c.append("a", ["0"], [1], provenance=["x"]), "is a list"),
         (
@@ -118,7 +118,7 @@ def test_the_same_again_changes_nothing_and_a_contradiction_is_an_error(cache):
         (lambda c: EvaluationCache(c.cells.path, create=True), "is a file; a cache is a directory"),
         (lambda c: c.matrix("model-a"), "'model-a' is one text"),
         (lambda c: c.matrix(["model-b"]), "unknown model 'model-b'. Did you mean 'model-a'"),
-        (lambda c: c.matrix(None, ["first", "first"]), "one stands twice"),
+        (lambda c: c.matrix(None, ["first", "first"]), "one id occurs twice"),
     ],
 )
 def test_bad_input_is_named(cache, call, message):

@@ -63,7 +63,7 @@ def test_real_scores_of_a_leaderboard_are_kept_with_their_holes(tmp_path):
     table = import_file(cache, file)
     score = np.where(truth["imputed"] == 1, np.nan, truth["score"])
     assert table.remarks == (
-        "58 models × 805 samples, 10 cells unknown (0.0%)",
+        "58 models × 805 samples, 10 cells unknown (0.021%)",
         f"values: 805 samples, scores from 0 to 1, mean {np.nanmean(score):.4f}",
     )
     assert cache.scores and cache.matrix().dtype == np.float32
@@ -100,7 +100,7 @@ b,yes,1,exact,,,0,
 def test_mixed_scores_have_each_their_range(tmp_path, cache):
     table = import_file(cache, write_csv(tmp_path / "mixed.csv", MIXED))
     assert table.remarks == (
-        "2 models × 4 samples, 1 cells unknown (12.5%)",
+        "2 models × 4 samples, 1 cells unknown (12%)",
         "1 cells occur more than once with the same value; counted once",
         "qa F1: 2 samples, scores from 0 to 100, mean 50.0000",
         "mt win rate: 1 samples, scores from 0 to 1, mean 0.3750",
@@ -133,7 +133,7 @@ def test_mixed_scores_have_each_their_range(tmp_path, cache):
         import_file(
             again, write_csv(tmp_path / "other.csv", "model,dataset,sample,score\nc,qa,1,1\n")
         )
-    with pytest.raises(BadInput, match="sample 'qa/1': observed as 0.5, now said to be 0.25"):
+    with pytest.raises(BadInput, match="sample 'qa/1': observed as 0.5, now given as 0.25"):
         import_file(again, write_csv(tmp_path / "new.csv", MIXED.replace("100,50", "100,25")))
 
 

@@ -187,7 +187,7 @@ def test_merging_refuses_what_does_not_belong(tmp_path):
     c = EvaluationCache(tmp_path / "c", create=True, about={"dataset": "a"})
     a.append("m", ["0"], [1], probabilities=[[0.5, 0.5]])
     c.append("m", ["1", "0"], [1, 0])
-    with pytest.raises(BadInput, match="model 'm', sample '0': observed as 1, now said to be 0"):
+    with pytest.raises(BadInput, match="model 'm', sample '0': observed as 1, now given as 0"):
         a.merge(c)
     empty = EvaluationCache(tmp_path / "d", create=True, about={"dataset": "a"})
     empty.merge(a)

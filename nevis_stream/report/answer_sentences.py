@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
+from nevis_stream.analysis.methods import MethodPoint
 from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.stand_ins import short
-from nevis_stream.analysis.summary import MethodPoint
 from nevis_stream.report.notation import cost_spread, engineering, error_spread
 
 

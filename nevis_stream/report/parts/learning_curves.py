@@ -7,8 +7,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from nevis_stream.analysis.tables import curves
-from nevis_stream.report.curve_data import curve_data, embedded
-from nevis_stream.report.curve_grid import curve_grid
+from nevis_stream.report.learning_curve_data import curve_data, embedded
+from nevis_stream.report.learning_curve_grid import curve_grid
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
@@ -19,7 +19,7 @@ def html(section: Section) -> Markup:
     """Returns a frame for each task and the data, which the page's script draws there."""
     data = section.once(_data)
     return render(
-        "parts/curves.html",
+        "parts/learning_curves.html",
         data=data,
         embedded=embedded(data),
         legend=_legend(section),

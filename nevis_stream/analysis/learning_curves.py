@@ -3,6 +3,7 @@
 from typing import Any
 
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import TrainRecord
 
 
 def learning_curves(ledger: Ledger) -> dict[str, list[tuple[float, float]]]:
@@ -11,16 +12,11 @@ def learning_curves(ledger: Ledger) -> dict[str, list[tuple[float, float]]]:
     Points whose dev error is not a finite number are left out; a trial that records no curve gives
     an empty list. What a trial records (`info`) is the learner's own: every value is checked.
     """
-    trained = ledger.of_kind("train")
-    return {train["task_id"]: _pairs(_chosen_info(train).get("curve")) for train in trained}
+    return {train.task_id: _pairs(_curve(train)) for train in ledger.of_kind(TrainRecord)}
 
 
-def _chosen_info(train: dict[str, Any]) -> dict[str, Any]:
-    for trial in train["trials"]:
-        if trial.get("trial") == train.get("chosen"):
-            info = trial.get("info")
-            return info if isinstance(info, dict) else {}
-    return {}
+def _curve(train: TrainRecord) -> Any:
+    return train.chosen_trial.info.get("curve") if train.chosen_trial else None
 
 
 def _pairs(curve: Any) -> list[tuple[float, float]]:

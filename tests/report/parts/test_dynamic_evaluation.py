@@ -14,8 +14,8 @@ from nevis_stream.dynamic_evaluation import evaluation_summary
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.report.build import write_report
+from nevis_stream.report.cache_summaries import Evaluation
 from nevis_stream.report.evaluation_additions import overview
-from nevis_stream.report.evaluations import Evaluation
 from tests.dynamic_evaluation.making import file_asks
 from tests.dynamic_evaluation.test_adding import ordered, table
 from tests.dynamic_evaluation.test_evaluation_summary import studied

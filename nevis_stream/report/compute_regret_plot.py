@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from nevis_stream.analysis.summary import MethodRegret
+from nevis_stream.analysis.methods import MethodRegret
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import legend_below
 from nevis_stream.report.notation import engineering
@@ -13,7 +13,7 @@ from nevis_stream.report.regret_plot import draw_curves, lines_by_name
 from nevis_stream.report.styles import Style
 
 
-def matched_plot(
+def compute_regret_plot(
     flops: Sequence[MethodRegret],
     errors: Mapping[str, Sequence[MethodRegret]],
     styles: Mapping[str, Style],

@@ -128,17 +128,17 @@ def compare(
 
 def _check(a: SeedGroup, b: SeedGroup, across_streams: bool) -> tuple[str, ...]:
     ours, theirs = a.runs[0].header, b.runs[0].header
-    if ours["protocol"] != theirs["protocol"]:
+    if ours.protocol != theirs.protocol:
         raise BadInput(
-            f"different protocols: {a.label} is judged by {ours['protocol']}, {b.label} by"
-            f" {theirs['protocol']}; their errors are on different splits of different tasks and"
+            f"different protocols: {a.label} is judged by {ours.protocol}, {b.label} by"
+            f" {theirs.protocol}; their errors are on different splits of different tasks and"
             " cannot be compared."
         )
-    if ours["stream_digest"] == theirs["stream_digest"]:
+    if ours.stream_digest == theirs.stream_digest:
         return ()
     streams = (
-        f"different streams: {a.label} ran on {ours['stream']} ({ours['stream_digest'][:8]}),"
-        f" {b.label} on {theirs['stream']} ({theirs['stream_digest'][:8]})"
+        f"different streams: {a.label} ran on {ours.stream} ({ours.stream_digest[:8]}),"
+        f" {b.label} on {theirs.stream} ({theirs.stream_digest[:8]})"
     )
     if across_streams:
         return (

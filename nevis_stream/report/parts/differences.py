@@ -5,7 +5,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from nevis_stream.analysis import pairs
-from nevis_stream.analysis.compare import Comparison
+from nevis_stream.analysis.differences import Comparison
 from nevis_stream.analysis.verdict import cautions, mark, span
 from nevis_stream.report import svg
 from nevis_stream.report.forest import forest
@@ -31,7 +31,9 @@ def html(section: Section) -> Markup | None:
         )
     said = dict.fromkeys(caution for pair in found for caution in cautions(pair))
     values = {"pairs": found, "against": against, "reasons": reasons, "cautions": said}
-    return render("parts/compare.html", number=section.number, picture=picture, **values, **_WORDS)
+    return render(
+        "parts/differences.html", number=section.number, picture=picture, **values, **_WORDS
+    )
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:

@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import stats
 
-from nevis_stream.analysis.compare import compare, table
+from nevis_stream.analysis.differences import compare, table
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.verdict import cautions, cost_statement, span, verdict

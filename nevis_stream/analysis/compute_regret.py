@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from nevis_stream.analysis.compare import EQUAL
 from nevis_stream.analysis.costs import SEARCH, TRAIN, TaskCost, costs_by_task
+from nevis_stream.analysis.differences import EQUAL
 from nevis_stream.analysis.points import costs_unknown, point, unfinished
 from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.runs import Run
@@ -74,17 +74,17 @@ def matched_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
     places = ("stream_digest", "protocol")
     found = []
     for other in runs:
-        same = all(other.header[name] == run.header[name] for name in places)
+        same = all(getattr(other.header, name) == getattr(run.header, name) for name in places)
         cost = (
             point(other.ledger).paper_total
-            if same and other.header["learner"].casefold() == REFERENCE
+            if same and other.header.learner.casefold() == REFERENCE
             else math.nan
         )
         if cost > 0:
             found.append(
                 (
                     abs(math.log(cost / ours)),
-                    other.header["seed"] != run.header["seed"],
+                    other.header.seed != run.header.seed,
                     other,
                     cost,
                 )

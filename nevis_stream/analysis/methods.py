@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nevis_stream.analysis.matched import ComputeRegret, compute_regret
+from nevis_stream.analysis.compute_regret import ComputeRegret, compute_regret
 from nevis_stream.analysis.pareto import pareto_front
 from nevis_stream.analysis.points import Point, point
 from nevis_stream.analysis.regret import Regret, reference_of, regret

@@ -5,11 +5,11 @@ import math
 import pytest
 
 from nevis_stream.analysis import tables
-from nevis_stream.analysis.matched import compute_regret, matched_reference
+from nevis_stream.analysis.compute_regret import compute_regret, matched_reference
+from nevis_stream.analysis.methods import method_compute_regret, method_regret
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.analysis.summary import method_compute_regret, method_regret
 from tests.report.synthetic import SyntheticRun
 
 INDEP = SyntheticRun()  # its tasks cost 2000, 4000, 6000 and 8000 FLOPs of training

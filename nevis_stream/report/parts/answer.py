@@ -6,8 +6,8 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from nevis_stream.report.answer_sentences import sentences
 from nevis_stream.report.section import Section
-from nevis_stream.report.summary_words import sentences
 from nevis_stream.report.templates import render
 
 TITLE = "Summary"
@@ -19,13 +19,13 @@ def html(section: Section) -> Markup:
     """
     published = [run for run in section.runs if run.published]
     own = [method for method in section.methods if not method.group.runs[0].published]
-    told = sentences(own or section.methods, section.header["tasks"], section.judged)
+    told = sentences(own or section.methods, section.header.tasks, section.judged)
     notes: dict[str, list[Path]] = {}
     for run in section.runs:
         for note in run.notes:
             notes.setdefault(note, []).append(run.path)
     return render(
-        "parts/summary.html", section=section, sentences=told, published=published, notes=notes
+        "parts/answer.html", section=section, sentences=told, published=published, notes=notes
     )
 
 

@@ -8,11 +8,11 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from nevis_stream.analysis import tables as analysis_tables
-from nevis_stream.analysis.matched import matched_reference
+from nevis_stream.analysis.compute_regret import matched_reference
+from nevis_stream.analysis.methods import MethodRegret, method_compute_regret, method_regret
 from nevis_stream.analysis.regret import REFERENCE
-from nevis_stream.analysis.summary import MethodRegret, method_compute_regret, method_regret
 from nevis_stream.report import svg
-from nevis_stream.report.matched_plot import matched_plot
+from nevis_stream.report.compute_regret_plot import compute_regret_plot
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
@@ -32,7 +32,7 @@ def html(section: Section) -> Markup | None:
         )
         name = f"regret_and_compute-{section.number}"
         picture = svg.wide_and_narrow(
-            name, title, lambda wide: matched_plot(flops, errors, section.styles, wide)
+            name, title, lambda wide: compute_regret_plot(flops, errors, section.styles, wide)
         )
     rows = [
         (spent, [(_end(curve), curve.n) for curve in (spent, *at_equal)])
@@ -55,12 +55,12 @@ def html(section: Section) -> Markup | None:
         "legend": legend,
         "remarks": list(dict.fromkeys(remarks)),
     }
-    return render("parts/matched.html", section=section, picture=picture, **values)
+    return render("parts/compute_regret.html", section=section, picture=picture, **values)
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
     """Returns `regret_in_flops` and `regret_at_equal_compute`, every run's curves."""
-    others = [run for run in section.runs if run.header["learner"].casefold() != REFERENCE]
+    others = [run for run in section.runs if run.header.learner.casefold() != REFERENCE]
     if not others:
         return {}
     frame = analysis_tables.compute_regrets(section.runs)
@@ -78,7 +78,9 @@ def figures(section: Section) -> dict[str, Figure]:
         return {}
     flops, errors = section.once(_curves)
     return {
-        "regret_and_compute": matched_plot(flops, errors, section.styles, wide=True, legend=True)
+        "regret_and_compute": compute_regret_plot(
+            flops, errors, section.styles, wide=True, legend=True
+        )
     }
 
 

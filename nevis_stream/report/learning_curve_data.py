@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from nevis_stream.analysis.curves import learning_curves
+from nevis_stream.analysis.learning_curves import learning_curves
 from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.report.styles import Style
 
@@ -30,7 +30,7 @@ def curve_data(
     for group in groups:
         style = styles[group.label]
         for run in group.runs:
-            seed = f", seed {run.header['seed']}" if len(group.runs) > 1 else ""
+            seed = f", seed {run.header.seed}" if len(group.runs) > 1 else ""
             runs.append(
                 {"name": group.label + seed, "colour": style.colour, "dash": style.dash_array}
             )

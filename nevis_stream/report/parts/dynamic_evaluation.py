@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.report import svg
 from nevis_stream.report.across import Across
+from nevis_stream.report.cache_summaries import Evaluation
 from nevis_stream.report.evaluation_additions import overview, truth_plot
 from nevis_stream.report.evaluation_plots import (
     budget_plot,
@@ -18,7 +19,6 @@ from nevis_stream.report.evaluation_plots import (
     outcomes_plot,
     styles_of,
 )
-from nevis_stream.report.evaluations import Evaluation
 from nevis_stream.report.templates import render
 
 TITLE = "Dynamic evaluation"
@@ -32,8 +32,10 @@ def html(across: Across) -> Markup | None:
     views = [
         _view(number, evaluation) for number, evaluation in enumerate(across.evaluations, start=1)
     ]
-    first = render("parts/evaluation_overview.html", rows=overview(across.evaluations))
-    return first + Markup("").join(render("parts/evaluation.html", it=view) for view in views)
+    first = render("parts/dynamic_evaluation_overview.html", rows=overview(across.evaluations))
+    return first + Markup("").join(
+        render("parts/dynamic_evaluation.html", it=view) for view in views
+    )
 
 
 def tables(across: Across) -> dict[str, pd.DataFrame]:
@@ -142,7 +144,7 @@ def _account(row: dict) -> dict:
     """An addition with the number of its cells."""
     each = 1 if row["kind"] == "model" else int(row["name"].split()[0])
     return (
-        {"told": None, "truth": None}
+        {"label": row.get("told"), "truth": None}
         | row
         | {"cells": each * (row["samples"] if row["kind"] == "model" else row["models"])}
     )
