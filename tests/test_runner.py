@@ -91,7 +91,7 @@ def test_to_pandas(reference):
 
 def test_keep_chosen_answers_with_the_chosen_only(tmp_path):
     ledger = run(LEARNER, toy.stream(), tmp_path)
-    assert all(p.others == [] for p in ledger.of_kind(PredictRecord))
+    assert all(p.others == () for p in ledger.of_kind(PredictRecord))
     kept = sorted(p.name for p in (tmp_path / "checkpoints" / "0000-alpha").iterdir())
     assert kept == ["manifest.json", "predictor-002.safetensors", "state.safetensors"]
 

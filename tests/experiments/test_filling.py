@@ -102,9 +102,9 @@ def test_what_the_run_recorded_is_read_and_not_run_again(kept, tmp_path, monkeyp
     assert (read.matrix(models) == asked.matrix(models, samples)).all()
     assert np.array_equal(read.confidence(models), asked.confidence(models, samples))
     price = read.models()[models[0]]["flops_per_sample"]
-    record = next(r for r in kept.ledger.of_kind("predict") if r["task_id"] == "pico_coins")
-    flops = {each["predictor_id"]: each["flops"] for each in (record, *record["others"])}
-    assert price == sum(flops[models[0]]["predict"].values()) / record["n"]
+    record = next(r for r in kept.ledger.of_kind(PredictRecord) if r.task_id == "pico_coins")
+    flops = {each.predictor_id: each.flops for each in (record, *record.others)}
+    assert price == sum(flops[models[0]]["predict"].values()) / record.n
     with pytest.raises(AttributeError):  # never recorded, so a model has to run
         fill(kept, tmp_path / "read", splits=["dev"])
 
