@@ -23,7 +23,8 @@ from learners.parts.baseline import Baseline
 from learners.parts.joint import fit_jointly
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
-from nevis_stream.learner import Context, Progress
+from nevis_stream.executor import Progress
+from nevis_stream.learner import Context
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive, write_file
 from nevis_stream.storage.identity import refuse_other, text, write_once
@@ -43,7 +44,7 @@ _UNFINISHED = (
 
 
 def views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
-    """Returns train and dev splits of tasks by their ids; "meta_train" stands for all of S_Tr, each
+    """Returns train and dev splits of tasks by their ids; "meta_train" means all of S_Tr, each
     data set once.
 
     Raises:
@@ -64,7 +65,7 @@ def views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
         for task_id in tasks:
             if task_id == META_TRAIN:
                 raise BadInput(
-                    f"{META_TRAIN} stands alone, for all of S_Tr; here it is one of"
+                    f"{META_TRAIN} means all of S_Tr and must be given alone; here it is one of"
                     f" {', '.join(tasks)}."
                 )
             if task_id not in by_id:
@@ -101,7 +102,7 @@ def pretrain(
       out: file of weights.
       stand_in: of what these weights take the place, in words.
       checkpoint_seconds: least time between saved positions.
-      progress: told what is going on.
+      progress: shows what is going on.
 
     Raises:
       BadInput: unknown tasks, a config that cannot be followed, another job's file, or no trial
@@ -110,9 +111,9 @@ def pretrain(
     learner = _learner(config)
     _check_followed(config)
     chosen = views(stream, tasks)
-    told = f"{', '.join(task.task_id for task in chosen)} (stream {stream.name})"
+    trained_on = f"{', '.join(task.task_id for task in chosen)} (stream {stream.name})"
     if list(tasks) == [META_TRAIN]:
-        told = f"the {len(chosen)} data sets of the meta-train part of {stream.name}"
+        trained_on = f"the {len(chosen)} data sets of the meta-train part of {stream.name}"
     values = run_config.to_json(config) | {"stream": stream.name}  # not the path of a csv
     job = {
         "config": values,
@@ -147,7 +148,10 @@ def pretrain(
             )
         best = min(sound, key=lambda result: result["info"]["dev_error"])
         facts = weights.Facts(
-            weights.describe(learner.recipe.network), told, total(ctx.meter.counts()), stand_in
+            weights.describe(learner.recipe.network),
+            trained_on,
+            total(ctx.meter.counts()),
+            stand_in,
         )
         write_file(out, weights.encode(best["variables"], facts))
         record = {
@@ -215,8 +219,8 @@ def _finished(out: Path, record_file: Path, job: dict[str, Any]) -> bool:
 
 
 def _check_followed(config: ml_collections.ConfigDict) -> None:
-    """Refuses what pre-training would leave out of account."""
-    for given, told in (
+    """Refuses what pre-training would ignore."""
+    for given, message in (
         (
             config.search.pruning != "none",
             "search.pruning: trials of pre-training are not pruned; leave it at none.",
@@ -232,7 +236,7 @@ def _check_followed(config: ml_collections.ConfigDict) -> None:
         (config.train.steps == 0, "train.steps is 0: nothing would be trained."),
     ):
         if given:
-            raise BadInput(f"config.{told}")
+            raise BadInput(f"config.{message}")
 
 
 def _learner(config: ml_collections.ConfigDict) -> Baseline:

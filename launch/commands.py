@@ -95,9 +95,9 @@ def _split(words: Sequence[str]) -> list[list[str]]:
         else:
             commands[-1].append(word)
     if not all(commands):
-        where = "" if len(commands) == 1 else f" before or behind a {SEPARATOR!r}"
+        where = "" if len(commands) == 1 else f" before or after a {SEPARATOR!r}"
         raise BadInput(
-            f"no command{where}: write it behind --, launch.run --config=… --run_dir=… say."
+            f"no command{where}: write it after --, for example launch.run --config=… --run_dir=…."
         )
     return commands
 

@@ -2,7 +2,6 @@
 
 import os
 import runpy
-import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +41,6 @@ class ConfigWords:
           BadInput: no config, an unknown name or key, a file that fails, or a value of another
             type.
         """
-        _find_modules(Path.cwd())
         learner = self.values.get("learner")
         if self.source:
             config = _named_or_loaded(self.source)
@@ -132,7 +130,7 @@ def _named_or_loaded(source: str) -> ml_collections.ConfigDict:
 
 def _load(path: str, argument: str) -> ml_collections.ConfigDict:
     """Returns the config that a file makes; errors name the line."""
-    _find_modules(Path(path).resolve().parent)
+    entry.find_modules(Path(path).resolve().parent)
     try:
         get_config = runpy.run_path(path).get("get_config")
         made = get_config(*([argument] if argument else [])) if callable(get_config) else None
@@ -158,12 +156,6 @@ def _load(path: str, argument: str) -> ml_collections.ConfigDict:
     return made
 
 
-def _find_modules(folder: Path) -> None:
-    """Lets learners be imported from a folder, after everything that is installed."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-
-
 def use_data_dir(data_dir: str | None) -> None:
     """Takes prepared data from there, where a folder is given."""
     if data_dir:
@@ -182,6 +174,7 @@ def check_run_dir(run_dir: str) -> None:
 
 def help_text(words: Sequence[str]) -> str:
     """Returns the part of --help about configs: names, and the keys of the chosen learner."""
+    entry.find_modules(Path.cwd())
     known = split(words)
     try:
         learner = known.config().learner if known.source or known.values else "ft_prev"

@@ -43,7 +43,14 @@ def start(
         except (flags.Error, OSError) as error:
             fail(f"{hint(error)}\nSee: python -m {_module()} --help")
 
+    find_modules(Path.cwd())
     _guarded(lambda: app.run(lambda argv: main(argv[1:]), flags_parser=parse))
+
+
+def find_modules(folder: Path) -> None:
+    """Lets a user's learners be imported from a folder, after everything that is installed."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
 
 
 def _asks_for_help(argv: Sequence[str]) -> bool:
@@ -90,13 +97,13 @@ def stop_at_signals() -> None:
 
 
 def _stop(signum, frame) -> None:
-    for number in _STOPPING:  # a second one, on the way out, would say it twice
+    for number in _STOPPING:  # a second one, on the way out, would print it twice
         signal.signal(number, signal.SIG_IGN)
-    told = (
+    message = (
         f"\nstopped by {signal.Signals(signum).name}: start the same command again to go on from"
         " here\n"
     )
-    os.write(2, told.encode())  # a print may have been interrupted, and cannot be entered again
+    os.write(2, message.encode())  # a print may have been interrupted, and cannot be entered again
     os._exit(143)
 
 

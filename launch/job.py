@@ -63,7 +63,7 @@ class Job:
             self._stop()
             signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
         if self._child.returncode:
-            raise CommandFailed(_told(self._child.returncode))
+            raise CommandFailed(_described(self._child.returncode))
 
     def checkpoint(self):
         """Stops the command; returns the same job, to be sent again, or None if the command had
@@ -73,7 +73,11 @@ class Job:
 
         status = self._stop()
         if status not in (None, 0, *STOPPED):
-            print(f"{_told(status)}, so it is not sent again: {self}", file=sys.stderr, flush=True)
+            print(
+                f"{_described(status)}, so it is not sent again: {self}",
+                file=sys.stderr,
+                flush=True,
+            )
             return None
         return DelayedSubmission(Job(self.words, self.directory))
 
@@ -119,7 +123,7 @@ class Job:
             time.sleep(0.2)
 
 
-def _told(status: int) -> str:
+def _described(status: int) -> str:
     if status == 2:
         return "status 2, a mistake in the command"
     if status < 0:

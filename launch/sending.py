@@ -141,7 +141,9 @@ def _slurm_parameters(wishes: Wishes) -> dict:
     for option in wishes.sbatch:
         name, equals, value = option.lstrip("-").partition("=")
         if not name:
-            raise BadInput(f"--sbatch={option}: it must be NAME=VALUE, --sbatch=account=mine say.")
+            raise BadInput(
+                f"--sbatch={option}: it must be NAME=VALUE, for example --sbatch=account=mine."
+            )
         further[name.replace("-", "_")] = value if equals else True
     parameters = {
         "job_name": "nevis_stream",

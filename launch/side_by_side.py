@@ -1,4 +1,4 @@
-"""Trials that run at the same time, told to one `Progress` as if they were one: trials done, and
+"""Trials that run at the same time, shown by one `Progress` as if they were one: trials done, and
 steps of all that run.
 """
 
@@ -6,15 +6,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nevis_stream.executor import Trial
-from nevis_stream.learner import Silent
+from nevis_stream.executor import Silent, Trial
 
 
 class SideBySide:
     """Tells `progress` of trials that run at the same time; may be called from several threads.
 
     Args:
-      progress: who is told.
+      progress: what shows it.
       trials: those of one map.
     """
 

@@ -52,7 +52,9 @@ _SETUP = flags.DEFINE_multi_string(
     "setup", [], "A line of shell before the job; may be given several times."
 )
 _SBATCH = flags.DEFINE_multi_string(
-    "sbatch", [], "A further option of sbatch, account=mine say; may be given several times."
+    "sbatch",
+    [],
+    "A further option of sbatch, for example account=mine; may be given several times.",
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the script and the commands; send nothing.")
 
@@ -120,7 +122,7 @@ def main(argv):
 
 
 def _explain(error: Exception) -> str:
-    hint = "" if "--" in sys.argv else " (the command to be sent goes behind a word --)"
+    hint = "" if "--" in sys.argv else " (the command to be sent comes after a word --)"
     return f"{error}{hint}"
 
 

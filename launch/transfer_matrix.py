@@ -39,7 +39,7 @@ def main(argv):
     if not _INDEP.value:
         entry.fail("--indep is missing: the directory of a complete run of indep.")
     if not (_OUT.value or _DRY_RUN.value):
-        entry.fail("--out is missing: the directory of the matrix, runs/transfer say.")
+        entry.fail("--out is missing: the directory of the matrix, for example runs/transfer.")
     from experiments.transfer import TransferMatrix
     from nevis_stream.analysis.points import phase_flops
 

@@ -1,6 +1,6 @@
 """Nearest class mean on pixels: the smallest useful learner, and an example of the interface.
 
-It keeps nothing between tasks, has no trials, and tells the meter what it computes with
+It keeps nothing between tasks, has no trials, and charges what it computes with
 `ctx.charge`.
 """
 

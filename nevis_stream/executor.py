@@ -16,6 +16,48 @@ Result = tuple[Tree, dict]
 """What a trial returned, and its FLOPs by phase and trial."""
 
 
+class Progress(Protocol):
+    """Receives the state of a run; every method may do nothing.
+
+    `trial` gets the number of an event's trials that are done, `step` the number of steps of the
+    running trial (of all of them, where several run).
+    """
+
+    def event(self, index: int, events: int | None, description: str) -> None: ...
+    def trial(self, trial: int, trials: int) -> None: ...
+    def step(self, step: int, steps: int) -> None: ...
+    def result(self, text: str) -> None: ...
+
+
+class Silent:
+    """A `Progress` that shows nothing."""
+
+    def event(self, index: int, events: int | None, description: str) -> None:
+        pass
+
+    def trial(self, trial: int, trials: int) -> None:
+        pass
+
+    def step(self, step: int, steps: int) -> None:
+        pass
+
+    def result(self, text: str) -> None:
+        pass
+
+
+class Workspace(Protocol):
+    """Where an unfinished event keeps its finished trials and positions inside trials; see
+    nevis_stream.run_directory.workspace.
+    """
+
+    def finished(self, trial: int) -> tuple[Tree, dict] | None: ...
+    def finish(self, trial: int, result: Tree, counts: dict) -> None: ...
+    def due(self, trial: int | None) -> bool: ...
+    def save(self, trial: int | None, step: int, tree: Tree, counts: dict) -> None: ...
+    def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None: ...
+    def shared(self) -> "Workspace": ...
+
+
 @dataclass(frozen=True)
 class Trial:
     """One call of `function(ctx, item)` with a context of its own.
@@ -32,7 +74,7 @@ class Trial:
     item: Any
     number: int
     begin: Callable[..., Any]
-    workspace: Any = None
+    workspace: Workspace | None = None
 
     def finished(self) -> Result | None:
         """Returns the result of a trial that was finished before a kill, or None."""
@@ -44,7 +86,7 @@ class Trial:
             self.workspace.finish(self.number, *result)
         return result
 
-    def run(self, progress: Any = None) -> Result:
+    def run(self, progress: Progress | None = None) -> Result:
         """Runs the trial, from its last saved position; a finished one is read back with
         its cost.
         """
@@ -75,7 +117,7 @@ class Trial:
 class Executor(Protocol):
     """Runs trials; new ones are a file in launch/executors."""
 
-    def run(self, trials: Sequence[Trial], progress: Any) -> list[Result]:
+    def run(self, trials: Sequence[Trial], progress: Progress) -> list[Result]:
         """Returns the trials' results in their order; `progress` is told how many are done."""
         ...
 
@@ -84,7 +126,7 @@ class Executor(Protocol):
 class Inline:
     """Runs trials one after the other in this process."""
 
-    def run(self, trials: Sequence[Trial], progress: Any) -> list[Result]:
+    def run(self, trials: Sequence[Trial], progress: Progress) -> list[Result]:
         """Runs them in order."""
         results = []
         for trial in trials:

@@ -18,7 +18,7 @@ import numpy as np
 from nevis_stream.cost.meter import Meter
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
-from nevis_stream.executor import Executor, Inline, Trial
+from nevis_stream.executor import Executor, Inline, Progress, Silent, Trial, Workspace
 from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
 from nevis_stream.seeds import generator, key_of, seed_for, seed_of_path
@@ -70,48 +70,6 @@ class Learner(Protocol):
         label.
         """
         ...
-
-
-class Progress(Protocol):
-    """Receives the state of a run; every method may do nothing.
-
-    `trial` gets the number of an event's trials that are done, `step` the number of steps of the
-    running trial (of all of them, where several run).
-    """
-
-    def event(self, index: int, events: int | None, description: str) -> None: ...
-    def trial(self, trial: int, trials: int) -> None: ...
-    def step(self, step: int, steps: int) -> None: ...
-    def result(self, text: str) -> None: ...
-
-
-class Silent:
-    """A `Progress` that shows nothing."""
-
-    def event(self, index: int, events: int | None, description: str) -> None:
-        pass
-
-    def trial(self, trial: int, trials: int) -> None:
-        pass
-
-    def step(self, step: int, steps: int) -> None:
-        pass
-
-    def result(self, text: str) -> None:
-        pass
-
-
-class Workspace(Protocol):
-    """Where an unfinished event keeps its finished trials and positions inside trials; see
-    nevis_stream.run_directory.workspace.
-    """
-
-    def finished(self, trial: int) -> tuple[Tree, dict] | None: ...
-    def finish(self, trial: int, result: Tree, counts: dict) -> None: ...
-    def due(self, trial: int | None) -> bool: ...
-    def save(self, trial: int | None, step: int, tree: Tree, counts: dict) -> None: ...
-    def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None: ...
-    def shared(self) -> "Workspace": ...
 
 
 class Context:

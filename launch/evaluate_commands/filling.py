@@ -27,7 +27,7 @@ def import_all(
       paths: files and run directories.
       out: a cache, or a folder of caches; created if needed.
       how_file: threshold, range, features and dataset_weights, of files.
-      how_run: models, splits, probabilities and stream, of runs.
+      how_run: models, splits, probabilities, stream and trust, of runs.
     """
     for path in paths:
         if not path.exists():

@@ -53,7 +53,7 @@ class Baseline:
     frozen: bool = False
 
     def init(self, ctx: Context) -> State:
-        """Returns the empty state: what is known of the past stands in the predictors' checkpoints.
+        """Returns the empty state: what is known of the past is in the predictors' checkpoints.
 
         What pre-training cost is charged here. The programs of the most usual task (the smallest
         batch and head) are compiled here, so that the first task need not wait for them.
@@ -219,7 +219,7 @@ class Baseline:
         return found | {"flops": flops}
 
     def _candidates(self, earlier: int) -> int:
-        """Returns how many predictors are scored for a task that has so many before it."""
+        """Returns how many predictors are scored for a task, by the number of tasks before it."""
         if isinstance(self.initialisation, FromRelated):
             return earlier + (self.initialisation.pretrained is not None)
         return earlier if self.data.by_relatedness else 0

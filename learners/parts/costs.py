@@ -25,8 +25,8 @@ from nevis_stream.streams.task import SINGLE_LABEL
 def of_trials(
     recipe: Recipe, classes: int, n_train: int, n_dev: int, trials: int = 1, helpers: int = 0
 ) -> dict[str, int]:
-    """Returns the FLOPs of a task's trials by phase, with so many auxiliary tasks beside it; no
-    trial diverges.
+    """Returns the FLOPs of a task's trials by phase, with `helpers` auxiliary tasks; no
+    trial is taken to diverge.
     """
     step, look = _step_and_look(recipe, classes, n_train)
     helping = _step_with_helper(recipe, classes, n_train) - step if helpers else 0
@@ -38,7 +38,7 @@ def of_trials(
 
 
 def of_predicting(recipe: Recipe, classes: int, pictures: int, members: int = 1) -> int:
-    """Returns the FLOPs of the answers of an ensemble of so many members."""
+    """Returns the FLOPs of the answers of an ensemble of `members` trials."""
     return members * -(-pictures // EVALUATION_BATCH) * _step_and_look(recipe, classes, 1)[1]
 
 

@@ -93,7 +93,7 @@ class FromPretrained:
         """Returns the weights; `BadInput` where they are not those of the digest."""
         if self.path is None:
             raise BadInput(
-                "the config of a run directory does not say where the pre-trained weights lie: give"
+                "the config of a run directory does not say where the pre-trained weights are: give"
                 " their path."
             )
         return Start(PRETRAINED, weights.load(Path(self.path), network, self.digest))

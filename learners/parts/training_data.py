@@ -28,7 +28,7 @@ class TrainingData(Protocol):
         ...
 
     def most(self, earlier: int) -> int:
-        """Returns how many tasks are chosen where there are so many earlier ones."""
+        """Returns how many tasks are chosen, by the number of earlier ones."""
         ...
 
 

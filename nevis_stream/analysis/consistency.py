@@ -53,6 +53,14 @@ def stream_difference(ledger: Ledger, other: Ledger) -> str:
     return ""
 
 
+def events_differ(ledgers: Sequence[Ledger]) -> bool:
+    """Returns whether a stream's rule chose other events in some of these runs, as far as all of
+    them have come.
+    """
+    keys = [[record.key for record in ledger.events] for ledger in ledgers]
+    return any(pair[0] != pair[1] for each in keys for pair in zip(keys[0], each, strict=False))
+
+
 def first_difference(ledger: Ledger, other: Ledger) -> str:
     """Returns the first difference between two ledgers of one config; empty where they are equal
     or one is the beginning of the other.

@@ -115,7 +115,7 @@ def _mismatch(method: Ledger, reference: Ledger) -> str:
             return f"different {name}: {ours} and {theirs}"
     ours, theirs = task_errors(method), task_errors(reference)
     if [(e.order, e.task_id) for e in ours] != [(e.order, e.task_id) for e in theirs]:
-        return "the two runs do not hold the same tasks in the same order"
+        return "regret needs the same tasks in the same order, and the two runs have others"
     for a, b in zip(ours, theirs, strict=True):
         if a.n != b.n and a.n and b.n:
             return f"{a.task_id} was scored on {a.n} and on {b.n} samples"

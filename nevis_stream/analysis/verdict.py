@@ -2,11 +2,14 @@
 
 import math
 
-from nevis_stream.analysis.bootstrap import Interval
+from scipy.special import stdtrit
+
+from nevis_stream.analysis.bootstrap import LEVEL, Interval
 from nevis_stream.analysis.differences import Comparison, Cost
 
 # below, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
 FEW_TASKS = 20
+_MOST_SEEDS = 100
 
 
 def verdict(found: Comparison) -> str:
@@ -33,10 +36,11 @@ def verdict(found: Comparison) -> str:
     if math.isnan(seeds.low):
         return _by_one_seed(better, names, size, tasks)
     if not seeds.side:
+        needed = seeds_needed(seeds)
+        more = f"about {needed} of each would" if needed else f"more than {_MOST_SEEDS} would"
         return (
-            f"The difference between {names[0]} and {names[1]}, {abs(100 * tasks.estimate):.2f}"
-            f" points over {count(tasks.tasks, 'task')}, is within seed noise (95% interval over"
-            f" seeds {span(seeds)})."
+            f"{_seed_counts(seeds)} cannot tell {names[0]} from {names[1]}, {more}: they differ by"
+            f" {size} (95% interval over seeds {span(seeds)})."
         )
     return (
         f"{better}, beyond seed noise (95% interval over seeds {span(seeds)}){_elsewhere(tasks)}."
@@ -50,13 +54,34 @@ def mark(found: Comparison) -> str:
     if tasks.estimate == 0:
         return "equal"
     if not math.isnan(seeds.low) and not seeds.side:
-        return "within seed noise"
+        return "seeds cannot tell"
     if math.isnan(tasks.low):
-        return f"{word} on these tasks" if min(seeds.seeds) > 1 else "cannot be told"
+        return f"{word} on these tasks" if min(seeds.seeds) > 1 else "too little data"
     one = ", one seed" if min(seeds.seeds) < 2 else ""
     if tasks.side:
         return f"{word}{one}"
-    return "not told apart, one seed" if one else f"{word} on these tasks"
+    return "one seed cannot tell" if one else f"{word} on these tasks"
+
+
+def seeds_needed(interval: Interval) -> int | None:
+    """Returns about how many seeds of each method would show a difference of this size, if its
+    estimate and the noise between seeds are as they seem; None where 100 would not.
+    """
+    fewest, freedom = min(interval.seeds), sum(interval.seeds) - 2
+    error = (interval.high - interval.low) / 2 / _student(freedom)
+    for seeds in range(fewest + 1, _MOST_SEEDS + 1):
+        if _student(2 * seeds - 2) * error * math.sqrt(fewest / seeds) < abs(interval.estimate):
+            return seeds
+    return None
+
+
+def _student(freedom: int) -> float:
+    return float(stdtrit(freedom, (1 + LEVEL) / 2))
+
+
+def _seed_counts(interval: Interval) -> str:
+    a, b = interval.seeds
+    return f"{a} seeds of each" if a == b else f"{a} and {b} seeds"
 
 
 def cautions(found: Comparison) -> list[str]:
@@ -115,8 +140,8 @@ def _elsewhere(tasks: Interval) -> str:
 def _by_one_seed(better: str, names: tuple[str, str], size: str, tasks: Interval) -> str:
     if math.isnan(tasks.low):
         return (
-            f"{names[0]} and {names[1]} differ by {size}: with one seed and so few tasks nobody can"
-            " tell whether by chance."
+            f"{names[0]} and {names[1]} differ by {size}: one seed and so few tasks cannot show"
+            " whether that is chance."
         )
     if tasks.side:
         return f"{better}, as far as one seed can tell (95% interval over tasks {span(tasks)})."

@@ -68,7 +68,7 @@ RULES = {"information": _information, "error": _error}
 
 
 def usefulness(items: Items, evidence: Evidence, rule: str) -> jax.Array:
-    """Returns how useful each sample is, float32[m, n]; -1 for those asked already.
+    """Returns how useful it is to ask each sample, float32[m, n] from 0 upwards.
 
     Args:
       items: of n samples.
@@ -79,8 +79,7 @@ def usefulness(items: Items, evidence: Evidence, rule: str) -> jax.Array:
     mean, ability, item = logits(items, abilities)
     variance = ability + item
     p = jax.nn.sigmoid(moderated(mean, variance))
-    useful = RULES[rule](p, items, abilities, mean, ability, variance)
-    return evidence.scattered(useful, -1.0)
+    return RULES[rule](p, items, abilities, mean, ability, variance)
 
 
 class Adaptive(Policy):
@@ -116,6 +115,8 @@ class Adaptive(Policy):
         useful = ctx.jit(usefulness, static_argnames="rule")(
             Items(**tree["items"]), Evidence.of(answers, budget), self.rule
         )
+        useful = np.array(useful)
+        np.put_along_axis(useful, answers.samples, -1.0, axis=1)
         ctx.charge(models * n)  # the selection of a batch
-        best = np.argpartition(-np.asarray(useful), batch - 1, axis=1)[:, :batch]
+        best = np.argpartition(-useful, batch - 1, axis=1)[:, :batch]
         return Cells(best.astype(np.int64))

@@ -2,6 +2,7 @@
 account of it is kept.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,17 +10,19 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import memory, methods
-from nevis_stream.dynamic_evaluation.additions import Addition, append
+from nevis_stream.dynamic_evaluation import memory, methods, price
+from nevis_stream.dynamic_evaluation.additions import Addition, append, read_additions
 from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells, Cost, check_budget
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
+from nevis_stream.dynamic_evaluation.fits import StoredFit
 from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.insertion import insert_samples
-from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InCache, learned_rows
-from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
-from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.errors import BadInput
+from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InCache, Known, learned_rows
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_cells
+from nevis_stream.dynamic_evaluation.method import Method, context
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.errors import BadInput, RunWarning
 
 
 def add_models(
@@ -63,17 +66,21 @@ def add_models(
     fitting, evaluating = jax.random.split(jax.random.key(seed))
     check_budget(budget, samples)
     known.groups = groups_of(cache, names, known.packed_rows())
-    ctx = context()
-    evaluator = chosen.fit(memory.fitting(chosen, known, len(rows)), None, fitting, ctx)
+    used, ctx = chosen.fitting(known), context()
+    readable = memory.fitting(used, known, len(rows))
+    stored = StoredFit(cache.directory, used, known, seed, read_additions(cache.directory))
+    _warn(used, known, rows, budget, stored)
+    evaluator = stored.evaluator(readable, budget, fitting, ctx)
     estimates = evaluator.evaluate(ask, len(rows), budget, evaluating)
     made_by = {"method": method, "budget": budget, "seed": seed}
-    seen = np.stack([row.outcomes for row in rows])
-    unseen = np.where(seen == UNKNOWN, estimates.outcomes, np.uint8(UNKNOWN))
+    seen = np.stack([row.values for row in rows])
+    predicted = estimates.values if known.scores else estimates.outcomes
+    unseen = np.where(observed(seen), unknown_cells((), known.scores), predicted)
     cache.append_predictions(list(asks), np.arange(samples), unseen, made_by=made_by)
     own = total(ctx.meter.counts()) // len(rows)
     accounts = []
     for row, estimate in zip(rows, estimates, strict=True):
-        bounded = row.bounded([estimate.value, estimate.low, estimate.high])
+        bounded = row.bounded([estimate.value, estimate.low, estimate.high], known.facts)
         value, low, high = map(_number, bounded)
         account = Addition(
             kind="model",
@@ -81,7 +88,7 @@ def add_models(
             **made_by,
             models=len(names),
             samples=samples,
-            asked=int(np.count_nonzero(row.outcomes != UNKNOWN)),
+            asked=row.asked,
             accuracy=value,
             low=low,
             high=high,
@@ -89,6 +96,7 @@ def add_models(
             rank_low=_rank(accuracies, high),
             rank_high=_rank(accuracies, low),
             reason=estimate.reason or None,
+            fit=stored.key,
             **_cost([row.before], [samples], [row.flops_each], row.cost, own),
         )
         accounts.append(account)
@@ -124,17 +132,17 @@ def add_samples(
     chosen, columns, facts = methods.get(method), cache.samples(), cache.models()
     view, _, names = _known(cache, len(columns))
     known = memory.transposed(chosen, view, len(samples))
-    outcomes = np.full((len(samples), len(names)), UNKNOWN, np.uint8)
+    values = unknown_cells((len(samples), len(names)), cache.scores)
     have = {sample: column for column, sample in enumerate(columns)}
     old = [i for i, sample in enumerate(samples) if sample in have]
     if old:
-        outcomes[old] = cache.matrix(names, [samples[i] for i in old]).T
-    before, costs = (outcomes != UNKNOWN).sum(axis=0), [Cost()]
+        values[old] = cache.matrix(names, [samples[i] for i in old]).T
+    before, costs = observed(values).sum(axis=0), [Cost()]
 
     def ask(cells: Cells) -> Answers:
         models = cells.samples
         for model in np.unique(models):
-            wanted = np.flatnonzero((models == model).any(axis=1) & (outcomes[:, model] == UNKNOWN))
+            wanted = np.flatnonzero((models == model).any(axis=1) & ~observed(values[:, model]))
             if len(wanted):
                 name, ids = names[model], [samples[i] for i in wanted]
                 if name not in asks:
@@ -144,13 +152,12 @@ def add_samples(
                     )
                 answers = asks[name](Cells(wanted[None]))
                 confidence = None if answers.confidence is None else answers.confidence[0]
-                values = answers.values[0]
-                cache.append(name, ids, values, confidence, sample_provenance=provenance)
-                outcomes[wanted, model] = values
+                values[wanted, model] = answers.values[0]
+                cache.append(name, ids, answers.values[0], confidence, sample_provenance=provenance)
                 costs.append(answers.cost)
-        return Answers(cells, np.take_along_axis(outcomes, models, axis=1))
+        return Answers(cells, np.take_along_axis(values, models, axis=1))
 
-    learned = (known != UNKNOWN).mean(axis=0) >= KNOWN_SHARE
+    learned = observed(known).mean(axis=0) >= KNOWN_SHARE
     # so that a killed addition asks the same again
     learned[[have[samples[i]] for i in old]] = False
     if not learned.any():
@@ -162,7 +169,8 @@ def add_samples(
     key, ctx = jax.random.key(seed), context()
     estimates = insert_samples(chosen, known[:, learned], ask, len(samples), budget, key, ctx)
     made_by = {"method": method, "budget": budget, "seed": seed}
-    unseen = np.where(outcomes == UNKNOWN, estimates.outcomes, np.uint8(UNKNOWN))
+    predicted = estimates.values if cache.scores else estimates.outcomes
+    unseen = np.where(observed(values), unknown_cells((), cache.scores), predicted)
     cache.append_predictions(names, samples, np.ascontiguousarray(unseen.T), made_by=made_by)
     each = [facts[name].get(EACH) for name in names]
     own = total(ctx.meter.counts())
@@ -172,7 +180,7 @@ def add_samples(
         **made_by,
         models=len(names),
         samples=int(learned.sum()),
-        asked=int(np.count_nonzero(outcomes != UNKNOWN)),
+        asked=int(np.count_nonzero(observed(values))),
         **_cost(before, [len(samples)] * len(names), each, sum(costs, Cost()), own),
     )
     append(cache.directory, account)
@@ -192,17 +200,22 @@ class _Row:
     ):
         self.model, self.cost = model, Cost()
         self._cache, self._provenance, self._ask = cache, provenance, ask
-        self.outcomes = np.full(samples, UNKNOWN, np.uint8)
+        self.values = unknown_cells((samples,), cache.scores)
         self._known = model in cache.models()
         if self._known:
-            self.outcomes = cache.matrix([model])[0, :samples]
-        self.before = int(np.count_nonzero(self.outcomes != UNKNOWN))
+            self.values = cache.matrix([model])[0, :samples]
+        self.before = self.asked
+
+    @property
+    def asked(self) -> int:
+        """How many cells are observed."""
+        return int(np.count_nonzero(observed(self.values)))
 
     def ask(self, columns: np.ndarray) -> np.ndarray:
-        """Returns the outcomes of some columns; those that the cache does not have yet are
+        """Returns the values of some columns; those that the cache does not have yet are
         asked.
         """
-        new = columns[self.outcomes[columns] == UNKNOWN]
+        new = columns[~observed(self.values[columns])]
         if len(new):
             answers = self._ask(Cells(new[None]))
             self.cost += answers.cost
@@ -212,24 +225,31 @@ class _Row:
             confidence = None if answers.confidence is None else answers.confidence[0]
             ids, values = self._cache.samples(new), answers.values[0]
             self._cache.append(self.model, ids, values, confidence, provenance=facts)
-            self.outcomes[new], self._known = values, True
-        return self.outcomes[columns]
+            self.values[new], self._known = values, True
+        return self.values[columns]
 
-    def bounded(self, shares: Sequence[float]) -> np.ndarray:
-        """Returns accuracies, as near as can be while all that is observed counts; the accuracy
-        itself where everything is.
+    def bounded(self, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
+        """Returns means, as near as can be while all that is observed counts; the mean itself where
+        everything is.
         """
-        right, unseen = (
-            np.count_nonzero(self.outcomes == 1),
-            np.count_nonzero(self.outcomes == UNKNOWN),
-        )
-        least, most = right / len(self.outcomes), (right + unseen) / len(self.outcomes)
-        return np.clip(shares, least, most) if unseen else np.full(len(shares), least)
+        low, high = numbers(self.values), np.where(observed(self.values), self.values, 1)
+        least, most = facts.mean(np.stack([low, high]))
+        return np.clip(means, least, most) if least < most else np.full(len(means), least)
 
     @property
     def flops_each(self) -> float | None:
-        """FLOPs of one answer, as the cache has them."""
-        return self._cache.models()[self.model].get(EACH)
+        """FLOPs of one answer, as the cache has them, or as they were said to be."""
+        facts = self._cache.models()[self.model] if self._known else self._provenance
+        return facts.get(EACH)
+
+
+def _warn(method: Method, known: Known, rows: Sequence[_Row], budget: int, stored: StoredFit):
+    """Warns where a method will cost more than it saves, if the price of answers is known."""
+    each = [row.flops_each for row in rows]
+    if None in each or budget == known.shape[1]:
+        return
+    if message := price.warning(method, known, each, budget, stored.tree):
+        warnings.warn(message, RunWarning, stacklevel=3)
 
 
 def _known(
@@ -257,9 +277,10 @@ def _known(
         )
     known = InCache(cache, rows, samples)
     right, seen = (sums.astype(np.float64) for sums in known.row_sums())
-    for i in np.flatnonzero(seen < samples):
-        whole = cache.matrix(rows[i : i + 1], predicted=True)[0, :samples]
-        right[i], seen[i] = (whole == 1).sum(), (whole != UNKNOWN).sum()
+    weighted = known.facts.dataset_weights is not None
+    for i in range(len(rows)) if weighted else np.flatnonzero(seen < samples):
+        whole = cache.matrix(rows[i : i + 1], predicted=True)[:, :samples]
+        (right[i],), (seen[i],) = (known.facts.mean(part(whole)) for part in (numbers, observed))
     return known, right / seen, [names[row] for row in rows]
 
 

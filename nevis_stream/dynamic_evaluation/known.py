@@ -2,6 +2,7 @@
 cache that never is.
 """
 
+import functools
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -111,8 +112,6 @@ class InCache:
       groups: the models' groups.
     """
 
-    scores = False
-
     def __init__(
         self,
         cache: EvaluationCache,
@@ -121,7 +120,12 @@ class InCache:
         groups: Sequence[str] | None = None,
     ):
         self._cache, self._rows, self.shape = cache, np.asarray(rows), (len(rows), samples)
-        self.groups, self.facts = groups, SampleFacts(samples)
+        self.groups, self.scores = groups, cache.scores
+
+    @functools.cached_property
+    def facts(self) -> SampleFacts:
+        """See `Known`."""
+        return self._cache.facts().take(np.arange(self.shape[1]))
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """See `Known`; no row is unpacked."""
@@ -143,7 +147,10 @@ class InCache:
         return self._cache.matrix(rows, samples)[:, : self.shape[1] if samples is None else None]
 
     def packed_rows(self) -> Iterator[np.ndarray]:
-        """See `Known`; eight cells a byte."""
+        """See `Known`; outcomes are packed, eight cells a byte."""
+        if self.scores:
+            yield from (self.matrix(np.array([row]))[0] for row in range(self.shape[0]))
+            return
         for right, there in self._cache.packed_rows(self._rows):
             yield right if there is None else np.concatenate([right, there])
 
@@ -205,6 +212,9 @@ def learned_rows(cache: EvaluationCache, rows: np.ndarray, samples: int) -> np.n
     reading one at a time.
     """
     models = cache.column_sums(models=rows)[1][:samples]
+    if cache.scores:
+        there = (observed(cache.matrix(rows[i : i + 1])[0, :samples]) for i in range(len(rows)))
+        return rows[_sharing(np.array([models[row].sum() for row in there]))]
     shared = np.full(len(rows), models.sum())
     for i, (_, there) in enumerate(cache.packed_rows(rows)):
         if there is not None:

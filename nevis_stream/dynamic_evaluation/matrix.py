@@ -21,6 +21,11 @@ def numbers(matrix: np.ndarray) -> np.ndarray:
     return np.where(observed(matrix), matrix, 0).astype(np.float32)
 
 
+def unknown_cells(shape: tuple[int, ...], scores: bool) -> np.ndarray:
+    """Returns a matrix of which nothing is known, of outcomes or of scores."""
+    return np.full(shape, np.nan, np.float32) if scores else np.full(shape, UNKNOWN, np.uint8)
+
+
 def check_outcomes(matrix: np.ndarray) -> np.ndarray:
     """Returns the matrix unchanged if it is one of outcomes.
 

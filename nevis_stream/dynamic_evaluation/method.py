@@ -7,7 +7,7 @@ first used, and becomes part of that tree.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import jax
@@ -154,7 +154,7 @@ class Method:
       name: what users call it by.
       policy, predictor: the pair.
       tried: whether intervals are those of known models that play new ones; else the predictor's.
-      otherwise: the method used instead where there are too few known models.
+      otherwise: names the method used instead where there are too few known models.
       about: one line for people.
     """
 
@@ -162,7 +162,7 @@ class Method:
     policy: Policy
     predictor: CellPredictor
     tried: bool = False
-    otherwise: "Method | None" = None
+    otherwise: "Callable[[Known], Method] | None" = None
     about: str = ""
 
     @property
@@ -181,6 +181,9 @@ class Method:
         Raises:
           BadInput: the values are scores, which the method does not take.
         """
+        few = len(known.groups and set(known.groups) or range(known.shape[0])) < intervals.FEWEST
+        if few and self.otherwise:
+            return self.otherwise(known)
         if known.scores and not self.takes_scores:
             from nevis_stream.dynamic_evaluation import methods
 
@@ -189,8 +192,7 @@ class Method:
                 f"method {self.name} takes outcomes (0 or 1) only, and these are real scores;"
                 f" methods that take scores: {', '.join(valid)}."
             )
-        few = len(known.groups and set(known.groups) or range(known.shape[0])) < intervals.FEWEST
-        return self.otherwise.fitting(known) if few and self.otherwise else self
+        return self
 
     def fit(self, known, groups: Sequence[str] | None = None, key=None, ctx=None) -> "Evaluator":
         """Learns from the known models, once for all new ones.

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Mapping
 
 from nevis_stream.dynamic_evaluation import policies, predictors
+from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Method, Policy
 from nevis_stream.dynamic_evaluation.registry import scanned
 from nevis_stream.errors import BadInput, unknown
@@ -95,9 +96,13 @@ def pair(text: str) -> Method:
         if name not in known:
             raise BadInput(f"{text}: {unknown(kind, name, known)}")
     policy, predictor = policy_registry()[names[0]], predictor_registry()[names[1]]
-    otherwise = pair("strata+stratified") if names[1] == "combination" else None
+    otherwise = _stratified if names[1] == "combination" else None
     about = f"{policy.about}; {predictor.about}"
     return Method(text, policy, predictor, not predictor.calibrated, otherwise, about)
+
+
+def _stratified(known: Known) -> Method:
+    return pair("strata+mean" if known.scores else "strata+stratified")
 
 
 def get(name: str) -> Method:

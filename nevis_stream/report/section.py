@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
+from nevis_stream.analysis.consistency import events_differ
 from nevis_stream.analysis.judged import JUDGED
 from nevis_stream.analysis.methods import MethodPoint, method_points
 from nevis_stream.analysis.points import unfinished
@@ -75,6 +76,12 @@ class Section:
     def unfinished(self) -> list[tuple[Run, str]]:
         """Runs that have not reached their end, and how far they are."""
         return [(run, unfinished(run.ledger)) for run in self.runs if not run.ledger.complete]
+
+    @cached_property
+    def events_differ(self) -> bool:
+        """Whether a rule chose other events in some of the runs."""
+        ledgers = [run.ledger for run in self.runs if run.header.rule is not None]
+        return bool(ledgers) and events_differ(ledgers)
 
     @cached_property
     def tasks(self) -> list[ErrorRow]:

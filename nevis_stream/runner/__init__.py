@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
-from nevis_stream.executor import Executor, Inline
-from nevis_stream.learner import Learner, Progress
+from nevis_stream.executor import Executor, Inline, Progress
+from nevis_stream.learner import Learner
 from nevis_stream.progress import TerminalProgress
 from nevis_stream.run_directory.config import config_of
 from nevis_stream.run_directory.description import describe

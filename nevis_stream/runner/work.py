@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nevis_stream.errors import BadInput, LearnerFault, unknown
-from nevis_stream.executor import Executor
-from nevis_stream.learner import Learner, Progress
+from nevis_stream.executor import Executor, Progress
+from nevis_stream.learner import Learner
 from nevis_stream.run_directory import config as config_file
 from nevis_stream.run_directory.config import RecordedConfig
 from nevis_stream.run_directory.ledger import Ledger

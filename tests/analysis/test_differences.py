@@ -5,10 +5,18 @@ import math
 import pytest
 from scipy import stats
 
+from nevis_stream.analysis.bootstrap import Interval
 from nevis_stream.analysis.differences import compare, table
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.analysis.verdict import cautions, cost_statement, span, verdict
+from nevis_stream.analysis.verdict import (
+    cautions,
+    cost_statement,
+    mark,
+    seeds_needed,
+    span,
+    verdict,
+)
 from nevis_stream.errors import BadInput
 from tests.report.synthetic import SyntheticRun
 
@@ -77,7 +85,7 @@ def test_table_begins_with_the_largest_gain_and_ends_with_all_tasks(tmp_path):
             ),
         ),
         (0.1, 0.01, 3, "a · small is worse than b · small"),
-        (-0.01, 0.05, 3, "is within seed noise"),
+        (-0.01, 0.05, 3, "3 seeds of each cannot tell"),
         (
             -0.1,
             0,
@@ -113,7 +121,7 @@ def test_one_seed_and_a_mean_that_chance_explains(tmp_path):
             tmp_path / "few", run("a", [0.2] * 6, meta_test=3), run("b", [0.1] * 6, meta_test=3)
         )
     )
-    assert "nobody can tell" in verdict(few)
+    assert "cannot show whether that is chance" in verdict(few)
 
 
 def test_what_the_interval_over_tasks_cannot_know_is_said(tmp_path):
@@ -222,3 +230,24 @@ def test_spans_are_in_points_with_signs(tmp_path):
     assert span(found.over_seeds).startswith("−") and " to −" in span(found.over_seeds)
     single = compare(*groups(tmp_path / "one", run("a", [0.1] * 6), run("b", [0.2] * 6)))
     assert span(single.over_seeds).startswith("none: one seed")
+
+
+def test_two_seeds_that_cannot_tell_say_how_many_would(tmp_path):
+    """Welch's t with two seeds of each is wide even where the runs do not overlap."""
+    runs = [
+        run(learner, [base + noise for base in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)], seed)
+        for learner, noises in (("a", (0.0, 0.01)), ("b", (0.02, 0.035)))
+        for seed, noise in enumerate(noises)
+    ]
+    found = compare(*groups(tmp_path, *runs))
+    needed = seeds_needed(found.over_seeds)
+    assert 2 < needed < 10
+    assert verdict(found).startswith(
+        f"2 seeds of each cannot tell a · small from b · small, about {needed} of each would"
+    )
+    assert "within seed noise" not in verdict(found)
+    assert mark(found) == "seeds cannot tell"
+
+
+def test_a_difference_of_next_to_nothing_takes_too_many_seeds():
+    assert seeds_needed(Interval(1e-6, -0.5, 0.5, 6, (2, 2))) is None

@@ -26,7 +26,8 @@ from learners.parts.initialisation import FromPrevious, FromRandom
 from learners.parts.model import Network
 from learners.parts.search import BayesianSearch, RandomSearch
 from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, RunWarning
-from nevis_stream.learner import Context, Silent
+from nevis_stream.executor import Silent
+from nevis_stream.learner import Context
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.runner import run
 from tests import toy

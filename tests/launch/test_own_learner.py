@@ -169,7 +169,12 @@ def test_reading_a_run_never_imports_what_it_names(folder, small_stream, tmp_pat
         load_learner(read_config(folder / "runs" / "a"))
     with pytest.raises(BadInput, match="outside this project"):
         load_learner(read_config(folder / "runs" / "a"), trust=["own"])
+    read = ["import", "runs/a", f"--stream={small_stream}", "--cache=caches"]
+    refused = forked.run("launch.evaluate", *read, cwd=folder)
+    assert refused.returncode == 2 and "add --trust=own_package.means" in refused.stderr
     assert not (folder / "own_package" / "imported").exists()
+    launch("evaluate", *read, "--trust=own_package", cwd=folder)
+    (folder / "own_package" / "imported").unlink()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         learner = load_learner(read_config(folder / "runs" / "b"), trust=["own_package"])

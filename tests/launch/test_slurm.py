@@ -38,10 +38,10 @@ def wait_for(what, seconds=120):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([*SLURM], "no command: write it behind --"),
+        ([*SLURM], "no command: write it after --"),
         (
             [*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+"],
-            "no command before or behind a '+'",
+            "no command before or after a '+'",
         ),
         (
             [*SLURM, "--", "launch.rn", NCM],
@@ -135,7 +135,7 @@ def wait_for(what, seconds=120):
         ),
         (
             [*SLURM, "launch.run", NCM, "--run_dir=x"],
-            "the command to be sent goes behind a word --",
+            "the command to be sent comes after a word --",
         ),
         (
             [*SLURM, "--", "launch.run", NCM, "--run_dir=x"],

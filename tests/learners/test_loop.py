@@ -10,7 +10,8 @@ from learners.parts.model import Network, head_size, initialise_program
 from learners.parts.probe import fit_heads
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, RunWarning
-from nevis_stream.learner import Context, Silent
+from nevis_stream.executor import Silent
+from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import to_host
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.streams.task import LabelledImages, TaskView

@@ -21,7 +21,8 @@ from learners.parts.model import Network, initialise_program
 from learners.parts.search import RandomSearch
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.errors import BadInput, RunWarning
-from nevis_stream.learner import Context, Silent
+from nevis_stream.executor import Silent
+from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Checkpoint, to_host
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.runner import run
@@ -196,7 +197,7 @@ def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, m
     assert kept.predict(tree, images, Context(path=("seed 0",), phase="predict")).shape[0] == len(
         images
     )
-    with pytest.raises(BadInput, match="does not say where the pre-trained weights lie"):
+    with pytest.raises(BadInput, match="does not say where the pre-trained weights are"):
         kept.initialisation.choose(None, None, NETWORK)
 
 
@@ -242,7 +243,7 @@ def test_pre_training_on_several_tasks_learns_each_and_says_what_it_cost(tmp_pat
     ("tasks", "message"),
     [
         (["delta"], "unknown task 'delta'"),
-        (["meta_train", "alpha"], "meta_train stands alone, for all of S_Tr"),
+        (["meta_train", "alpha"], "meta_train means all of S_Tr and must be given alone"),
         (["alpha", "beta", "alpha"], "task 'alpha' is named more than once"),
     ],
 )

@@ -198,3 +198,27 @@ def test_texts_that_a_spreadsheet_would_run_are_quoted(tmp_path):
     assert set(points["learner"]) == {f"'{evil}"}
     assert set(points["stream"]) == {"'+1"}
     assert points["paper_total"].dtype.kind in "iu"
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_runs_of_one_rule_may_have_different_events(tmp_path):
+    """The page says what it cannot compare; neither run is called damaged."""
+
+    def ruled(path, name):
+        def change(records):
+            records[0] |= {"rule": "uncertain", "tasks": None, "events": None}
+            for record in records[3:5]:
+                record["task_id"] = name
+
+        return with_records(path, change)
+
+    runs = [
+        RUN.but(learner=learner, tasks=3, meta_test=2).write(tmp_path / learner)
+        for learner in ("a", "indep")
+    ]
+    paths = [ruled(path, f"chosen_by_{path.name}") for path in runs]
+    page = Page(write_report(paths, tmp_path / "out"))
+    assert "one of the two is damaged" not in page.text
+    assert "chose other events in some of these runs" in page.text
+    assert "regret needs the same tasks in the same order" in page.text
+    assert "2 of 3 tasks are not in every run" in page.text

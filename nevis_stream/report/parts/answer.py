@@ -19,7 +19,8 @@ def html(section: Section) -> Markup:
     """
     published = [run for run in section.runs if run.published]
     own = [method for method in section.methods if not method.group.runs[0].published]
-    told = sentences(own or section.methods, section.header.tasks, section.judged)
+    tasks = len(section.tasks) if section.header.tasks is None else section.header.tasks
+    told = sentences(own or section.methods, tasks, section.judged)
     notes: dict[str, list[Path]] = {}
     for run in section.runs:
         for note in run.notes:

@@ -1,0 +1,79 @@
+"""Stored fits: used again, paid once, and never those of other known models."""
+
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+from nevis_stream.dynamic_evaluation import fits, methods
+from nevis_stream.dynamic_evaluation.adding import add_models
+from nevis_stream.dynamic_evaluation.additions import read_additions
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache.files import ValueTable
+from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.method import context
+from tests.dynamic_evaluation.making import file_asks, one_order
+
+VALUES = one_order(32, 300, noise=0.7)
+TABLE = ValueTable([f"m{i}" for i in range(32)], [f"s{j}" for j in range(300)], VALUES)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    cache = EvaluationCache(tmp_path / "cache", create=True)
+    cache.append_rows(TABLE.models[:28], TABLE.samples, VALUES[:28])
+    return cache
+
+
+def add(cache, model, method="irt_2pl", budget=20):
+    return add_models(cache, file_asks(cache, TABLE, [model]), budget, method)[0]
+
+
+def test_a_fit_is_used_again_and_paid_once(cache, monkeypatch):
+    first = add(cache, "m28")
+    fitted = list((cache.directory / "fits" / "irt_2pl").iterdir())
+    monkeypatch.setattr(methods.get("irt_2pl").predictor, "fit", None)  # cannot be fitted again
+    second = add(cache, "m29")
+    assert second.fit == first.fit and 0 < second.flops_method < first.flops_method / 10
+    assert list((cache.directory / "fits" / "irt_2pl").iterdir()) == fitted
+    alone = EvaluationCache(cache.directory.parent / "alone", create=True)
+    alone.append_rows(TABLE.models[:28], TABLE.samples, VALUES[:28])
+    monkeypatch.undo()
+    again = add(alone, "m29")
+    assert (again.accuracy, again.low, again.high) == (second.accuracy, second.low, second.high)
+
+
+def test_an_addition_that_was_killed_after_its_fit_has_the_same_account(cache):
+    copy = EvaluationCache(shutil.copytree(cache.directory, cache.directory.parent / "copy"))
+
+    def killed(cells):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        add_models(copy, {"m28": killed}, 20, "irt_2pl")
+    assert (copy.directory / "fits" / "irt_2pl").is_dir() and not read_additions(copy.directory)
+    assert add(copy, "m28") == add(cache, "m28")
+
+
+def test_other_known_models_another_seed_or_a_damaged_fit_are_fitted_anew(cache):
+    first = add(cache, "m28", "sort_and_search")
+    (file,) = (cache.directory / "fits" / "sort_and_search").glob("*.safetensors")
+    file.write_bytes(b"nothing")
+    assert add(cache, "m29", "sort_and_search").accuracy is not None
+    cache.append("m31", TABLE.samples, VALUES[31])
+    more = add(cache, "m28", "sort_and_search")
+    assert more.fit != first.fit and more.models == 29
+
+
+def test_a_stored_evaluator_says_what_the_fitted_one_says(tmp_path):
+    known, method = InMemory(VALUES[:28]), methods.get("recommended")
+    key, estimates = jax.random.key(0), []
+    from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+
+    for _ in range(2):
+        stored, ctx = fits.StoredFit(tmp_path, method, known, 0, []), context()
+        evaluator = stored.evaluator(known, 20, key, ctx)
+        estimates.append(evaluator.evaluate(MatrixAsk(VALUES[28:]), 4, 20, key))
+    assert np.array_equal(*(each.values for each in estimates))
+    assert np.array_equal(*(np.stack([each.low, each.high]) for each in estimates))

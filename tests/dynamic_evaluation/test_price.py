@@ -1,0 +1,65 @@
+"""What a method costs is known before, and a user hears of it where it does not pay."""
+
+import jax
+import numpy as np
+import pytest
+
+from nevis_stream.cost.meter import total
+from nevis_stream.dynamic_evaluation import methods, price
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.method import context
+from tests.dynamic_evaluation.making import one_order
+
+MATRIX = one_order(40, 300, noise=0.7)
+KNOWN, NEW = InMemory(MATRIX[:28]), MATRIX[28:]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sort_and_search", "stratified_mean", "copy_nearest", "irt_2pl_adaptive", "recommended"],
+)
+def test_the_price_is_what_is_charged(name):
+    method, ctx, key = methods.get(name), context(), jax.random.key(0)
+    evaluator = method.fit(KNOWN, None, key, ctx)
+    estimates = evaluator.evaluate(MatrixAsk(NEW), len(NEW), 20, key)
+    charged = total(ctx.meter.counts())
+    assert charged == estimates.cost.flops > 0 and "random draws" in estimates.cost.uncounted
+    assert price.price(method, KNOWN, len(NEW), 20) == charged
+    after = price.price(method, KNOWN, len(NEW), 20, evaluator.tree)
+    assert 0 < after < charged
+    again = evaluator.evaluate(MatrixAsk(NEW), len(NEW), 20, key)
+    assert again.cost.flops == after
+
+
+def test_who_pays_more_than_is_saved_is_told_beforehand_and_what_would_pay():
+    method = methods.get("recommended")
+    told = price.warning(method, KNOWN, [1e4], 64, None)
+    assert "recommended computes about" in told
+    assert "more than the 2.4e+06 FLOPs that 236 unasked samples of 1 new model would cost" in told
+    assert "--method=sort_and_search computes" in told
+    assert "cheaper" in price.warning(method, KNOWN, [0.1], 64, None)
+    assert not price.warning(method, KNOWN, [1e9], 64, None)
+    assert not price.warning(methods.get("sort_and_search"), KNOWN, [1e4], 64, None)
+
+
+def test_nothing_is_run_or_read_for_a_price():
+    class Unreadable(InMemory):
+        def matrix(self, models=None, samples=None):
+            raise AssertionError
+
+        column_sums = row_sums = packed_rows = matrix
+
+    assert price.price(methods.get("recommended"), Unreadable(KNOWN.values), 1, 20) > 0
+
+
+def test_an_estimate_has_its_interval_what_was_asked_and_what_it_cost():
+    evaluator = methods.get("sort_and_search").fit(KNOWN, None, jax.random.key(0))
+    estimates = evaluator.evaluate(MatrixAsk(NEW), len(NEW), 20, jax.random.key(1))
+    assert len(list(estimates)) == len(NEW)
+    first = estimates[0]
+    assert first.value == estimates.accuracy[0] and first.low <= first.value <= first.high
+    assert first.asked == 20 and first.cost.flops > 0 and first.reason == ""
+    few = methods.get("sort_and_search").fit(InMemory(KNOWN.values[:3]), None, jax.random.key(0))
+    one = few.evaluate(MatrixAsk(NEW), len(NEW), 20, jax.random.key(1))[0]
+    assert np.isnan(one.low) and "fewer than 5" in one.reason
