@@ -172,15 +172,11 @@ def test_every_task_starts_from_the_most_related_one(dynamic):
 def test_static_relatedness_uses_predictors_trained_alone_and_pays_for_them(tmp_path, dynamic):
     ledger = run(learner(FromRelated(space="static")), stream(), tmp_path)
     records = ledger.of_kind(TrainRecord)
-    alone = Checkpoint(tmp_path / "checkpoints/0000-one").load(
-        f"predictor-{records[0]['chosen']:03d}"
-    )
+    alone = Checkpoint(tmp_path / "checkpoints/0000-one").load(f"predictor-{records[0].chosen:03d}")
     assert jax.tree.all(
         jax.tree.map(lambda a, b: np.array_equal(a, b), alone["independent"], alone["variables"])
     )
-    later = Checkpoint(tmp_path / "checkpoints/0002-two").load(
-        f"predictor-{records[1]['chosen']:03d}"
-    )
+    later = Checkpoint(tmp_path / "checkpoints/0002-two").load(f"predictor-{records[1].chosen:03d}")
     kernel = jax.tree.leaves(later["independent"]["params"]["backbone"])[0]
     assert not np.array_equal(kernel, jax.tree.leaves(later["variables"]["params"]["backbone"])[0])
     paid = sum(records[1].flops["select"].values())
