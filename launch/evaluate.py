@@ -188,6 +188,7 @@ def _add(command: str, cache: Path) -> None:
         "seed": _SEED.value,
         "stream": _STREAM.value,
         "trust": _TRUST.value,
+        "range": _value_range(),
     }
     if command == "add-model":
         if not _MODEL.value:

@@ -214,7 +214,7 @@ class Context:
         cost, instead of being run again. A second map of the same task (a sequential search)
         numbers its trials on from the first one's. Trials may run side by side, or on another
         machine: what they need of the past is asked for before, and handed over with the function
-          or the items.
+        or the items.
 
         Raises:
           LearnerFault: called inside a trial.

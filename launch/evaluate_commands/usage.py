@@ -26,7 +26,7 @@ class Command:
 
 
 _VALUES = ("threshold", "range", "dataset_weights")
-_ASKING = ("cache", "budget", "method", "seed", "stream", "trust")
+_ASKING = ("cache", "budget", "method", "seed", "range", "stream", "trust")
 _COMPARING = ("methods", "budgets", "known", "seeds")
 COMMANDS = {
     "import": Command(

@@ -74,7 +74,7 @@ def random_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax
 def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array:
     """Cuts one box from each picture and resizes it (bilinear, one axis after the other, as matrix
     products: on a CPU these are many times faster than gathering pixels; whole rows it gathers
-      faster still, and the products are counted).
+    faster still, and the products are counted).
 
     Args:
       images: uint8 or float32[b, s, 3, s], rows of colours (`Images.banded`).

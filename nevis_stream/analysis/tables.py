@@ -84,7 +84,7 @@ def compute_regrets(runs: Sequence[Run]) -> pd.DataFrame:
     """Returns every run's regret in FLOPs, one row a task of the whole stream, as `regrets`.
 
     Columns: the run's, reference, position, order, task_id, flops (cumulative, training of all
-      trials, minus the
+    trials, minus the
     reference's), full_flops (of all phases) as exact integers, and reason.
     """
     rows: list[dict[str, Any]] = []

@@ -114,7 +114,7 @@ def add_samples(
     method: str = "sort_and_search",
     *,
     seed: int = 0,
-    provenance: dict[str, Any] | None = None,
+    provenances: Sequence[dict[str, Any]] | None = None,
 ) -> Addition:
     """Evaluates few of the known models on new samples: models and samples change places.
 
@@ -125,7 +125,7 @@ def add_samples(
       budget: models to be observed on each sample.
       method: name of a method, or a pair.
       seed: of the method's choices.
-      provenance: of the samples.
+      provenances: of each sample; with `low` and `high` it has scores.
 
     Raises:
       BadInput: no known model, an unknown method, a budget that is no number of models, or a model
@@ -155,7 +155,7 @@ def add_samples(
                 answers = asks[name](Cells(wanted[None]))
                 confidence = None if answers.confidence is None else answers.confidence[0]
                 values[wanted, model] = answers.values[0]
-                cache.append(name, ids, answers.values[0], confidence, sample_provenance=provenance)
+                cache.append(name, ids, answers.values[0], confidence)
                 costs.append(answers.cost)
         return Answers(cells, np.take_along_axis(values, models, axis=1))
 
@@ -168,6 +168,7 @@ def add_samples(
             " to learn from."
         )
     check_budget(budget, len(names), "known models on each sample")
+    cache.add_samples(samples, provenances or [None] * len(samples))
     key, ctx = jax.random.key(seed), context()
     estimates = insert_samples(chosen, known[:, learned], ask, len(samples), budget, key, ctx)
     made_by = {"method": method, "budget": budget, "seed": seed}

@@ -6,8 +6,10 @@ from functools import cached_property
 from typing import TypeVar
 
 from nevis_stream.analysis.consistency import events_differ
+from nevis_stream.analysis.differences import Comparison
 from nevis_stream.analysis.judged import JUDGED
 from nevis_stream.analysis.methods import MethodPoint, method_points
+from nevis_stream.analysis.pairs import against_reference
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, by_seed
@@ -61,6 +63,11 @@ class Section:
     def methods(self) -> list[MethodPoint]:
         """The point of each method."""
         return method_points(self.groups)
+
+    @cached_property
+    def against_reference(self) -> list[Comparison]:
+        """Each method compared with its reference."""
+        return against_reference(self.groups)
 
     @cached_property
     def stand_ins(self) -> list[str]:

@@ -76,8 +76,6 @@ class History(Sequence[Record]):
 
     def of_kind(self, record: type[R]) -> list[R]:
         """Returns the records of one type, in order."""
-        if isinstance(record, str):
-            record = RECORDS[record]
         return [each for each in self.records if isinstance(each, record)]
 
     @property

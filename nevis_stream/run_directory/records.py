@@ -75,17 +75,6 @@ class Record:
                 raise ValueError(f"{field.name} {error}") from None
         return cls(**read)
 
-    # Readers that still take records for dicts; goes with the last of them.
-    def __getitem__(self, name: str) -> Any:
-        return self.to_json()[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.to_json()
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Returns a field of the JSON object."""
-        return self.to_json().get(name, default)
-
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object of the record."""
         values = {

@@ -175,6 +175,17 @@ class EvaluationCache:
             ]
             writing.write(db, self.cells, state, rows, columns, planes, made_by)
 
+    def add_samples(
+        self, samples: Sequence[str], provenances: Sequence[dict[str, Any] | None]
+    ) -> None:
+        """Adds k samples of which no value is known yet, each with its provenance.
+
+        Raises:
+          BadInput: an id that cannot be, or a range other than that of a sample in the cache.
+        """
+        with self.index.writing() as db:
+            entries.add_each(db, samples, provenances)
+
     def add_features(self, samples: Sequence[str] | np.ndarray, features: np.ndarray) -> None:
         """Adds features, float[k, d], of k samples, ids or int columns; those of a sample never
         change.
