@@ -46,7 +46,7 @@ def lined(method: MethodPoint) -> bool:
 
 
 def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: bool) -> Figure:
-    """Draws error against the paper's cFLOP (log axis); marks on the front are filled, dominated ones hollow.
+    """Draws error against training FLOPs (log axis); marks on the front are filled, others hollow.
 
     Args:
       methods: points of one stream and protocol, at least one of them `drawable`; a `lined` one is

@@ -26,10 +26,11 @@ SMALLEST = """Math.min(...[...document.querySelectorAll('svg text, p, td, th, li
 CUT = """[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth)
   .map((e) => e.getAttribute('aria-label'))"""
 # Left and right edges of texts, frames and tables, without those that are shown in two columns.
-EDGES = """[...new Set([...document.querySelectorAll('.lead, p.note, .scroll, figure.card, .statement')]
-  .filter((e) => e.offsetHeight && e.closest('main') && !e.closest('.multiples, .samples'))
-  .map((e) => e.getBoundingClientRect()).map((b) => `${Math.round(b.left)} ${Math.round(b.right)}`))]"""
-# Pairs of neighbours in the page of which the lower begins before the upper ends.
+EDGES = """[...new Set([...document.querySelectorAll('.lead, .note, .scroll, .card, .statement')]
+  .filter((e) => e.offsetHeight && e.closest('main') && !e.closest('.multiples, .samples, ul'))
+  .map((e) => e.getBoundingClientRect())
+  .map((b) => `${Math.round(b.left)} ${Math.round(b.right)}`))]"""
+# Elements that begin before the element above them ends.
 OVERLAPS = """[...document.querySelectorAll('section.part > *')].filter((e) => e.offsetHeight)
   .filter((e, i, all) => i && all[i - 1].parentElement === e.parentElement &&
     e.getBoundingClientRect().top < all[i - 1].getBoundingClientRect().bottom - 1)
