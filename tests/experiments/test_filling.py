@@ -181,12 +181,12 @@ def test_runs_that_were_moved_are_asked_where_they_lie_now(kept, tmp_path):
 def test_what_cannot_be_used_is_named(kept, tmp_path):
     with pytest.raises(BadInput, match="unknown split 'tst'. Did you mean 'test'"):
         kept.samples(kept.predictors[0].task, ["tst"])
-    with pytest.raises(BadInput, match="Valid: all, chosen"):
+    with pytest.raises(BadInput, match="Valid: chosen, all"):
         fill(kept, tmp_path, which="best")
     with pytest.raises(BadInput, match="Valid: dev, dev_test, test"):
         fill(kept, tmp_path, splits=["train"])
     with pytest.raises(BadInput, match="unknown trial '9'"):
         kept_model(kept, kept.predictors[0].checkpoint, 9)
     EvaluationCache(tmp_path / "pico_coins", create=True, about={"dataset_id": "other"})
-    with pytest.raises(BadInput, match="this cache is of dataset_id 'other'"):
+    with pytest.raises(BadInput, match="this cache has dataset_id 'other'"):
         fill(kept, tmp_path)
