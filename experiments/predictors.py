@@ -213,12 +213,12 @@ class KeptRun:
         complaint = outcomes.complaint(probabilities, len(samples), task.kind, task.num_classes)
         if complaint:
             raise LearnerFault(f"{predictor.checkpoint}: predict {complaint}.")
-        metric, told = metrics.for_kind(task.kind), np.asarray(probabilities, np.float32)
+        metric, given = metrics.for_kind(task.kind), np.asarray(probabilities, np.float32)
         return SplitAnswers(
             cell_ids(task, samples),
-            metric.per_sample(samples.labels, told).reshape(-1),
-            metric.confidence(samples.labels, told).reshape(-1),
-            told,
+            metric.per_sample(samples.labels, given).reshape(-1),
+            metric.confidence(samples.labels, given).reshape(-1),
+            given,
             total(ctx.meter.counts()),
         )
 
