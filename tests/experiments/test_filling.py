@@ -181,7 +181,7 @@ def test_runs_that_were_moved_are_asked_where_they_lie_now(kept, tmp_path):
 def test_what_cannot_be_used_is_named(kept, tmp_path):
     with pytest.raises(BadInput, match="unknown split 'tst'. Did you mean 'test'"):
         kept.samples(kept.predictors[0].task, ["tst"])
-    with pytest.raises(BadInput, match="Valid: chosen, all"):
+    with pytest.raises(BadInput, match="Valid: all, chosen"):
         fill(kept, tmp_path, which="best")
     with pytest.raises(BadInput, match="Valid: dev, dev_test, test"):
         fill(kept, tmp_path, splits=["train"])
