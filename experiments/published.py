@@ -32,9 +32,9 @@ from nevis_stream.run_directory.records import (
     PredictRecord,
     Record,
     TrainRecord,
-    encode,
 )
 from nevis_stream.storage import write_file
+from nevis_stream.storage.canonical import encode
 from nevis_stream.streams.task import Task
 from nevis_stream.vocabulary import SPLITS
 

@@ -21,10 +21,10 @@ from nevis_stream.run_directory.records import (
     PredictRecord,
     Record,
     TrainRecord,
-    encode,
     parse,
 )
 from nevis_stream.storage import append_line
+from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.npz import read_npz
 
 FILE_NAME = "ledger.jsonl"

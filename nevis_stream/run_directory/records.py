@@ -6,7 +6,6 @@ record and `to_json` turns it back, so that `encode(record.to_json())` is the li
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar, Self
@@ -29,11 +28,6 @@ SCHEMA = 3
 
 Flops = Mapping[str, Mapping[str, int]]
 """Exact FLOPs by phase and trial; see `nevis_stream.cost.meter`."""
-
-
-def encode(values: Mapping[str, Any]) -> str:
-    """Returns the canonical line of a JSON object: sorted keys, no spaces, no NaN."""
-    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def checked(check: Check, *, optional: bool = False) -> Any:

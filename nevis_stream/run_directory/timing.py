@@ -10,8 +10,9 @@ from pathlib import Path
 
 from nevis_stream.cost import compilations
 from nevis_stream.run_directory.checks import json_object, number, text, whole
-from nevis_stream.run_directory.records import Record, checked, encode, record_type
+from nevis_stream.run_directory.records import Record, checked, record_type
 from nevis_stream.storage import append_line
+from nevis_stream.storage.canonical import encode
 
 FILE_NAME = "timing.jsonl"
 _SECONDS = number(0, 1e12)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
-from nevis_stream.run_directory.records import encode
 from nevis_stream.storage import write_file
+from nevis_stream.storage.canonical import encode
 
 
 def text(values: Mapping[str, Any]) -> str:
