@@ -28,8 +28,8 @@ class TimingRecord(Record):
     pid: int = checked(whole())
     seconds: float = checked(_SECONDS)
     cpu_seconds: float = checked(_SECONDS)
-    compilations: int | None = checked(whole(), optional=True)
-    compilation_seconds: float | None = checked(_SECONDS, optional=True)
+    compilations: int | None = checked(whole(), default=None)
+    compilation_seconds: float | None = checked(_SECONDS, default=None)
 
 
 def clocks() -> dict[str, float]:
