@@ -53,6 +53,7 @@ def main(argv):
     if bool(_TASKS.value) == bool(_FILE.value):
         entry.fail("give --tasks (to pre-train) or --import_file (weights of another library).")
     from experiments import pretraining, run_config
+    from nevis_stream.cost.engineering import engineering
 
     config_flag.use_data_dir(_DATA_DIR.value)
     config, out = run_config.resolve(config_flag.given().config()), Path(_OUT.value)
@@ -91,7 +92,8 @@ def main(argv):
                 config, stream, _TASKS.value, out, _STAND_IN.value, progress=progress
             )
     print(
-        f"{out}: {facts.network['name']} pre-trained on {facts.trained_on}, {facts.flops:.4g} FLOPs"
+        f"{out}: {facts.network['name']} pre-trained on {facts.trained_on},"
+        f" {engineering(facts.flops)} FLOPs"
     )
     command = "python -m launch.run --config=pt_isup"
     print(f"next: {command} --config.pretrained.path={out} --run_dir=runs/pt")

@@ -42,6 +42,7 @@ def main(argv):
         entry.fail("--out is missing: the directory of the matrix, for example runs/transfer.")
     from experiments.transfer import TransferMatrix
     from nevis_stream.analysis.points import phase_flops
+    from nevis_stream.cost.engineering import engineering
 
     matrix = TransferMatrix(
         Path(_INDEP.value), Path(_OUT.value or "."), _SOURCES.value, _STREAM.value
@@ -53,8 +54,8 @@ def main(argv):
         each = sum(flops.values()) / len(tasks)
         print(
             f"{len(matrix.sources)} rows, {runs} learner runs of {trials} trials: {runs * trials}"
-            f" trainings, about {runs * each:.3g} FLOPs at what Indep's tasks cost on average."
-            " Nothing was run."
+            f" trainings, about {engineering(runs * each)} FLOPs at the average cost of Indep's"
+            " tasks. Nothing was run."
         )
         return
     from launch.one_run import run_config_once

@@ -3,9 +3,9 @@
 import math
 from pathlib import Path
 
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.dynamic_evaluation.cache import CELLS, INDEX, EvaluationCache
 from nevis_stream.errors import BadInput
-from nevis_stream.report.notation import engineering
 
 
 def directories_of_caches(directory: Path) -> list[Path]:

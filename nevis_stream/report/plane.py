@@ -58,8 +58,8 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
     axes = figure.subplots()
     axes.set_xscale("log")
     svg.style_axes(axes)
-    axes.set_xlabel("cFLOP: FLOPs of the train phase, all trials (log scale)")
-    axes.set_ylabel("E: mean error over the judged tasks")
+    axes.set_xlabel("training FLOPs, all trials (log scale)")
+    axes.set_ylabel("mean error over the judged tasks")
     shown = [method for method in methods if drawable(method)]
     for method in shown:
         style = styles[method.group.label]

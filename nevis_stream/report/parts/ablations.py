@@ -10,7 +10,7 @@ from nevis_stream.analysis.ablations import Ablation, Variant, ablations
 from nevis_stream.report.across import Across
 from nevis_stream.report.templates import render
 
-TITLE = "Stream variants and task orders"
+TITLE = "Errors on variants and orders of the stream"
 
 
 def html(across: Across) -> Markup | None:

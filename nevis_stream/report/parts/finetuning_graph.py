@@ -27,7 +27,7 @@ from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 from nevis_stream.run_directory.records import TrainRecord
 
-TITLE = "Fine-tuning graph"
+TITLE = "Fine-tuning graph: what each task started from"
 _ENDS = 5  # tasks of a long chain that are named at each end
 
 

@@ -12,7 +12,7 @@ from nevis_stream.report.learning_curve_grid import curve_grid
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
-TITLE = "Learning curves"
+TITLE = "Learning curves: dev error against steps"
 
 
 def html(section: Section) -> Markup:

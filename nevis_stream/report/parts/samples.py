@@ -13,7 +13,7 @@ from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 from nevis_stream.report.worst_mistakes import read_mistakes
 
-TITLE = "Sample images and worst mistakes"
+TITLE = "Training images and worst mistakes"
 # More would make a page of 106 tasks larger than 10 MB.
 _MANY = 30  # tasks
 _FEW_METHODS, _FEW_IMAGES = 2, 12  # up to so many tasks

@@ -12,7 +12,7 @@ from nevis_stream.report.heat_map import heat_map
 from nevis_stream.report.names import letters
 from nevis_stream.report.templates import render
 
-TITLE = "Transfer matrix"
+TITLE = "Transfer matrix: gain from each earlier task"
 
 
 def html(across: Across) -> Markup | None:
