@@ -112,7 +112,7 @@ def test_the_page_and_the_csv_say_what_the_analysis_says(tmp_path):
             mean = getattr(method, attribute).mean
             assert (value == "") if math.isnan(mean) else (float(value) == mean)
     fronts = ["on front" if m.on_paper_front else "–" if not m.error.n else None for m in methods]
-    for (text, _), front in zip(page.column("points-1", "Front paper"), fronts, strict=True):
+    for (text, _), front in zip(page.column("points-1", "Front training"), fronts, strict=True):
         assert text == (front or "dominated")
 
 
