@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SIDE_BY_SIDE := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-all environment lint clean
+.PHONY: help demo test test-all test-lowest docs environment lint clean
 
 help:
 	@echo "make demo      run four learners through the embedded stream and write the report"
@@ -12,6 +12,7 @@ help:
 	@echo "make test-all  run the slow tests too, those of Ray among them (which it installs)"
 	@echo "make test-lowest  run the tests with the lowest versions that are supported"
 	@echo "make lint      check style, format and types: ruff and mypy"
+	@echo "make docs      build the documentation site in build/docs, and check its links"
 	@echo "make clean     remove the environment and the demo's runs"
 
 environment: $(VENV)/ready
@@ -33,10 +34,19 @@ test-all: environment
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cluster]'
 	$(BIN)/python -m pytest -m '' $(SIDE_BY_SIDE)
 
+test-lowest:
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[dev]'
+	.venv-lowest/bin/python -m pytest $(SIDE_BY_SIDE)
+
 lint: environment
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: environment
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
 
 clean:
 	rm -rf $(VENV) runs/demo

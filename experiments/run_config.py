@@ -21,6 +21,7 @@ from learners.table import TABLE
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Learner
 from nevis_stream.runner import last_kept
+from nevis_stream.vocabulary import PROTOCOLS
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Common:
     label: str = field(default="", metadata={"help": "the learner's name in reports"})
     stream: str = field(default="pico", metadata={"help": "a name, or the path of a csv"})
     budget: str = field(default="tiny", metadata={"help": "preset of the learner's open values"})
-    protocol: Literal["meta_test", "meta_train"] = field(
+    protocol: Literal[*PROTOCOLS] = field(
         default="meta_test", metadata={"help": "which tasks are judged, on which split"}
     )
     seed: int = field(default=0, metadata={"help": "root of all random numbers"})
@@ -58,8 +59,7 @@ def fields_of(learner: str) -> dict[str, Field]:
 
 
 def default(learner: str) -> ml_collections.ConfigDict:
-    """Returns the config of a learner with everything else open: budget `tiny` on the stream
-    `pico`.
+    """Returns a learner's config on the stream `pico` at budget `tiny`, everything else open.
 
     Args:
       learner: a name of the table, or package.module:Class.

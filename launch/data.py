@@ -10,6 +10,7 @@ from absl import flags
 
 from launch import entry, shared_flags
 from launch.subcommands import Subcommand, define, start
+from nevis_stream.vocabulary import TASK_KINDS
 
 
 def _list(_: Sequence[str]) -> None:
@@ -111,7 +112,6 @@ _OVERLAP = Subcommand(
     needs=("stream",),
 )
 SUBCOMMANDS = (_LIST, _PREPARE, _IMPORT, _VERIFY, _SHOW, _OVERLAP)
-_KINDS = ["single_label", "multi_label"]
 _STORES = ["array_record", "raw"]
 
 for _each in SUBCOMMANDS:
@@ -123,8 +123,8 @@ define(flags.DEFINE_list, [_PREPARE, _VERIFY], "task", [], "Data sets, separated
 define(flags.DEFINE_string, [_IMPORT], "task", None, "Name of the task, new or known.")
 define(flags.DEFINE_string, [_LIST], "domain", None, "Only tasks of this domain.")
 define(flags.DEFINE_string, [_IMPORT], "domain", None, "Domain of a new task.")
-define(flags.DEFINE_enum, [_LIST], "kind", None, _KINDS, "Only tasks of this kind.")
-define(flags.DEFINE_enum, [_IMPORT], "kind", None, _KINDS, "Kind of the task.")
+define(flags.DEFINE_enum, [_LIST], "kind", None, TASK_KINDS, "Only tasks of this kind.")
+define(flags.DEFINE_enum, [_IMPORT], "kind", None, TASK_KINDS, "Kind of the task.")
 define(flags.DEFINE_integer, [_IMPORT], "year", None, "Year of a new task.")
 define(
     flags.DEFINE_string,

@@ -11,7 +11,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -114,7 +114,9 @@ class Context:
         self.seed = seed_of_path(path)
 
     @classmethod
-    def standalone(cls, seed: int = 0, phase: str = "predict", *, path: tuple[str, ...] = ()):
+    def standalone(
+        cls, seed: int = 0, phase: str = "predict", *, path: tuple[str, ...] = ()
+    ) -> Self:
         """Returns a context without a run: it compiles, counts, draws and maps, and saves nothing.
 
         Args:
@@ -139,7 +141,7 @@ class Context:
         """Returns an integer in [0, 2**63) for one use, as `generator`."""
         return seed_for(self.seed, *name)
 
-    def key_for(self, *name: str | int):
+    def key_for(self, *name: str | int) -> Any:
         """Returns a JAX key for one use, as `generator`."""
         return key_of(self.seed_for(*name))
 
@@ -214,7 +216,7 @@ class Context:
         cost, instead of being run again. A second map of the same task (a sequential search)
         numbers its trials on from the first one's. Trials may run side by side, or on another
         machine: what they need of the past is asked for before, and handed over with the function
-          or the items.
+        or the items.
 
         Raises:
           LearnerFault: called inside a trial.
@@ -235,8 +237,8 @@ class Context:
           LearnerFault: called inside a trial.
         """
         trials = self._new_trials(function, items)
-        done = [trial.finished() for trial in trials]
-        if None in done:
+        done = [result for trial in trials if (result := trial.finished()) is not None]
+        if len(done) < len(trials):
             contexts = [trial.begin(progress=self._progress) for trial in trials]
             results = function(contexts, items)
             done = [
@@ -252,12 +254,19 @@ class Context:
                 " own."
             )
         first, self._trials = self._trials, self._trials + len(items)
-        options = {"phase": self._phase, "workspace": self._workspace, "devices": self._devices}
 
         def begin(number: int) -> Callable[..., Context]:
             scalars = self._scalars.of(f"trial-{number:03d}") if self._scalars else None
             path = (*self._path, f"trial {number}")
-            return functools.partial(Context, path=path, trial=number, scalars=scalars, **options)
+            return functools.partial(
+                Context,
+                path=path,
+                phase=self._phase,
+                trial=number,
+                workspace=self._workspace,
+                devices=self._devices,
+                scalars=scalars,
+            )
 
         return [
             Trial(function, item, number, begin(number), self._workspace)
@@ -295,7 +304,7 @@ class Context:
 
         return jax.device_put(tree, self._sharding(None))
 
-    def _sharding(self, axis: str | None):
+    def _sharding(self, axis: str | None) -> Any:
         import jax
 
         if self._devices > len(jax.devices()):

@@ -31,9 +31,10 @@ SOURCES = [
     for path in sorted((ROOT / name).rglob("*.py"))
 ]
 BLOCK = re.compile(
-    r"^(?:<!-- (?P<mark>.*?) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$", re.S | re.M
+    r"^(?:<!-- (?P<mark>.*?) -->\n)?```(?P<language>[\w{}-]*)\n(?P<code>.*?)^```$", re.S | re.M
 )
 SHELL = ("bash", "sh")
+DIRECTIVES = ("{toctree}", "{eval-rst}")
 
 
 def blocks(page, *languages):
@@ -83,7 +84,7 @@ def test_blocks_say_what_they_are(page):
     run.
     """
     for block in BLOCK.finditer(page.read_text()):
-        assert block["language"] in ("python", *SHELL, "text"), block[0]
+        assert block["language"] in ("python", *SHELL, "text", *DIRECTIVES), block[0]
         if block["mark"]:
             assert re.fullmatch(
                 r"needs: \w+" if block["language"] == "python" else "not run", block["mark"]

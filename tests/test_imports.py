@@ -68,6 +68,7 @@ MAY_IMPORT = {
     "nevis_stream.datasets": of_nevis_stream(
         "datasets", "catalogue", "storage", "errors", "vocabulary"
     ),
+    "nevis_stream.storage": of_nevis_stream("storage", "errors"),
     "nevis_stream.metrics": of_nevis_stream("metrics", "errors", "datasets.dataset", "vocabulary"),
 }
 # What it may not, of what the table above allows.

@@ -14,6 +14,7 @@ from PIL import Image
 
 from nevis_stream.errors import DataWarning, LeakError
 from nevis_stream.report.build import write_report
+from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.runner import run
 from tests import toy
 
@@ -145,7 +146,7 @@ def test_pictures_tested_on_after_training_on_copies_are_counted_and_shown(tmp_p
     with pytest.warns(DataWarning, match=message) as caught:
         ledger = run(toy.ToyLearner(), str(tmp_path / "s.csv"), tmp_path / "run")
     assert len([w for w in caught if "exact copies" in str(w.message)]) == 2  # own and own_2
-    counts = {r["task_id"]: r.get("n_leaked", "absent") for r in ledger.of_kind("train")}
+    counts = {r.task_id: r.to_json().get("n_leaked", "absent") for r in ledger.of_kind(TrainRecord)}
     assert 5 <= counts["own"] == counts["own_2"] <= 10 and counts["later"] == "absent"
     overlaps = (tmp_path / "run/overlap.csv").read_text().splitlines()
     shared = [row for row in overlaps if row.startswith("later,test,own,")]
@@ -161,7 +162,7 @@ def test_pictures_tested_on_after_training_on_copies_are_counted_and_shown(tmp_p
         developed = run(
             toy.ToyLearner(), str(tmp_path / "s.csv"), tmp_path / "dev", protocol="meta_train"
         )
-    assert not any("n_leaked" in record for record in developed.records)
+    assert not any("n_leaked" in record.to_json() for record in developed.records)
 
 
 def save_zip(path, train, test):

@@ -9,6 +9,7 @@ import pytest
 from nevis_stream.errors import BadInput, LearnerFault, RunLocked, RunWarning
 from nevis_stream.learner import Predictor, Silent
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.storage import exclusive
 from tests import toy
@@ -25,44 +26,44 @@ def reference(tmp_path_factory):
 def test_the_ledger_tells_everything(reference):
     assert reference.complete
     header = reference.header
-    assert (header["learner"], header["stream"], header["tasks"], header["events"]) == (
+    assert (header.learner, header.stream, header.tasks, header.events) == (
         "ToyLearner",
         "toy",
         4,
         8,
     )
-    assert header["flops"] == {"pretrain": {"-": 7}}
-    train = reference.of_kind("train")
-    assert [t["task_id"] for t in train] == ["alpha", "beta", "gamma", "alpha_2"]
-    assert train[0]["flops"] == {"train": {"0": 40, "1": 44, "2": 48}, "select": {"-": 5}}
-    assert train[2]["chosen"] == 2
-    assert [t["trial"] for t in train[2]["trials"]] == [0, 1, 2]
-    predict = reference.of_kind("predict")
-    assert [p["metric"] for p in predict] == ["error_rate"] * 2 + [
+    assert header.flops == {"pretrain": {"-": 7}}
+    train = reference.of_kind(TrainRecord)
+    assert [t.task_id for t in train] == ["alpha", "beta", "gamma", "alpha_2"]
+    assert train[0].flops == {"train": {"0": 40, "1": 44, "2": 48}, "select": {"-": 5}}
+    assert train[2].chosen == 2
+    assert [t.trial for t in train[2].trials] == [0, 1, 2]
+    predict = reference.of_kind(PredictRecord)
+    assert [p.metric for p in predict] == ["error_rate"] * 2 + [
         "mean_average_precision",
         "error_rate",
     ]
-    assert all(p["flops"] == {"predict": {"2": p["n"]}} and len(p["others"]) == 2 for p in predict)
-    ids = {trial["predictor_id"] for t in train for trial in t["trials"]}
+    assert all(p.flops == {"predict": {"2": p.n}} and len(p.others) == 2 for p in predict)
+    ids = {trial.predictor_id for t in train for trial in t.trials}
     assert len(ids) == 12
 
 
 def test_outcomes_give_the_ledgers_error_again(reference):
-    for record in reference.of_kind("predict"):
-        with np.load(reference.run_dir / record["outcomes"], allow_pickle=False) as outcomes:
+    for record in reference.of_kind(PredictRecord):
+        with np.load(reference.run_dir / record.outcomes, allow_pickle=False) as outcomes:
             ids = outcomes["sample_id"]
-            assert len(set(ids)) == len(ids) == record["n"]
+            assert len(set(ids)) == len(ids) == record.n
             assert all(name.count("/") == 2 for name in ids)
             assert outcomes["confidence"].shape == outcomes["correct"].shape
-            if record["metric"] == "error_rate":
-                assert 1 - outcomes["correct"].mean() == pytest.approx(record["error"])
+            if record.metric == "error_rate":
+                assert 1 - outcomes["correct"].mean() == pytest.approx(record.error)
 
 
 def test_a_repeat_shares_its_samples(reference):
-    first, *_, repeat = reference.of_kind("predict")
-    ids = [np.load(reference.run_dir / r["outcomes"])["sample_id"] for r in (first, repeat)]
+    first, *_, repeat = reference.of_kind(PredictRecord)
+    ids = [np.load(reference.run_dir / r.outcomes)["sample_id"] for r in (first, repeat)]
     assert (ids[0] == ids[1]).all()
-    assert first["predictor_id"] != repeat["predictor_id"]
+    assert first.predictor_id != repeat.predictor_id
 
 
 def test_two_runs_are_identical(reference, tmp_path):
@@ -72,12 +73,12 @@ def test_two_runs_are_identical(reference, tmp_path):
 
 def test_another_seed_is_another_run(reference, tmp_path):
     other = run(LEARNER, toy.stream(), tmp_path, keep="all", seed=1)
-    assert other.header["config_hash"] != reference.header["config_hash"]
-    assert [p["value"] for p in other.of_kind("predict")] != [
-        p["value"] for p in reference.of_kind("predict")
+    assert other.header.config_hash != reference.header.config_hash
+    assert [p.value for p in other.of_kind(PredictRecord)] != [
+        p.value for p in reference.of_kind(PredictRecord)
     ] or (
-        np.load(other.run_dir / other.of_kind("predict")[0]["outcomes"])["confidence"]
-        != np.load(reference.run_dir / reference.of_kind("predict")[0]["outcomes"])["confidence"]
+        np.load(other.run_dir / other.of_kind(PredictRecord)[0].outcomes)["confidence"]
+        != np.load(reference.run_dir / reference.of_kind(PredictRecord)[0].outcomes)["confidence"]
     ).any()
 
 
@@ -90,14 +91,14 @@ def test_to_pandas(reference):
 
 def test_keep_chosen_answers_with_the_chosen_only(tmp_path):
     ledger = run(LEARNER, toy.stream(), tmp_path)
-    assert all(p["others"] == [] for p in ledger.of_kind("predict"))
+    assert all(p.others == () for p in ledger.of_kind(PredictRecord))
     kept = sorted(p.name for p in (tmp_path / "checkpoints" / "0000-alpha").iterdir())
     assert kept == ["manifest.json", "predictor-002.safetensors", "state.safetensors"]
 
 
 def test_meta_train_protocol_judges_dev_test_of_s_tr(tmp_path):
     ledger = run(LEARNER, toy.stream(), tmp_path, protocol="meta_train")
-    assert [(p["task_id"], p["split"]) for p in ledger.of_kind("predict")] == [
+    assert [(p.task_id, p.split) for p in ledger.of_kind(PredictRecord)] == [
         ("alpha", "dev_test"),
         ("beta", "dev_test"),
     ]
@@ -325,6 +326,6 @@ def test_map_without_positions_gives_the_same(reference, tmp_path):
 def test_config_and_stream_files(reference):
     config = json.loads((reference.run_dir / "config.json").read_text())
     assert config["options"] == {"seconds": 0.0, "steps": 4, "trials": 3}
-    assert config["config_hash"] == reference.header["config_hash"]
+    assert config["config_hash"] == reference.header.config_hash
     assert (reference.run_dir / "stream.csv").read_text() == toy.stream().csv
     assert "seconds" not in reference.path.read_text()

@@ -16,7 +16,7 @@ from nevis_stream.dynamic_evaluation.additions import Addition
 from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
-from nevis_stream.dynamic_evaluation.cache.files import read_values
+from nevis_stream.dynamic_evaluation.cache.exchange import read_for
 from nevis_stream.dynamic_evaluation.file_ask import FileAsk
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, unknown
@@ -35,7 +35,7 @@ def add_model(
       model: a checkpoint of a run, a run (all predictors that it keeps), or a file of outcomes.
       trial: which of the checkpoint's; None: the chosen one.
       name: which of the file's models; None: all.
-      how: budget, method, seed and stream.
+      how: budget, method, seed, stream, trust, and range (of a file's scores).
     """
     methods.get(how["method"])
     if trial is not None and (not model.is_dir() or model.parent.name != "checkpoints"):
@@ -52,10 +52,11 @@ def add_model(
         raise BadInput(
             f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run."
         )
-    table = read_values(model)
+    cache = one_cache(directory)
+    table = read_for(cache, model, how["range"])
     if name is not None and name not in table.models:
         raise BadInput(f"{model}: {unknown('model', name, table.models)}")
-    cache, wanted = one_cache(directory), table.models if name is None else [name]
+    wanted = table.models if name is None else [name]
     asks = {each: FileAsk(table, each, cache.samples, str(model)) for each in wanted}
     _add(cache, asks, how)
 
@@ -113,10 +114,11 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
     """
     cache = one_cache(directory)
     if file:
-        table = read_values(Path(file))
+        table = read_for(cache, file, how["range"])
         samples = list(table.samples)
         mine = [model for model in cache.models() if model in set(table.models)]
         asks = {model: FileAsk(table, model, partial(_chosen, samples), file) for model in mine}
+        about = [{"file": file} | each for each in table.sample_provenance]
     else:
         open_run = cached(lambda run_dir: KeptRun(run_dir, how["stream"], how["trust"]))
         checkpoints = _checkpoints(cache, [Path(path) for path in how["run_dirs"]])
@@ -131,12 +133,12 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
             model: MovableCheckpoint(model, path, trial, open_run, partial(_chosen, samples))
             for model, (path, trial) in checkpoints.items()
         }
-    about = {"file": file} if file else {"dataset_id": cache.about["dataset_id"], "splits": splits}
+        about = [{"dataset_id": cache.about["dataset_id"], "splits": splits}] * len(samples)
     cells = budget(how["budget"], cache.shape[0])
     with bar(f"{cache.directory.name}, {how['method']}") as move:
         shown = _shown(asks, move, cells * len(samples))
         account = adding.add_samples(
-            cache, samples, shown, cells, how["method"], seed=how["seed"], provenance=about
+            cache, samples, shown, cells, how["method"], seed=how["seed"], provenances=about
         )
     _tell(account)
 

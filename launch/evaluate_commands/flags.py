@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from launch.subcommands import Subcommand, define
+from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP
 
 
 def define_flags(subcommands: Sequence[Subcommand]) -> None:
@@ -56,7 +57,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         [named["import"]],
         "models",
         "all",
-        ["all", "chosen"],
+        KEEP,
         "Which predictors of a run are imported.",
     )
     define(
@@ -64,7 +65,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         [named["import"]],
         "splits",
         [],
-        "Splits of a run's data set: dev, dev_test, test; default: all.",
+        f"Splits of a run's data set: {', '.join(HELD_OUT_SPLITS)}; default: all.",
     )
     define(
         flags.DEFINE_bool,

@@ -63,7 +63,7 @@ def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
     Over tasks: a studentised bootstrap of the tasks' differences, the same draws for both methods,
     on neither side shorter than Student's t. Noise that all tasks of a run share doesn't show in
     the spread over tasks: its half-width comes from the runs' means, and the two add in quadrature.
-      A
+    A
     method with a single seed adds nothing there: one run cannot show such noise.
 
     Args:

@@ -204,7 +204,7 @@ def table(found: Comparison) -> pd.DataFrame:
     """Returns one row a task, the one where A gains most first, and last a row for all of them.
 
     Columns: task_id (empty in the last row), order, n (samples), error_a, error_b, difference (A -
-      B), low and high (95% over
+    B), low and high (95% over
     seeds, on this very task or these very tasks), tasks_low and tasks_high (95% over tasks and
     seeds; last row only), seeds_a, seeds_b, label_a, label_b and reason (why there is no interval).
     """

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
-
-# protocol: (meta split whose tasks are judged, split that every task is scored on)
-JUDGED = {"meta_test": ("test", "test"), "meta_train": ("train", "dev_test")}
+from nevis_stream.vocabulary import PROTOCOLS
 
 
 @dataclass(frozen=True)
@@ -37,9 +35,9 @@ def task_errors(ledger: Ledger) -> list[TaskError]:
     Source: NEVIS'22, eq. 1; judged part: Algorithm 1 (meta-training: validation, here `dev_test`,
     of the meta-train tasks; meta-testing: test of the meta-test tasks).
     """
-    meta_split, split = JUDGED[ledger.header.protocol]
+    meta_split, split = PROTOCOLS[ledger.header.protocol]
     results = {r.task_id: r for r in ledger.of_kind(PredictRecord) if r.split == split}
-    found = []
+    errors = []
     for train in ledger.of_kind(TrainRecord):
         result = results.get(train.task_id)
         n, error, reason = 0, math.nan, f"not predicted on {split}"
@@ -50,5 +48,5 @@ def task_errors(ledger: Ledger) -> list[TaskError]:
             else:
                 error = float(result.error)
         judged = train.meta_split == meta_split
-        found.append(TaskError(train.order, train.task_id, judged, n, error, reason))
-    return found
+        errors.append(TaskError(train.order, train.task_id, judged, n, error, reason))
+    return errors

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 from nevis_stream.analysis.judged import task_errors
-from nevis_stream.cost.meter import PHASES
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import TrainRecord
+from nevis_stream.vocabulary import PHASES
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from typing import Any
 import pandas as pd
 
 from nevis_stream.analysis.compute_regret import compute_regret
-from nevis_stream.analysis.judged import JUDGED
 from nevis_stream.analysis.learning_curves import learning_curves
 from nevis_stream.analysis.methods import Find, MethodPoint
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.regret import reference_of, regret
 from nevis_stream.analysis.runs import Run
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
+from nevis_stream.vocabulary import PROTOCOLS
 
 _RUN = ("learner", "budget", "seed")
 _TASK = ("order", "task_id", "dataset_id", "year", "domain", "task_kind", "meta_split")
@@ -84,7 +84,7 @@ def compute_regrets(runs: Sequence[Run]) -> pd.DataFrame:
     """Returns every run's regret in FLOPs, one row a task of the whole stream, as `regrets`.
 
     Columns: the run's, reference, position, order, task_id, flops (cumulative, training of all
-      trials, minus the
+    trials, minus the
     reference's), full_flops (of all phases) as exact integers, and reason.
     """
     rows: list[dict[str, Any]] = []
@@ -133,7 +133,7 @@ def per_task(runs: Sequence[Run]) -> pd.DataFrame:
         results: dict[str, list[PredictRecord]] = {}
         for result in run.ledger.of_kind(PredictRecord):
             results.setdefault(result.task_id, []).append(result)
-        judged_part, split = JUDGED[run.header.protocol]
+        judged_part, split = PROTOCOLS[run.header.protocol]
         for task_id, task in tasks.items():
             judged = task.meta_split == judged_part
             predicted = results.get(task_id, [])

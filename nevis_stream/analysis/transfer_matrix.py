@@ -123,7 +123,7 @@ def best_sources(matrix: TransferMatrix) -> pd.DataFrame:
     gain.
 
     Columns: target, domain, sources (number that were tried), best_source, source_domain,
-      best_gain, mean_gain, helped
+    best_gain, mean_gain, helped
     (number of sources that gain), indep_error. The best of many noisy gains is above what the
     source is worth.
     """

@@ -56,12 +56,14 @@ def add_models(
     """
     chosen, samples = methods.get(method), cache.shape[1]
     known, accuracies, names = _known(cache, samples, without=list(asks))
-    facts = provenances or {}
-    rows = [_Row(cache, model, samples, facts.get(model, {}), ask) for model, ask in asks.items()]
+    facts = {model: (provenances or {}).get(model, {}) for model in asks}
+    rows = [CachedAsk(cache, model, samples, facts[model], ask) for model, ask in asks.items()]
 
     def ask(cells: Cells) -> Answers:
-        parts = [row.ask(columns) for row, columns in zip(rows, cells.samples, strict=True)]
-        return Answers(cells, np.stack(parts))
+        each = (Cells(columns[None]) for columns in cells.samples)
+        parts = [row(columns) for row, columns in zip(rows, each, strict=True)]
+        cost = sum((part.cost for part in parts), Cost())
+        return Answers(cells, np.vstack([part.values for part in parts]), cost)
 
     fitting, evaluating = jax.random.split(jax.random.key(seed))
     check_budget(budget, samples)
@@ -112,7 +114,7 @@ def add_samples(
     method: str = "sort_and_search",
     *,
     seed: int = 0,
-    provenance: dict[str, Any] | None = None,
+    provenances: Sequence[dict[str, Any]] | None = None,
 ) -> Addition:
     """Evaluates few of the known models on new samples: models and samples change places.
 
@@ -123,7 +125,7 @@ def add_samples(
       budget: models to be observed on each sample.
       method: name of a method, or a pair.
       seed: of the method's choices.
-      provenance: of the samples.
+      provenances: of each sample; with `low` and `high` it has scores.
 
     Raises:
       BadInput: no known model, an unknown method, a budget that is no number of models, or a model
@@ -153,7 +155,7 @@ def add_samples(
                 answers = asks[name](Cells(wanted[None]))
                 confidence = None if answers.confidence is None else answers.confidence[0]
                 values[wanted, model] = answers.values[0]
-                cache.append(name, ids, answers.values[0], confidence, sample_provenance=provenance)
+                cache.append(name, ids, answers.values[0], confidence)
                 costs.append(answers.cost)
         return Answers(cells, np.take_along_axis(values, models, axis=1))
 
@@ -166,6 +168,7 @@ def add_samples(
             " to learn from."
         )
     check_budget(budget, len(names), "known models on each sample")
+    cache.add_samples(samples, provenances or [None] * len(samples))
     key, ctx = jax.random.key(seed), context()
     estimates = insert_samples(chosen, known[:, learned], ask, len(samples), budget, key, ctx)
     made_by = {"method": method, "budget": budget, "seed": seed}
@@ -187,8 +190,21 @@ def add_samples(
     return account
 
 
-class _Row:
-    """The observed outcomes of one model, in memory and in the cache."""
+class CachedAsk:
+    """An `Ask` for one new model: what the cache has is read, the rest is asked and at once kept.
+
+    Args:
+      cache: the cache.
+      model: the model's id.
+      samples: how many columns of the cache take part.
+      provenance: of the model.
+      ask: what answers for it.
+
+    Attributes:
+      values: [samples], what is observed.
+      before: how many cells were observed before.
+      cost: of all that was asked.
+    """
 
     def __init__(
         self,
@@ -211,22 +227,22 @@ class _Row:
         """How many cells are observed."""
         return int(np.count_nonzero(observed(self.values)))
 
-    def ask(self, columns: np.ndarray) -> np.ndarray:
-        """Returns the values of some columns; those that the cache does not have yet are
-        asked.
-        """
+    def __call__(self, cells: Cells) -> Answers:
+        """Returns the values of int64[1, b], and what it cost to ask for those that are new."""
+        (columns,), cost = cells.samples, Cost()
         new = columns[~observed(self.values[columns])]
         if len(new):
             answers = self._ask(Cells(new[None]))
-            self.cost += answers.cost
-            flops = answers.cost.flops
+            cost = answers.cost
+            flops = cost.flops
             each = {} if flops is None else {EACH: flops / len(new)}
             facts = None if self._known else each | self._provenance
             confidence = None if answers.confidence is None else answers.confidence[0]
             ids, values = self._cache.samples(new), answers.values[0]
             self._cache.append(self.model, ids, values, confidence, provenance=facts)
             self.values[new], self._known = values, True
-        return self.values[columns]
+            self.cost += cost
+        return Answers(cells, self.values[columns][None], cost)
 
     def bounded(self, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
         """Returns means, as near as can be while all that is observed counts; the mean itself where
@@ -243,7 +259,7 @@ class _Row:
         return facts.get(EACH)
 
 
-def _warn(method: Method, known: Known, rows: Sequence[_Row], budget: int, stored: StoredFit):
+def _warn(method: Method, known: Known, rows: Sequence[CachedAsk], budget: int, stored: StoredFit):
     """Warns where a method will cost more than it saves, if the price of answers is known."""
     each = [row.flops_each for row in rows]
     if None in each or budget == known.shape[1]:

@@ -18,7 +18,7 @@ def groups_of(
     cache: EvaluationCache, models: Sequence[str], outcomes: Iterable[np.ndarray]
 ) -> list[str] | None:
     """Returns each model's group: its run, or its `group` in an imported file; None where each
-    model stands alone.
+    model is a group of its own.
 
     Models that say nothing of a group are one where they are copies of each other: known models
     that are all alike tell nothing of how far estimates of another one lie off. Runs of one seed

@@ -77,7 +77,7 @@ def extended(
 
     A model unlike all known ones is predicted with a confidence that it does not deserve. Its own
     samples tell: where their unbiased estimate lies more than two standard errors outside of the
-      interval, this is extended to that estimate's own.
+    interval, this is extended to that estimate's own.
 
     Args:
       low, high: float[m], the interval by a model.

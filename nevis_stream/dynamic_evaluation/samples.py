@@ -74,7 +74,9 @@ def checked_weights(
     Raises:
       BadInput: a data set without a weight, an unknown one, or a weight that is not above 0.
     """
-    if weights == "equal":
+    if isinstance(weights, str):
+        if weights != "equal":
+            raise BadInput(f"dataset_weights: {weights!r} is neither weights nor equal.")
         return dict.fromkeys(sorted(datasets), 1.0)
     for name, weight in weights.items():
         if name not in datasets:

@@ -43,7 +43,7 @@ def cuts(rank: Rank, positions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
     fewest errors at these.
 
     Where several are optimal, the known models decide: between the least and the greatest optimum
-    lies the median of what is expected of it (`Rank.expected`), and the optimum nearest to that is
+    is the median of what is expected of it (`Rank.expected`), and the optimum nearest to that is
     taken. Between two asked positions answers say nothing of where a model begins to fail, so all
     thresholds there are equal. None or all of the b, where nothing else is as good, are none and
     all of the n.

@@ -69,19 +69,19 @@ class Rank:
 
     @functools.cached_property
     def place(self) -> np.ndarray:
-        """int64[n]: where each column stands in the order."""
+        """int64[n]: the position of each column in the order."""
         place = np.empty(self.n, np.int64)
         place[self.order] = np.arange(self.n)
         return place
 
     def expected(self, thresholds: np.ndarray) -> np.ndarray:
-        """Returns which share of models like the known ones has a threshold of at most so many
-        leading ones.
+        """Returns which share of models like the known ones has a threshold of at most a number
+        of leading ones.
 
         As many known models as are right at a position have a threshold above it, if answers follow
         the order without noise. Noise brings scores closer to a half than that share: in a normal
         ogive model a score is Φ(a d) where the share is Φ(d) for an a below one. So scores are
-        spread by `1 / a` = `_SPREAD` on the normal scale. A part `_ANYWHERE` lies anywhere.
+        spread by `1 / a` = `_SPREAD` on the normal scale. A part `_ANYWHERE` is spread evenly.
 
         Args:
           thresholds: int64[...] of 0 … n.
@@ -138,7 +138,7 @@ def sums(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         inside = (rows[there] >= 0) & (rows[there] <= 1)
         if not inside.all():
             raise BadInput(
-                "a confidence lies between 0 and 1, or is NaN where unknown; found"
+                "a confidence is between 0 and 1, or is NaN where unknown; found"
                 f" {rows[there][~inside][0]}."
             )
         return np.where(there, rows, 0).astype(np.float16).sum(axis=0, dtype=np.float64), there.sum(
@@ -199,7 +199,7 @@ def refined(known: np.ndarray, rank: Rank, depth: int) -> Rank:
     """Returns the rank whose ties are put in order by the models that change their mind there
     (recursive sum).
 
-    A group of tied samples stands at the places lo … hi. Only models whose best threshold lies
+    A group of tied samples has the positions lo … hi. Only models whose best threshold lies
     there tell its samples apart; the group is ordered by its mean over these. Groups that remain
     are treated in the same way, `depth` - 1 times in all. Only `known` is looked at.
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from nevis_stream.analysis.judged import JUDGED
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 from nevis_stream.analysis.tables import per_task
+from nevis_stream.vocabulary import PROTOCOLS
 
 _KINDS = {"error_rate": "error rate", "mean_average_precision": "1 − mAP"}
 
@@ -59,7 +59,7 @@ def error_rows(groups: Sequence[SeedGroup]) -> list[ErrorRow]:
     if not runs:
         return []
     frame = per_task(runs)
-    frame = frame[frame["split"] == JUDGED[runs[0].header.protocol][1]]
+    frame = frame[frame["split"] == PROTOCOLS[runs[0].header.protocol].split]
     return [_row(task, groups) for _, task in frame.groupby("task_id", sort=False)]
 
 

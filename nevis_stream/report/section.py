@@ -6,14 +6,16 @@ from functools import cached_property
 from typing import TypeVar
 
 from nevis_stream.analysis.consistency import events_differ
-from nevis_stream.analysis.judged import JUDGED
+from nevis_stream.analysis.differences import Comparison
 from nevis_stream.analysis.methods import MethodPoint, method_points
+from nevis_stream.analysis.pairs import against_reference
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, by_seed
 from nevis_stream.analysis.stand_ins import notes
 from nevis_stream.report.error_table import ErrorRow, error_rows
 from nevis_stream.report.styles import Style, assign
+from nevis_stream.vocabulary import PROTOCOLS
 
 Made = TypeVar("Made")
 
@@ -44,7 +46,7 @@ class Section:
     @property
     def judged_text(self) -> str:
         """What the protocol judges, in words."""
-        meta_split, split = JUDGED[self.header.protocol]
+        meta_split, split = PROTOCOLS[self.header.protocol]
         return f"errors on the {split} split of the meta-{meta_split} tasks"
 
     @cached_property
@@ -61,6 +63,11 @@ class Section:
     def methods(self) -> list[MethodPoint]:
         """The point of each method."""
         return method_points(self.groups)
+
+    @cached_property
+    def against_reference(self) -> list[Comparison]:
+        """Each method compared with its reference."""
+        return against_reference(self.groups)
 
     @cached_property
     def stand_ins(self) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
-from nevis_stream.run_directory.records import encode
+from nevis_stream.storage.canonical import encode
 
 FILE_NAME = "config.json"
 SCHEMA = 2

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.run_directory.records import encode
 from nevis_stream.storage import append_line
+from nevis_stream.storage.canonical import encode
 
 _PACKAGES = (
     "nevis_stream",

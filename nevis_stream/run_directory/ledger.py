@@ -21,10 +21,10 @@ from nevis_stream.run_directory.records import (
     PredictRecord,
     Record,
     TrainRecord,
-    encode,
     parse,
 )
 from nevis_stream.storage import append_line
+from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.npz import read_npz
 
 FILE_NAME = "ledger.jsonl"
@@ -76,8 +76,6 @@ class History(Sequence[Record]):
 
     def of_kind(self, record: type[R]) -> list[R]:
         """Returns the records of one type, in order."""
-        if isinstance(record, str):
-            record = RECORDS[record]
         return [each for each in self.records if isinstance(each, record)]
 
     @property

@@ -6,10 +6,9 @@ record and `to_json` turns it back, so that `encode(record.to_json())` is the li
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, dataclass_transform
 
 from nevis_stream.run_directory.checks import (
     Check,
@@ -31,25 +30,21 @@ Flops = Mapping[str, Mapping[str, int]]
 """Exact FLOPs by phase and trial; see `nevis_stream.cost.meter`."""
 
 
-def encode(values: Mapping[str, Any]) -> str:
-    """Returns the canonical line of a JSON object: sorted keys, no spaces, no NaN."""
-    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def checked(check: Check, *, optional: bool = False) -> Any:
+def checked(check: Check, *, default: Any = MISSING) -> Any:
     """Declares a field of a record.
 
     Args:
       check: returns a valid JSON value as the field's value; raises ValueError otherwise.
-      optional: whether the field is left out of the line where it is None.
+      default: None: the field is optional, and left out of the line where it is None.
     """
-    return dataclasses.field(
-        default=None if optional else MISSING, metadata={"check": check, "optional": optional}
-    )
+    metadata = {"check": check, "optional": default is None}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
-record_type = dataclass(frozen=True, kw_only=True)
-"""Makes a class of checked fields a type of records."""
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(checked,))
+def record_type(cls: type[Any]) -> Any:
+    """Makes a class of checked fields a type of records."""
+    return dataclass(frozen=True, kw_only=True)(cls)
 
 
 @record_type
@@ -74,17 +69,6 @@ class Record:
             except ValueError as error:
                 raise ValueError(f"{field.name} {error}") from None
         return cls(**read)
-
-    # Readers that still take records for dicts; goes with the last of them.
-    def __getitem__(self, name: str) -> Any:
-        return self.to_json()[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.to_json()
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Returns a field of the JSON object."""
-        return self.to_json().get(name, default)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object of the record."""
@@ -141,10 +125,10 @@ class Header(Record):
     tasks: int | None = checked(nullable(whole()))
     events: int | None = checked(nullable(whole()))
     flops: Flops | None = checked(nullable(flops_by_trial))
-    rule: str | None = checked(nullable(text), optional=True)
-    source: str | None = checked(text, optional=True)
-    flops_reason: str | None = checked(text, optional=True)
-    left_out: Mapping[str, str] | None = checked(json_object, optional=True)
+    rule: str | None = checked(nullable(text), default=None)
+    source: str | None = checked(text, default=None)
+    flops_reason: str | None = checked(text, default=None)
+    left_out: Mapping[str, str] | None = checked(json_object, default=None)
 
     @property
     def published(self) -> bool:
@@ -189,10 +173,10 @@ class TrainRecord(Record):
     num_classes: int = checked(whole())
     n_train: int | None = checked(nullable(whole()))
     n_dev: int | None = checked(nullable(whole()))
-    n_leaked: int | None = checked(nullable(whole()), optional=True)
-    size: int | None = checked(nullable(whole()), optional=True)
-    mean_height: float | None = checked(nullable(number(0, 1e9)), optional=True)
-    mean_width: float | None = checked(nullable(number(0, 1e9)), optional=True)
+    n_leaked: int | None = checked(nullable(whole()), default=None)
+    size: int | None = checked(nullable(whole()), default=None)
+    mean_height: float | None = checked(nullable(number(0, 1e9)), default=None)
+    mean_width: float | None = checked(nullable(number(0, 1e9)), default=None)
     flops: Flops | None = checked(nullable(flops_by_trial))
     chosen: int | None = checked(nullable(whole()))
     trials: tuple[TrialRecord, ...] = checked(several(TrialRecord))
@@ -221,10 +205,10 @@ class AnswerRecord(Record):
     predictor_id: str = checked(text)
     outcomes: str = checked(text)
     flops: Flops = checked(flops_by_trial)
-    metric: str | None = checked(text, optional=True)
+    metric: str | None = checked(text, default=None)
     value: float | None = checked(nullable(number(-1e9, 1e9)))
     error: float | None = checked(nullable(number(0, 1)))
-    reason: str | None = checked(text, optional=True)
+    reason: str | None = checked(text, default=None)
 
 
 @record_type
@@ -236,7 +220,7 @@ class PredictRecord(Record):
 
     kind: ClassVar[str] = "predict"
     event: int = checked(whole())
-    train_event: int | None = checked(nullable(whole()), optional=True)
+    train_event: int | None = checked(nullable(whole()), default=None)
     order: int = checked(whole())
     task_id: str = checked(text)
     split: str = checked(choice("split", SPLITS))
@@ -244,7 +228,7 @@ class PredictRecord(Record):
     metric: str = checked(text)
     value: float | None = checked(nullable(number(-1e9, 1e9)))
     error: float | None = checked(nullable(number(0, 1)))
-    reason: str | None = checked(nullable(text), optional=True)
+    reason: str | None = checked(nullable(text), default=None)
     predictor_id: str | None = checked(nullable(text))
     trial: int | None = checked(nullable(whole()))
     outcomes: str | None = checked(nullable(text))

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from nevis_stream.cost import compilations
 from nevis_stream.run_directory.checks import json_object, number, text, whole
-from nevis_stream.run_directory.records import Record, checked, encode, record_type
+from nevis_stream.run_directory.records import Record, checked, record_type
 from nevis_stream.storage import append_line
+from nevis_stream.storage.canonical import encode
 
 FILE_NAME = "timing.jsonl"
 _SECONDS = number(0, 1e12)
@@ -27,8 +28,8 @@ class TimingRecord(Record):
     pid: int = checked(whole())
     seconds: float = checked(_SECONDS)
     cpu_seconds: float = checked(_SECONDS)
-    compilations: int | None = checked(whole(), optional=True)
-    compilation_seconds: float | None = checked(_SECONDS, optional=True)
+    compilations: int | None = checked(whole(), default=None)
+    compilation_seconds: float | None = checked(_SECONDS, default=None)
 
 
 def clocks() -> dict[str, float]:

@@ -17,7 +17,6 @@ from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 from nevis_stream.run_directory.records import (
     TrainRecord,
     TrialRecord,
-    encode,
     parse,
     predictor_id,
     tree_name,
@@ -25,6 +24,7 @@ from nevis_stream.run_directory.records import (
 from nevis_stream.run_directory.thumbnails import write_thumbnails
 from nevis_stream.runner.copies import count_leaked
 from nevis_stream.runner.work import RunEvent, Work
+from nevis_stream.storage.canonical import encode
 
 
 class Training:

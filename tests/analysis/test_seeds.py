@@ -20,7 +20,7 @@ def groups_of(tmp_path, *runs):
 def test_seeds_are_one_method_and_other_settings_are_not(tmp_path):
     other = RUN.but(config=(("lr", 0.5),))
     groups = groups_of(tmp_path, RUN.but(seed=2), RUN, other, RUN.but(budget="large"))
-    assert {g.label: [run.header["seed"] for run in g.runs] for g in groups} == {
+    assert {g.label: [run.header.seed for run in g.runs] for g in groups} == {
         "indep · small · lr=unset": [0, 2],
         "indep · small · lr=0.5": [0],
         "indep · large": [0],

@@ -160,7 +160,7 @@ def test_meta_train_has_the_meta_train_part_alone(tmp_path):
 
 def test_a_run_tells_the_mean_size_of_its_pictures(tmp_path):
     tasks = toy.stream()
-    trained = run(toy.ToyLearner(), tasks, tmp_path / "run").of_kind("train")
+    trained = run(toy.ToyLearner(), tasks, tmp_path / "run").of_kind(TrainRecord)
     for task, train in zip(tasks.tasks, trained, strict=True):
         sizes = tasks.splits(task)["train"].images.sizes
-        assert (train["mean_height"], train["mean_width"]) == tuple(sizes.mean(axis=0).round(2))
+        assert (train.mean_height, train.mean_width) == tuple(sizes.mean(axis=0).round(2))

@@ -12,6 +12,7 @@ from learners.table import TABLE
 from nevis_stream.cost.meter import total
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import to_host
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.task import LabelledImages, TaskView
 from tests import toy
@@ -62,24 +63,26 @@ def view(task, splits):
 
 def test_it_completes_a_stream_of_both_kinds_with_a_repeat(ledger):
     assert ledger.complete
-    assert [record["error"] is not None for record in ledger.of_kind("predict")] == [True] * 4
+    assert [record.error is not None for record in ledger.of_kind(PredictRecord)] == [True] * 4
 
 
 def test_it_learns_something(ledger):
     """Better than always answering the same, on tasks made to be easy (the steps are few: on
     average).
     """
-    if ledger.header["learner"] == "Baseline":
+    if ledger.header.learner == "Baseline":
         pytest.skip("four steps teach a network nothing; tests/learners/test_fit.py trains longer")
-    errors = [record["error"] for record in ledger.of_kind("predict")]
+    errors = [record.error for record in ledger.of_kind(PredictRecord)]
     assert np.mean(errors) < 0.45
 
 
 def test_every_task_costs_something_to_train_and_to_predict(ledger):
-    for train, predict in zip(ledger.of_kind("train"), ledger.of_kind("predict"), strict=True):
-        assert total(train["flops"], "train") > 0
-        assert total(predict["flops"], "predict") > 0
-        assert set(predict["flops"]) == {"predict"}
+    for train, predict in zip(
+        ledger.of_kind(TrainRecord), ledger.of_kind(PredictRecord), strict=True
+    ):
+        assert total(train.flops, "train") > 0
+        assert total(predict.flops, "predict") > 0
+        assert set(predict.flops) == {"predict"}
 
 
 def test_it_gives_the_same_ledger_again(name, build, ledger, tmp_path):

@@ -170,7 +170,7 @@ def test_samples_are_observed_by_few_models_and_predicted_for_the_others(cache):
     oracle = Counting(table(fresh, first=N))
     samples = [f"s{N + j}" for j in range(20)]
     asks = oracle.asks(table(fresh).models, of(samples))
-    told = add_samples(cache, samples, asks, 4, provenance={"split": "test"})
+    told = add_samples(cache, samples, asks, 4, provenances=[{"split": "test"}] * len(samples))
     assert told.asked == len(set(oracle.asked)) == 20 * 4
     assert cache.shape == (11, N + 20)
     states = cache.states()[:, N:]

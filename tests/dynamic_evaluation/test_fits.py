@@ -9,10 +9,12 @@ import pytest
 from nevis_stream.dynamic_evaluation import fits, methods
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.additions import read_additions
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.errors import RunWarning
 from tests.dynamic_evaluation.making import file_asks, one_order
 
 VALUES = one_order(32, 300, noise=0.7)
@@ -69,11 +71,18 @@ def test_other_known_models_another_seed_or_a_damaged_fit_are_fitted_anew(cache)
 def test_a_stored_evaluator_says_what_the_fitted_one_says(tmp_path):
     known, method = InMemory(VALUES[:28]), methods.get("recommended")
     key, estimates = jax.random.key(0), []
-    from nevis_stream.dynamic_evaluation.asking import MatrixAsk
-
     for _ in range(2):
         stored, ctx = fits.StoredFit(tmp_path, method, known, 0, []), context()
         evaluator = stored.evaluator(known, 20, key, ctx)
         estimates.append(evaluator.evaluate(MatrixAsk(VALUES[28:]), 4, 20, key))
     assert np.array_equal(*(each.values for each in estimates))
     assert np.array_equal(*(np.stack([each.low, each.high]) for each in estimates))
+
+
+def test_an_addition_that_does_not_pay_warns_before_anything_is_asked(cache):
+    def refused(cells):
+        raise KeyboardInterrupt
+
+    price = {"m28": {"flops_per_sample": 1e4}}
+    with pytest.raises(KeyboardInterrupt), pytest.warns(RunWarning, match="irt_2pl computes about"):
+        add_models(cache, {"m28": refused}, 20, "irt_2pl", provenances=price)

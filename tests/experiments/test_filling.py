@@ -16,6 +16,7 @@ from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import load_stream
 
@@ -63,16 +64,14 @@ def test_answers_equal_what_the_run_recorded(kept):
     predictor = kept.predictors[1]
     answers = kept.answer(predictor, kept.samples(predictor.task, ["test"]))
     record = next(
-        r for r in kept.ledger.of_kind("predict") if r["task_id"] == predictor.task.task_id
+        r for r in kept.ledger.of_kind(PredictRecord) if r.task_id == predictor.task.task_id
     )
-    recorded = next(
-        r for r in [record, *record["others"]] if r["predictor_id"] == predictor.predictor_id
-    )
-    with np.load(kept.path / recorded["outcomes"]) as saved:
+    recorded = next(r for r in [record, *record.others] if r.predictor_id == predictor.predictor_id)
+    with np.load(kept.path / recorded.outcomes) as saved:
         assert answers.ids == saved["sample_id"].tolist()
         assert (answers.correct == saved["correct"]).all()
         assert np.array_equal(answers.confidence, saved["confidence"])
-    assert answers.flops == recorded["flops"]["predict"][str(predictor.trial)]
+    assert answers.flops == recorded.flops["predict"][str(predictor.trial)]
 
 
 def test_a_run_fills_one_cache_a_data_set_and_repeats_share_it(kept, tmp_path):
@@ -103,9 +102,9 @@ def test_what_the_run_recorded_is_read_and_not_run_again(kept, tmp_path, monkeyp
     assert (read.matrix(models) == asked.matrix(models, samples)).all()
     assert np.array_equal(read.confidence(models), asked.confidence(models, samples))
     price = read.models()[models[0]]["flops_per_sample"]
-    record = next(r for r in kept.ledger.of_kind("predict") if r["task_id"] == "pico_coins")
-    flops = {each["predictor_id"]: each["flops"] for each in (record, *record["others"])}
-    assert price == sum(flops[models[0]]["predict"].values()) / record["n"]
+    record = next(r for r in kept.ledger.of_kind(PredictRecord) if r.task_id == "pico_coins")
+    flops = {each.predictor_id: each.flops for each in (record, *record.others)}
+    assert price == sum(flops[models[0]]["predict"].values()) / record.n
     with pytest.raises(AttributeError):  # never recorded, so a model has to run
         fill(kept, tmp_path / "read", splits=["dev"])
 
@@ -189,5 +188,5 @@ def test_what_cannot_be_used_is_named(kept, tmp_path):
     with pytest.raises(BadInput, match="unknown trial '9'"):
         kept_model(kept, kept.predictors[0].checkpoint, 9)
     EvaluationCache(tmp_path / "pico_coins", create=True, about={"dataset_id": "other"})
-    with pytest.raises(BadInput, match="this cache is of dataset_id 'other'"):
+    with pytest.raises(BadInput, match="this cache has dataset_id 'other'"):
         fill(kept, tmp_path)

@@ -106,9 +106,9 @@ def test_regret_curves_end_at_the_sums(runs, table, judged_only, count):
     part = [task for task in part if task in table.index]
     for run in runs:
         reference, why = reference_of(run, runs)
-        assert (reference.header["learner"], why) == ("indep", "")
+        assert (reference.header.learner, why) == ("indep", "")
         curve = regret(run.ledger, reference.ledger, judged_only)
-        learner = run.header["learner"]
+        learner = run.header.learner
         assert list(curve.task_ids) == part and len(part) == count
         assert round(final(curve), 4) == round(
             float((table[learner] - table["indep"])[part].sum()), 4

@@ -49,6 +49,30 @@ def leaderboard(tmp_path):
     return path
 
 
+def _add_a_model(cache, tmp_path):
+    """A copy of model m3 is asked on 40 samples; its means are those of all data sets."""
+    whole = EvaluationCache(cache)
+    facts, row = whole.facts(), np.nan_to_num(whole.matrix(["m3"])[0], nan=0.5)
+    low, high = facts.low.astype(float), facts.high.astype(float)
+    path = tmp_path / "new.csv"
+    with open(path, "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["model", "dataset", "sample", "low", "high", "score"])
+        for k, sample in enumerate(whole.samples()):
+            value = (
+                round(row[k] * (high[k] - low[k]), 4)
+                if facts.dataset[k] != "math"
+                else row[k] > 0.5
+            )
+            rows.writerow(["new", facts.dataset[k], sample, low[k], high[k], float(value)])
+    add = ["add-model", f"--model={path}", "--budget=40", f"--cache={cache}"]
+    said = command(*add, "--method=random_mean")
+    assert "40 of 180 cells observed" in said and "squad: mean " in said and "0 to 100" in said
+    path.write_text(path.read_text().replace(",0.0,100.0,", ",0.0,200.0,"))
+    refused = forked.run("launch.evaluate", *add, "--method=random_mean")
+    assert refused.returncode == 2 and "its range is 0 to 100 in this cache" in refused.stderr
+
+
 def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     cache, weights = tmp_path / "caches" / "board", "--dataset_weights=squad=1,chat=1,math=2"
     said = command("import", leaderboard, weights, f"--cache={cache}")
@@ -58,6 +82,7 @@ def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     assert EvaluationCache(cache).facts().dataset_weights == {"squad": 1, "chat": 1, "math": 2}
     said = command("stats", f"--cache={cache}")
     assert "squad" in said and "0 to 100" in said
+    _add_a_model(cache, tmp_path)
     what = ["--budgets=8,32", "--seeds=2", "--methods=random_mean,copy_nearest"]
     folder = tmp_path / "study"
     assert "error of the mean" in command("study", leaderboard, weights, f"--out={folder}", *what)
@@ -114,5 +139,17 @@ def test_a_leaderboard_of_real_scores_is_studied_and_reported(tmp_path):
     assert report.returncode == 0, report.stderr
     page = (tmp_path / "out" / "report.html").read_text()
     assert "mean score 0.128" in page and "10 cells unknown" in page
+    old, new = np.split(np.arange(805), [700])
+    truth = np.load(file)
+    for name, columns in (("old", old), ("new", new)):
+        arrays = {each: truth[each][:, columns] for each in ("score", "imputed")}
+        models, samples = truth["models"], truth["samples"][columns]
+        np.savez(tmp_path / name, models=models, samples=samples, **arrays)
+    parts = f"--cache={tmp_path / 'parts'}"
+    command("import", tmp_path / "old.npz", parts)
+    add = ["add-samples", f"--samples={tmp_path / 'new.npz'}", "--budget=5", "--method=random_mean"]
+    assert "105 samples: 525 of 6,090 cells observed" in command(*add, parts)
+    states = EvaluationCache(tmp_path / "parts").states()
+    assert (states[:, 700:] == 2).sum() == 6090 - 525
     refused = forked.run("launch.evaluate", "study", file, "--methods=published", "--seeds=1")
     assert refused.returncode == 2 and "published takes outcomes" in refused.stderr

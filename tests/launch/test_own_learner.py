@@ -93,7 +93,7 @@ def test_it_is_swept_and_stands_in_a_report_with_ft_prev(folder, small_stream):
     runs = sorted((folder / "runs" / "sweep").glob("*/seed-0"))
     assert len(runs) == 4 and all(Ledger(run).complete for run in runs)
     assert json.loads((runs[0] / "config.json").read_text())["side"] == 2
-    assert Ledger(runs[0]).header["learner"] == "ShrunkMeans"
+    assert Ledger(runs[0]).header.learner == "ShrunkMeans"
     launch("report", *runs, "runs/ft_prev", "--out=report", cwd=folder.parent / "home")
     page = (folder / "report" / "report.html").read_text()
     assert "ShrunkMeans" in page and "ft_prev" in page

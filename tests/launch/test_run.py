@@ -205,7 +205,7 @@ def test_seeds_reports_and_resuming(small_stream, tmp_path):
     assert done.returncode == 0, done.stderr
     runs = sorted((tmp_path / "r").iterdir())
     assert [run.name for run in runs] == ["seed-0", "seed-1", "seed-2"]
-    assert [Ledger(run).header["seed"] for run in runs] == [0, 1, 2]
+    assert [Ledger(run).header.seed for run in runs] == [0, 1, 2]
     assert all(Ledger(run).complete for run in runs)
     before = [Ledger(run).path.read_bytes() for run in runs]
     assert launch("run", *words).returncode == 0

@@ -317,7 +317,7 @@ def test_the_local_executor_runs_and_tells_of_failures(tmp_path, small_stream):
     done = launch(*words)
     assert done.returncode == 1, done.stderr
     assert done.stdout.count("done: ") == 2
-    assert [Ledger(tmp_path / "r" / f"seed-{seed}").header["seed"] for seed in (0, 1)] == [0, 1]
+    assert [Ledger(tmp_path / "r" / f"seed-{seed}").header.seed for seed in (0, 1)] == [0, 1]
     assert all(Ledger(tmp_path / "r" / f"seed-{seed}").complete for seed in (0, 1))
     assert "status 2, a mistake in the command; error: none.csv: no such file" in done.stdout
     assert "1 of 3 jobs failed" in done.stderr

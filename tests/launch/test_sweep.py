@@ -206,6 +206,7 @@ def test_commands_do_the_same_runs_and_can_be_sent(small_stream, tmp_path):
     assert sorted(names) == sorted(
         2 * ["trials-1-train.warmup_share-0.0", "trials-1-train.warmup_share-0.5"]
     )
-    assert [
-        Ledger(tmp_path / "c" / names[0] / f"seed-{seed}").header["seed"] for seed in (0, 1)
-    ] == [0, 1]
+    assert [Ledger(tmp_path / "c" / names[0] / f"seed-{seed}").header.seed for seed in (0, 1)] == [
+        0,
+        1,
+    ]

@@ -11,6 +11,7 @@ from experiments.transfer import TransferMatrix
 from nevis_stream.analysis.transfer_matrix import read_matrix
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import load_stream
 from tests import forked
@@ -74,7 +75,7 @@ def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp
         ("pico_digits", "pico_textures_2"),
     ]
     assert list(zip(matrix["source"], matrix["target"], strict=True)) == pairs
-    errors = {record["task_id"]: record["error"] for record in Ledger(indep).of_kind("predict")}
+    errors = {record.task_id: record.error for record in Ledger(indep).of_kind(PredictRecord)}
     assert matrix["indep_error"].tolist() == pytest.approx(
         [errors[target] for _, target in pairs], abs=1e-6
     )
@@ -87,14 +88,13 @@ def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp
     assert read.gains.shape == (2, 2)
     assert (tmp_path / "from-pico_textures" / "ledger.jsonl").stat().st_mtime_ns == row_before
     row = Ledger(tmp_path / "from-pico_textures")
-    mine = {record["task_id"]: record for record in Ledger(indep).of_kind("train")}
-    for record in row.of_kind("train"):
+    mine = {record.task_id: record for record in Ledger(indep).of_kind(TrainRecord)}
+    for record in row.of_kind(TrainRecord):
         hypers = [
-            [trial["info"]["hyper"] for trial in r["trials"]]
-            for r in (record, mine[record["task_id"]])
+            [trial.info["hyper"] for trial in r.trials] for r in (record, mine[record.task_id])
         ]
         assert hypers[0] == hypers[1]  # the usual search
-        assert record["trials"][0]["info"]["initialised_from"] == "pretrained"
+        assert record.trials[0].info["initialised_from"] == "pretrained"
     other = (tmp_path / "weights" / "pico_digits.safetensors").read_bytes()
     (tmp_path / "weights" / "pico_textures.safetensors").write_bytes(other)
     refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")

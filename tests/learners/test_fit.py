@@ -32,6 +32,7 @@ from learners.parts.search import GridSearch, RandomSearch
 from nevis_stream.cost.counted import CountedFunction, counted
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.learner import Context
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream
 from tests import toy
@@ -221,45 +222,47 @@ def indep(tmp_path_factory):
 
 
 def test_training_learns_and_returns_the_best_look(indep):
-    for record in indep.of_kind("train"):
-        for trial in record["trials"]:
-            curve = trial["info"]["curve"]
+    for record in indep.of_kind(TrainRecord):
+        for trial in record.trials:
+            curve = trial.info["curve"]
             assert [point[0] for point in curve] == [0, 5, 10, 15, 20]
             errors = [point[2] for point in curve]
-            assert trial["info"]["dev_error"] == min(errors)
+            assert trial.info["dev_error"] == min(errors)
             # the last of equals
-            assert trial["step"] == max(p[0] for p in curve if p[2] == min(errors))
-        chosen = next(t for t in record["trials"] if t["trial"] == record["chosen"])
-        assert chosen["info"]["dev_error"] == min(t["info"]["dev_error"] for t in record["trials"])
-    errors = [record["error"] for record in indep.of_kind("predict")]
+            assert trial.step == max(p[0] for p in curve if p[2] == min(errors))
+        chosen = next(t for t in record.trials if t.trial == record.chosen)
+        assert chosen.info["dev_error"] == min(t.info["dev_error"] for t in record.trials)
+    errors = [record.error for record in indep.of_kind(PredictRecord)]
     assert max(errors) < 0.6 and min(errors) < 0.2
 
 
 def test_every_trial_and_look_is_charged(indep):
     estimate = baseline().estimate(3, 34, 7, 12)
-    train, predict = indep.of_kind("train")[0], indep.of_kind("predict")[0]
+    train, predict = indep.of_kind(TrainRecord)[0], indep.of_kind(PredictRecord)[0]
     step = counted(baseline().recipe.step(3), donate_argnums=0)
     assert step.signatures == 1
     for phase in ("train", "validate"):
-        counts = train["flops"][phase]
+        counts = train.flops[phase]
         assert set(counts) == {"0", "1"} and counts["0"] == counts["1"]
         # what the plan leaves out: drawing the initial parameters
         drawn = 2 * counts["0"] - estimate["flops"][phase]
         assert 0 <= drawn < (0.02 if phase == "train" else 1e-9) * estimate["flops"][phase] + 1
-    assert predict["flops"]["predict"] == {str(train["chosen"]): estimate["flops"]["predict"]}
+    assert predict.flops["predict"] == {str(train.chosen): estimate["flops"]["predict"]}
 
 
 def test_previous_starts_where_the_last_task_ended(tmp_path):
     ledger = run(baseline(FromPrevious(), steps=0), toy.stream(), tmp_path)
-    sources = [t["trials"][0]["info"]["initialised_from"] for t in ledger.of_kind("train")]
+    sources = [t.trials[0].info["initialised_from"] for t in ledger.of_kind(TrainRecord)]
     assert sources == ["random", "alpha", "beta", "gamma"]
     from nevis_stream.run_directory.checkpoint import Checkpoint
 
     backbones = [
-        Checkpoint(tmp_path / "checkpoints" / name).load(f"predictor-{record['chosen']:03d}")[
+        Checkpoint(tmp_path / "checkpoints" / name).load(f"predictor-{record.chosen:03d}")[
             "variables"
         ]["params"]
-        for name, record in zip(("0000-alpha", "0002-beta"), ledger.of_kind("train"), strict=False)
+        for name, record in zip(
+            ("0000-alpha", "0002-beta"), ledger.of_kind(TrainRecord), strict=False
+        )
     ]
     kernel = [np.asarray(b["backbone"]["Dense_0"]["kernel"]) for b in backbones]
     # nothing was trained, so the backbone is handed on as it is
@@ -278,13 +281,13 @@ def test_a_loss_that_is_not_finite_ends_the_trial_and_is_told(tmp_path):
     assert re.match(message, str(warned[0].message))
     assert len(warned) == 8  # four tasks, two trials each
     assert ledger.complete
-    for record in ledger.of_kind("train"):
-        for trial in record["trials"]:
-            info = trial["info"]
+    for record in ledger.of_kind(TrainRecord):
+        for trial in record.trials:
+            info = trial.info
             assert 1 <= info["diverged_at"] <= info["steps"] < 20
-            assert trial["step"] < info["diverged_at"] + 5
+            assert trial.step < info["diverged_at"] + 5
             assert all(point[2] is not None for point in info["curve"][:1])
-        assert set(record["flops"]["train"]) == {"0", "1"}
+        assert set(record.flops["train"]) == {"0", "1"}
 
 
 @pytest.mark.parametrize(
@@ -340,7 +343,7 @@ def test_sixteen_trials_on_each_of_ten_tasks_compile_three_programs_once(tmp_pat
         ledger = run(Baseline(FromRandom(), search, Recipe(network, 2, 1)), stream, tmp_path)
     finally:
         jax.monitoring.unregister_event_duration_listener(listener)
-    assert sum(len(record["trials"]) for record in ledger.of_kind("train")) == 160
+    assert sum(len(record.trials) for record in ledger.of_kind(TrainRecord)) == 160
     for word in ("initialise", "step", "probabilities"):
         assert sum(word in name for name in compiled) == 1, compiled
 

@@ -24,6 +24,7 @@ from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.executor import Silent
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Checkpoint, to_host
+from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream
 from tests import forked, toy
@@ -95,9 +96,9 @@ def test_weights_of_another_network_or_no_weights_are_refused(file, tmp_path):
 
 def test_every_task_starts_from_the_weights_and_their_cost_is_charged_once(file, tmp_path):
     ledger = run(learner(FromPretrained(str(file), FACTS.flops)), toy.stream(), tmp_path)
-    assert phase_flops(ledger)["pretrain"] == ledger.header["flops"]["pretrain"]["-"] == 12345
-    for record in ledger.of_kind("train"):
-        assert {trial["info"]["initialised_from"] for trial in record["trials"]} == {PRETRAINED}
+    assert phase_flops(ledger)["pretrain"] == ledger.header.flops["pretrain"]["-"] == 12345
+    for record in ledger.of_kind(TrainRecord):
+        assert {trial.info["initialised_from"] for trial in record.trials} == {PRETRAINED}
     still = Baseline(
         FromPretrained(str(file)),
         RandomSearch(1, SPACE),
@@ -113,16 +114,16 @@ def test_the_weights_are_a_candidate_beside_the_earlier_tasks(file, tmp_path):
     ledger = run(
         learner(FromRelated(pretrained=FromPretrained(str(file), 7))), toy.stream(), tmp_path
     )
-    assert ledger.header["flops"] == {"pretrain": {"-": 7}}
+    assert ledger.header.flops == {"pretrain": {"-": 7}}
     met = []
-    for record in ledger.of_kind("train"):
-        info = record["trials"][0]["info"]
+    for record in ledger.of_kind(TrainRecord):
+        info = record.trials[0].info
         assert (
             set(info["related"]) == {PRETRAINED, *met}
             and info["initialised_from"] in info["related"]
         )
-        met.append(record["task_id"])
-    first = ledger.of_kind("train")[0]["trials"][0]["info"]
+        met.append(record.task_id)
+    first = ledger.of_kind(TrainRecord)[0].trials[0].info
     assert first["initialised_from"] == PRETRAINED
 
 
@@ -185,7 +186,7 @@ def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, m
     again = start_from("copy.safetensors", tmp_path / "run")
     for name in ("ledger.jsonl", "config.json"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert again.header["config_hash"] == whole.header["config_hash"]
+    assert again.header.config_hash == whole.header.config_hash
     assert str(tmp_path) not in (tmp_path / "run/config.json").read_text()
     (tmp_path / "other.safetensors").write_bytes(weights.encode(variables(1), FACTS))
     with pytest.raises(BadInput, match="another run .pretrained.digest: there "):

@@ -20,6 +20,7 @@ from nevis_stream.cost import compilations
 from nevis_stream.cost.counted import counted
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import LabelledImages, TaskView
@@ -147,51 +148,47 @@ def dynamic(tmp_path_factory):
 
 def test_every_task_starts_from_the_most_related_one(dynamic):
     ledger, _ = dynamic
-    records = ledger.of_kind("train")
+    records = ledger.of_kind(TrainRecord)
     assert (
-        records[0]["trials"][0]["info"]["initialised_from"] == "random"
-        and "select" not in records[0]["flops"]
+        records[0].trials[0].info["initialised_from"] == "random"
+        and "select" not in records[0].flops
     )
     for number, record in enumerate(records[1:], start=1):
-        for trial in record["trials"]:
-            scores = trial["info"]["related"]
-            past = [r["task_id"] for r in records[:number]]
+        for trial in record.trials:
+            scores = trial.info["related"]
+            past = [r.task_id for r in records[:number]]
             assert sorted(scores) == sorted(past)
             best = max(scores.values())
             assert (
-                trial["info"]["initialised_from"]
+                trial.info["initialised_from"]
                 == [name for name in past if scores[name] == best][-1]
             )
         assert (
-            record["flops"]["select"]["-"]
-            > records[number - 1]["flops"].get("select", {"-": 0})["-"] * 0.9
+            record.flops["select"]["-"]
+            > records[number - 1].flops.get("select", {"-": 0})["-"] * 0.9
         )
 
 
 def test_static_relatedness_uses_predictors_trained_alone_and_pays_for_them(tmp_path, dynamic):
     ledger = run(learner(FromRelated(space="static")), stream(), tmp_path)
-    records = ledger.of_kind("train")
-    alone = Checkpoint(tmp_path / "checkpoints/0000-one").load(
-        f"predictor-{records[0]['chosen']:03d}"
-    )
+    records = ledger.of_kind(TrainRecord)
+    alone = Checkpoint(tmp_path / "checkpoints/0000-one").load(f"predictor-{records[0].chosen:03d}")
     assert jax.tree.all(
         jax.tree.map(lambda a, b: np.array_equal(a, b), alone["independent"], alone["variables"])
     )
-    later = Checkpoint(tmp_path / "checkpoints/0002-two").load(
-        f"predictor-{records[1]['chosen']:03d}"
-    )
+    later = Checkpoint(tmp_path / "checkpoints/0002-two").load(f"predictor-{records[1].chosen:03d}")
     kernel = jax.tree.leaves(later["independent"]["params"]["backbone"])[0]
     assert not np.array_equal(kernel, jax.tree.leaves(later["variables"]["params"]["backbone"])[0])
-    paid = sum(records[1]["flops"]["select"].values())
-    assert paid > sum(dynamic[0].of_kind("train")[1]["flops"]["select"].values())
-    assert len(records[1]["trials"]) == 2  # the model trained alone is no trial of the search
+    paid = sum(records[1].flops["select"].values())
+    assert paid > sum(dynamic[0].of_kind(TrainRecord)[1].flops["select"].values())
+    assert len(records[1].trials) == 2  # the model trained alone is no trial of the search
 
 
 @pytest.mark.parametrize("start", [FromRandom(), FromPrevious(), FromRelated()])
 @pytest.mark.parametrize("which", ["related", "all", "random"])
 def test_axes_combine_freely(tmp_path, start, which):
     ledger = run(learner(start, trials=1, data=Auxiliary(2, which)), stream(), tmp_path)
-    helpers = [record["trials"][0]["info"].get("helpers", []) for record in ledger.of_kind("train")]
+    helpers = [record.trials[0].info.get("helpers", []) for record in ledger.of_kind(TrainRecord)]
     assert [len(names) for names in helpers] == ([0, 1, 2, 3] if which == "all" else [0, 1, 2, 2])
     assert ledger.complete and "one_2" not in helpers[1]
 
@@ -233,9 +230,9 @@ def test_auxiliary_batches_change_the_parameters_but_not_the_running_statistics(
 def test_an_ensemble_is_the_weighted_mean_of_the_best_trials(tmp_path):
     ensemble = learner(FromRandom(), trials=4, ensemble=3)
     ledger = run(ensemble, stream(), tmp_path)
-    record, predicted = ledger.of_kind("train")[0], ledger.of_kind("predict")[0]
-    tree = Checkpoint(tmp_path / "checkpoints/0000-one").load(f"predictor-{record['chosen']:03d}")
-    errors = sorted(trial["info"]["dev_error"] for trial in record["trials"])[:3]
+    record, predicted = ledger.of_kind(TrainRecord)[0], ledger.of_kind(PredictRecord)[0]
+    tree = Checkpoint(tmp_path / "checkpoints/0000-one").load(f"predictor-{record.chosen:03d}")
+    errors = sorted(trial.info["dev_error"] for trial in record.trials)[:3]
     weights = np.exp(-np.asarray(errors) / 0.1)
     assert tree["weights"] == pytest.approx(weights / weights.sum()) and len(tree["members"]) == 2
     images = stream().splits(stream().tasks[0])["test"].images
@@ -246,11 +243,11 @@ def test_an_ensemble_is_the_weighted_mean_of_the_best_trials(tmp_path):
     ]
     expected = sum(w * a for w, a in zip(tree["weights"], answers, strict=True))
     assert np.allclose(ensemble.predict(tree, images, context()), expected, atol=1e-6)
-    single = run(learner(FromRandom(), trials=4), stream(), tmp_path / "single").of_kind("predict")[
-        0
-    ]
+    single = run(learner(FromRandom(), trials=4), stream(), tmp_path / "single").of_kind(
+        PredictRecord
+    )[0]
     cost = {
-        name: sum(p["flops"]["predict"].values())
+        name: sum(p.flops["predict"].values())
         for name, p in (("one", single), ("three", predicted))
     }
     assert cost["three"] == 3 * cost["one"]
@@ -302,17 +299,17 @@ def test_a_killed_related_run_goes_on_to_the_same_ledger(tmp_path, dynamic):
 )
 def test_what_a_task_will_cost_is_known_from_sizes(tmp_path, made):
     ledger = run(made, toy.stream(), tmp_path)
-    answers = {record["task_id"]: record for record in ledger.of_kind("predict")}
-    for earlier, record in enumerate(ledger.of_kind("train")):
-        answer = answers[record["task_id"]]
-        told = made.estimate(
-            record["num_classes"], record["n_train"], record["n_dev"], answer["n"], earlier
-        )["flops"]
-        spent = record["flops"] | answer["flops"]
+    answers = {record.task_id: record for record in ledger.of_kind(PredictRecord)}
+    for earlier, record in enumerate(ledger.of_kind(TrainRecord)):
+        answer = answers[record.task_id]
+        told = made.estimate(record.num_classes, record.n_train, record.n_dev, answer.n, earlier)[
+            "flops"
+        ]
+        spent = record.flops | answer.flops
         for phase, flops in told.items():
             # initial parameters are not in the plan
             drawn = 0.02 * told["train"] if phase in ("train", "select") else 0
             assert 0 <= sum(spent.get(phase, {}).values()) - flops <= drawn, (
                 phase,
-                record["task_id"],
+                record.task_id,
             )

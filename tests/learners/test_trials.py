@@ -20,6 +20,7 @@ from learners.parts.search import RandomSearch
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Checkpoint, to_host
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.task import LabelledImages, TaskView
 from tests import toy
@@ -61,20 +62,18 @@ def test_rungs_are_looks_and_the_end_is_the_last():
 
 def test_trials_that_are_not_pruned_end_as_if_nobody_had_stopped_them(tmp_path):
     """A trial in three pieces has the parameters and the curve of one that ran through."""
-    whole = run(learner(), toy.stream(), tmp_path / "whole", keep="all").of_kind("train")[0]
+    whole = run(learner(), toy.stream(), tmp_path / "whole", keep="all").of_kind(TrainRecord)[0]
     halved = run(learner(halving=Halving()), toy.stream(), tmp_path / "halved", keep="all").of_kind(
-        "train"
+        TrainRecord
     )[0]
-    last = next(trial for trial in halved["trials"] if trial["trial"] == 6)
-    assert last["info"]["steps"] == 40 and last["info"]["continues"] in (4, 5)
-    assert sum("pruned_at" in trial["info"] for trial in halved["trials"]) == 3
-    twin = next(
-        trial for trial in whole["trials"] if trial["info"]["hyper"] == last["info"]["hyper"]
-    )
-    assert last["info"]["curve"] == twin["info"]["curve"] and last["step"] == twin["step"]
+    last = next(trial for trial in halved.trials if trial.trial == 6)
+    assert last.info["steps"] == 40 and last.info["continues"] in (4, 5)
+    assert sum("pruned_at" in trial.info for trial in halved.trials) == 3
+    twin = next(trial for trial in whole.trials if trial.info["hyper"] == last.info["hyper"])
+    assert last.info["curve"] == twin.info["curve"] and last.step == twin.step
     trees = [
         Checkpoint(tmp_path / folder / "checkpoints/0000-alpha").load(
-            f"predictor-{trial['trial']:03d}"
+            f"predictor-{trial.trial:03d}"
         )["variables"]
         for folder, trial in (("whole", twin), ("halved", last))
     ]
@@ -82,20 +81,19 @@ def test_trials_that_are_not_pruned_end_as_if_nobody_had_stopped_them(tmp_path):
 
 
 def test_pruned_trials_cost_what_they_ran(tmp_path):
-    record = run(learner(halving=Halving()), toy.stream(), tmp_path).of_kind("train")[0]
-    by_trial = {int(trial): flops for trial, flops in record["flops"]["train"].items()}
+    record = run(learner(halving=Halving()), toy.stream(), tmp_path).of_kind(TrainRecord)[0]
+    by_trial = {int(trial): flops for trial, flops in record.flops["train"].items()}
     assert sorted(by_trial) == [0, 1, 2, 3, 4, 5, 6]
-    whole = run(learner(), toy.stream(), tmp_path / "whole").of_kind("train")[0]["flops"]["train"]
+    whole = run(learner(), toy.stream(), tmp_path / "whole").of_kind(TrainRecord)[0].flops["train"]
     step = (int(whole["0"]) - _initial_flops()) / 40
     assert all(by_trial[trial] == pytest.approx(10 * step + _initial_flops()) for trial in range(4))
     assert by_trial[4] == by_trial[5] == pytest.approx(10 * step) and by_trial[6] == pytest.approx(
         20 * step
     )
     steps = {
-        trial["trial"]: trial["info"].get("pruned_at", trial["info"]["steps"])
-        for trial in record["trials"]
+        trial.trial: trial.info.get("pruned_at", trial.info["steps"]) for trial in record.trials
     }
-    assert sorted(steps.values()) == [10, 10, 20, 40] and len(record["trials"]) == 4
+    assert sorted(steps.values()) == [10, 10, 20, 40] and len(record.trials) == 4
 
 
 def _initial_flops():
@@ -171,10 +169,10 @@ def test_each_trial_pays_its_share_and_features_are_computed_once():
 def test_a_frozen_learner_keeps_the_backbone(tmp_path):
     ledger = run(learner(initialisation=FromPrevious(), frozen=True), toy.stream(), tmp_path)
     trees = [
-        Checkpoint(tmp_path / f"checkpoints/{record['event']:04d}-{record['task_id']}").load(
-            f"predictor-{record['chosen']:03d}"
+        Checkpoint(tmp_path / f"checkpoints/{record.event:04d}-{record.task_id}").load(
+            f"predictor-{record.chosen:03d}"
         )["variables"]["params"]
-        for record in ledger.of_kind("train")
+        for record in ledger.of_kind(TrainRecord)
     ]
     assert all(
         jax.tree.all(jax.tree.map(np.array_equal, trees[0]["backbone"], tree["backbone"]))
@@ -261,8 +259,8 @@ def test_only_the_last_tasks_are_kept(tmp_path):
     kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert kept == ["0004-gamma", "0006-alpha_2", "init"]
     every = run(learner(2, FromPrevious()), toy.stream(), tmp_path / "every")
-    assert [r["error"] for r in ledger.of_kind("predict")] == [
-        r["error"] for r in every.of_kind("predict")
+    assert [r.error for r in ledger.of_kind(PredictRecord)] == [
+        r.error for r in every.of_kind(PredictRecord)
     ]
     with pytest.raises(BadInput, match="Or last_K, for example last_5: the chosen predictors"):
         run(learner(), toy.stream(), tmp_path / "wrong", keep="last_0")

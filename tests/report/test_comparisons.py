@@ -48,6 +48,12 @@ def test_pairs_have_both_intervals_and_a_verdict(page):
     assert "Fewer than 20 tasks" in page.text and "cannot be seen in a single run" not in page.text
 
 
+def test_the_page_opens_with_the_answer(page):
+    answer = page.text.index("ft · small is better than indep · small by")
+    assert answer < page.text.index("Lowest error") < page.text.index("All pairs")
+    assert "The comparison is at equal FLOPs." in page.text
+
+
 def test_pairs_of_one_seed_say_what_one_seed_cannot_show(tmp_path):
     paths = [
         RUN.but(learner=name, skill=skill).write(tmp_path / name)

@@ -15,9 +15,9 @@ from nevis_stream.run_directory.records import (
     PredictRecord,
     TrainRecord,
     TrialRecord,
-    encode,
     parse,
 )
+from nevis_stream.storage.canonical import encode
 
 HEADER = Header(
     schema=SCHEMA,

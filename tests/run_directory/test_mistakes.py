@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from nevis_stream.run_directory import mistakes
+from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream
 from tests import toy
@@ -62,17 +63,13 @@ def test_a_run_leaves_its_mistakes(tmp_path):
     named = replace(toy.blobs("alpha", seed=1), class_names=("dark", "grey", "bright"))
     stream = Stream.from_datasets("named", [named, toy.striped("gamma")], [1992, 2005], meta_test=1)
     ledger = run(toy.ToyLearner(), stream, tmp_path)
-    for record in ledger.of_kind("predict"):
-        told = json.loads(
-            (tmp_path / "thumbnails" / f"{record['task_id']}-mistakes.json").read_text()
-        )
-        with np.load(tmp_path / record["outcomes"]) as outcomes:
+    for record in ledger.of_kind(PredictRecord):
+        told = json.loads((tmp_path / "thumbnails" / f"{record.task_id}-mistakes.json").read_text())
+        with np.load(tmp_path / record.outcomes) as outcomes:
             correct, ids = outcomes["correct"], outcomes["sample_id"].tolist()
             rows = correct.reshape(len(ids), -1).min(axis=1)
             assert (told["n"], told["wrong"]) == (len(ids), int((rows == 0).sum()))
-            assert (
-                told["predictor_id"] == record["predictor_id"] and told["split"] == record["split"]
-            )
+            assert told["predictor_id"] == record.predictor_id and told["split"] == record.split
             assert 0 < len(told["mistakes"]) == min(12, told["wrong"])
             for mistake in told["mistakes"]:
                 place = ids.index(mistake["sample_id"])
@@ -81,7 +78,7 @@ def test_a_run_leaves_its_mistakes(tmp_path):
                 assert outcomes["confidence"][where] == pytest.approx(
                     mistake["confidence"], abs=1e-6
                 )
-        picture = Image.open(tmp_path / "thumbnails" / f"{record['task_id']}-mistakes.png")
+        picture = Image.open(tmp_path / "thumbnails" / f"{record.task_id}-mistakes.png")
         assert picture.size == (50 * len(told["mistakes"]) - 2, 48)
     first = json.loads((tmp_path / "thumbnails" / "alpha-mistakes.json").read_text())["mistakes"][0]
     assert first["true_name"] == named.class_names[first["true"]]

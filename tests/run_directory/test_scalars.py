@@ -16,6 +16,7 @@ from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
 from nevis_stream.run_directory import scalars
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.run_directory.scalars import Scalars, read
 from nevis_stream.runner import run
 from tests import forked, toy
@@ -37,10 +38,10 @@ def whole(tmp_path_factory):
 
 def test_the_stream_is_that_of_the_ledger(whole):
     shown = everything(whole.run_dir)["stream"]
-    predicted = whole.of_kind("predict")
-    errors = np.asarray([record["error"] for record in predicted])
+    predicted = whole.of_kind(PredictRecord)
+    errors = np.asarray([record.error for record in predicted])
     so_far = [
-        [total(r["flops"], phase) for r in whole.records if "flops" in r]
+        [total(record.flops, phase) for record in whole.records if record.kind != "end"]
         for phase in ("train", None)
     ]
     expected = {
@@ -53,7 +54,7 @@ def test_the_stream_is_that_of_the_ledger(whole):
     }
     assert shown.keys() == expected.keys()
     for tag, values in expected.items():
-        orders = [record["order"] for record in predicted][-len(values) :]
+        orders = [record.order for record in predicted][-len(values) :]
         assert [step for step, _ in shown[tag]] == orders
         assert [value for _, value in shown[tag]] == pytest.approx(values, rel=1e-6)
 
@@ -69,10 +70,10 @@ def test_curves_are_those_of_the_ledger_whoever_runs_the_trials(tmp_path, name):
     ledger = run(LEARNERS["baseline"], toy.stream(), tmp_path, executor=how)
     shown = everything(tmp_path)
     assert len(shown) == 1 + 4 * 4
-    for record in ledger.of_kind("train"):
-        for trial in record["trials"]:
-            points = shown[f"{record['event']:04d}-{record['task_id']}/trial-{trial['trial']:03d}"]
-            steps, losses, errors = zip(*trial["info"]["curve"], strict=True)
+    for record in ledger.of_kind(TrainRecord):
+        for trial in record.trials:
+            points = shown[f"{record.event:04d}-{record.task_id}/trial-{trial.trial:03d}"]
+            steps, losses, errors = zip(*trial.info["curve"], strict=True)
             assert points["trial/dev_error"] == [
                 (s, pytest.approx(e)) for s, e in zip(steps, errors, strict=True)
             ]
@@ -81,7 +82,7 @@ def test_curves_are_those_of_the_ledger_whoever_runs_the_trials(tmp_path, name):
             ]
             assert [step for step, _ in points["trial/learning_rate"]] == list(steps[1:])
             assert all(
-                0 < rate <= trial["info"]["hyper"]["learning_rate"]
+                0 < rate <= trial.info["hyper"]["learning_rate"]
                 for _, rate in points["trial/learning_rate"]
             )
 

@@ -4,6 +4,7 @@ tiles.
 
 import difflib
 import hashlib
+import itertools
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -153,18 +154,11 @@ def add_samples(
     """
     ids = [str(one) for one in ids] if isinstance(ids, np.ndarray) else ids
     check_ids("samples", ids)
-    low, high = value_range(provenance or {})
+    given = value_range(provenance or {})
     found = numbers(db, "samples", ids)
     new = np.flatnonzero(found < 0)
-    if provenance is not None and len(new) < len(ids):
-        kept = ranges(db)[:, np.maximum(found, 0)]
-        kept = np.where(np.isnan(kept), np.array(OUTCOME_RANGE)[:, None], kept)
-        if len(other := np.flatnonzero((found >= 0) & (kept != [[low], [high]]).any(axis=0))):
-            was = kept[:, other[0]]
-            raise BadInput(
-                f"sample {ids[other[0]]!r}: its range is {was[0]:g} to {was[1]:g} in this cache,"
-                f" not {low:g} to {high:g} ({len(other)} such samples)."
-            )
+    if provenance is not None:
+        check_ranges(db, ids, found, np.tile(np.array(given)[:, None], len(ids)))
     if len(new):
         first, text, fresh = (
             count(db, "samples"),
@@ -181,6 +175,44 @@ def add_samples(
             [first, len(new), text, _batch_digest(fresh, text)],
         )
     return found
+
+
+def add_each(
+    db: sqlite3.Connection, ids: Sequence[str], provenances: Sequence[dict[str, Any] | None]
+) -> np.ndarray:
+    """Returns int64[k], the columns of samples with a provenance each, as `add_samples`; neighbours
+    with the same provenance are added together.
+    """
+    found, low = [np.zeros(0, np.int64)], 0
+    for shared, group in itertools.groupby(provenances):
+        high = low + len(list(group))
+        found.append(add_samples(db, ids[low:high], shared))
+        low = high
+    return np.concatenate(found)
+
+
+def check_ranges(
+    db: sqlite3.Connection, ids: Sequence[str], columns: np.ndarray, given: np.ndarray
+) -> None:
+    """Raises `BadInput` where samples that the cache has have another range there.
+
+    Args:
+      db: an open transaction.
+      ids: of k samples.
+      columns: int64[k], −1 for new ones.
+      given: float64[2, k], the ends of their ranges.
+    """
+    if not (columns >= 0).any():
+        return
+    kept = ranges(db)[:, np.maximum(columns, 0)]
+    kept = np.where(np.isnan(kept), np.array(OUTCOME_RANGE)[:, None], kept)
+    if len(other := np.flatnonzero((columns >= 0) & (kept != given).any(axis=0))):
+        k = other[0]
+        raise BadInput(
+            f"sample {ids[k]!r}: its range is {kept[0, k]:g} to {kept[1, k]:g} in this cache,"
+            f" not {given[0, k]:g} to {given[1, k]:g} ({len(other)} such samples). State it in the"
+            " file, or by --range=LOW,HIGH."
+        )
 
 
 def ranges(db: sqlite3.Connection) -> np.ndarray:

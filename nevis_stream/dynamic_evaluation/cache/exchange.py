@@ -1,7 +1,7 @@
 """Files of values go into an evaluation cache, and a cache into a file."""
 
+import dataclasses
 import io
-import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +59,9 @@ def import_file(
     origin = {"file": path.name} | ({} if threshold is None else {"threshold": threshold})
     try:
         with cache.index.writing() as db:
-            columns = _columns(db, table)
+            columns = entries.add_each(
+                db, table.samples, table.sample_provenance or [{}] * len(table.samples)
+            )
             provenances = table.model_provenance or [{}] * len(table.models)
             rows = [
                 (model, entries.add_model(db, model, origin | provenance))
@@ -76,15 +78,33 @@ def import_file(
     return table
 
 
-def _columns(db, table: ValueTable) -> np.ndarray:
-    """Adds samples; neighbours of the same provenance are added together."""
-    provenance = table.sample_provenance or [{}] * len(table.samples)
-    new, low = [np.zeros(0, np.int64)], 0
-    for shared, group in itertools.groupby(provenance):
-        high = low + len(list(group))
-        new.append(entries.add_samples(db, table.samples[low:high], shared))
-        low = high
-    return np.concatenate(new)
+def read_for(
+    cache: EvaluationCache, path: str | Path, value_range: tuple[float, float] | None = None
+) -> ValueTable:
+    """Reads a file whose values will be asked for a cache: of the same kind, in the same ranges.
+
+    Raises:
+      BadInput: as `read_values`; or the file has scores where the cache has outcomes, or other
+        ranges.
+    """
+    table = read_values(path, None, value_range)
+    scores = cache.scores
+    if table.values.dtype != np.uint8 and not scores:
+        raise BadInput(
+            f"{path}: has real-valued scores, {cache.directory} has outcomes. Import both into a"
+            " new cache, with --threshold to turn scores into outcomes."
+        )
+    given = [facts.value_range(each) for each in table.sample_provenance]
+    try:
+        with cache.index.reading() as db:
+            columns = entries.numbers(db, "samples", table.samples)
+            entries.check_ranges(db, table.samples, columns, np.array(given).T)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+    if not scores or table.values.dtype != np.uint8:
+        return table
+    values = np.where(table.values == UNKNOWN, np.nan, table.values).astype(np.float32)
+    return dataclasses.replace(table, values=values)
 
 
 def export_npz(cache: EvaluationCache, path: str | Path) -> None:

@@ -6,11 +6,13 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from nevis_stream.analysis.verdict import cost_statement, verdict
 from nevis_stream.report.answer_sentences import sentences
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
 TITLE = "Summary"
+_MOST_ANSWERS = 5
 
 
 def html(section: Section) -> Markup:
@@ -25,8 +27,17 @@ def html(section: Section) -> Markup:
     for run in section.runs:
         for note in run.notes:
             notes.setdefault(note, []).append(run.path)
+    answers = [
+        f"{verdict(pair)} {cost_statement(pair.paper)}"
+        for pair in section.against_reference[:_MOST_ANSWERS]
+    ]
     return render(
-        "parts/answer.html", section=section, sentences=told, published=published, notes=notes
+        "parts/answer.html",
+        section=section,
+        answers=answers,
+        sentences=told,
+        published=published,
+        notes=notes,
     )
 
 

@@ -21,7 +21,7 @@ def html(section: Section) -> Markup | None:
     if len(section.groups) < 2:
         return None
     found, reasons = section.once(_pairs)
-    against = section.once(_against)
+    against = section.against_reference
     picture = None
     if against:
         title = "Difference in E to the reference, one row a method, with 95% intervals"
@@ -43,13 +43,9 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 def figures(section: Section) -> dict[str, Figure]:
     """Returns `differences`: every method against its reference."""
-    against = section.once(_against)
+    against = section.against_reference
     return {"differences": forest(against, section.styles, wide=True)} if against else {}
 
 
 def _pairs(section: Section) -> tuple[list[Comparison], list[str]]:
     return pairs.pairs(section.groups)
-
-
-def _against(section: Section) -> list[Comparison]:
-    return pairs.against_reference(section.groups)

@@ -6,10 +6,10 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.analysis.beside import Beside, beside
-from nevis_stream.analysis.judged import JUDGED
 from nevis_stream.report.run_files import overlaps
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
+from nevis_stream.vocabulary import PROTOCOLS
 
 TITLE = "Error by task"
 
@@ -42,7 +42,7 @@ def html(section: Section) -> Markup:
 
 
 def _overlap_lines(section: Section) -> list[str]:
-    split = JUDGED[section.header.protocol][1]
+    split = PROTOCOLS[section.header.protocol].split
     return [
         f"{row['task_id']}: of {row['samples']} {split} pictures {row['exact']} are in the train or"
         f" dev split of {row['earlier']}, {row['near']} more look like one of it (the same"

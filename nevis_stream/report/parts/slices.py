@@ -7,12 +7,12 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from nevis_stream.analysis.judged import JUDGED
 from nevis_stream.analysis.slices import Slice, slices, table
 from nevis_stream.report import svg
 from nevis_stream.report.section import Section
 from nevis_stream.report.slice_plot import slice_plot
 from nevis_stream.report.templates import render
+from nevis_stream.vocabulary import PROTOCOLS
 
 TITLE = "Slices of the stream"
 DRAWN = 6  # methods beyond these would hide each other
@@ -46,7 +46,7 @@ def html(section: Section) -> Markup | None:
     return render(
         "parts/slices.html",
         section=section,
-        split=JUDGED[section.header.protocol][1],
+        split=PROTOCOLS[section.header.protocol].split,
         picture=picture,
         legend=[
             (section.styles[label], f"{section.styles[label].glyph} {label}") for label in drawn

@@ -329,7 +329,7 @@ def test_predictions_that_cannot_be_leave_nothing(tmp_path, cache):
 def test_bad_files_are_named(tmp_path):
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 cut")
     (tmp_path / "x.csv").write_bytes(b"model,\xff\xfe\n")
-    for name, message in [("x.npz", "it is no zip archive"), ("x.csv", "cannot be read as csv"), ("y.csv", "no such file"),  # noqa: E501
+    for name, message in [("x.npz", "it is not a zip archive"), ("x.csv", "cannot be read as csv"), ("y.csv", "no such file"),  # noqa: E501
                           ("x.txt", "unknown kind of file '.txt'")]:  # fmt: skip
         with pytest.raises(BadInput, match=message):
             read_values(tmp_path / name)

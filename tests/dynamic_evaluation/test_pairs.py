@@ -1,0 +1,32 @@
+"""Any policy goes with any predictor."""
+
+import jax
+import numpy as np
+import pytest
+
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.dynamic_evaluation.known import InMemory
+from tests.dynamic_evaluation.making import one_order
+
+MATRIX = one_order(34, 300, noise=0.7)
+KNOWN, NEW = InMemory(MATRIX[:28]), MATRIX[28:]
+QUICK = ("mean", "sort_and_search", "nearest", "stratified", "published")
+PAIRS = sorted(
+    {f"{policy}+{predictor}" for policy in methods.policy_registry() for predictor in QUICK}
+    | {f"strata+{predictor}" for predictor in methods.predictor_registry()}
+    - {"strata+single_order_floor", "strata+oracle_accuracy_prefix"}  # need every sample
+)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_pair_estimates_with_an_interval(name):
+    method, key = methods.get(name), jax.random.key(0)
+    ask = MatrixAsk(NEW)
+    estimates = method.fit(KNOWN, None, key).evaluate(ask, len(NEW), 20, key)
+    assert (ask.counts == (300 if name.startswith("everything") else 20)).all()
+    assert np.isfinite(estimates.values).all() and np.isfinite(estimates.accuracy).all()
+    assert np.isfinite(estimates.low).all() and (estimates.low <= estimates.high).all()
+    assert np.abs(estimates.accuracy - NEW.mean(axis=1)).mean() < 0.2
+    if not name.endswith("+published"):  # which overwrites answers
+        assert (estimates.outcomes[ask.asked] == NEW[ask.asked]).all()

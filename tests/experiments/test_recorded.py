@@ -1,0 +1,32 @@
+"""Learners of run directories: of today's format and of the one before it, which is kept in
+tests/golden.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from experiments import run_config
+from experiments.recorded import load_learner, read_config, to_config
+from learners.parts.initialisation import FromPrevious, FromRandom
+from nevis_stream.errors import BadInput
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@pytest.mark.parametrize(("name", "start"), [("ft_prev", FromPrevious), ("indep", FromRandom)])
+def test_a_learner_of_the_format_before_is_built(name, start):
+    recorded = read_config(GOLDEN / name)
+    assert recorded["initialisation"] is None  # the name says it
+    learner = load_learner(recorded)
+    assert isinstance(learner.initialisation, start)
+    assert learner.recipe.steps == recorded["train"]["steps"]
+    assert run_config.build(run_config.resolve(to_config(recorded))) == learner
+
+
+def test_what_cannot_be_built_is_named(tmp_path):
+    (tmp_path / "config.json").write_text('{"learner": "ft_prev"}')
+    with pytest.raises(BadInput, match="not the directory of a run that launch.run made"):
+        read_config(tmp_path)
+    with pytest.raises(BadInput, match="'Mine' has no name here: its run was started from Python"):
+        load_learner({"learner": "Mine", "options": {}})
