@@ -217,7 +217,8 @@ def _asking_options(values: flags.FlagValues) -> dict[str, Any]:
     entry.use_compilation_cache()
     budget(values.budget, 1)
     names = ("budget", "method", "seed", "stream", "trust")
-    return {name: values[name].value for name in names}
+    options = {name: values[name].value for name in names}
+    return options | {"range": _value_range(values.range)}
 
 
 def _study_settings(values: flags.FlagValues) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     )
     define(
         flags.DEFINE_list,
-        reading,
+        [*reading, *adding],
         "range",
         [],
         "LOW,HIGH: the range of scores if the file does not state it; default: 0,1.",
