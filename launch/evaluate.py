@@ -278,9 +278,13 @@ def _weights(words: list[str]) -> dict[str, float] | str:
     return weights
 
 
-def _fail_at_damage() -> None:
-    """Names what is damaged in the cache that was asked for, if anything is."""
+def _fail_at_damage(error: Exception) -> None:
+    """Names what is damaged in the cache instead of an error to which the damage may have led."""
     from launch.evaluate_commands.looking import damage
+
+    # a damaged index may contain anything
+    if not isinstance(error, IndexError | KeyError | TypeError | ValueError | ArithmeticError):
+        return
 
     for each in SUBCOMMANDS:
         cache = each.flags["cache"].value if "cache" in each.flags else None
@@ -289,8 +293,4 @@ def _fail_at_damage() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        start(__doc__, SUBCOMMANDS)
-    except (IndexError, KeyError, TypeError, ValueError, ArithmeticError):
-        _fail_at_damage()  # a damaged index may contain anything
-        raise
+    start(__doc__, SUBCOMMANDS, _fail_at_damage)

@@ -77,17 +77,22 @@ def define(make: Callable, subcommands: Sequence[Subcommand], *words, **options)
         make(*words, **options, flag_values=each.flags)
 
 
-def start(about: str, subcommands: Sequence[Subcommand]) -> None:
+def start(
+    about: str,
+    subcommands: Sequence[Subcommand],
+    explain: Callable[[Exception], None] = lambda error: None,
+) -> None:
     """Starts the subcommand that the process's arguments name.
 
     Args:
       about: what they have in common; begins the help.
       subcommands: all of them.
+      explain: called with an exception of a subcommand; may end the process with a better message.
     """
-    entry.guard(lambda: _start(about, {each.name: each for each in subcommands}))
+    entry.guard(lambda: _start(about, {each.name: each for each in subcommands}, explain))
 
 
-def _start(about: str, subcommands: dict[str, Subcommand]) -> None:
+def _start(about: str, subcommands: dict[str, Subcommand], explain) -> None:
     words = entry.arguments()
     command = entry.command()
     if words and words[0] in subcommands:
@@ -97,7 +102,11 @@ def _start(about: str, subcommands: dict[str, Subcommand]) -> None:
         rest = entry.parse(words[1:], chosen.flags, f"{command} {chosen.name}")
         if problem := chosen.problem(rest):
             entry.fail(f"{problem}\nSee: {command} {chosen.name} --help")
-        chosen.main(rest)
+        try:
+            chosen.main(rest)
+        except Exception as error:
+            explain(error)
+            raise
         return
     if entry.asks_for_help(words):
         width = max(map(len, subcommands))
