@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ FILE_NAME = "ledger.jsonl"
 R = TypeVar("R", bound=Record)
 
 
-class History(Sequence[Record]):
+class History:
     """Records of a run, in order, from the first one on.
 
     Args:
@@ -42,18 +42,6 @@ class History(Sequence[Record]):
     def __init__(self, run_dir: Path, records: Sequence[Record]):
         self.run_dir = run_dir
         self.records = list(records)
-
-    @overload
-    def __getitem__(self, place: int) -> Record: ...
-    @overload
-    def __getitem__(self, place: slice) -> "History": ...
-    def __getitem__(self, place):
-        if isinstance(place, slice):
-            return History(self.run_dir, self.records[place])
-        return self.records[place]
-
-    def __len__(self) -> int:
-        return len(self.records)
 
     @property
     def header(self) -> Header:

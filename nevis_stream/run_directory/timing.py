@@ -1,6 +1,4 @@
-"""How long events take: wall clock, CPU time of the process and what XLA compiled, one line each in
-timing.jsonl.
-"""
+"""timing.jsonl: the wall clock, CPU time and compilations of each event."""
 
 import json
 import os
@@ -20,7 +18,7 @@ _SECONDS = number(0, 1e12)
 
 @record_type
 class TimingRecord(Record):
-    """What an event took; a task that was killed and started again has the last process alone."""
+    """The time of an event; after a kill and a restart, that in the last process alone."""
 
     event: int = checked(whole())
     kind: str = checked(text)
@@ -43,11 +41,11 @@ def clocks() -> dict[str, float]:
     }
 
 
-def append(path: Path, event: int, kind: str, task_id: str, begun: Mapping[str, float]) -> None:
-    """Adds the line of an event that began when the clocks showed `begun`."""
-    passed = {name: max(round(now - begun[name], 4), 0) for name, now in clocks().items()}
+def append(run_dir: Path, event: int, kind: str, task_id: str, start: Mapping[str, float]) -> None:
+    """Adds the line of an event that began when the clocks showed `start`."""
+    passed = {name: max(round(now - start[name], 4), 0) for name, now in clocks().items()}
     record = TimingRecord(event=event, kind=kind, task_id=task_id, pid=os.getpid(), **passed)
-    append_line(path, encode(record.to_json()))
+    append_line(run_dir / FILE_NAME, encode(record.to_json()))
 
 
 def read_timing(run_dir: Path) -> list[TimingRecord]:
