@@ -17,6 +17,7 @@ from nevis_stream.run_directory.records import (
     RECORDS,
     SCHEMA,
     EndRecord,
+    EventRecord,
     Header,
     PredictRecord,
     Record,
@@ -67,11 +68,11 @@ class History:
         return [each for each in self.records if isinstance(each, record)]
 
     @property
-    def events(self) -> list[TrainRecord | PredictRecord]:
+    def events(self) -> list[EventRecord]:
         """The records of events, in order."""
-        return [r for r in self.records if isinstance(r, TrainRecord | PredictRecord)]
+        return self.of_kind(EventRecord)
 
-    def event(self, number: int) -> TrainRecord | PredictRecord | None:
+    def event(self, number: int) -> EventRecord | None:
         """Returns the record of an event; None where it was not reached."""
         return next((record for record in self.events if record.event == number), None)
 

@@ -4,30 +4,32 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from nevis_stream.cost import compilations
-from nevis_stream.run_directory.checks import json_object, number, text, whole
-from nevis_stream.run_directory.records import Record, checked, record_type
+from nevis_stream.run_directory.checks import json_object, number
+from nevis_stream.run_directory.records import Record
 from nevis_stream.storage import append_line
 from nevis_stream.storage.canonical import encode
 
 FILE_NAME = "timing.jsonl"
-_SECONDS = number(0, 1e12)
+Seconds = Annotated[float, number(0, 1e12)]
 
 
-@record_type
+@dataclass(frozen=True, kw_only=True)
 class TimingRecord(Record):
     """The time of an event; after a kill and a restart, that in the last process alone."""
 
-    event: int = checked(whole())
-    kind: str = checked(text)
-    task_id: str = checked(text)
-    pid: int = checked(whole())
-    seconds: float = checked(_SECONDS)
-    cpu_seconds: float = checked(_SECONDS)
-    compilations: int | None = checked(whole(), optional=True)
-    compilation_seconds: float | None = checked(_SECONDS, optional=True)
+    event: int
+    kind: str
+    task_id: str
+    pid: int
+    seconds: Seconds
+    cpu_seconds: Seconds
+    compilations: int | None = None
+    compilation_seconds: Seconds | None = None
 
 
 def clocks() -> dict[str, float]:

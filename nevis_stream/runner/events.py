@@ -8,6 +8,7 @@ from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import (
     SCHEMA,
     EndRecord,
+    EventRecord,
     Header,
     PredictRecord,
     TrainRecord,
@@ -54,7 +55,7 @@ class EventLoop:
         """
         ledger, stream = self.work.ledger, self.work.stream
         for line, record in enumerate(ledger.records, start=1):
-            if not isinstance(record, TrainRecord | PredictRecord):
+            if not isinstance(record, EventRecord):
                 continue
             event = next_event(stream, History(ledger.run_dir, ledger.records[: line - 1]))
             if event is None or event.key != record.key:
@@ -74,7 +75,7 @@ class EventLoop:
         start = timing.clocks()
         if event.kind == TrainRecord.kind:
             self.training.tasks[number] = task
-            record: TrainRecord | PredictRecord = self.training.record(number)
+            record: EventRecord = self.training.record(number)
         else:
             record = predict(work, self.training, number, event)
         work.ledger.append(record)
