@@ -21,6 +21,7 @@ from pathlib import Path
 from absl import flags
 
 from launch import entry
+from nevis_stream.vocabulary import TASK_KINDS
 
 COMMANDS = ("list", "prepare", "import", "verify", "show", "overlap")
 
@@ -61,7 +62,7 @@ _DOMAIN = flags.DEFINE_string(
 _KIND = flags.DEFINE_enum(
     "kind",
     None,
-    ["single_label", "multi_label"],
+    TASK_KINDS,
     "Kind of an imported task; only this kind (list).",
 )
 _STATE = flags.DEFINE_string(

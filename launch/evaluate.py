@@ -13,17 +13,16 @@ from absl import flags
 
 from launch import entry
 from launch.evaluate_commands.usage import COMMANDS, check_flags, overview, usage
+from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP
 
 _CACHE = flags.DEFINE_string(
     "cache", None, "Directory of a cache; for runs, and many commands, a folder of caches."
 )
-_MODELS = flags.DEFINE_enum(
-    "models", "all", ["all", "chosen"], "Which predictors of a run are imported."
-)
+_MODELS = flags.DEFINE_enum("models", "all", KEEP, "Which predictors of a run are imported.")
 _SPLITS = flags.DEFINE_list(
     "splits",
     [],
-    "Splits of a run's data set: dev, dev_test, test; default of import: all.",
+    f"Splits of a run's data set: {', '.join(HELD_OUT_SPLITS)}; default of import: all.",
 )
 _PROBABILITIES = flags.DEFINE_bool(
     "probabilities", False, "Keep the classes' probabilities, too (runs)."

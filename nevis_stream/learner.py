@@ -11,7 +11,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -115,7 +115,9 @@ class Context:
         self.seed = seed_of_path(path)
 
     @classmethod
-    def standalone(cls, seed: int = 0, phase: str = "predict", *, path: tuple[str, ...] = ()):
+    def standalone(
+        cls, seed: int = 0, phase: str = "predict", *, path: tuple[str, ...] = ()
+    ) -> Self:
         """Returns a context without a run: it compiles, counts, draws and maps, and saves nothing.
 
         Args:
@@ -140,7 +142,7 @@ class Context:
         """Returns an integer in [0, 2**63) for one use, as `generator`."""
         return seed_for(self.seed, *name)
 
-    def key_for(self, *name: str | int):
+    def key_for(self, *name: str | int) -> Any:
         """Returns a JAX key for one use, as `generator`."""
         return key_of(self.seed_for(*name))
 
@@ -236,8 +238,8 @@ class Context:
           LearnerFault: called inside a trial.
         """
         trials = self._new_trials(function, items)
-        done = [trial.finished() for trial in trials]
-        if None in done:
+        done = [result for trial in trials if (result := trial.finished()) is not None]
+        if len(done) < len(trials):
             contexts = [trial.begin(progress=self._progress) for trial in trials]
             results = function(contexts, items)
             done = [
@@ -253,12 +255,19 @@ class Context:
                 " own."
             )
         first, self._trials = self._trials, self._trials + len(items)
-        options = {"phase": self._phase, "workspace": self._workspace, "devices": self._devices}
 
         def begin(number: int) -> Callable[..., Context]:
             scalars = self._scalars.part(f"trial-{number:03d}") if self._scalars else None
             path = (*self._path, f"trial {number}")
-            return functools.partial(Context, path=path, trial=number, scalars=scalars, **options)
+            return functools.partial(
+                Context,
+                path=path,
+                phase=self._phase,
+                trial=number,
+                workspace=self._workspace,
+                devices=self._devices,
+                scalars=scalars,
+            )
 
         return [
             Trial(function, item, number, begin(number), self._workspace)
@@ -296,7 +305,7 @@ class Context:
 
         return jax.device_put(tree, self._sharding(None))
 
-    def _sharding(self, axis: str | None):
+    def _sharding(self, axis: str | None) -> Any:
         import jax
 
         if self._devices > len(jax.devices()):

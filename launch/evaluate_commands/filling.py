@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.filling import SPLITS, fill
+from experiments.filling import fill
 from experiments.predictors import KeptRun
 from launch.data_commands.terminal import bar
 from launch.evaluate_commands.terminal import caches_in, flops, one_cache
@@ -16,6 +16,7 @@ from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_fi
 from nevis_stream.dynamic_evaluation.cache.files import read_features
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import FILE_NAME
+from nevis_stream.vocabulary import HELD_OUT_SPLITS
 
 
 def import_all(
@@ -79,9 +80,9 @@ def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
             run,
             out,
             which=how.get("which", "all"),
-            splits=how.get("splits") or SPLITS,
+            splits=how.get("splits") or HELD_OUT_SPLITS,
             probabilities=how.get("probabilities", False),
-            told=lambda done, total, name: move(name, done, total),
+            progress=move,
         )
     for each in filled:
         print(

@@ -30,9 +30,8 @@ class Cost:
 
     def __add__(self, other: "Cost") -> "Cost":
         """Adds costs; unknown FLOPs stay unknown."""
-        unknown = self.flops is None or other.flops is None
         return Cost(
-            None if unknown else self.flops + other.flops,
+            None if self.flops is None or other.flops is None else self.flops + other.flops,
             self.labels + other.labels,
             self.uncounted | other.uncounted,
         )
@@ -101,12 +100,13 @@ class Answers:
 
     def then(self, later: "Answers") -> "Answers":
         """Returns these answers followed by later ones, [m, b + b']; costs add up."""
-        both = self.confidence is not None and later.confidence is not None
         return Answers(
             self.cells.then(later.cells),
             np.hstack([self.values, later.values]) if self.values.size else later.values,
             self.cost + later.cost,
-            np.hstack([self.confidence, later.confidence]) if both else None,
+            None
+            if self.confidence is None or later.confidence is None
+            else np.hstack([self.confidence, later.confidence]),
         )
 
 

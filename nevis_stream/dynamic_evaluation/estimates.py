@@ -48,5 +48,5 @@ class Estimates:
     def __getitem__(self, model: int) -> Estimate:
         """Returns the estimate of one model's mean; its cost is that of all models together."""
         asked = self.answers.samples.shape[1]
-        numbers = (float(values[model]) for values in (self.accuracy, self.low, self.high))
-        return Estimate(*numbers, self.reason, asked, self.cost)
+        value, low, high = (float(each[model]) for each in (self.accuracy, self.low, self.high))
+        return Estimate(value, low, high, self.reason, asked, self.cost)

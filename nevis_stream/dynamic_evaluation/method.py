@@ -32,6 +32,8 @@ from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
 
+Key = jax.Array | None
+"""A JAX key; None where nothing is drawn at random."""
 UNCOUNTED = frozenset({"random draws", "interval arithmetic"})
 
 
@@ -68,12 +70,19 @@ class CellPredictor:
     out_of_core = False
     calibrated = False
 
-    def fit(self, known: Known, key, ctx: Context) -> Tree:
+    def fit(self, known: Known, key: Key, ctx: Context) -> Tree:
         """Learns from the known models, once for all budgets."""
         return {}
 
     def tune(
-        self, tree: Tree, known: Known, policy: "Policy", budget: int, key, ctx: Context, memo: dict
+        self,
+        tree: Tree,
+        known: Known,
+        policy: "Policy",
+        budget: int,
+        key: Key,
+        ctx: Context,
+        memo: dict,
     ) -> Tree:
         """Learns what depends on the budget; `key` is that of `fit`, and `memo` keeps in memory
         what serves other budgets, too.
@@ -95,7 +104,7 @@ class CellPredictor:
         return None
 
     def errors(
-        self, tree: Tree, known: Known, policy: "Policy", budget: int, key, ctx: Context
+        self, tree: Tree, known: Known, policy: "Policy", budget: int, key: Key, ctx: Context
     ) -> np.ndarray | None:
         """Returns how far the means of known models are from what is predicted without them (and
         their groups), float64[k], where there is a shorter way than to fit again; else None.
@@ -118,11 +127,15 @@ class Policy:
     out_of_core = True
     adaptive = False
 
-    def fit(self, known: Known, rank: Rank | None, items: Items | None, key, ctx: Context) -> Tree:
+    def fit(
+        self, known: Known, rank: Rank | None, items: Items | None, key: Key, ctx: Context
+    ) -> Tree:
         """Learns from the known models; rank and items are the predictor's, where it has them."""
         return {}
 
-    def next(self, tree: Tree, answers: Answers, n: int, budget: int, key, ctx: Context) -> Cells:
+    def next(
+        self, tree: Tree, answers: Answers, n: int, budget: int, key: Key, ctx: Context
+    ) -> Cells:
         """Returns what to ask next: at least one cell of each model, in all not more than the
         budget.
 
@@ -137,7 +150,7 @@ class Policy:
         raise NotImplementedError
 
     def ask(
-        self, tree: Tree, ask: Ask, models: int, n: int, budget: int, key, ctx: Context
+        self, tree: Tree, ask: Ask, models: int, n: int, budget: int, key: Key, ctx: Context
     ) -> Answers:
         """Asks step by step until the budget is spent."""
         answers = Answers(Cells.none(models), np.empty((models, 0), np.uint8))
@@ -194,7 +207,13 @@ class Method:
             )
         return self
 
-    def fit(self, known, groups: Sequence[str] | None = None, key=None, ctx=None) -> "Evaluator":
+    def fit(
+        self,
+        known: "np.ndarray | Known",
+        groups: Sequence[str] | None = None,
+        key: Key = None,
+        ctx: Context | None = None,
+    ) -> "Evaluator":
         """Learns from the known models, once for all new ones.
 
         Args:
@@ -210,7 +229,7 @@ class Method:
             policy = method.fit_policy(predictor, known, key, ctx)
         return Evaluator(method, known, {"predictor": predictor, "policy": policy}, key, ctx)
 
-    def fit_policy(self, tree: Tree, known: Known, key, ctx: Context) -> Tree:
+    def fit_policy(self, tree: Tree, known: Known, key: Key, ctx: Context) -> Tree:
         """Fits the policy to the known models, after the predictor, whose tree is given."""
         rank, items = self.predictor.rank(tree), self.predictor.items(tree)
         return self.policy.fit(known, rank, items, key, ctx)
@@ -237,14 +256,14 @@ class Evaluator:
     method: Method
     known: Known
     tree: Tree
-    key: jax.Array
+    key: Key
     ctx: Context = field(default_factory=context)
 
     def __post_init__(self):
         self.tree.setdefault("tuned", {})
         self._charged, self._memo = 0, {}
 
-    def evaluate(self, ask: Ask, models: int, budget: int, key) -> Estimates:
+    def evaluate(self, ask: Ask, models: int, budget: int, key: jax.Array) -> Estimates:
         """Evaluates new models, all in one batch.
 
         Args:

@@ -128,7 +128,6 @@ class TrialRecord(Record):
 class EventRecord(Record):
     """A task was trained on, or one of its splits predicted."""
 
-    split: ClassVar[str | None]
     event: int
     order: int
     task_id: str
@@ -141,7 +140,7 @@ class EventRecord(Record):
     @property
     def key(self) -> tuple[str, str | None]:
         """What occurs once in a run; compare `nevis_stream.streams.task.Event.key`."""
-        return self.task_id, self.split
+        return self.task_id, getattr(self, "split", None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +150,6 @@ class TrainRecord(EventRecord):
     """
 
     kind: ClassVar[str] = "train"
-    split: ClassVar[None] = None
     dataset_id: str
     year: Annotated[int, whole(high=9999)] | None
     domain: str

@@ -80,11 +80,11 @@ def _describe(origin: str, line: int, row: Mapping[str, str]) -> dict[str, str]:
             "source": row["source"]
         }
         files = {f"shared:{known['file']}": known for known in catalogue.shared().values()}
-        known = files.get(row["source"]) or {
+        there = files.get(row["source"]) or {
             "domain": catalogue.datasets().get(row["dataset_id"], {}).get("domain", "")
         }
         about |= {
-            column: known.get(column, "")
+            column: there.get(column, "")
             for column in ("kind", "domain", "num_classes")
             if not about[column]
         }

@@ -93,7 +93,7 @@ class Stream:
         the meta-test part.
         """
         by_id = {dataset.dataset_id: dataset for dataset in datasets}
-        tasks = []
+        tasks: list[Task] = []
         for position, (dataset, year) in enumerate(zip(datasets, years, strict=True)):
             earlier = sum(task.dataset_id == dataset.dataset_id for task in tasks)
             tasks.append(
@@ -271,7 +271,7 @@ def load_stream(name_or_csv: str) -> Stream:
         kind, classes = row["kind"], row["num_classes"]
         if not (kind and classes):
             dataset = loaders[row["dataset_id"]]()
-            kind, classes = dataset.kind, dataset.num_classes
+            kind, classes = dataset.kind, str(dataset.num_classes)
         tasks.append(
             Task(
                 order=integer(origin, line, row, "order"),

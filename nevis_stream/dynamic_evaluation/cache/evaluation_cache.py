@@ -12,7 +12,7 @@ only on request. Observed values are never changed, so repeating a call changes 
 has written counts when it returns: several processes may write at a time, and be killed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +161,14 @@ class EvaluationCache:
         self._add(PREDICTED, models, samples, {CORRECT: values}, made_by=made_by)
 
     def _add(
-        self, state, models, samples, given, provenances=None, sample_provenance=None, made_by=None
+        self,
+        state: str,
+        models: Sequence[str],
+        samples: Sequence[str] | np.ndarray,
+        given: Mapping[str, Any],
+        provenances: Sequence[dict[str, Any] | None] | None = None,
+        sample_provenance: dict[str, Any] | None = None,
+        made_by: dict[str, Any] | None = None,
     ) -> None:
         planes = writing.arrays(models, samples, given)
         with self.index.writing() as db:
