@@ -24,10 +24,17 @@ class Progress(Protocol):
     running trial (of all of them, where several run).
     """
 
-    def event(self, index: int, events: int | None, description: str) -> None: ...
-    def trial(self, trial: int, trials: int) -> None: ...
-    def step(self, step: int, steps: int) -> None: ...
-    def result(self, text: str) -> None: ...
+    def event(self, index: int, events: int | None, description: str) -> None:
+        return
+
+    def trial(self, trial: int, trials: int) -> None:
+        return
+
+    def step(self, step: int, steps: int) -> None:
+        return
+
+    def result(self, text: str) -> None:
+        return
 
 
 class Silent(Progress):

@@ -47,8 +47,9 @@ class Record:
         read = {}
         for field in dataclasses.fields(cls):
             if field.name in values:
+                annotation: Any = field.type
                 try:
-                    read[field.name] = check_of(field.type)(values[field.name])
+                    read[field.name] = check_of(annotation)(values[field.name])
                 except ValueError as error:
                     raise ValueError(f"{field.name} {error}") from None
             elif field.default is not None:
