@@ -244,4 +244,4 @@ def _table(comparison):
 
 
 if __name__ == "__main__":
-    entry.start(main)
+    entry.start(main, words="RUN_DIR ...")

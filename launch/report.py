@@ -29,11 +29,11 @@ def main(argv):
         entry.fail(
             "name at least one run directory: python -m launch.report runs/a runs/b --out=report"
         )
-    from launch.progress import track
+    from launch.terminal import track
     from nevis_stream.report.build import write_report
 
     print(write_report([Path(name) for name in argv], Path(_OUT.value), _FIGURES.value, track))
 
 
 if __name__ == "__main__":
-    entry.start(main)
+    entry.start(main, words="DIRECTORY ...")
