@@ -3,7 +3,6 @@
 import math
 from pathlib import Path
 
-from nevis_stream.cost.engineering import engineering
 from nevis_stream.dynamic_evaluation.cache import CELLS, INDEX, EvaluationCache
 from nevis_stream.errors import BadInput
 

@@ -7,9 +7,9 @@ from typing import Protocol
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import legend_below, shortened
-from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
 _HATCHES = ("", "///", "||", "\\\\\\", "xxx", "---", "++")  # dots would be paths of many points
@@ -60,7 +60,7 @@ def share_bars(methods: Sequence[Costs], parts: Sequence[str], wide: bool) -> Fi
                 _percentage(axes, row, 100 * (left + share / 2), share)
             left += share
         total = (
-            f"{shortened(method.label, 80 if wide else 34)}: {engineering(method.total)} FLOP,"
+            f"{shortened(method.label, 80 if wide else 34)}: {engineering(method.total)} FLOPs,"
             f" {method.over}"
         )
         place = {

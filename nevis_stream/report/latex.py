@@ -8,8 +8,8 @@ from numbers import Real
 import pandas as pd
 
 from nevis_stream.analysis.stand_ins import notes, short
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.report.names import shortened
-from nevis_stream.report.notation import engineering
 
 PREAMBLE = "\\usepackage[T1]{fontenc}\n\\usepackage{booktabs,longtable}"
 MOST_ROWS = 400  # about ten pages; nobody prints a longer table

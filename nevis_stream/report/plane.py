@@ -9,9 +9,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 from nevis_stream.analysis.methods import MethodPoint
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import shortened
-from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
 _ALONG = (0.01, 0.99, 0.35, 0.65)  # where along a line its label may stand, as a share of the width

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from nevis_stream.analysis.methods import MethodRegret
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import legend_below
-from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
 
