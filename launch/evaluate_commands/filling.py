@@ -8,8 +8,8 @@ from typing import Any
 
 from experiments.filling import fill
 from experiments.predictors import KeptRun
-from launch.data_commands.terminal import bar
-from launch.evaluate_commands.terminal import caches_in, flops, one_cache
+from launch.evaluate_commands.caches import caches_in, one_cache
+from launch.terminal import bar, flops
 from nevis_stream.dynamic_evaluation.additions import merge_additions
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
@@ -111,12 +111,12 @@ def merge(paths: Sequence[Path], out: Path) -> None:
             print(f"{source.directory} merged; {_size(target)}")
 
 
-def export(paths: Sequence[Path], directory: Path) -> None:
+def export(path: Path, directory: Path) -> None:
     """Writes a cache as one npz file."""
-    if len(paths) != 1 or paths[0].suffix != ".npz":
-        raise BadInput(f"export takes one file that ends in .npz, not {' '.join(map(str, paths))}.")
-    export_npz(one_cache(directory), paths[0])
-    print(f"written: {paths[0]}")
+    if path.suffix != ".npz":
+        raise BadInput(f"{path}: export writes a file that ends in .npz.")
+    export_npz(one_cache(directory), path)
+    print(f"written: {path}")
 
 
 def repair(directory: Path, out: Path) -> None:
