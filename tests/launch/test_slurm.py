@@ -223,7 +223,7 @@ def test_a_file_without_a_config_is_named(made, told, tmp_path):
 
 def test_each_seed_is_a_job():
     words = ["launch.run", NCM, "--config.budget=small", "--run_dir", "runs/a", "--seeds=3"]
-    head = ["launch.run", "--config.budget=small", NCM]
+    head = ["launch.run", NCM, "--config.budget=small"]
     found = commands.jobs([*words, "--config.seed=4", "+", "launch.report", "runs/b", "--out=page"])
     assert found[:3] == [
         [*head, f"--config.seed={seed}", f"--run_dir=runs/a/seed-{seed}"] for seed in (4, 5, 6)
