@@ -96,7 +96,7 @@ def cumulative_plot(
       methods: those that spent anything.
       styles: by label.
       wide: for a screen, else for a phone.
-      legend: name the methods inside the figure, which stands alone.
+      legend: name the methods inside the figure, for a file of its own.
     """
     figure = svg.new_figure(*((8.4, 3.4) if wide else (4.2, 3.2)))
     axes = figure.subplots()

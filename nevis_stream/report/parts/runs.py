@@ -1,4 +1,4 @@
-"""The run directories behind the page, and where they ran."""
+"""The run directories on the page, and where they ran."""
 
 import pandas as pd
 from markupsafe import Markup
