@@ -27,7 +27,7 @@ class Wishes:
       cpus: cores of a job.
       memory_gb: main memory of a job.
       at_once: how many jobs run at the same time.
-      timeouts: how many times a job may reach its time limit and go on.
+      timeouts: how many times a job may reach its time limit and continue.
       setup: lines of shell before the job.
       sbatch: further options of sbatch, `NAME=VALUE` or `NAME`.
     """
@@ -60,7 +60,7 @@ def sbatch_text(jobs: Sequence[Job], folder: str, wishes: Wishes) -> str:
 
     before = os.environ["PATH"]
     with tempfile.TemporaryDirectory() as place:
-        # stands in for SLURM's own, which submitit gives the script
+        # takes the place of SLURM's own, to which submitit gives the script
         for name, line in (("sbatch", f'cp "$1" {place}/script; echo job 0'), ("srun", "")):
             Path(place, name).write_text(f"#!/bin/sh\n{line}\n")
             Path(place, name).chmod(0o755)

@@ -218,7 +218,11 @@ def test_an_installed_wheel_in_an_empty_directory(folder, small_stream, tmp_path
 
     where = "import launch, learners; print(launch.__file__, learners.__file__)"
     done = subprocess.run(
-        [sys.executable, "-P", "-c", where], cwd=folder, env=environment, capture_output=True, text=True
+        [sys.executable, "-P", "-c", where],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert all(str(tmp_path / "site") in path for path in done.stdout.split())
     stream = f"--config.stream={small_stream}"
