@@ -46,7 +46,7 @@ class KeptPredictor:
 
 @dataclass(frozen=True)
 class SplitAnswers:
-    """What a predictor said of n samples, cell by cell.
+    """What a predictor answered on n samples, cell by cell.
 
     A cell is a sample; of a multi-label task a (sample, label) pair, with the id `SAMPLE#LABEL`.
 
@@ -105,11 +105,11 @@ class KeptRun:
     @functools.cached_property
     def predictors(self) -> list[KeptPredictor]:
         """Every predictor whose checkpoint is there, in the order in which they were trained."""
-        kept = []
+        predictors = []
         for record in self.ledger.of_kind(TrainRecord):
             path = self.path / "checkpoints" / record.name
             names = set(Checkpoint(path).names) if path.is_dir() else set()
-            kept += [
+            predictors += [
                 KeptPredictor(
                     trial.predictor_id,
                     self._tasks[record.task_id],
@@ -121,13 +121,13 @@ class KeptRun:
                 for trial in record.trials
                 if tree_name(trial.trial) in names
             ]
-        return kept
+        return predictors
 
     def splits(self, task: Task) -> Mapping[str, Samples]:
         """Returns the samples of a task by split.
 
         Raises:
-          BadInput: its data are others than those of the run.
+          BadInput: its data are not the run's.
         """
         recorded = self._recorded.get(task.task_id, {}).get("fingerprint")
         if self._fingerprint(task.dataset_id) != recorded:
@@ -140,8 +140,8 @@ class KeptRun:
 
     @functools.cached_property
     def _fingerprint(self) -> Callable[[str], str]:
-        of = {task.dataset_id: task for task in self.stream.tasks}
-        return functools.cache(lambda name: self.stream.dataset(of[name]).fingerprint())
+        tasks = {task.dataset_id: task for task in self.stream.tasks}
+        return functools.cache(lambda name: self.stream.dataset(tasks[name]).fingerprint())
 
     def samples(self, task: Task, splits: Sequence[str]) -> list[Samples]:
         """Returns the samples of some splits of a task, one split after the other.
@@ -213,12 +213,13 @@ class KeptRun:
         complaint = outcomes.complaint(probabilities, len(samples), task.kind, task.num_classes)
         if complaint:
             raise LearnerFault(f"{predictor.checkpoint}: predict {complaint}.")
-        metric, given = metrics.for_kind(task.kind), np.asarray(probabilities, np.float32)
+        metric = metrics.for_kind(task.kind)
+        probabilities = np.asarray(probabilities, np.float32)
         return SplitAnswers(
             cell_ids(task, samples),
-            metric.per_sample(samples.labels, given).reshape(-1),
-            metric.confidence(samples.labels, given).reshape(-1),
-            given,
+            metric.per_sample(samples.labels, probabilities).reshape(-1),
+            metric.confidence(samples.labels, probabilities).reshape(-1),
+            probabilities,
             total(ctx.meter.counts()),
         )
 
@@ -230,9 +231,9 @@ class KeptRun:
         """
         task = predictor.task
         for record in self.ledger.of_kind(PredictRecord):
-            for each in (record, *record.others):
-                if (each.predictor_id, record.split) == (predictor.predictor_id, split):
-                    file = self.path / each.outcomes
+            for answer in (record, *record.others):
+                if (answer.predictor_id, record.split) == (predictor.predictor_id, split):
+                    file = self.path / answer.outcomes
                     if not file.resolve().is_relative_to((self.path / "outcomes").resolve()):
                         return None
                     try:
@@ -270,10 +271,10 @@ def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredict
         raise BadInput(
             unknown("checkpoint", checkpoint.name, {p.checkpoint.name for p in run.predictors})
         )
-    wanted = [p for p in here if (p.chosen if trial is None else p.trial == trial)]
-    if not wanted:
+    matches = [p for p in here if (p.chosen if trial is None else p.trial == trial)]
+    if not matches:
         raise BadInput(f"{checkpoint}: {unknown('trial', trial, [p.trial for p in here])}")
-    return wanted[0]
+    return matches[0]
 
 
 def cells_each(task: Task) -> int:
