@@ -1,4 +1,4 @@
-"""Says whether one method is better than another, per task and overall, at what cost, and whether
+"""Compares two methods: which is better, on each task and overall, at what cost, and whether
 chance can explain it.
 
   python -m launch.compare runs/ft_prev runs/indep
