@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
 from experiments.filling import open_cache
-from experiments.predictors import KeptRun, cell_ids, kept_model, provenance
+from experiments.predictors import KeptRun, cell_ids, kept_model, provenance, sample_facts
 from launch.data_commands.terminal import bar
 from launch.evaluate_commands.terminal import budget, flops, one_cache
 from nevis_stream.dynamic_evaluation import adding, methods
@@ -68,7 +68,7 @@ def _add_predictors(directory: Path, path: Path, trial: int | None, how: dict[st
         chosen = [kept_model(run, path, trial)]
     else:
         run = KeptRun(path, how["stream"], how["trust"])
-        chosen = run.predictors
+        chosen = [predictor for predictor in run.predictors if predictor.checkpoint]
     for dataset_id in dict.fromkeys(predictor.task.dataset_id for predictor in chosen):
         mine = [predictor for predictor in chosen if predictor.task.dataset_id == dataset_id]
         cache = open_cache(one_cache(directory, dataset_id).directory, run, mine[0])
@@ -128,12 +128,17 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
         task = next(
             task for task in first.stream.tasks if task.dataset_id == cache.about.get("dataset_id")
         )
-        samples = [cell for part in first.samples(task, splits) for cell in cell_ids(task, part)]
+        parts = first.samples(task, splits)
+        samples = [cell for part in parts for cell in cell_ids(task, part)]
         asks = {
             model: MovableCheckpoint(model, path, trial, open_run, partial(_chosen, samples))
             for model, (path, trial) in checkpoints.items()
         }
-        about = [{"dataset_id": cache.about["dataset_id"], "splits": splits}] * len(samples)
+        about = [
+            facts
+            for split, part in zip(splits, parts, strict=True)
+            for facts in sample_facts(task, split, part)
+        ]
     cells = budget(how["budget"], cache.shape[0])
     with bar(f"{cache.directory.name}, {how['method']}") as move:
         shown = _shown(asks, move, cells * len(samples))

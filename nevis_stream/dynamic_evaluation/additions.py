@@ -36,7 +36,7 @@ class Addition:
       flops_method: what the method computed itself, part of what was spent: fit, cross-validation,
         selection and prediction; of models that were added together, one model's share. Null in
         accounts of earlier versions, which left it out.
-      fit: of a model: the key of the stored fit (see `fits`) that the method used.
+      fit: the key of the stored fit (see `fits`) that the method used.
     """
 
     kind: str

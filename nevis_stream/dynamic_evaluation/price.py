@@ -77,7 +77,7 @@ def price(method: Method, known: Known, models: int, budget: int, tree: Tree | N
     evaluator = (
         method.fit(blank, None, key, ctx)
         if tree is None
-        else Evaluator(method, blank, tree | {"tuned": dict(tree["tuned"])}, key, ctx)
+        else Evaluator(method, blank, jax.tree.map(lambda leaf: leaf, tree), key, ctx)
     )
 
     def ask(cells: Cells) -> Answers:
@@ -89,16 +89,17 @@ def price(method: Method, known: Known, models: int, budget: int, tree: Tree | N
 
 
 def warning(
-    method: Method, known: Known, each: Sequence[float], budget: int, tree: Tree | None
+    method: Method, known: Known, each: Sequence[float], budget: int, tree: Tree | None, kind: str
 ) -> str:
     """Returns what to tell a user whose method will cost more than it saves, else nothing.
 
     Args:
       method: the method.
       known: the known models.
-      each: what one answer of each new model costs, FLOPs.
+      each: what one answer costs, FLOPs, for each new model (or sample).
       budget: samples asked of each.
       tree: a stored fit.
+      kind: what is added: "model" or "sample".
     """
     saved, models = sum(each) * (known.shape[1] - budget), len(each)
     own = price(method, known, models, budget, tree)
@@ -115,6 +116,6 @@ def warning(
     )
     return (
         f"{method.name} computes about {own:.2g} FLOPs itself, more than the {saved:.2g} FLOPs that"
-        f" {known.shape[1] - budget:,} unasked samples of {models} new"
-        f" model{'s'[: models != 1]} would cost. {advice}"
+        f" {known.shape[1] - budget:,} unasked {'models' if kind == 'sample' else 'samples'} of"
+        f" {models} new {kind}{'s'[: models != 1]} would cost. {advice}"
     )

@@ -133,62 +133,44 @@ def _batch_digest(ids: Iterable[str], provenance: str) -> bytes:
     return total.digest()
 
 
-def columns(
-    db: sqlite3.Connection, wanted: Sequence[str] | np.ndarray, provenance: dict[str, Any] | None
-) -> np.ndarray:
-    """Returns int64[k], the columns of samples to write: ids, new ones are added, or columns."""
-    if len(wanted) and not isinstance(wanted, str) and not isinstance(wanted[0], str):
-        return chosen(db, "samples", wanted)
-    return add_samples(db, wanted, provenance)
-
-
 def add_samples(
-    db: sqlite3.Connection, ids: Sequence[str], provenance: dict[str, Any] | None
+    db: sqlite3.Connection,
+    ids: Sequence[str] | np.ndarray,
+    provenances: Sequence[dict[str, Any] | None],
 ) -> np.ndarray:
-    """Returns int64[k], the columns of these samples; new ones are added after the last, with this
-    provenance. With `low` and `high` in it they have scores in that range, else outcomes.
+    """Returns int64[k], the columns of these samples; new ones are added after the last.
+
+    Args:
+      db: the transaction.
+      ids: k of them.
+      provenances: of each sample, kept for new ones: with `low` and `high` it has scores in that
+        range, else outcomes. Neighbours with the same provenance are one entry of the index.
 
     Raises:
-      BadInput: an id occurs twice, is empty or no text, or a range is none or not the one that a
-        sample has.
+      BadInput: an id occurs twice, is empty or no text, or a range is not valid, or not that of the
+        sample in the cache.
     """
-    ids = [str(one) for one in ids] if isinstance(ids, np.ndarray) else ids
+    ids = [str(sample) for sample in ids] if isinstance(ids, np.ndarray) else ids
     check_ids("samples", ids)
-    given = value_range(provenance or {})
-    found = numbers(db, "samples", ids)
-    new = np.flatnonzero(found < 0)
-    if provenance is not None:
-        check_ranges(db, ids, found, np.tile(np.array(given)[:, None], len(ids)))
-    if len(new):
-        first, text, fresh = (
-            count(db, "samples"),
-            as_json(provenance, "sample_provenance"),
-            [ids[i] for i in new],
-        )
-        found[new] = np.arange(first, first + len(new))
-        db.executemany(
-            "INSERT INTO samples VALUES (?, ?)",
-            zip(range(first, first + len(new)), fresh, strict=True),
-        )
+    runs = [(each, len(list(same))) for each, same in itertools.groupby(provenances)]
+    sizes, places = [size for _, size in runs], numbers(db, "samples", ids)
+    given = np.repeat(np.reshape([value_range(each or {}) for each, _ in runs], (-1, 2)), sizes, 0)
+    stated = np.repeat([each is not None for each, _ in runs], sizes)
+    check_ranges(db, ids, np.where(stated, places, -1), given.T)
+    new = np.flatnonzero(places < 0)
+    places[new] = count(db, "samples") + np.arange(len(new))
+    db.executemany(
+        "INSERT INTO samples VALUES (?, ?)",
+        [(column, ids[i]) for i, column in zip(new.tolist(), places[new].tolist(), strict=True)],
+    )
+    for shared, group in itertools.groupby(new.tolist(), key=provenances.__getitem__):
+        members, text = list(group), as_json(shared, "sample_provenance")
+        digest = _batch_digest((ids[i] for i in members), text)
         db.execute(
             "INSERT INTO batches VALUES (?, ?, ?, ?)",
-            [first, len(new), text, _batch_digest(fresh, text)],
+            [int(places[members[0]]), len(members), text, digest],
         )
-    return found
-
-
-def add_each(
-    db: sqlite3.Connection, ids: Sequence[str], provenances: Sequence[dict[str, Any] | None]
-) -> np.ndarray:
-    """Returns int64[k], the columns of samples with a provenance each, as `add_samples`; neighbours
-    with the same provenance are added together.
-    """
-    found, low = [np.zeros(0, np.int64)], 0
-    for shared, group in itertools.groupby(provenances):
-        high = low + len(list(group))
-        found.append(add_samples(db, ids[low:high], shared))
-        low = high
-    return np.concatenate(found)
+    return places
 
 
 def check_ranges(
@@ -346,6 +328,11 @@ def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any]]]:
     """Returns columns and provenance of the samples that came together."""
     rows = db.execute("SELECT first, count, provenance FROM batches ORDER BY first")
     return [(slice(first, first + size), json.loads(text)) for first, size, text in rows]
+
+
+def of_each(batches: Sequence[tuple[slice, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Returns the provenance of each sample, from that of the samples that came together."""
+    return [each for columns, each in batches for _ in range(columns.start, columns.stop)]
 
 
 def about(db: sqlite3.Connection) -> dict[str, Any]:
