@@ -1,5 +1,6 @@
-"""Prints bars 2 and 3 of dynamic evaluation: python -m benchmarks.beyond_one_order [--seeds=10]
-[--print_only]
+"""Prints bars 2 and 3 of dynamic evaluation.
+
+python -m benchmarks.beyond_one_order [--seeds=10] [--print_only]
 
 Results go to benchmarks/beyond_one_order.csv as they come; started again, it goes on. First seeds
 come before second ones.
@@ -26,9 +27,7 @@ SPEARMAN = {16: 0.88, 64: 0.94, 256: 0.965}
 
 
 def matrices():
-    """Returns the matrices of the protocol, at least 28 models and 400 samples; small ones
-    first.
-    """
+    """Returns the matrices of the protocol, small ones first."""
     shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
     found = map(method_study.load, sorted((shared / "matrices").glob("*.npz")))
     return sorted(
@@ -38,8 +37,9 @@ def matrices():
 
 
 def table(rows):
-    """Returns means over seeds by (method, budget, column) and matrix, of the seeds that all
-    matrices have.
+    """Returns means over seeds by (method, budget, column) and matrix.
+
+    Only seeds that all matrices have.
     """
     cells = defaultdict(dict)
     for row in rows:

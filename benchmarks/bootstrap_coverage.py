@@ -1,5 +1,4 @@
-"""How often 95% intervals of the difference between two methods cover the truth, as markdown
-tables.
+"""How often 95% intervals of the difference between two methods cover the truth, as tables.
 
     python -m benchmarks.bootstrap_coverage --simulations=1000
     python -m benchmarks.bootstrap_coverage --tables=main,tried
@@ -114,9 +113,7 @@ def standard_lognormal(
 def draw(
     setting: Setting, effects: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Returns errors of A and B, float[tasks, seeds], and the mean effect of the tasks that were
-    drawn.
-    """
+    """Returns errors of A and B, float[tasks, seeds], and the drawn tasks' mean effect."""
     shape = (setting.tasks, 1)
     effect = {
         "published": lambda: rng.choice(effects, shape),
@@ -153,8 +150,9 @@ def simulated(setting: Setting, args):
 
 
 def coverage(setting: Setting, methods: dict[str, Method], args, fixed: bool) -> list[str]:
-    """Returns the share of simulations whose interval holds the truth: 0, or the drawn tasks' mean
-    effect where `fixed`.
+    """Returns the share of simulations whose interval holds the truth.
+
+    The truth is 0, or the drawn tasks' mean effect where `fixed`.
     """
     covered: Counter[str] = Counter()
     widths: Counter[str] = Counter()

@@ -87,8 +87,9 @@ def scale(directory: Path, models: int) -> None:
 
 
 def filled(directory: Path, models: int) -> tuple[float, float]:
-    """Makes a cache whose samples differ in difficulty; returns CPU seconds of appending rows, and
-    of adding samples.
+    """Makes a cache whose samples differ in difficulty; returns CPU seconds of its making.
+
+    Those of appending rows, and of adding samples.
     """
     from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 
@@ -114,9 +115,7 @@ def filled(directory: Path, models: int) -> tuple[float, float]:
 
 
 def measure(directory: Path) -> dict:
-    """Returns CPU seconds and anonymous MB of each work on a cache, in a process that has done
-    nothing else.
-    """
+    """Returns CPU seconds and anonymous MB of each work on a cache, in a new process."""
     from nevis_stream.dynamic_evaluation.asking import Answers, Cells
     from nevis_stream.dynamic_evaluation.cache import EvaluationCache
     from nevis_stream.dynamic_evaluation.sampling import centres
@@ -193,9 +192,7 @@ def anonymous() -> float:
 
 
 def at_most(work) -> float:
-    """Returns MB of anonymous memory at most while the work is done, seen every half
-    millisecond.
-    """
+    """Returns the peak of anonymous memory in MB during the work, seen every half millisecond."""
     most, done = [anonymous()], threading.Event()
 
     def look():

@@ -17,8 +17,9 @@ LARGE = ("initialise", "step", "probabilities")
 
 
 def main() -> None:
-    """Runs both learners in one process at two steps a trial and prints how often each program was
-    compiled.
+    """Runs both learners in one process and prints how often each program was compiled.
+
+    Trials have two steps.
     """
     compiled: collections.Counter[str] = collections.Counter()
     seconds: collections.Counter[str] = collections.Counter()

@@ -1,5 +1,4 @@
-"""Speed of data: preparing MNIST from its raw files, and reading a prepared task into shuffled
-batches.
+"""Speed of data: preparing MNIST from its raw files, and reading shuffled batches.
 
   python -m benchmarks.data
 
@@ -27,9 +26,7 @@ BATCH = 256
 
 
 def raw_mnist(folder: Path) -> int:
-    """Writes the four idx files as they were published (compressed); returns the number of
-    images.
-    """
+    """Writes the four idx files as published (compressed); returns the number of images."""
     with np.load(sources.shared_directory() / "data" / "mnist.npz") as file:
         arrays = [
             file[f"{kind}_{part}"] for part in ("train", "test") for kind in ("images", "labels")
@@ -52,8 +49,9 @@ def prepare_rates(folder: Path, images: int, form: str) -> list[float]:
 
 
 def read_rates() -> tuple[list[float], int]:
-    """Returns images a CPU second of each repeat: all 64×64 training pictures of MNIST in shuffled
-    batches of 256.
+    """Returns images a CPU second of each repeat.
+
+    All 64×64 training pictures of MNIST in shuffled batches of 256.
     """
     images = prepared.load("mnist", "published").parts["train"].images
     assert isinstance(images, RawImages)

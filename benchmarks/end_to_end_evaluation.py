@@ -1,5 +1,6 @@
-"""From learners to a cache to new models at 5% of the samples: MAE, error of the accuracy,
-coverage, rank, FLOPs saved.
+"""From learners to a cache to new models at 5% of the samples: errors, coverage, FLOPs saved.
+
+Errors are the MAE of cells, the error of the accuracy and of the rank.
 
   for run in indep:{0,1,2} ft_prev:{0,1,4,5,6} ft_dynamic:3; do python -m launch.run \\
       --config=${run%:*} --config.seed=${run#*:} --config.stream=five.csv
@@ -148,9 +149,7 @@ def audited(folder: Path) -> pd.DataFrame:
 
 
 def print_tables(frame: pd.DataFrame) -> None:
-    """Prints a row a data set and method, and the single models of the data set with the most
-    samples.
-    """
+    """Prints a row a data set and method, and the single models of the largest data set."""
     print(
         "\n| data set | n | asked | method | MAE | accuracy error | 95% covers | width | Spearman |"
         " FLOPs spent | saved |"

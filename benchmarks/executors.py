@@ -1,5 +1,6 @@
-"""How much faster trials run side by side: four trials a task of the budget tiny on the embedded
-stream, by each executor.
+"""How much faster trials run side by side, by executor.
+
+Four trials a task of the budget tiny on the embedded stream.
 
   python -m benchmarks.executors [--repeats=2] [--executors=inline,threads,ray]
 

@@ -1,5 +1,6 @@
-"""Coverage of the intervals of `recommended` where few models, or groups, are known: other models
-may be unlike all of them.
+"""Coverage of the intervals of `recommended` where few models, or groups, are known.
+
+Other models may be unlike all of them.
 
 python -m benchmarks.few_known ../shared/matrices/nlu_hellaswag.npz [MORE.npz] [--known=5] [--seeds=6]
 """  # noqa: E501
@@ -53,9 +54,7 @@ def main() -> None:
 def covered(
     outcomes: np.ndarray, groups: np.ndarray | None, seed: int, options: argparse.Namespace
 ) -> tuple[float, float]:
-    """Returns the share of new models whose accuracy lies in its interval, and the intervals' mean
-    width.
-    """
+    """Returns the share of new models whose accuracy is in its interval, and the mean width."""
     random = np.random.default_rng([seed, options.known])
     unit = np.arange(len(outcomes)) if groups is None else groups
     known = np.isin(unit, random.choice(np.unique(unit), options.known, replace=False))

@@ -1,5 +1,6 @@
-"""The forms of intervals that `benchmarks.bootstrap_coverage` compares: from errors of A and B and
-a key to two ends.
+"""The forms of intervals that `benchmarks.bootstrap_coverage` compares.
+
+Each takes errors of A and B and a key, and returns two ends.
 """
 
 import functools
@@ -39,7 +40,8 @@ def student(a, b, key):
 
 
 def student_two_way(a, b, key):
-    """t with the variance of tasks and runs crossed (tasks + runs - what both count),
+    """t with the variance of tasks and runs crossed (tasks + runs - what both count).
+
     Satterthwaite's degrees of freedom.
     """
     mean, _, error = _parts(a, b)
@@ -58,8 +60,9 @@ def symmetric(a, b, key):
 
 
 def runs_drawn(a, b, key):
-    """Studentised by the error over tasks, tasks and runs drawn, deviations of runs widened:
-    `over_tasks` of decision 0017.
+    """Studentised by the error over tasks, tasks and runs drawn, deviations of runs widened.
+
+    This is `over_tasks` of decision 0017.
     """
     mean, _, error = _parts(a, b)
     return mean - np.quantile(_pivots(a, b, key), TAILS[::-1], method="inverted_cdf") * error
@@ -195,8 +198,9 @@ def _parts(a, b):
 
 
 def _runs(a, b):
-    """The variance of the difference by the runs' means, the part that is noise of single tasks,
-    and degrees of freedom.
+    """The variance of the difference by the runs' means, and degrees of freedom.
+
+    Also the part that is noise of single tasks.
     """
     tasks, seeds = a.shape
     if seeds == 1:
@@ -239,9 +243,7 @@ def _pivots_of(deviations, drawn, averaged=False):
 
 
 def _resampled(a, b, key, runs):
-    """The means of draws of tasks, and of runs where asked for, and the drawn tasks'
-    differences.
-    """
+    """The means of draws of tasks (and of runs), and the drawn tasks' differences."""
     parts = [m.mean(axis=1)[None] for m in (a, b)]
     if runs:
         parts = [
@@ -252,8 +254,9 @@ def _resampled(a, b, key, runs):
 
 
 def _pivots(a, b, key):
-    """Studentised draws of tasks and runs, the runs' deviations widened by what few of them show
-    too little.
+    """Studentised draws of tasks and runs.
+
+    The runs' deviations are widened by what few of them show too little.
     """
     seeds = a.shape[1]
     if seeds > 1:

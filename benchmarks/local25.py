@@ -1,5 +1,4 @@
-"""Learners on the 30 real tasks of `local25`: errors, FLOPs by phase, and whether one learner beats
-another.
+"""Learners on the 30 real tasks of `local25`: errors, FLOPs by phase, and who beats whom.
 
   python -m launch.data prepare --stream=local25
   for learner in indep ft_prev ft_dynamic; do python -m launch.run --config=$learner \\
@@ -86,8 +85,9 @@ def main() -> None:
 
 
 def per_task(run_dirs: list[Path]) -> None:
-    """Prints every task's mean error of each learner beside the published ones, and in what its
-    data differ from these.
+    """Prints every task's mean error of each learner and the published ones.
+
+    And how its data differ from the published ones.
     """
     rows = beside(by_seed(read_runs(run_dirs)[0]))
     if not rows:

@@ -23,16 +23,15 @@ def describe() -> str:
 
 
 def clock() -> tuple[Callable[[], float], str]:
-    """Returns what work is timed by, and its unit: CPU seconds of the process on a CPU, seconds on
-    anything faster.
-    """
+    """Returns the clock for timing, and its unit: CPU seconds on a CPU, else seconds."""
     on_cpu = jax.default_backend() == "cpu"
     return (time.process_time, "CPU-s") if on_cpu else (time.perf_counter, "s")
 
 
 def matrix_product_peak(side: int | None = None, repeats: int = 5, dtype: str = "float32") -> float:
-    """Returns FLOPs a CPU second (elsewhere a second, see `clock`) of a matrix product, best of
-    `repeats`.
+    """Returns FLOPs a CPU second of a matrix product, best of `repeats`.
+
+    Not on a CPU: FLOPs a second, see `clock`.
 
     Args:
       side: of the matrices; None: 2048 on a CPU, 8192 elsewhere, where smaller ones do not fill the

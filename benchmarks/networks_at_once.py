@@ -1,5 +1,4 @@
-"""Whole networks: the train step of several trials in one program (vmap) against one trial's step
-after the other's.
+"""Whole networks: the train step of several trials in one program (vmap) or one after another.
 
   python -m benchmarks.networks_at_once [--repeats=5] [--batch=16] [--precision=float32]
 

@@ -1,5 +1,6 @@
-"""Our costs beside those of the public reference implementation, in CPU seconds at 64×64 and batch
-16.
+"""Our costs and those of the public reference implementation, in CPU seconds.
+
+At 64×64 and batch 16.
 
   python -m benchmarks.reference_costs [--repeats=5]
 
@@ -67,8 +68,9 @@ def step_seconds(network: Network, repeats: int) -> tuple[float, float, float]:
 
 
 def input_seconds(repeats: int) -> tuple[float, float]:
-    """Returns best CPU seconds an image for gathering and augmenting a batch of 16 at 64×64, and
-    worst over best.
+    """Returns best CPU seconds an image for gathering and augmenting, and worst over best.
+
+    The batch is 16 at 64×64.
     """
     images = ArrayImages(
         np.random.RandomState(0).randint(256, size=(2000, 64, 64, 3)).astype(np.uint8)
@@ -90,9 +92,7 @@ def input_seconds(repeats: int) -> tuple[float, float]:
 
 
 def neighbours_seconds(network: Network, repeats: int) -> tuple[float, float]:
-    """Returns best CPU seconds an image and candidate of scoring relatedness, and of one forward
-    pass.
-    """
+    """Returns best CPU seconds an image and candidate of relatedness, and of one forward pass."""
     random, variables = (
         np.random.RandomState(0),
         jax.jit(initialise_program(network, 64))(np.arange(4, dtype=np.uint32)),
@@ -120,8 +120,9 @@ def neighbours_seconds(network: Network, repeats: int) -> tuple[float, float]:
 
 
 def programs_compiled() -> tuple[int, int]:
-    """Returns how many programs a run of ten tasks with 16 trials each compiled, and in its last
-    nine tasks.
+    """Returns how many programs a run compiled, and in its last nine tasks.
+
+    The run has ten tasks with 16 trials each.
     """
     from tests import toy
 

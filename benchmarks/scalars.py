@@ -1,5 +1,6 @@
-"""What TensorBoard's scalars cost: runs with and without them by turns, in one process, and one
-point by itself.
+"""What TensorBoard's scalars cost: runs with and without them in turn, and one point by itself.
+
+All in one process.
 
   python -m benchmarks.scalars [--repeats=5] [--points=2000]
 
@@ -30,8 +31,9 @@ def cpu_seconds(directory: Path, stream, tensorboard: bool) -> tuple[float, byte
 
 
 def microseconds_a_point(directory: Path, points: int) -> tuple[float, float]:
-    """Returns CPU and wall-clock microseconds of one call with three values, as `fit` makes it at
-    each look.
+    """Returns CPU and wall-clock microseconds of one call, as `fit` makes it at each look.
+
+    The call has three values.
     """
     scalars, begun = Scalars(directory, "trial"), (time.process_time(), time.perf_counter())
     for step in range(points):

@@ -1,5 +1,6 @@
-"""Sort & Search against the published rule and the baselines on shared matrices, and at a thousand
-models × a million samples.
+"""Sort & Search against the published rule and the baselines, and at 1,000 models × 1e6 samples.
+
+On shared matrices, and on a synthetic one.
 
   python -m benchmarks.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--seed=0]
       [--only=study|scale|cells]
@@ -101,8 +102,9 @@ def study(files: list[Path], splits: range, names: list[str], out: Path) -> None
 
 
 def cells(files: list[Path], splits: range) -> None:
-    """Prints bar 1 alone: errors of cells by the library's search and by the published rule,
-    without intervals.
+    """Prints bar 1 alone, without intervals: errors of cells.
+
+    By the library's search and by the published rule.
     """
     rows = []
     for file in track(files, "matrices", console=Console(file=sys.stderr)):
@@ -180,8 +182,9 @@ def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
 
 
 def table(rows: pd.DataFrame, value: str, title: str) -> None:
-    """Prints a value by method and budget: mean over splits, then over the matrices that have the
-    budget.
+    """Prints a value by method and budget.
+
+    The mean over splits, then over the matrices that have the budget.
     """
     means = (
         rows.groupby(["method", "budget", "matrix"])[value]
@@ -206,8 +209,9 @@ def table(rows: pd.DataFrame, value: str, title: str) -> None:
 
 
 def compare(rows: pd.DataFrame) -> None:
-    """Prints bar 1: Sort & Search against the published rule in each cell of matrix and budget,
-    paired over splits.
+    """Prints bar 1: Sort & Search against the published rule in each cell, paired over splits.
+
+    A cell is a matrix and a budget.
     """
     wide = rows.pivot_table(index=["matrix", "budget", "split"], columns="method", values="mae")
     gain = (wide["sort_and_search"] - wide["published"]).groupby(["matrix", "budget"])
@@ -324,8 +328,9 @@ def scale(out: Path) -> None:
 
 
 def synthetic(path: Path, models: int, n: int) -> EvaluationCache:
-    """Returns a cache of models of different ability on samples of different difficulty;
-    made once.
+    """Returns a cache of models of different ability on samples of different difficulty.
+
+    It is made once.
     """
     cache = EvaluationCache(path, create=True)
     random = np.random.default_rng(0)

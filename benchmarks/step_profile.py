@@ -1,5 +1,4 @@
-"""Where the time of a train step goes: XLA's own profile of some steps, summed by kind of
-operation.
+"""Where the time of a train step goes: XLA's own profile, summed by kind of operation.
 
 python -m benchmarks.step_profile [--network=small|resnet18|resnet34] [--batch=16] [--steps=20]
 """

@@ -1,5 +1,6 @@
-"""Throughput of the training core: train step and input path, at batch 16, 64 and 256, beside this
-machine's matrix product.
+"""Throughput of the training core: train step and input path, and a matrix product for comparison.
+
+At batch 16, 64 and 256.
 
   python -m benchmarks.train_step [--repeats=5] [--all] [--precision=bfloat16]
 
@@ -39,8 +40,9 @@ ROUND = 0.15  # seconds that the steps of a round would take at peak
 
 
 def measure(work, steps: int, repeats: int) -> tuple[float, float]:
-    """Returns best seconds a call over `repeats` rounds of `steps` calls, by the machine's clock,
-    and worst over best.
+    """Returns best seconds a call over `repeats` rounds of `steps` calls, and worst over best.
+
+    By the machine's clock.
     """
     now, _ = clock()
     work(1)
@@ -53,8 +55,9 @@ def measure(work, steps: int, repeats: int) -> tuple[float, float]:
 
 
 def step_arguments(recipe: Recipe, batch: int) -> tuple[Any, ...]:
-    """Returns what a training step of a task with ten classes takes besides its carry, with random
-    pictures.
+    """Returns the arguments of a training step besides its carry, with random pictures.
+
+    The task has ten classes.
     """
     side, random = recipe.stored_size, np.random.RandomState(0)
     stored = random.randint(256, size=(batch, side, 3, side)).astype(np.uint8)
@@ -88,9 +91,7 @@ def step_rows(name: str, network: Network, batches: list[int], repeats: int, pea
 
 
 def input_rows(repeats: int) -> None:
-    """Prints a row a batch size for gathering a batch on the host and for augmenting it on the
-    device.
-    """
+    """Prints a row a batch size: gathering a batch on the host, and augmenting it on the device."""
     images = ArrayImages(
         np.random.RandomState(0).randint(256, size=(2000, 64, 64, 3)).astype(np.uint8)
     )

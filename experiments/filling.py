@@ -1,6 +1,4 @@
-"""Filling evaluation caches from run directories: every predictor that a run keeps meets every
-sample of its data set.
-"""
+"""Fills evaluation caches from run directories: kept predictors × samples of their data sets."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -15,9 +13,7 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.errors import BadInput, unknown
-
-MODELS = ("all", "chosen")
-SPLITS = ("dev", "dev_test", "test")
+from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP
 
 
 @dataclass(frozen=True)
@@ -34,15 +30,14 @@ def fill(
     out: Path,
     *,
     which: str = "all",
-    splits: Sequence[str] = SPLITS,
+    splits: Sequence[str] = HELD_OUT_SPLITS,
     probabilities: bool = False,
-    told: Callable[[int, int, str], None] = lambda done, of, name: None,
+    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> list[Filled]:
-    """Adds a run's predictors to caches, one a data set, `out/DATASET_ID`; those that are there
-    already cost nothing.
+    """Adds a run's predictors to caches, one for each data set: `out/DATASET_ID`.
 
-    Rows are predictor ids, columns sample ids (of multi-label tasks `SAMPLE#LABEL`, a column a
-    label of a sample).
+    Those that are there already cost nothing. Rows are predictor ids, columns sample ids; in
+    multi-label tasks `SAMPLE#LABEL`, one column for each label of a sample.
 
     Args:
       run: the run.
@@ -50,23 +45,23 @@ def fill(
       which: "all" kept predictors, or each task's "chosen" one.
       splits: which splits the predictors answer.
       probabilities: whether the classes' probabilities are kept too (single-label tasks).
-      told: called with the number of predictors done, of how many, and what is done now.
+      progress: called with the current predictor, the number of predictors done, and of all.
 
     Raises:
       BadInput: an unknown choice, or a cache of other data under the same name.
     """
-    if which not in MODELS:
-        raise BadInput(unknown("models", which, MODELS))
+    if which not in KEEP:
+        raise BadInput(unknown("models", which, KEEP))
     for split in splits:
-        if split not in SPLITS:
-            raise BadInput(unknown("split", split, SPLITS))
-    wanted = [p for p in run.predictors if which == "all" or p.chosen]
-    if not wanted:
+        if split not in HELD_OUT_SPLITS:
+            raise BadInput(unknown("split", split, HELD_OUT_SPLITS))
+    predictors = [p for p in run.predictors if which == "all" or p.chosen]
+    if not predictors:
         raise BadInput(f"{run.path}: has neither checkpoints nor recorded answers of a predictor.")
     added: dict[str, Filled] = {}
-    for done, predictor in enumerate(wanted):
+    for done, predictor in enumerate(predictors):
         task = predictor.task
-        told(done, len(wanted), f"{task.task_id}, trial {predictor.trial}")
+        progress(f"{task.task_id}, trial {predictor.trial}", done, len(predictors))
         path = out / task.dataset_id
         cache = open_cache(path, run, predictor)
         flops = _fill_one(
@@ -75,7 +70,7 @@ def fill(
         before = added.get(task.dataset_id, Filled(path, 0, 0))
         models = before.models + (flops is not None)
         added[task.dataset_id] = Filled(path, models, before.flops + (flops or 0))
-    told(len(wanted), len(wanted), "done")
+    progress("done", len(predictors), len(predictors))
     return list(added.values())
 
 
@@ -94,10 +89,10 @@ def open_cache(path: Path, run: KeptRun, predictor: KeptPredictor) -> Evaluation
     }
     cache = EvaluationCache(path, create=True, about=about)
     if cache.about != about:
-        what = next(name for name, value in about.items() if cache.about.get(name) != value)
+        name = next(name for name, value in about.items() if cache.about.get(name) != value)
         raise BadInput(
-            f"{path}: this cache is of {what} {cache.about.get(what)!r}, but the run's data have"
-            f" {about[what]!r}. Give another folder: --cache=OTHER."
+            f"{path}: this cache has {name} {cache.about.get(name)!r}, but the run's data have"
+            f" {about[name]!r}. Give another folder: --cache=OTHER."
         )
     return cache
 
@@ -115,20 +110,19 @@ def _fill_one(
     splits: Sequence[str],
     probabilities: bool,
 ) -> int | None:
-    """Adds one predictor's answers on the splits of which it has none yet; returns their FLOPs, or
-    None where it has all.
+    """Adds one predictor's missing answers; returns their FLOPs, or None where none is missing.
 
     Answers that the run has recorded are read; for the others the predictor runs. Without its
     checkpoint, only recorded answers are added.
     """
     task, model = predictor.task, predictor.predictor_id
-    known, columns = model in cache.models(), set(cache.samples())
+    is_known, columns = model in cache.models(), set(cache.samples())
     missing = []
     for split in splits:
         parts = run.samples(task, [split])
         ids = cell_ids(task, parts[0])
         if ids and not (
-            known and columns.issuperset(ids) and _answered(cache, model, ids, probabilities)
+            is_known and columns.issuperset(ids) and _answered(cache, model, ids, probabilities)
         ):
             ask = probabilities and predictor.checkpoint
             answers = None if ask else run.recorded(predictor, split)
@@ -150,7 +144,7 @@ def _fill_one(
             answers.correct,
             answers.confidence,
             answers.probabilities if probabilities else None,
-            provenance=None if known else facts,
+            provenance=None if is_known else facts,
         )
     return spent
 
@@ -160,5 +154,5 @@ def _answered(cache: EvaluationCache, model: str, ids: Sequence[str], probabilit
         return False
     if not probabilities:
         return True
-    kept = cache.probabilities(model, ids)
-    return kept.shape[1] > 0 and not np.isnan(kept).any()
+    stored = cache.probabilities(model, ids)
+    return stored.shape[1] > 0 and not np.isnan(stored).any()

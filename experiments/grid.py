@@ -1,5 +1,4 @@
-"""The grid of a sweep: every combination of the values of some config keys, each with the name of
-its directory.
+"""The grid of a sweep: every combination of some config keys' values, with its directory's name.
 
 Without `train.validate_every`, a grid over `train.steps` looks at the dev split four times in every
 trial, so that no point pays more for looking than another.

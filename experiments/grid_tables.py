@@ -56,8 +56,9 @@ def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int)
 
 
 def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path]]) -> None:
-    """Prints each point, over its seeds; * marks the Pareto front of error and FLOPs of training,
-    one for each stream.
+    """Prints each point over its seeds; * marks the Pareto front of each stream.
+
+    The front is that of error and FLOPs of training.
 
     Args:
       cells: the combinations.

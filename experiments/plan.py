@@ -1,6 +1,4 @@
-"""The plan of a run: tasks, trials, steps and estimated FLOPs, computed from shapes without
-training.
-"""
+"""The plan of a run: tasks, trials, steps and estimated FLOPs, from shapes, without training."""
 
 import ml_collections
 from rich.table import Table
@@ -11,8 +9,9 @@ from nevis_stream.terminal import Console
 
 
 def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:
-    """Returns one row a task: year, task_id, sizes and, where the learner can estimate them,
-    trials, steps and FLOPs.
+    """Returns one row for each task: year, task_id, sizes and, where known, steps and FLOPs.
+
+    Trials, steps and FLOPs are those that the learner estimates; a learner need not.
     """
     learner = run_config.build(config)
     rows, earlier = [], 0

@@ -1,6 +1,4 @@
-"""The predictors that a run keeps, loaded from its checkpoints to answer any samples of their
-task's data set.
-"""
+"""The predictors that a run keeps, loaded from its checkpoints to answer samples."""
 
 import csv
 import functools
@@ -146,8 +144,10 @@ class KeptRun:
         return functools.cache(lambda name: self.stream.dataset(of[name]).fingerprint())
 
     def samples(self, task: Task, splits: Sequence[str]) -> list[Samples]:
-        """Returns the samples of some splits of a task, one split after the other; BadInput where
-        there is no such split.
+        """Returns the samples of some splits of a task, one split after the other.
+
+        Raises:
+          BadInput: there is no such split.
         """
         have = self.splits(task)
         for split in splits:
@@ -223,8 +223,10 @@ class KeptRun:
         )
 
     def recorded(self, predictor: KeptPredictor, split: str) -> SplitAnswers | None:
-        """Returns what a predictor said of a split when the run judged it, read from the run's
-        outcomes; None where that was not recorded, or its file is missing or of other samples.
+        """Returns what a predictor answered on a split when the run judged it, or None.
+
+        It is read from the run's outcomes; None where that was not recorded, or where its file is
+        missing or of other samples.
         """
         if (predictor.predictor_id, split) not in self._answers:
             return None
@@ -243,9 +245,7 @@ class KeptRun:
         return SplitAnswers(cell_ids(task, samples), correct, confidence, None, 0)
 
     def flops_each(self, predictor: KeptPredictor) -> float | None:
-        """Returns the FLOPs of a cell where a whole split is predicted, as the run recorded them;
-        None where it has not yet.
-        """
+        """Returns the FLOPs of a cell where a whole split is predicted, or None if unrecorded."""
         for (predictor_id, _), (record, answer) in self._answers.items():
             if predictor_id == predictor.predictor_id:
                 return total(answer.flops) / record.n / cells_each(predictor.task)
@@ -262,8 +262,9 @@ class KeptRun:
 
 
 def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredictor:
-    """Returns one predictor of a run by the path of its checkpoint, RUN/checkpoints/EVENT-TASK, and
-    trial (None: the chosen).
+    """Returns the predictor of a checkpoint, RUN/checkpoints/EVENT-TASK, and a trial.
+
+    The trial None is the chosen one.
 
     Raises:
       BadInput: no such checkpoint or trial; the valid ones are named.
@@ -284,9 +285,7 @@ def cells_each(task: Task) -> int:
 
 
 def cell_ids(task: Task, samples: Samples) -> list[str]:
-    """Returns the ids of the cells of some samples: the samples' own, or one for each label of
-    each.
-    """
+    """Returns the ids of the cells of some samples: the samples' own, or one for each label."""
     if task.kind != MULTI_LABEL:
         return list(samples.ids)
     return [f"{sample}#{label}" for sample in samples.ids for label in range(task.num_classes)]

@@ -1,5 +1,4 @@
-"""Pre-training: one backbone trained on one or several tasks of a stream, or weights of another
-library, as a file of weights.
+"""Pre-training: a file of weights from tasks of a stream, or from another library's weights.
 
 What it costs, all trials and looks at the dev splits included, is written into the file, and every
 learner that starts from it is charged for it once (phase `pretrain` of its ledger's first record).
@@ -44,8 +43,9 @@ _UNFINISHED = (
 
 
 def views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
-    """Returns train and dev splits of tasks by their ids; "meta_train" means all of S_Tr, each
-    data set once.
+    """Returns train and dev splits of tasks by their ids; "meta_train" means all of S_Tr.
+
+    Each data set of S_Tr is taken once.
 
     Raises:
       BadInput: a task that is unknown (valid ones are named) or named twice, or no task.
@@ -92,8 +92,9 @@ def pretrain(
     checkpoint_seconds: float = 30.0,
     progress: Progress | None = None,
 ) -> weights.Facts:
-    """Trains a backbone and writes it to `out`, once; started again after a kill it goes on from
-    `out`.progress.
+    """Trains a backbone and writes it to `out`, once.
+
+    Started again after a kill, it continues from `out`.progress.
 
     Args:
       config: resolved; its network, search, train, augmentation and seed are used.

@@ -1,5 +1,6 @@
-"""Writes the published results of NEVIS'22 (Appendix N) as run directories, one a learner, for
-reports that also show your own runs.
+"""Writes the published results of NEVIS'22 (Appendix N) as run directories, one for each learner.
+
+Reports that read them show your own runs next to them.
 
   python -m experiments.published --out=runs/published
   python -m launch.report runs/mine/* runs/published/* --out=report
@@ -43,8 +44,9 @@ NO_VALUE = f"no value in {published.SOURCE}"
 
 
 def write(out: Path) -> list[Path]:
-    """Writes one run directory a published learner and returns their paths; what is already there
-    must be the same.
+    """Writes one run directory for each published learner and returns their paths.
+
+    What is already there must be the same.
 
     Args:
       out: folder of the run directories OUT/indep, OUT/ft_prev, OUT/ft_dynamic and OUT/mt.
@@ -103,8 +105,9 @@ def tasks() -> list[Task]:
 
 
 def stream_csv() -> str:
-    """Returns the rows of `tasks` with the columns of a run's stream.csv; sizes of splits and
-    fingerprints are empty.
+    """Returns the rows of `tasks` with the columns of a run's stream.csv.
+
+    Sizes of splits and fingerprints are empty.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -118,8 +121,9 @@ def stream_csv() -> str:
 
 
 def records(config: dict[str, Any], config_hash: str) -> Iterator[Record]:
-    """Yields the ledger of a learner's published results; what is not published is None
-    (docs/run-directory.md).
+    """Yields the ledger of a learner's published results.
+
+    What is not published is None (docs/run-directory.md).
     """
     stream = tasks()
     kept = ("learner", "budget", "stream", "stream_digest", "protocol", "seed", "source")

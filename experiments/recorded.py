@@ -1,5 +1,7 @@
-"""What a run directory says about its learner: read as plain values; built only where that is
-wanted, and a class outside this project only where it is trusted.
+"""What a run directory says about its learner, as plain values.
+
+The learner is built only where it is needed, and a class outside this project only where it is
+trusted.
 """
 
 from collections.abc import Mapping, Sequence

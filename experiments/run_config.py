@@ -59,8 +59,7 @@ def fields_of(learner: str) -> dict[str, Field]:
 
 
 def default(learner: str) -> ml_collections.ConfigDict:
-    """Returns the config of a learner with everything else open: budget `tiny` on the stream
-    `pico`.
+    """Returns a learner's config on the stream `pico` at budget `tiny`, everything else open.
 
     Args:
       learner: a name of the table, or package.module:Class.

@@ -1,5 +1,6 @@
-"""The transfer matrix (NEVIS'22, Appendix J): each task trained from each earlier task's
-independent predictor.
+"""The transfer matrix (NEVIS'22, Appendix J): each task trained from each earlier task's predictor.
+
+The earlier predictors are independent ones.
 
 Row i, column j > i: the usual search on task j with every trial started from the chosen predictor
 of the Indep run on i, against the Indep run on j. Each row is a run directory of its own over the
@@ -117,8 +118,7 @@ class TransferMatrix:
         return run_config.resolve(config)
 
     def run(self, run_one: Run) -> pd.DataFrame:
-        """Runs the rows that are missing and returns the matrix, which is written to matrix.csv
-        after each row.
+        """Runs the missing rows and returns the matrix; matrix.csv is written after each row.
 
         Columns: those of `nevis_stream.analysis.transfer_matrix.pair`.
         """

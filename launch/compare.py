@@ -68,7 +68,7 @@ def _sides(argv) -> list[list[Path]]:
     if _A.value or _B.value:
         if argv or not (_A.value and _B.value):
             entry.fail(
-                "name both sides, --a=… and --b=…, and nothing else; a pattern stands in quotes:"
+                "name both sides, --a=… and --b=…, and nothing else; quote patterns:"
                 " --a='runs/a-*'."
             )
         return [_expand(_A.value), _expand(_B.value)]
@@ -233,4 +233,4 @@ def _table(found):
 
 
 if __name__ == "__main__":
-    entry.start(main)
+    entry.start(main, words="RUN_DIR ...")

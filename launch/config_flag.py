@@ -1,9 +1,8 @@
 """The words `--config=NAME` and `--config.KEY=VALUE` of a command, and the config they give."""
 
-import os
 import runpy
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,25 +83,20 @@ def split(words: Sequence[str]) -> ConfigWords:
 _given = ConfigWords("", {}, ())
 
 
-def define(what: str) -> None:
-    """Defines --config; what it gives is `given().config()`."""
-    flags.DEFINE_string("config", None, what)
-
-
 def given() -> ConfigWords:
     """Returns what this command's words say about its config."""
     return _given
 
 
-def start(main) -> None:
-    """Starts a command that has --config; see `entry.start`."""
+def start(main, lists: Callable[[], str] | None = None) -> None:
+    """Starts a command that has --config; see `entry.start`. Its help ends with the configs."""
 
     def take(words: Sequence[str]) -> Sequence[str]:
         global _given
         _given = split(words)
         return _given.rest
 
-    entry.start(main, take)
+    entry.start(main, take, lists=lists or help_text)
 
 
 def studies() -> list[str]:
@@ -156,12 +150,6 @@ def _load(path: str, argument: str) -> ml_collections.ConfigDict:
     return made
 
 
-def use_data_dir(data_dir: str | None) -> None:
-    """Takes prepared data from there, where a folder is given."""
-    if data_dir:
-        os.environ["NEVIS_STREAM_DATA"] = str(Path(data_dir).absolute())
-
-
 def check_run_dir(run_dir: str) -> None:
     """Raises: BadInput: there is a file where the directory of a run is to be."""
     for place in (Path(run_dir), *Path(run_dir).parents):
@@ -172,10 +160,9 @@ def check_run_dir(run_dir: str) -> None:
             )
 
 
-def help_text(words: Sequence[str]) -> str:
+def help_text() -> str:
     """Returns the part of --help about configs: names, and the keys of the chosen learner."""
-    entry.find_modules(Path.cwd())
-    known = split(words)
+    known = split(entry.arguments())
     try:
         learner = known.config().learner if known.source or known.values else "ft_prev"
         keys = "\n".join(map(_key, run_config.fields_of(learner).values()))

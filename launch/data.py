@@ -1,130 +1,166 @@
-"""Data sets: list, prepare, import, verify, inspect.
+"""Lists, prepares, imports, verifies and shows data sets.
 
-  python -m launch.data list --stream=full                     the stream as a table, with the state of each data set here
-  python -m launch.data list --stream=full --format=csv        the same for programs
-  python -m launch.data prepare --stream=short                 fetch, verify, read, split, remove duplicates, write
-  python -m launch.data prepare --task=voc2007 --from=FOLDER   from files that you have
-  python -m launch.data import FILE --task=mnist               an .npz, an image folder or a zip with labels.csv, as a task
-  python -m launch.data import FILE --task=new --year=2024 --domain=object
-  python -m launch.data verify                                 prepared data against their recorded fingerprints
-  python -m launch.data show mnist --out=sheets                counts, histograms and a contact sheet (PNG)
-  python -m launch.data overlap --stream=local25               test pictures that earlier tasks train on
+Prepared data are in --data_dir, else in NEVIS_STREAM_DATA, else in the user's cache directory.
+"""
 
-Prepared data are kept in --data_dir, else NEVIS_STREAM_DATA, else the user's cache folder. `prepare`
-continues an interrupted preparation, skips what is ready, and ends with what to do for each data set
-that is not.
-"""  # noqa: E501
-
-import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from absl import flags
 
-from launch import entry
+from launch import entry, shared_flags
+from launch.subcommands import Subcommand, define, start
+from nevis_stream.vocabulary import TASK_KINDS
 
-COMMANDS = ("list", "prepare", "import", "verify", "show", "overlap")
 
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder."
+def _list(_: Sequence[str]) -> None:
+    from launch.data_commands.listing import show_list
+
+    values = _LIST.flags
+    only = {"domain": values.domain, "kind": values.kind, "state": values.state}
+    show_list(values.stream, values.format, only)
+
+
+def _prepare(_: Sequence[str]) -> None:
+    from launch.data_commands.preparing import prepare
+
+    values = _PREPARE.flags
+    for place in values["from"].value:
+        if not Path(place).exists():
+            entry.fail(f"--from={place}: no such file or directory.")
+    places = [Path(place).absolute() for place in values["from"].value]
+    options = {
+        "places": [place if place.is_dir() else place.parent for place in places],
+        "form": values.store,
+        "download": not values.offline,
+        "verified": not values.unverified,
+        "force": values.force,
+    }
+    prepare(values.stream, values.task, options, values.jobs)
+
+
+def _import(words: Sequence[str]) -> None:
+    from launch.data_commands.preparing import import_file
+
+    values = _IMPORT.flags
+    file = Path(words[0])
+    import_file(file, values.task, values.kind, values.year, values.domain, values.store)
+
+
+def _verify(_: Sequence[str]) -> None:
+    from launch.data_commands.inspecting import verify
+
+    verify(_VERIFY.flags.task)
+
+
+def _show(words: Sequence[str]) -> None:
+    from launch.data_commands.inspecting import show
+
+    show(words[0], Path(_SHOW.flags.out))
+
+
+def _overlap(_: Sequence[str]) -> None:
+    from launch.data_commands.inspecting import overlap
+
+    overlap(_OVERLAP.flags.stream, _OVERLAP.flags.format)
+
+
+_LIST = Subcommand(
+    "list",
+    _list,
+    "Shows the tasks of a stream and the state of each data set on this machine.",
+    ("list --stream=full", "list --stream=full --format=csv", "list --state=downloadable"),
 )
-_STREAM = flags.DEFINE_string(
-    "stream", None, "Name or csv of a stream (list, prepare, overlap; default of list: full)."
+_PREPARE = Subcommand(
+    "prepare",
+    _prepare,
+    "Downloads, verifies, splits and stores data sets, without duplicates.",
+    ("prepare --stream=short", "prepare --task=mnist,usps", "prepare --task=voc2007 --from=FOLDER"),
+    details="Continues what was interrupted, skips what is ready, and ends with what to do for each"
+    " data set that is not.",
 )
-_TASK = flags.DEFINE_list(
-    "task", [], "Ids of data sets or tasks, separated by commas (prepare, import, verify)."
+_IMPORT = Subcommand(
+    "import",
+    _import,
+    "Imports a file of your own as a task.",
+    (
+        "import mnist.npz --task=mnist",
+        "import shapes.zip --task=new --year=2024 --domain=object",
+    ),
+    words="FILE",
+    needs=("task",),
+    details="FILE is an .npz, a directory of images, or a zip with labels.csv.",
 )
-_FORMAT = flags.DEFINE_enum("format", "table", ["table", "csv"], "How `list` and `overlap` print.")
-_STORE = flags.DEFINE_enum(
+_VERIFY = Subcommand(
+    "verify",
+    _verify,
+    "Checks prepared data against their recorded fingerprints.",
+    ("verify", "verify --task=mnist"),
+)
+_SHOW = Subcommand(
+    "show",
+    _show,
+    "Prints counts and histograms of a task and writes a contact sheet (PNG).",
+    ("show mnist --out=sheets",),
+    words="TASK",
+)
+_OVERLAP = Subcommand(
+    "overlap",
+    _overlap,
+    "Lists the test images of a stream that earlier tasks train on.",
+    ("overlap --stream=local25", "overlap --stream=local25 --format=csv"),
+    needs=("stream",),
+)
+SUBCOMMANDS = (_LIST, _PREPARE, _IMPORT, _VERIFY, _SHOW, _OVERLAP)
+_STORES = ["array_record", "raw"]
+
+for _each in SUBCOMMANDS:
+    shared_flags.data_dir(_each.flags)
+define(flags.DEFINE_string, [_LIST], "stream", "full", "Name or csv of a stream.")
+define(flags.DEFINE_string, [_PREPARE, _OVERLAP], "stream", None, "Name or csv of a stream.")
+define(flags.DEFINE_enum, [_LIST, _OVERLAP], "format", "table", ["table", "csv"], "Output format.")
+define(flags.DEFINE_list, [_PREPARE, _VERIFY], "task", [], "Data sets, separated by commas.")
+define(flags.DEFINE_string, [_IMPORT], "task", None, "Name of the task, new or known.")
+define(flags.DEFINE_string, [_LIST], "domain", None, "Only tasks of this domain.")
+define(flags.DEFINE_string, [_IMPORT], "domain", None, "Domain of a new task.")
+define(flags.DEFINE_enum, [_LIST], "kind", None, TASK_KINDS, "Only tasks of this kind.")
+define(flags.DEFINE_enum, [_IMPORT], "kind", None, TASK_KINDS, "Kind of the task.")
+define(flags.DEFINE_integer, [_IMPORT], "year", None, "Year of a new task.")
+define(
+    flags.DEFINE_string,
+    [_LIST],
+    "state",
+    None,
+    "Only data sets in this state, for example ready or downloadable.",
+)
+define(
+    flags.DEFINE_enum,
+    [_PREPARE, _IMPORT],
     "store",
     "array_record",
-    ["array_record", "raw"],
-    "How pictures are stored: for TFDS, or (of one size) as an array.",
+    _STORES,
+    "How images are stored: for TFDS, or (if of one size) as an array.",
 )
-_FROM = flags.DEFINE_multi_string(
-    "from", [], "A file or folder with downloaded files (prepare); may be repeated."
+define(
+    flags.DEFINE_multi_string,
+    [_PREPARE],
+    "from",
+    [],
+    "A file or directory that you downloaded; may be repeated.",
 )
-_JOBS = flags.DEFINE_integer(
+define(
+    flags.DEFINE_integer,
+    [_PREPARE],
     "jobs",
     None,
-    "Data sets prepared at the same time; default: the number of cores.",
+    "Number of data sets prepared at the same time; default: the number of cores.",
     lower_bound=1,
 )
-_FORCE = flags.DEFINE_bool("force", False, "Prepare data sets again that are ready.")
-_OFFLINE = flags.DEFINE_bool("offline", False, "Download nothing (prepare).")
-_UNVERIFIED = flags.DEFINE_bool(
-    "unverified", False, "Skip the published checksums of files (prepare)."
-)
-_YEAR = flags.DEFINE_integer("year", None, "Year of a new task (import).")
-_DOMAIN = flags.DEFINE_string(
-    "domain", None, "Domain of a new task (import); only this domain (list)."
-)
-_KIND = flags.DEFINE_enum(
-    "kind",
-    None,
-    ["single_label", "multi_label"],
-    "Kind of an imported task; only this kind (list).",
-)
-_STATE = flags.DEFINE_string(
-    "state", None, "Only data sets in this state: ready, downloadable, … (list)."
-)
-_OUT = flags.DEFINE_string("out", ".", "Folder of the contact sheet (show).")
-
-
-def main(argv):
-    """Runs one command."""
-    from nevis_stream.errors import unknown
-
-    if not argv:
-        entry.fail(f"name a command: {', '.join(COMMANDS)}. See: python -m launch.data --help")
-    if argv[0] not in COMMANDS:
-        entry.fail(unknown("command", argv[0], COMMANDS))
-    if _DATA_DIR.value:
-        os.environ["NEVIS_STREAM_DATA"] = str(Path(_DATA_DIR.value).absolute())
-    command, words = argv[0], argv[1:]
-    if words and command not in ("import", "show"):
-        entry.fail(
-            f"{command} takes flags only, not {words[0]!r}. See: python -m launch.data --help"
-        )
-    from launch.data_commands import inspecting, listing, preparing
-
-    if command == "list":
-        listing.show_list(
-            _STREAM.value or "full",
-            _FORMAT.value,
-            {"domain": _DOMAIN.value, "kind": _KIND.value, "state": _STATE.value},
-        )
-    elif command == "prepare":
-        for place in _FROM.value:
-            if not Path(place).exists():
-                entry.fail(f"--from={place}: no such file or folder.")
-        places = [Path(place).absolute() for place in _FROM.value]
-        options = {
-            "places": [place if place.is_dir() else place.parent for place in places],
-            "form": _STORE.value,
-            "download": not _OFFLINE.value,
-            "verified": not _UNVERIFIED.value,
-            "force": _FORCE.value,
-        }
-        preparing.prepare(_STREAM.value, _TASK.value, options, _JOBS.value)
-    elif command == "import":
-        if len(words) != 1 or len(_TASK.value) != 1:
-            entry.fail(
-                "import takes one file and one task: python -m launch.data import FILE --task=ID"
-            )
-        preparing.import_file(
-            Path(words[0]), _TASK.value[0], _KIND.value, _YEAR.value, _DOMAIN.value, _STORE.value
-        )
-    elif command == "verify":
-        inspecting.verify(_TASK.value)
-    elif command == "show":
-        if len(words) != 1:
-            entry.fail("show takes one task: python -m launch.data show mnist --out=FOLDER")
-        inspecting.show(words[0], Path(_OUT.value))
-    else:
-        if not _STREAM.value:
-            entry.fail("overlap needs a stream: python -m launch.data overlap --stream=local25")
-        inspecting.overlap(_STREAM.value, _FORMAT.value)
+define(flags.DEFINE_bool, [_PREPARE], "force", False, "Prepare data sets again that are ready.")
+define(flags.DEFINE_bool, [_PREPARE], "offline", False, "Download nothing.")
+define(flags.DEFINE_bool, [_PREPARE], "unverified", False, "Skip the published checksums.")
+define(flags.DEFINE_string, [_SHOW], "out", ".", "Directory of the contact sheet.")
 
 
 if __name__ == "__main__":
-    entry.start(main)
+    start(__doc__, SUBCOMMANDS)

@@ -26,10 +26,8 @@ RUNS = (
 )
 
 
-def main(argv):
+def main(_):
     """Runs what is missing, then reports."""
-    if argv:
-        entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
     from experiments import run_config
     from launch.one_run import run_config_once
     from nevis_stream.report.build import write_report

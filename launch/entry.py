@@ -1,72 +1,67 @@
-"""What the entry points share: flags that teach, errors without tracebacks, a compilation cache."""
+"""The start of every command: flags, help, errors without tracebacks, signals, compiled code."""
 
 import os
+import re
 import signal
 import sys
+import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from absl import app, flags, logging
+from absl import flags, logging
 
-from nevis_stream.errors import NevisStreamError
+from nevis_stream.errors import NevisStreamError, unknown
 from nevis_stream.terminal import protect_streams
 
 USAGE_ERROR = 2
+INCOMPLETE = 1  # exit status where something is left to do
+WIDTH = 100  # columns of help
+CONSOLE_COMMAND = "nevis-stream"
+_IN_CHECKOUT = re.compile(r"python -m launch\.(\w+)")
 # SLURM's --signal, and what submitit asks it to send
 _STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+_console_started = False
 
 
 def start(
     main: Callable[[Sequence[str]], None],
-    take: Callable[[Sequence[str]], Sequence[str]] | None = None,
-    hint: Callable[[Exception], str] = str,
+    take: Callable[[Sequence[str]], Sequence[str]] = list,
+    hint: Callable[[str], str] = str,
+    words: str = "",
+    lists: Callable[[], str] = str,
 ) -> None:
-    """Parses flags and calls `main(positional arguments)`; a user's mistake prints its message and
-    exits with 2.
+    """Starts a command: parses its flags and calls `main(words that are not flags)`; a user's
+    mistake prints a message and exits with 2.
 
     Args:
-      main: the entry point.
-      take: takes words that are no flags out of the command's words, before these are parsed.
-      hint: turns an exception of the flags' parsing into a message.
+      main: does the work; its module's docstring and flags are the help.
+      take: removes words from the command's words before the flags are parsed.
+      hint: adds to the message about a wrong flag or word.
+      words: the words that are not flags, for example "RUN_DIR ..."; empty: it has none.
+      lists: returns what the help ends with, for example the valid values of a flag.
     """
+    guard(lambda: _start(main, take, hint, words, lists))
+
+
+def _start(main, take, hint, words, lists) -> None:
+    if asks_for_help(arguments()):
+        about = sys.modules["__main__"].__doc__.strip()
+        usage = " ".join(filter(None, (command(), words, "[flags]")))
+        show_help(f"{about}\n\nUsage: {usage}\n\n{flag_help(_own_flags())}{lists()}")
+    rest = parse(take(arguments()), flags.FLAGS, command(), hint)
+    if rest and not words:
+        problem = hint(f"{rest[0]!r}: this command takes flags only.")
+        fail(f"{problem}\nSee: {command()} --help")
+    main(rest)
+
+
+def guard(work: Callable[[], None]) -> None:
+    """Calls `work`; errors of users become messages, and output has no control characters."""
     protect_streams()
     warnings.showwarning = _show_warning
     logging.set_verbosity(logging.WARNING)  # JAX names every backend that it does not find
-
-    def parse(argv: Sequence[str]) -> list[str]:
-        try:
-            words = [argv[0], *(take(argv[1:]) if take else argv[1:])]
-            return _help(words) if _asks_for_help(words) else flags.FLAGS(words)
-        except BrokenPipeError:  # of the help's reader
-            raise
-        except (flags.Error, OSError) as error:
-            fail(f"{hint(error)}\nSee: python -m {_module()} --help")
-
     find_modules(Path.cwd())
-    _guarded(lambda: app.run(lambda argv: main(argv[1:]), flags_parser=parse))
-
-
-def find_modules(folder: Path) -> None:
-    """Lets a user's learners be imported from a folder, after everything that is installed."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-
-
-def _asks_for_help(argv: Sequence[str]) -> bool:
-    return any(
-        word.lstrip("-") in ("help", "helpfull", "helpshort") or word == "-?" for word in argv[1:]
-    )
-
-
-def _help(argv: Sequence[str]) -> list[str]:
-    try:
-        return app.parse_flags_with_usage(list(argv))
-    except SystemExit:  # absl ends with 1 after its help, as after a mistake
-        sys.exit(0)
-
-
-def _guarded(work: Callable[[], None]) -> None:
     try:
         work()
     except NevisStreamError as error:
@@ -78,13 +73,107 @@ def _guarded(work: Callable[[], None]) -> None:
             raise
         fail(f"{error.filename}: {os.strerror(error.errno) if error.errno else error}")
     except KeyboardInterrupt:
-        print("\ninterrupted: start the same command again to go on from here", file=sys.stderr)
+        print("\ninterrupted: start the same command again to continue", file=sys.stderr)
         sys.exit(130)
+
+
+def arguments() -> list[str]:
+    """Returns the words after the command's name."""
+    return sys.argv[1:]
+
+
+def command() -> str:
+    """Returns the command as the user typed it, without its flags."""
+    spec = sys.modules["__main__"].__spec__
+    return as_typed(f"python -m {spec.name if spec else Path(sys.argv[0]).stem}")
+
+
+def use_console_command() -> None:
+    """Makes messages and help name commands as `nevis-stream run`, not `python -m launch.run`."""
+    global _console_started
+    _console_started = True
+
+
+def as_typed(text: str) -> str:
+    """Returns a text that names commands as this one was started.
+
+    >>> as_typed("next: python -m launch.report runs/a")
+    'next: python -m launch.report runs/a'
+    """
+    if not _console_started:
+        return text
+    return _IN_CHECKOUT.sub(lambda match: f"{CONSOLE_COMMAND} {match[1].replace('_', '-')}", text)
+
+
+def parse(
+    words: Sequence[str],
+    values: flags.FlagValues,
+    name: str,
+    hint: Callable[[str], str] = str,
+) -> list[str]:
+    """Sets flags from a command's words and returns the others; a mistake ends the process.
+
+    Args:
+      words: after the command's name.
+      values: the flags.
+      name: the command's name, for messages.
+      hint: adds to a message.
+    """
+    try:
+        if values is not flags.FLAGS:
+            flags.FLAGS([name])
+        rest = values([name, *words])[1:]
+        if "data_dir" in values and values.data_dir:
+            os.environ["NEVIS_STREAM_DATA"] = str(Path(values.data_dir).absolute())
+        return rest
+    except flags.UnrecognizedFlagError as error:
+        valid = values if values is not flags.FLAGS else [flag.name for flag in _own_flags()]
+        problem = unknown("flag", f"--{error.flagname}", [f"--{flag}" for flag in valid])
+    except (flags.Error, OSError) as error:
+        problem = str(error)
+    fail(f"{hint(problem)}\nSee: {name} --help")
+
+
+def _own_flags() -> list[flags.Flag]:
+    return flags.FLAGS.get_key_flags_for_module("__main__")
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Returns whether words ask for help; those after `--` belong to another command."""
+    own = words[: words.index("--")] if "--" in words else words
+    return bool(own) and (
+        own[0] == "help" or not {"-h", "-help", "--help", "--helpfull", "-?"}.isdisjoint(own)
+    )
+
+
+def show_help(text: str) -> None:
+    """Prints help and ends the process with status 0."""
+    print(as_typed(text), flush=True)
+    sys.exit(0)
+
+
+def flag_help(shown: Iterable[flags.Flag]) -> str:
+    """Returns the flags with their meanings, choices and defaults."""
+    lines = ["Flags:"]
+    for flag in sorted(shown, key=lambda flag: flag.name):
+        text = f"--{flag.name}: {flag.help}"
+        if not any(flag.default is empty for empty in (None, False, "")) and flag.default != []:
+            text += f" (default: {flag.default_as_str.strip(chr(39))})"
+        lines += textwrap.wrap(
+            text, WIDTH - 2, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False
+        )
+    return "\n".join(lines) + "\n"
+
+
+def find_modules(folder: Path) -> None:
+    """Lets a user's learners be imported from a folder, after everything that is installed."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
 
 
 def fail(message: str) -> None:
     """Prints an error and exits with status 2."""
-    print(f"error: {message}", file=sys.stderr)
+    print(as_typed(f"error: {message}"), file=sys.stderr)
     sys.exit(USAGE_ERROR)
 
 
@@ -100,20 +189,14 @@ def _stop(signum, frame) -> None:
     for number in _STOPPING:  # a second one, on the way out, would print it twice
         signal.signal(number, signal.SIG_IGN)
     message = (
-        f"\nstopped by {signal.Signals(signum).name}: start the same command again to go on from"
-        " here\n"
+        f"\nstopped by {signal.Signals(signum).name}: start the same command again to continue\n"
     )
     os.write(2, message.encode())  # a print may have been interrupted, and cannot be entered again
     os._exit(143)
 
 
 def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
-    print(f"warning: {message}", file=sys.stderr)
-
-
-def _module() -> str:
-    spec = sys.modules["__main__"].__spec__
-    return spec.name if spec else Path(sys.argv[0]).stem
+    print(as_typed(f"warning: {message}"), file=sys.stderr)
 
 
 def use_compilation_cache() -> None:

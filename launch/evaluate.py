@@ -1,255 +1,273 @@
-"""Dynamic evaluation: caches of models × samples, and the evaluation of new models and samples at a
-fraction of the cost.
+"""Dynamic evaluation: evaluates new models and samples at a fraction of the cost, with caches of
+models × samples.
 
-A new model is asked on `--budget` samples, its other values are predicted; the cache keeps both,
-apart. Checkpoints are run on exactly the asked samples, on the accelerator, and charged.
-`launch.report runs/* caches/*` shows it all.
+A new model is asked on --budget samples and its other values are predicted; the cache keeps both,
+apart. Checkpoints are run on exactly the samples that are asked, on the accelerator, and charged.
+`python -m launch.report runs/* caches/*` shows it all.
 """
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 
 from launch import entry
-from launch.evaluate_commands.usage import COMMANDS, check_flags, overview, usage
+from launch.evaluate_commands.flags import define_flags
+from launch.subcommands import Subcommand, start
 
-_CACHE = flags.DEFINE_string(
-    "cache", None, "Directory of a cache; for runs, and many commands, a folder of caches."
-)
-_MODELS = flags.DEFINE_enum(
-    "models", "all", ["all", "chosen"], "Which predictors of a run are imported."
-)
-_SPLITS = flags.DEFINE_list(
-    "splits",
-    [],
-    "Splits of a run's data set: dev, dev_test, test; default of import: all.",
-)
-_PROBABILITIES = flags.DEFINE_bool(
-    "probabilities", False, "Keep the classes' probabilities, too (runs)."
-)
-_THRESHOLD = flags.DEFINE_float(
-    "threshold",
-    None,
-    "Turns real-valued scores into outcomes, right above it; default: keep scores.",
-)
-_RANGE = flags.DEFINE_list(
-    "range",
-    [],
-    "LOW,HIGH: the range of scores whose range the file does not state; default: 0,1.",
-)
-_FEATURES = flags.DEFINE_string(
-    "features",
-    None,
-    "FILE.npz with `features` of the samples, float[n, d], and optionally their ids, `samples`.",
-)
-_WEIGHTS = flags.DEFINE_list(
-    "dataset_weights",
-    [],
-    "NAME=WEIGHT,... or equal: how the data sets' means are averaged; default: every sample weighs"
-    " the same.",
-)
-_STREAM = flags.DEFINE_string(
-    "stream", None, "The stream of a run, if it was a csv; default: the run's own."
-)
-_TRUST = flags.DEFINE_list(
-    "trust", [], "Modules outside this project whose learners may be imported and run."
-)
-_MODEL = flags.DEFINE_string(
-    "model", None, "What to add: RUN/checkpoints/EVENT-TASK, a RUN (all its models), or a file."
-)
-_TRIAL = flags.DEFINE_integer(
-    "trial", None, "Which trial of the checkpoint; default: the chosen one."
-)
-_NAME = flags.DEFINE_string("name", None, "Which model of the file; default: all.")
-_SAMPLES = flags.DEFINE_string("samples", None, "A file of known models × new samples.")
-_RUN_DIR = flags.DEFINE_list(
-    "run_dir", [], "Where the runs of the cache's models are now, if they were moved."
-)
-_BUDGET = flags.DEFINE_string(
-    "budget", None, "Samples asked of a new model, or models asked on a new sample: 64, or 5%."
-)
-_METHOD = flags.DEFINE_string(
-    "method", None, "How samples are chosen and the others predicted; default: recommended."
-)
-_METHODS = flags.DEFINE_list("methods", [], "Methods to compare; default: the main ones.")
-_BUDGETS = flags.DEFINE_list("budgets", ["16", "64", "256"], "Samples asked of each new model.")
-_KNOWN = flags.DEFINE_float(
-    "known", 0.6, "Share of the models that are known; the others are new.", 0.0, 1.0
-)
-_SEEDS = flags.DEFINE_integer(
-    "seeds", None, "Random splits of the models; default: 10 (study), 3 (metrics).", lower_bound=1
-)
-_SEED = flags.DEFINE_integer(
-    "seed",
-    0,
-    "Seed of a method's choices.",
-    lower_bound=-(2**63),
-    upper_bound=2**63 - 1,
-)
-_OUT = flags.DEFINE_string(
-    "out",
-    None,
-    "Folder of the study's tables and figures (default: study), or the new cache (repair).",
-)
+# Each subcommand imports its own module alone: `stats` needs no learner and no plots, and answers
+# seconds sooner.
 
 
-def main(argv):
-    """Runs one command."""
-    from nevis_stream.errors import unknown
+def _import(words: Sequence[str]) -> None:
+    from launch.evaluate_commands.filling import import_all
 
-    if not argv:
-        entry.fail(f"name a command: {', '.join(COMMANDS)}. See: python -m launch.evaluate --help")
-    command, words = argv[0], argv[1:]
-    if command not in COMMANDS:
-        entry.fail(unknown("command", command, COMMANDS))
-    see = f"See: python -m launch.evaluate {command} --help"
-    if wrong := check_flags(command):
-        entry.fail(f"{wrong} {see}")
-    if command != "study" and not _CACHE.value:
-        entry.fail(f"{command} needs --cache=DIR, the directory of an evaluation cache. {see}")
-    if words and not COMMANDS[command].files:
-        entry.fail(f"{command} takes flags only, not {words[0]!r}. {see}")
-    if not words and COMMANDS[command].files:
-        entry.fail(f"{command} needs at least one file or directory. {see}")
-    try:
-        _run(command, [Path(word) for word in words])
-    except (IndexError, KeyError, TypeError, ValueError, ArithmeticError):
-        from launch.evaluate_commands.looking import damage
-
-        # a damaged index may say anything
-        if _CACHE.value and (lines := damage(Path(_CACHE.value))):
-            entry.fail(lines)
-        raise
-
-
-def _run(command: str, paths: list[Path]) -> None:
-    # each command imports its own module alone: `stats` needs no learner and no plots, and answers
-    # seconds sooner
-    if command in ("stats", "verify"):
-        from launch.evaluate_commands import looking
-
-        (looking.stats if command == "stats" else looking.verify)(Path(_CACHE.value))
-    elif command in ("import", "repair", "merge", "export"):
-        _fill(command, paths, Path(_CACHE.value))
-    elif command in ("study", "metrics"):
-        _study(command, paths)
-    else:
-        _add(command, Path(_CACHE.value))
-
-
-def _fill(command: str, paths: list[Path], cache: Path) -> None:
-    from launch.evaluate_commands import filling
-
-    if command == "import":
-        # a run, whose predictors answer for what it has not recorded
-        if any(path.is_dir() for path in paths):
-            entry.use_compilation_cache()
-        how = {
-            "which": _MODELS.value,
-            "splits": _SPLITS.value,
-            "probabilities": _PROBABILITIES.value,
-            "stream": _STREAM.value,
-            "trust": _TRUST.value,
-        }
-        filling.import_all(paths, cache, _how_file(), how)
-    elif command == "repair":
-        if not _OUT.value:
-            entry.fail("repair needs --out=NEW_DIR, where the new cache is made.")
-        filling.repair(cache, Path(_OUT.value))
-    else:
-        (filling.merge if command == "merge" else filling.export)(paths, cache)
-
-
-def _study(command: str, paths: list[Path]) -> None:
-    from launch.evaluate_commands import studying
-
-    entry.use_compilation_cache()
-    if command == "study":
-        studying.study(paths, _what_to_study(10), _OUT.value, _how_file())
-    else:
-        studying.metrics(Path(_CACHE.value), _what_to_study(3))
-
-
-def _add(command: str, cache: Path) -> None:
-    from launch.evaluate_commands import adding
-    from launch.evaluate_commands.terminal import budget
-
-    entry.use_compilation_cache()
-    if _BUDGET.value is None:
-        entry.fail(
-            f"{command} needs --budget=N: how many cells are asked (64, or 5%); the others are"
-            " predicted."
-        )
-    budget(_BUDGET.value, 1)
-    how = {
-        "budget": _BUDGET.value,
-        "method": _METHOD.value or "recommended",
-        "seed": _SEED.value,
-        "stream": _STREAM.value,
-        "trust": _TRUST.value,
-        "range": _value_range(),
+    values, paths = _IMPORT.flags, [Path(word) for word in words]
+    if any(path.is_dir() for path in paths):  # a run, whose predictors are asked
+        entry.use_compilation_cache()
+    of_runs = {
+        "which": values.models,
+        "splits": values.splits,
+        "probabilities": values.probabilities,
+        "stream": values.stream,
+        "trust": values.trust,
     }
-    if command == "add-model":
-        if not _MODEL.value:
-            entry.fail(
-                "add-model needs --model: RUN/checkpoints/EVENT-TASK, or a file of the model's"
-                " outcomes."
-            )
-        adding.add_model(cache, Path(_MODEL.value), _TRIAL.value, _NAME.value, how)
-    else:
-        if bool(_SAMPLES.value) == bool(_SPLITS.value):
-            entry.fail("add-samples needs either --samples=FILE or --splits=NAME.")
-        adding.add_samples(cache, _SAMPLES.value, _SPLITS.value, how | {"run_dirs": _RUN_DIR.value})
+    import_all(paths, Path(values.cache), _file_options(values), of_runs)
 
 
-def _what_to_study(seeds: int) -> dict:
-    if not _BUDGETS.value:
+def _stats(_: Sequence[str]) -> None:
+    from launch.evaluate_commands.looking import stats
+
+    stats(Path(_STATS.flags.cache))
+
+
+def _verify(_: Sequence[str]) -> None:
+    from launch.evaluate_commands.looking import verify
+
+    verify(Path(_VERIFY.flags.cache))
+
+
+def _repair(_: Sequence[str]) -> None:
+    from launch.evaluate_commands.filling import repair
+
+    repair(Path(_REPAIR.flags.cache), Path(_REPAIR.flags.out))
+
+
+def _merge(words: Sequence[str]) -> None:
+    from launch.evaluate_commands.filling import merge
+
+    merge([Path(word) for word in words], Path(_MERGE.flags.cache))
+
+
+def _export(words: Sequence[str]) -> None:
+    from launch.evaluate_commands.filling import export
+
+    export(Path(words[0]), Path(_EXPORT.flags.cache))
+
+
+def _add_model(_: Sequence[str]) -> None:
+    options = _asking_options(values := _ADD_MODEL.flags)
+    from launch.evaluate_commands.adding import add_model
+
+    add_model(Path(values.cache), Path(values.model), values.trial, values.name, options)
+
+
+def _add_samples(_: Sequence[str]) -> None:
+    options = _asking_options(values := _ADD_SAMPLES.flags)
+    if bool(values.samples) == bool(values.splits):
+        entry.fail("add-samples needs either --samples=FILE or --splits=NAME.")
+    from launch.evaluate_commands.adding import add_samples
+
+    options["run_dirs"] = values.run_dir
+    add_samples(Path(values.cache), values.samples, values.splits, options)
+
+
+def _metrics(_: Sequence[str]) -> None:
+    settings = _study_settings(_METRICS.flags)
+    from launch.evaluate_commands.studying import metrics
+
+    entry.use_compilation_cache()
+    metrics(Path(_METRICS.flags.cache), settings)
+
+
+def _study(words: Sequence[str]) -> None:
+    settings, values = _study_settings(_STUDY.flags), _STUDY.flags
+    from launch.evaluate_commands.studying import study
+
+    entry.use_compilation_cache()
+    study([Path(word) for word in words], settings, values.out, _file_options(values))
+
+
+def _method_names() -> str:
+    from nevis_stream.dynamic_evaluation import methods
+
+    parts = {
+        "Methods": methods.registry(),
+        "Or POLICY+PREDICTOR, with one of these policies": methods.policy_registry(),
+        "and one of these predictors": methods.predictor_registry(),
+    }
+    return "".join(
+        f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in entries.items())
+        for title, entries in parts.items()
+    )
+
+
+_IMPORT = Subcommand(
+    "import",
+    _import,
+    "Adds files of models × samples (npz, csv, parquet) or runs to a cache.",
+    ("import outcomes.npz --cache=caches/mine", "import runs/indep runs/b --cache=caches"),
+    words="FILE_OR_RUN_DIR ...",
+    needs=("cache",),
+    details="A run is added to one cache for each data set, CACHE/DATASET. What is in the cache"
+    " already costs nothing.",
+)
+_STATS = Subcommand(
+    "stats",
+    _stats,
+    "Prints what is in a cache, with the means of each data set.",
+    ("stats --cache=caches/mine",),
+    needs=("cache",),
+)
+_VERIFY = Subcommand(
+    "verify",
+    _verify,
+    "Checks every byte of a cache and names what is damaged.",
+    ("verify --cache=caches/mine",),
+    needs=("cache",),
+)
+_REPAIR = Subcommand(
+    "repair",
+    _repair,
+    "Copies everything that is sound in a damaged cache into a new one.",
+    ("repair --cache=caches/mine --out=caches/new",),
+    needs=("cache", "out"),
+)
+_MERGE = Subcommand(
+    "merge",
+    _merge,
+    "Adds caches to a cache, or directories of caches to a directory of caches.",
+    ("merge caches/b --cache=caches/a",),
+    words="CACHE ...",
+    needs=("cache",),
+)
+_EXPORT = Subcommand(
+    "export",
+    _export,
+    "Writes a cache as one npz file, which import reads.",
+    ("export all.npz --cache=caches/mine",),
+    words="FILE",
+    needs=("cache",),
+)
+_ADD_MODEL = Subcommand(
+    "add-model",
+    _add_model,
+    "Evaluates new models from a few samples each.",
+    (
+        "add-model --model=new.csv --budget=256 --cache=caches/mine",
+        "add-model --model=runs/new/checkpoints/0004-mnist --budget=256 --cache=caches/mnist",
+        "add-model --model=runs/new --budget=5% --cache=caches",
+    ),
+    needs=("cache", "model", "budget"),
+    details="Predicts their other values and prints the estimated mean and rank with intervals, and"
+    " the cost.",
+    lists=_method_names,
+)
+_ADD_SAMPLES = Subcommand(
+    "add-samples",
+    _add_samples,
+    "Evaluates new samples from a few of the known models.",
+    (
+        "add-samples --samples=new.npz --budget=64 --cache=caches/mine",
+        "add-samples --splits=test --budget=8 --cache=caches/mnist",
+    ),
+    needs=("cache", "budget"),
+    details="Predicts the other models' values.",
+    lists=_method_names,
+)
+_METRICS = Subcommand(
+    "metrics",
+    _metrics,
+    "Measures how well methods would do on a cache.",
+    ("metrics --cache=caches/mine",),
+    needs=("cache",),
+    details="Part of its models are treated as new. The report shows what this writes into the"
+    " cache.",
+    lists=_method_names,
+)
+_STUDY = Subcommand(
+    "study",
+    _study,
+    "Compares methods on files of models × samples, with tables and figures.",
+    ("study a.npz b.npz --budgets=16,64,256 --known=0.6 --seeds=10 --out=study",),
+    words="FILE ...",
+    details="Continues where it was stopped.",
+    lists=_method_names,
+)
+SUBCOMMANDS = (
+    _IMPORT, _STATS, _VERIFY, _REPAIR, _MERGE, _EXPORT, _ADD_MODEL, _ADD_SAMPLES, _METRICS, _STUDY
+)  # fmt: skip
+define_flags(SUBCOMMANDS)
+
+
+def _asking_options(values: flags.FlagValues) -> dict[str, Any]:
+    from launch.evaluate_commands.caches import budget
+
+    entry.use_compilation_cache()
+    budget(values.budget, 1)
+    names = ("budget", "method", "seed", "stream", "trust")
+    options = {name: values[name].value for name in names}
+    return options | {"range": _value_range(values.range)}
+
+
+def _study_settings(values: flags.FlagValues) -> dict[str, Any]:
+    if not values.budgets:
         entry.fail("--budgets is empty: whole numbers above 0 are expected, as 16,64,256.")
-    for budget in _BUDGETS.value:
+    for budget in values.budgets:
         if not budget.isdecimal() or int(budget) < 1:
             entry.fail(
-                f"--budgets={','.join(_BUDGETS.value)}: {budget!r} is not a whole number above 0."
+                f"--budgets={','.join(values.budgets)}: {budget!r} is not a whole number above 0."
             )
-    if not 0 < _KNOWN.value < 1:
-        entry.fail(f"--known={_KNOWN.value}: the share of known models must be between 0 and 1.")
+    if not 0 < values.known < 1:
+        entry.fail(f"--known={values.known}: the share of known models must be between 0 and 1.")
     return {
-        "budgets": sorted({int(budget) for budget in _BUDGETS.value}),
-        "known": _KNOWN.value,
-        "seeds": _SEEDS.value or seeds,
-        "methods": _METHODS.value,
+        "budgets": sorted({int(budget) for budget in values.budgets}),
+        "known": values.known,
+        "seeds": values.seeds,
+        "methods": values.methods,
     }
 
 
-def _how_file() -> dict:
+def _file_options(values: flags.FlagValues) -> dict[str, Any]:
     """How files of values are read."""
     return {
-        "threshold": _THRESHOLD.value,
-        "range": _value_range(),
-        "features": _FEATURES.value,
-        "dataset_weights": _weights(),
+        "threshold": values.threshold,
+        "range": _value_range(values.range),
+        "features": values.features if "features" in values else None,
+        "dataset_weights": _weights(values.dataset_weights),
     }
 
 
-def _value_range() -> tuple[float, float] | None:
-    """--range as numbers; None where it was not given."""
-    if not _RANGE.value:
+def _value_range(words: list[str]) -> tuple[float, float] | None:
+    """--range as numbers; None if it was not given."""
+    if not words:
         return None
     try:
-        low, high = map(float, _RANGE.value)
+        low, high = map(float, words)
     except ValueError:
         low = high = 0.0
     if not low < high:
-        entry.fail(f"--range={','.join(_RANGE.value)}: two numbers are expected, as 0,100.")
+        entry.fail(f"--range={','.join(words)}: two numbers are expected, as 0,100.")
     return low, high
 
 
-def _weights() -> dict[str, float] | str:
-    """--dataset_weights by data set, or "equal"; {} where it was not given."""
-    if _WEIGHTS.value == ["equal"]:
+def _weights(words: list[str]) -> dict[str, float] | str:
+    """--dataset_weights by data set, or "equal"; {} if it was not given."""
+    if words == ["equal"]:
         return "equal"
     weights = {}
-    for word in _WEIGHTS.value:
+    for word in words:
         name, _, weight = word.rpartition("=")
         try:
             weights[name] = float(weight)
@@ -260,17 +278,19 @@ def _weights() -> dict[str, float] | str:
     return weights
 
 
-def _help(words: list[str]) -> None:
-    """Prints the help of a command, if one is named; else adds all of them to the module's."""
-    global __doc__
-    named = [word for word in words if word in COMMANDS]
-    if named:
-        print(usage(named[0]))
-        sys.exit(0)
-    __doc__ += overview()
+def _fail_at_damage(error: Exception) -> None:
+    """Names what is damaged in the cache instead of an error to which the damage may have led."""
+    from launch.evaluate_commands.looking import damage
+
+    # a damaged index may contain anything
+    if not isinstance(error, IndexError | KeyError | TypeError | ValueError | ArithmeticError):
+        return
+
+    for each in SUBCOMMANDS:
+        cache = each.flags["cache"].value if "cache" in each.flags else None
+        if cache and (lines := damage(Path(cache))):
+            entry.fail(lines)
 
 
 if __name__ == "__main__":
-    if any(word.lstrip("-").startswith("help") for word in sys.argv[1:]):
-        _help(sys.argv[1:])
-    entry.start(main)
+    start(__doc__, SUBCOMMANDS, _fail_at_damage)

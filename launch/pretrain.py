@@ -18,10 +18,9 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import config_flag, entry
+from launch import config_flag, entry, shared_flags
 
-config_flag.define("Name of a learner, or a config file: network, search, steps, stream.")
-flags.declare_key_flag("config")  # so that --help of this command shows it
+shared_flags.config("Name of a learner, or a config file: network, search, steps, stream.")
 _TASKS = flags.DEFINE_list("tasks", None, "Ids of tasks of the stream, or meta_train.")
 _OUT = flags.DEFINE_string(
     "out", None, "File of weights to write, for example weights.safetensors."
@@ -39,22 +38,17 @@ _FLOPS = flags.DEFINE_float(
     "flops", None, "What the imported weights cost to train.", lower_bound=0
 )
 _TRAINED_ON = flags.DEFINE_string("trained_on", None, "What the imported weights were trained on.")
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder."
-)
+shared_flags.data_dir()
 
 
-def main(argv):
+def main(_):
     """Pre-trains or imports."""
-    if argv:
-        entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
     if not _OUT.value:
         entry.fail("--out is missing: the file of weights to write.")
     if bool(_TASKS.value) == bool(_FILE.value):
         entry.fail("give --tasks (to pre-train) or --import_file (weights of another library).")
     from experiments import pretraining, run_config
 
-    config_flag.use_data_dir(_DATA_DIR.value)
     config, out = run_config.resolve(config_flag.given().config()), Path(_OUT.value)
     if _FILE.value:
         for name, value in (
@@ -93,8 +87,8 @@ def main(argv):
     print(
         f"{out}: {facts.network['name']} pre-trained on {facts.trained_on}, {facts.flops:.4g} FLOPs"
     )
-    command = "python -m launch.run --config=pt_isup"
-    print(f"next: {command} --config.pretrained.path={out} --run_dir=runs/pt")
+    following = f"--config=pt_isup --config.pretrained.path={out} --run_dir=runs/pt"
+    print(entry.as_typed(f"next: python -m launch.run {following}"))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ as PNG and PDF.
 
 The page is one file that opens without network. Incomplete runs have no point, damaged ones are
 left out, runs of another stream get a section of their own: the page says so of each. Directories
-of launch.transfer_matrix may stand among the runs. What an earlier report wrote into OUT and this
+of launch.transfer_matrix may be among the runs. What an earlier report wrote into OUT and this
 one doesn't is removed (OUT/files.sha256 lists it); other files stay.
 """  # noqa: E501
 
@@ -29,11 +29,11 @@ def main(argv):
         entry.fail(
             "name at least one run directory: python -m launch.report runs/a runs/b --out=report"
         )
-    from launch.progress import track
+    from launch.terminal import track
     from nevis_stream.report.build import write_report
 
     print(write_report([Path(name) for name in argv], Path(_OUT.value), _FIGURES.value, track))
 
 
 if __name__ == "__main__":
-    entry.start(main)
+    entry.start(main, words="DIRECTORY ...")

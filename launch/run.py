@@ -16,15 +16,13 @@ never changed by the budget. Afterwards: python -m launch.report runs/a runs/b -
 """  # noqa: E501
 
 import shlex
-import sys
 from pathlib import Path
 
 from absl import flags
 
-from launch import config_flag, entry
+from launch import config_flag, entry, shared_flags
 
-config_flag.define("Name of a learner, or a config file of your own, PATH.py.")
-flags.declare_key_flag("config")  # so that --help of this command shows it
+shared_flags.config("Name of a learner, or a config file of your own, PATH.py.")
 _RUN_DIR = flags.DEFINE_string(
     "run_dir", None, "Directory of the run; created if missing, resumed if it exists."
 )
@@ -34,15 +32,8 @@ _DRY_RUN = flags.DEFINE_bool(
 _SEEDS = flags.DEFINE_integer(
     "seeds", 1, "Number of runs, with seeds from config.seed on, in RUN_DIR/seed-N.", lower_bound=1
 )
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder."
-)
-_CHECKPOINT = flags.DEFINE_float(
-    "checkpoint_seconds",
-    30.0,
-    "Least time between two saved positions inside a trial.",
-    lower_bound=0.0,
-)
+shared_flags.data_dir()
+_CHECKPOINT = shared_flags.checkpoint_seconds()
 _EXECUTOR = flags.DEFINE_string(
     "executor", "inline", "Who runs the trials: inline, threads or ray (docs/executors.md)."
 )
@@ -72,14 +63,11 @@ _TENSORBOARD = flags.DEFINE_bool(
 )
 
 
-def main(argv):
+def main(_):
     """Runs, or prints the plan."""
-    if argv:
-        entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
     from experiments import run_config
     from nevis_stream.streams.stream import load_stream
 
-    config_flag.use_data_dir(_DATA_DIR.value)
     config = run_config.resolve(config_flag.given().config())
     run_config.build(config)  # values that do not fit are refused before any data are loaded
     executor = _executor()
@@ -118,10 +106,8 @@ def main(argv):
             own = config.learner.partition(":")[0]  # whoever runs a class trusts it
             how = {"stream": config.stream, "trust": [own]}
             import_run(directory, Path(_CACHE.value), how)
-    print(
-        "next: python -m launch.report"
-        f" {shlex.quote(_RUN_DIR.value)}{'/*' if _SEEDS.value > 1 else ''} --out=report"
-    )
+    runs = shlex.quote(_RUN_DIR.value) + ("/*" if _SEEDS.value > 1 else "")
+    print(entry.as_typed(f"next: python -m launch.report {runs} --out=report"))
 
 
 def _executor():
@@ -160,7 +146,7 @@ def _check_devices() -> None:
             )
 
 
-def _teach() -> str:
+def _lists() -> str:
     """The part of --help that changes with the package: learners, streams, executors, and the keys
     of the chosen learner.
     """
@@ -170,7 +156,7 @@ def _teach() -> str:
 
     named = [_described(name, executors.options(name)) for name in executors.names()]
     return (
-        f"{config_flag.help_text(sys.argv[1:])}\nBudgets: tiny, small, cheap, paper (cheap and"
+        f"{config_flag.help_text()}\nBudgets: tiny, small, cheap, paper (cheap and"
         " paper are too long for a CPU: plan them with --dry_run)\nStreams:"
         f" {', '.join(stream_names())}, {variants.SPLIT_HELP};\n  NAME+partial: only the tasks"
         " whose data are here; or the path of a csv (docs/adding-a-task.md)\nExecutors:"
@@ -187,6 +173,4 @@ def _described(executor: str, options: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    if any(word.lstrip("-").startswith("help") for word in sys.argv[1:]):
-        __doc__ += _teach()
-    config_flag.start(main)
+    config_flag.start(main, _lists)

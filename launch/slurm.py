@@ -121,10 +121,9 @@ def main(argv):
         sys.exit(1)
 
 
-def _explain(error: Exception) -> str:
-    hint = "" if "--" in sys.argv else " (the command to be sent comes after a word --)"
-    return f"{error}{hint}"
+def _hint(problem: str) -> str:
+    return problem if "--" in sys.argv else f"{problem} The command to be sent comes after --."
 
 
 if __name__ == "__main__":
-    entry.start(main, hint=_explain)
+    entry.start(main, hint=_hint, words="-- COMMAND [+ COMMAND ...]")

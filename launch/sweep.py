@@ -13,15 +13,13 @@ times, unless --config.train.validate_every is given. More in docs/sweeps-and-st
 
 import functools
 import shlex
-import sys
 from pathlib import Path
 
 from absl import flags
 
-from launch import config_flag, entry
+from launch import config_flag, entry, shared_flags
 
-config_flag.define("Name of a learner, or a config file: PATH.py, or a study's.")
-flags.declare_key_flag("config")  # so that --help of this command shows it
+shared_flags.config("Name of a learner, or a config file: PATH.py, or a study's.")
 _TRIALS = flags.DEFINE_string(
     "trials", None, "Values of search.trials, with commas between them: 2,4,8."
 )
@@ -43,24 +41,14 @@ _DRY_RUN = flags.DEFINE_bool(
 _COMMANDS = flags.DEFINE_bool(
     "commands", False, "Print the launch.run commands, for launch.slurm; run nothing."
 )
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Root of prepared data; default: NEVIS_STREAM_DATA, else the cache folder."
-)
-_CHECKPOINT = flags.DEFINE_float(
-    "checkpoint_seconds",
-    30.0,
-    "Least time between two saved positions inside a trial.",
-    lower_bound=0.0,
-)
+_DATA_DIR = shared_flags.data_dir()
+_CHECKPOINT = shared_flags.checkpoint_seconds()
 
 
-def main(argv):
+def main(_):
     """Runs the sweep, or prints its plan or its commands."""
-    if argv:
-        entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
     from experiments import grid
 
-    config_flag.use_data_dir(_DATA_DIR.value)
     given = config_flag.given()
     config = given.config()
     cells = grid.cells(config, _axes(), given.values)
@@ -88,7 +76,8 @@ def main(argv):
     grid_tables.print_results(
         cells, {cell.name: [_directory(cell, seed) for seed in seeds] for cell in cells}
     )
-    print(f"next: python -m launch.report {shlex.quote(_RUN_DIR.value)}/*/* --out=report")
+    runs = f"{shlex.quote(_RUN_DIR.value)}/*/*"
+    print(entry.as_typed(f"next: python -m launch.report {runs} --out=report"))
 
 
 def _axes() -> list[tuple[str, str]]:
@@ -142,6 +131,4 @@ def _command(cell, seed: int) -> list[str]:
 
 
 if __name__ == "__main__":
-    if any(word.lstrip("-").startswith("help") for word in sys.argv[1:]):
-        __doc__ += config_flag.help_text(sys.argv[1:])
     config_flag.start(main)

@@ -32,10 +32,8 @@ _DRY_RUN = flags.DEFINE_bool(
 )
 
 
-def main(argv):
+def main(_):
     """Runs what is missing of the matrix, or prints what that is."""
-    if argv:
-        entry.fail(f"{argv[0]!r}: this command takes flags only; see --help.")
     if not _INDEP.value:
         entry.fail("--indep is missing: the directory of a complete run of indep.")
     if not (_OUT.value or _DRY_RUN.value):
@@ -67,10 +65,8 @@ def main(argv):
         f"mean gain {100 * frame['gain'].mean():+.2f} points over {len(frame)} pairs:"
         f" {matrix.out / 'matrix.csv'}"
     )
-    print(
-        f"heat map and best sources: python -m launch.report {_INDEP.value} {matrix.out}"
-        " --out=report"
-    )
+    report = f"python -m launch.report {_INDEP.value} {matrix.out} --out=report"
+    print(entry.as_typed(f"heat map and best sources: {report}"))
 
 
 if __name__ == "__main__":

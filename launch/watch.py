@@ -98,4 +98,4 @@ def _follow(paths: list[Path], console) -> None:
 
 
 if __name__ == "__main__":
-    entry.start(main)
+    entry.start(main, words="RUN_DIR ...")

@@ -9,8 +9,9 @@ from nevis_stream.errors import BadInput, unknown
 
 
 def class_of(name: str) -> type:
-    """Returns the frozen dataclass whose fields are a learner's configuration, by the learner's
-    name or as MODULE:CLASS, which is imported.
+    """Returns the frozen dataclass whose fields are a learner's configuration.
+
+    The learner is given by its name, or as MODULE:CLASS, which is imported.
 
     It is the learner itself, or it has a method `build` that returns one.
 

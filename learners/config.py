@@ -154,8 +154,7 @@ class BaselineConfig:
     augmentation: AugmentationConfig = AugmentationConfig()
 
     def filled(self, budget: str) -> "BaselineConfig":
-        """Returns the configuration with every open value filled in, by the file of weights and by
-        the budget.
+        """Returns the configuration with open values filled in, by file of weights and budget.
 
         Raises:
           BadInput: a file that holds no weights, or values that make no sense together.
@@ -187,8 +186,9 @@ class BaselineConfig:
         return count * (1 if self.auxiliary.which == "none" else len(self.search.auxiliary_weight))
 
     def _with_weights(self) -> "BaselineConfig":
-        """Fills in what the file of weights says about itself; a network that is named stays, and
-        is compared when the weights are loaded.
+        """Fills in what the file of weights says about itself.
+
+        A network that is named stays, and is compared when the weights are loaded.
         """
         if not self.pretrained.path:
             return self

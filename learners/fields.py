@@ -106,8 +106,9 @@ _OPTIONS = ("range", "help", "label")
 
 
 def _type(hint: Any) -> tuple[type | None, type | None, tuple[str, ...]]:
-    """Returns the type, the type of its elements and the valid texts; no type where it is another
-    one than a field may have.
+    """Returns the type, the type of its elements and the valid texts.
+
+    The type is None where a field may not have it.
     """
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         rest = [each for each in typing.get_args(hint) if each is not type(None)]

@@ -1,6 +1,4 @@
-"""Logistic regression on pixels with scikit-learn: a learner that doesn't use JAX and charges its
-own cost.
-"""
+"""Logistic regression on pixels with scikit-learn: no JAX, and it charges its own cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,9 +14,7 @@ from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 @dataclass(frozen=True)
 class LogisticRegression:
-    """One linear model a task (one a label, where there are many), for several strengths of
-    regularisation.
-    """
+    """One linear model for each task (or label), for several strengths of regularisation."""
 
     strengths: tuple[float, ...] = field(
         default=(0.01, 1.0),
@@ -81,9 +77,7 @@ class LogisticRegression:
         )
 
     def _fit(self, ctx: Context, pixels: np.ndarray, labels: np.ndarray, strength: float) -> Tree:
-        """Fits one model; where only one class occurs there is nothing to fit and it is always
-        answered.
-        """
+        """Fits one model; where only one class occurs, that class is always the answer."""
         import warnings
 
         from sklearn.exceptions import ConvergenceWarning
@@ -117,8 +111,9 @@ class LogisticRegression:
 
 
 def _spread(scores: np.ndarray, present: np.ndarray, tree: Tree) -> np.ndarray:
-    """Puts scores of the classes that occurred in training in their columns: all classes, or the
-    one label's.
+    """Puts scores of the classes that occurred in training in their columns.
+
+    The columns are all classes, or those of one label.
     """
     if tree["kind"] != SINGLE_LABEL:
         return np.where(present == 1, scores, 0).sum(1, keepdims=True)

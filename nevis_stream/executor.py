@@ -11,51 +11,34 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from nevis_stream.run_directory.checkpoint import Tree, to_host
+from nevis_stream.run_directory.workspace import EventWorkspace
 
 Result = tuple[Tree, dict]
 """What a trial returned, and its FLOPs by phase and trial."""
 
 
 class Progress(Protocol):
-    """Receives the state of a run; every method may do nothing.
+    """Receives the state of a run; every method may do nothing, as those here.
 
     `trial` gets the number of an event's trials that are done, `step` the number of steps of the
     running trial (of all of them, where several run).
     """
 
-    def event(self, index: int, events: int | None, description: str) -> None: ...
-    def trial(self, trial: int, trials: int) -> None: ...
-    def step(self, step: int, steps: int) -> None: ...
-    def result(self, text: str) -> None: ...
-
-
-class Silent:
-    """A `Progress` that shows nothing."""
-
     def event(self, index: int, events: int | None, description: str) -> None:
-        pass
+        return
 
     def trial(self, trial: int, trials: int) -> None:
-        pass
+        return
 
     def step(self, step: int, steps: int) -> None:
-        pass
+        return
 
     def result(self, text: str) -> None:
-        pass
+        return
 
 
-class Workspace(Protocol):
-    """Where an unfinished event keeps its finished trials and positions inside trials; see
-    nevis_stream.run_directory.workspace.
-    """
-
-    def finished(self, trial: int) -> tuple[Tree, dict] | None: ...
-    def finish(self, trial: int, result: Tree, counts: dict) -> None: ...
-    def due(self, trial: int | None) -> bool: ...
-    def save(self, trial: int | None, step: int, tree: Tree, counts: dict) -> None: ...
-    def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None: ...
-    def shared(self) -> "Workspace": ...
+class Silent(Progress):
+    """A `Progress` that shows nothing."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +57,7 @@ class Trial:
     item: Any
     number: int
     begin: Callable[..., Any]
-    workspace: Workspace | None = None
+    workspace: EventWorkspace | None = None
 
     def finished(self) -> Result | None:
         """Returns the result of a trial that was finished before a kill, or None."""

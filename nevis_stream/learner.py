@@ -18,9 +18,10 @@ import numpy as np
 from nevis_stream.cost.meter import Meter
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
-from nevis_stream.executor import Executor, Inline, Progress, Silent, Trial, Workspace
+from nevis_stream.executor import Executor, Inline, Progress, Silent, Trial
 from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
+from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.seeds import generator, key_of, seed_for, seed_of_path
 from nevis_stream.streams.task import TaskView
 
@@ -91,7 +92,7 @@ class Context:
         trial: int | None = None,
         past: Mapping[str, Callable[[], Tree]] | None = None,
         past_views: Mapping[str, Callable[[], TaskView]] | None = None,
-        workspace: Workspace | None = None,
+        workspace: EventWorkspace | None = None,
         progress: Progress | None = None,
         executor: Executor | None = None,
         devices: int = 1,
@@ -256,7 +257,7 @@ class Context:
         first, self._trials = self._trials, self._trials + len(items)
 
         def begin(number: int) -> Callable[..., Context]:
-            scalars = self._scalars.of(f"trial-{number:03d}") if self._scalars else None
+            scalars = self._scalars.part(f"trial-{number:03d}") if self._scalars else None
             path = (*self._path, f"trial {number}")
             return functools.partial(
                 Context,

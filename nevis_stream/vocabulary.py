@@ -3,9 +3,14 @@
 from typing import NamedTuple
 
 SPLITS = ("train", "dev", "dev_test", "test")
-"""train: gradient steps; dev: choices within a task; dev_test: development of the learner; test:
+"""The parts of a task's data.
+
+train: gradient steps; dev: choices within a task; dev_test: development of the learner; test:
 final numbers.
 """
+
+HELD_OUT_SPLITS = SPLITS[1:]
+"""Those that no gradient step uses: evaluation caches hold answers on them."""
 
 META_SPLITS = ("train", "test")
 """The tasks of S_Tr, on which a learner is developed, and those of S_Ts, on which it is judged."""
@@ -18,7 +23,10 @@ EVENT_KINDS = ("train", "predict")
 TASK_KINDS = ("single_label", "multi_label")
 
 KEEP = ("chosen", "all")
-"""Which predictors a run keeps; "last_K" is valid too (`nevis_stream.runner.last_kept`)."""
+"""Which predictors a run keeps, or a command takes from a run.
+
+"last_K" is valid for a run too (`nevis_stream.runner.last_kept`).
+"""
 
 
 class Judged(NamedTuple):

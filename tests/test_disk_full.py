@@ -15,6 +15,7 @@ from tests import toy
 PROGRAM = """
 import resource, signal, sys
 from nevis_stream.errors import StorageFull
+from nevis_stream.executor import Silent
 from nevis_stream.runner import run
 from tests import toy
 limit = int(sys.argv[2])
@@ -22,7 +23,7 @@ if limit:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 try:
-    run(toy.ToyLearner(), toy.stream(), sys.argv[1], keep="all")
+    run(toy.ToyLearner(), toy.stream(), sys.argv[1], keep="all", progress=Silent())
 except StorageFull as error:
     sys.exit(f"STOPPED {error}")
 """

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from experiments import grid, run_config
-from launch import config_flag
+from launch import config_flag, data, evaluate
 from learners.table import TABLE
 from nevis_stream.streams.rows import stream_rows
 
@@ -121,7 +121,14 @@ def test_python_blocks_run(page, tmp_path):
 
 
 def commands():
-    """Every command of a shell block, of a page's running text, and of a module's docstring."""
+    """Every command of a shell block, of a page's running text, of a module's docstring, and of a
+    subcommand's help.
+    """
+    for parent in (data, evaluate):
+        for each in parent.SUBCOMMANDS:
+            for example in each.examples:
+                command = f"python -m {parent.__name__} {example}"
+                yield pytest.param(command, id=command)
     for page in PAGES:
         text = page.read_text()
         found = [
@@ -129,24 +136,31 @@ def commands():
             for block in blocks(page, *SHELL)
             for line in block["code"].replace("\\\n", " ").splitlines()
         ]
-        found += re.findall(r"`(python -m [^`]+)`", BLOCK.sub("", text))
+        found += re.findall(r"`((?:python -m|nevis-stream) [^`]+)`", BLOCK.sub("", text))
         for line in found:
             if command := line.partition(" #")[0].strip():
                 yield pytest.param(command, id=f"{name(page)}: {command[:60]}")
     for source in SOURCES:
         told = (ast.get_docstring(ast.parse(source.read_text())) or "").replace("\\\n", " ")
-        for command in re.findall(r"^ *(python -m .*)$", told, re.M):
+        for command in re.findall(r"^ *((?:python -m|nevis-stream) .*)$", told, re.M):
             yield pytest.param(command, id=f"{name(source)}: {command[:60]}")
 
 
-def flags_of(module):
-    """Names of the flags that a module defines, read from its code."""
-    for node in ast.walk(ast.parse(module.read_text())):
-        called = getattr(getattr(node, "func", None), "attr", "")
-        if called.startswith("DEFINE_") or called == "add_argument":
+def flags_of(module, words):
+    """Names of the flags of a command, those of its subcommand if it has subcommands."""
+    source = module.read_text()
+    if "SUBCOMMANDS" in source:
+        parts = importlib.import_module(f"launch.{module.stem}").SUBCOMMANDS
+        named = {each.name: each.flags for each in parts}
+        assert words and (words[0] in named or words[0] == "--help"), words
+        yield from named.get(words[0], ())
+    for node in ast.walk(ast.parse(source)):
+        function = getattr(node, "func", None)
+        called = getattr(function, "attr", "")
+        if getattr(getattr(function, "value", None), "id", "") == "shared_flags":
+            yield called
+        elif called.startswith("DEFINE_") or called == "add_argument":
             yield node.args[0].value.lstrip("-")
-        elif called == "define":  # launch.config_flag
-            yield "config"
 
 
 @pytest.mark.parametrize("command", commands())
@@ -178,13 +192,17 @@ def check_command(words):
     if words[0] == "ray":
         assert words[1] in ("start", "stop"), command
         return
+    if words[0] == "nevis-stream":
+        if words[1:] == ["--help"]:
+            return
+        words = ["python", "-m", f"launch.{words[1].replace('-', '_')}", *words[2:]]
     assert words[:2] == ["python", "-m"], command
     if words[2] == "pytest":
         assert all((ROOT / word).exists() for word in words[3:] if word.endswith(".py")), command
         return
     module = ROOT / (words[2].replace(".", "/") + ".py")
     assert module.exists(), command
-    flags, given = {"help", *flags_of(module)}, config_flag.split(words[3:])
+    flags, given = {"help", *flags_of(module, words[3:])}, config_flag.split(words[3:])
     learner = given.values.get("learner", "")
     own = ":" in learner  # a class of the reader's own
     keys = run_config.fields_of(given.source if given.source in TABLE else "ft_prev")
@@ -241,7 +259,7 @@ def test_every_dependency_has_its_reason():
 # protocols of one-word methods.
 TOLD_BY_THE_CLASS = {
     "learners/nearest_class_mean.py": ("NearestClassMean",),
-    "nevis_stream/executor.py": ("Progress", "Silent", "Workspace"),
+    "nevis_stream/executor.py": ("Progress", "Silent"),
 }
 
 

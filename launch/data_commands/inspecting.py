@@ -9,7 +9,9 @@ from pathlib import Path
 
 from rich.table import Table
 
-from launch.data_commands.terminal import INCOMPLETE, bar, console, dataset_of
+from launch.data_commands.listing import dataset_of
+from launch.entry import INCOMPLETE
+from launch.terminal import bar, console
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, unknown

@@ -8,7 +8,8 @@ from collections import Counter
 
 from rich.table import Table
 
-from launch.data_commands.terminal import console
+from launch.entry import as_typed
+from launch.terminal import console
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, unknown
@@ -22,6 +23,14 @@ SHOWN = (
     "index", "year", "canonical_id", "kind", "num_classes", "domain", "size", "meta_split", "source", "licence", "state",  # noqa: E501
     "origin",
 )  # fmt: skip
+
+
+def dataset_of(task: str) -> str:
+    """Returns the data set of a task's canonical id (`mnist_2`: `mnist`); any other word as
+    it is.
+    """
+    tasks = {row["canonical_id"]: row["dataset_id"] for row in catalogue.table("nevis22_tasks")}
+    return tasks.get(task, task)
 
 
 def list_rows(stream: str) -> list[dict[str, str]]:
@@ -61,7 +70,7 @@ def list_rows(stream: str) -> list[dict[str, str]]:
                 "state": _state_text(state, about.get("num_classes", "")),
                 "origin": state.origin,
                 "uses": row["source"],
-                "advice": state.advice,
+                "advice": as_typed(state.advice),
                 "note": task.get("note", ""),
             }
         )
@@ -123,7 +132,5 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
         + (f"; {other} with another number of classes than published" if other else ""),
         highlight=False,
     )
-    terminal.print(
-        f"Under {prepared.data_root()}. Next: python -m launch.data prepare --stream={stream}",
-        highlight=False,
-    )
+    following = as_typed(f"python -m launch.data prepare --stream={stream}")
+    terminal.print(f"Under {prepared.data_root()}. Next: {following}", highlight=False)

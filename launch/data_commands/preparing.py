@@ -15,14 +15,9 @@ from typing import Any
 
 from rich.progress import Progress
 
-from launch.data_commands.terminal import (
-    INCOMPLETE,
-    bar,
-    counts,
-    dataset_of,
-    print_duplicates,
-    progress_bars,
-)
+from launch.data_commands.listing import dataset_of
+from launch.entry import INCOMPLETE, as_typed
+from launch.terminal import bar, progress_bars
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
@@ -152,7 +147,7 @@ def _print_outcome(wanted: Sequence[str], outcome: dict[str, str]) -> None:
         print("To do:")
         for source, message in failed.items():
             dataset_id = source.partition(":")[2]
-            print(f"  {dataset_id}: {message.removeprefix(f'{dataset_id}: ')}")
+            print(as_typed(f"  {dataset_id}: {message.removeprefix(f'{dataset_id}: ')}"))
         sys.exit(INCOMPLETE)
 
 
@@ -180,9 +175,27 @@ def import_file(
         " of them with samples"
     )
     print(
-        f"found: {counts(about['found'])}; after duplicates were removed and the rest was divided:"
-        f" {counts(about['splits'])}"
+        f"found: {_counts(about['found'])}; after duplicates were removed and the rest was divided:"
+        f" {_counts(about['splits'])}"
     )
-    print_duplicates(about)
+    _print_duplicates(about)
     print(f"ready: {folder}")
-    print(f"next: python -m launch.data show {task}")
+    print(as_typed(f"next: python -m launch.data show {task}"))
+
+
+def _counts(sizes: dict[str, int]) -> str:
+    """Returns the sizes of parts or splits as words."""
+    return ", ".join(f"{name} {count:,}" for name, count in sizes.items())
+
+
+def _print_duplicates(about: dict[str, Any]) -> None:
+    """Prints what was removed or left out, and how much looks alike."""
+    removed, near = about["exact_duplicates_removed"], about["near_duplicates_of_train"]
+    print(
+        f"exact duplicates removed: {removed['within_parts']} within a part,"
+        f" {removed['across_parts']} across parts ({removed['other_label']} of them with another"
+        " label); near duplicates of train pictures (perceptual hash): "
+        + ", ".join(f"{count} in {split}" for split, count in near.items())
+    )
+    if about["unreadable"]:
+        print(f"left out because unreadable: {', '.join(about['unreadable'])}")

@@ -9,8 +9,8 @@ from typing import Any
 from experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
 from experiments.filling import open_cache
 from experiments.predictors import KeptRun, cell_ids, kept_model, provenance, sample_facts
-from launch.data_commands.terminal import bar
-from launch.evaluate_commands.terminal import budget, flops, one_cache
+from launch.evaluate_commands.caches import budget, one_cache
+from launch.terminal import bar, flops
 from nevis_stream.dynamic_evaluation import adding, methods
 from nevis_stream.dynamic_evaluation.additions import Addition
 from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.filling import SPLITS, fill
+from experiments.filling import fill
 from experiments.predictors import KeptRun
-from launch.data_commands.terminal import bar
-from launch.evaluate_commands.terminal import caches_in, flops, one_cache
+from launch.evaluate_commands.caches import caches_in, one_cache
+from launch.terminal import bar, flops
 from nevis_stream.dynamic_evaluation.additions import merge_additions
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
 from nevis_stream.dynamic_evaluation.cache.files import read_features
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import FILE_NAME
+from nevis_stream.vocabulary import HELD_OUT_SPLITS
 
 
 def import_all(
@@ -79,9 +80,9 @@ def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
             run,
             out,
             which=how.get("which", "all"),
-            splits=how.get("splits") or SPLITS,
+            splits=how.get("splits") or HELD_OUT_SPLITS,
             probabilities=how.get("probabilities", False),
-            told=lambda done, total, name: move(name, done, total),
+            progress=move,
         )
     for each in filled:
         print(
@@ -110,12 +111,12 @@ def merge(paths: Sequence[Path], out: Path) -> None:
             print(f"{source.directory} merged; {_size(target)}")
 
 
-def export(paths: Sequence[Path], directory: Path) -> None:
+def export(path: Path, directory: Path) -> None:
     """Writes a cache as one npz file."""
-    if len(paths) != 1 or paths[0].suffix != ".npz":
-        raise BadInput(f"export takes one file that ends in .npz, not {' '.join(map(str, paths))}.")
-    export_npz(one_cache(directory), paths[0])
-    print(f"written: {paths[0]}")
+    if path.suffix != ".npz":
+        raise BadInput(f"{path}: export writes a file that ends in .npz.")
+    export_npz(one_cache(directory), path)
+    print(f"written: {path}")
 
 
 def repair(directory: Path, out: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from launch.data_commands.terminal import INCOMPLETE, console
-from launch.evaluate_commands.terminal import caches_in, directories_of_caches
+from launch.entry import INCOMPLETE
+from launch.evaluate_commands.caches import caches_in, directories_of_caches
+from launch.terminal import console
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.integrity import advice
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from launch.data_commands.terminal import console, progress_bars
-from launch.evaluate_commands.terminal import caches_in
+from launch.entry import as_typed
+from launch.evaluate_commands.caches import caches_in
+from launch.terminal import console, progress_bars
 from nevis_stream.dynamic_evaluation import evaluation_summary, method_study, methods
 from nevis_stream.dynamic_evaluation.additions import read_additions
 from nevis_stream.dynamic_evaluation.cache.entries import repeated
@@ -48,7 +49,7 @@ _SHOWN = {
 
 
 def study(
-    paths: Sequence[Path], settings: dict[str, Any], out: str | None, how_file: dict[str, Any]
+    paths: Sequence[Path], settings: dict[str, Any], out: str, how_file: dict[str, Any]
 ) -> None:
     """Tries methods on files of values; writes OUT/study.csv, and a figure for each file.
 
@@ -71,7 +72,7 @@ def study(
     design = _design(settings, matrices)
     for matrix in matrices:
         _check(matrix, design)
-    folder = Path(out or "study")
+    folder = Path(out)
     _same_study(folder / SETTINGS, matrices, design)
     frame = _run(matrices, design, folder / "study.csv")
     for matrix in matrices:
@@ -179,7 +180,7 @@ def metrics(directory: Path, settings: dict[str, Any]) -> None:
             f"{cache.directory}: {size}; {design.known:.0%} of the {by} known, {design.seeds}"
             " splits",
         )
-    print(f"next: python -m launch.report RUNS {directory} --out=report")
+    print(as_typed(f"next: python -m launch.report RUNS {directory} --out=report"))
 
 
 def _design(settings: dict[str, Any], matrices: Sequence[Matrix]) -> StudyDesign:

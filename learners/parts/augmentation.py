@@ -1,5 +1,6 @@
-"""Training views on the device: random-resized crop and horizontal flip of fixed-size stored
-pictures.
+"""Training views on the device: random-resized crop and horizontal flip of stored pictures.
+
+Stored pictures have one fixed size.
 
 A picture is stored squeezed to a square (`Images.banded`), with its original height and width.
 Crops are drawn in the original geometry, so area and aspect ratio are distributed as if the
@@ -72,9 +73,10 @@ def random_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax
 
 
 def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array:
-    """Cuts one box from each picture and resizes it (bilinear, one axis after the other, as matrix
-    products: on a CPU these are many times faster than gathering pixels; whole rows it gathers
-    faster still, and the products are counted).
+    """Cuts one box from each picture and resizes it (bilinear).
+
+    One axis after the other, as matrix products: on a CPU these are many times faster than
+    gathering pixels; whole rows it gathers faster still, and the products are counted.
 
     Args:
       images: uint8 or float32[b, s, 3, s], rows of colours (`Images.banded`).
@@ -108,9 +110,11 @@ def _shares(centre: jax.Array, pixel: jax.Array) -> jax.Array:
 
 
 def _rows_by_tiles(pictures: jax.Array, centres: jax.Array) -> jax.Array:
-    """Returns float32[b, size, w]: the rows of pictures [b, s, w] at float32[b, size] centres, as a
-    product for each tile of 8 with the few rows that it can touch: a third of the work of whole
-    products."""
+    """Returns float32[b, size, w]: the rows of pictures [b, s, w] at float32[b, size] centres.
+
+    One product for each tile of 8 with the few rows that it can touch: a third of the work of whole
+    products.
+    """
     (batch, source), size = pictures.shape[:2], centres.shape[1]
     tile = _TILE if size % _TILE == 0 else size
     window = min(source, math.ceil((tile - 1) * source / size) + 2)
@@ -128,8 +132,9 @@ def _rows_by_tiles(pictures: jax.Array, centres: jax.Array) -> jax.Array:
 
 
 def _rows_from_two(pictures: jax.Array, centres: jax.Array) -> jax.Array:
-    """As `_rows_by_tiles`, each from its two nearest rows: on a CPU, which copies whole rows well,
-    1.5 to 2 times faster.
+    """As `_rows_by_tiles`, each from its two nearest rows.
+
+    On a CPU, which copies whole rows well, this is 1.5 to 2 times faster.
     """
     last = pictures.shape[1] - 1
     upper = jnp.clip(centres.astype(jnp.int32), 0, max(last - 1, 0))
@@ -146,8 +151,9 @@ def _rows_from_two(pictures: jax.Array, centres: jax.Array) -> jax.Array:
 def training_view(
     key: jax.Array, images: jax.Array, sizes: jax.Array, size: int, options: Augmentation
 ) -> jax.Array:
-    """Returns float32[b, size, size, 3] in [-1, 1]: augmented views of stored pictures uint8[b, s,
-    3, s] (`Images.banded`).
+    """Returns float32[b, size, size, 3] in [-1, 1]: augmented views of stored pictures.
+
+    These are uint8[b, s, 3, s] (`Images.banded`).
     """
     crop_key, flip_key = jax.random.split(key)
     if options.crop:

@@ -1,6 +1,4 @@
-"""The paper's family of learners: an initialisation × a search × a training recipe, each chosen
-freely.
-"""
+"""The paper's family of learners: an initialisation × a search × a training recipe."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -122,8 +120,9 @@ class Baseline:
     def _heads(
         self, task: TaskView, ctx: Context, start: Start, hypers: Sequence[Hyper]
     ) -> list[Tree]:
-        """Trains heads on the start's backbone, a random one where there is none, which every
-        result then holds.
+        """Trains heads on the start's backbone, which every result then holds.
+
+        Without a start the backbone is a random one.
         """
         backbone = start.variables
         if backbone is None:
@@ -149,8 +148,9 @@ class Baseline:
     def _beside(
         self, task: TaskView, ctx: Context, start: Start, order: Sequence[Predictor]
     ) -> Tree:
-        """What the chosen predictor carries besides its own parameters: an ensemble's, and those
-        trained independently.
+        """What the chosen predictor has besides its own parameters.
+
+        These are an ensemble's, and those trained independently.
         """
         found: dict[str, Any] = {}
         if self.ensemble > 1:
@@ -194,8 +194,9 @@ class Baseline:
     def estimate(
         self, classes: int, n_train: int, n_dev: int, n_predict: int, earlier: int = 0
     ) -> dict[str, Any]:
-        """Returns what a task will cost, from sizes alone: trials, steps, batch and FLOPs by phase;
-        trains nothing.
+        """Returns what a task will cost, from sizes alone; trains nothing.
+
+        The keys are trials, steps, batch and FLOPs by phase.
 
         `earlier` tasks have been met. No trial is taken to diverge or to be pruned, of several
         networks the first is taken, and heads of auxiliary tasks to have at most 64 outputs. FLOPs
@@ -234,8 +235,7 @@ def _trial(
     recipe: Recipe,
     helpers: Sequence[TaskView],
 ) -> Tree:
-    """Makes the initial parameters of one trial and fits them; or goes on where an earlier piece of
-    it stopped.
+    """Makes the initial parameters of one trial and fits them, or continues an earlier piece of it.
 
     `item` holds `hyper` and may hold `position` and `until` (see `fit`).
     """

@@ -1,6 +1,4 @@
-"""What training and predicting cost, from sizes alone: the programs that a task will run, and their
-FLOPs.
-"""
+"""What training and predicting cost, from sizes alone: a task's programs and their FLOPs."""
 
 from collections.abc import Callable
 
@@ -25,8 +23,9 @@ from nevis_stream.streams.task import SINGLE_LABEL
 def of_trials(
     recipe: Recipe, classes: int, n_train: int, n_dev: int, trials: int = 1, helpers: int = 0
 ) -> dict[str, int]:
-    """Returns the FLOPs of a task's trials by phase, with `helpers` auxiliary tasks; no
-    trial is taken to diverge.
+    """Returns the FLOPs of a task's trials by phase, with `helpers` auxiliary tasks.
+
+    It assumes that no trial diverges.
     """
     step, look = _step_and_look(recipe, classes, n_train)
     helping = _step_with_helper(recipe, classes, n_train) - step if helpers else 0
@@ -43,8 +42,9 @@ def of_predicting(recipe: Recipe, classes: int, pictures: int, members: int = 1)
 
 
 def programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Callable, tuple, dict]]:
-    """Returns the initialisation, the look and the step of a task: each a function, its arguments
-    and `jit` options.
+    """Returns the initialisation, the look and the step of a task.
+
+    Each is a function, its arguments and `jit` options.
     """
     network, outputs = recipe.network, head_size(classes)
     words, array = jax.ShapeDtypeStruct((4,), jnp.uint32), jax.ShapeDtypeStruct

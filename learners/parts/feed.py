@@ -1,6 +1,4 @@
-"""Batches for a training loop: resident on the device when they fit there, fetched one step ahead
-when they do not.
-"""
+"""Batches for a training loop: resident on the device where they fit, else fetched a step ahead."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -23,18 +21,14 @@ _lock = threading.Lock()
 
 
 class Batches:
-    """Epoch after epoch of shuffled sample numbers; what step t gets depends on the seed and t
-    alone.
-    """
+    """Epochs of shuffled sample numbers; what step t gets depends on the seed and t alone."""
 
     def __init__(self, examples: int, size: int, seed: int):
         self._examples, self._size, self._seed = examples, size, seed
         self._orders: dict[int, np.ndarray] = {}
 
     def __call__(self, step: int) -> np.ndarray:
-        """Returns int[size] sample numbers of one step, reaching into the next epoch where one
-        ends.
-        """
+        """Returns int[size] sample numbers of one step; a step may reach into the next epoch."""
         places = np.arange(step * self._size, (step + 1) * self._size)
         epochs, inside = np.divmod(places, self._examples)
         return np.concatenate(
@@ -51,8 +45,9 @@ class Batches:
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of a task: stored uint8[b, s, 3, s], sizes int32[b, 2], target uint8[b, outputs],
-    and the task's shape.
+    """One batch of a task.
+
+    Stored uint8[b, s, 3, s], sizes int32[b, 2], target uint8[b, outputs], and the task's shape.
     """
 
     stored: Any
@@ -135,8 +130,9 @@ _take = jax.jit(lambda pictures, picked: jnp.take(pictures, picked, axis=0))
 
 
 def _resident(pictures: np.ndarray) -> jax.Array:
-    """Returns the pictures on the device; the oldest ones make room when together they take more
-    than twice the share.
+    """Returns the pictures on the device.
+
+    The oldest ones make room when together they take more than twice the share.
     """
     with _lock:
         if id(pictures) not in _kept:

@@ -1,6 +1,4 @@
-"""Fitting one model to one task with given hyper-parameters: the paper's training recipe (NEVIS'22,
-section 4).
-"""
+"""Fitting one model to one task with given hyper-parameters (NEVIS'22, section 4)."""
 
 import dataclasses
 import functools
@@ -129,8 +127,9 @@ def fit(
     learned: tuple[str, ...] = (),
     together: int = 1,
 ) -> Tree:
-    """Trains from `variables` and returns the parameters with the lowest dev error (the last such,
-    where several tie).
+    """Trains from `variables` and returns the parameters with the lowest dev error.
+
+    Of several with the same error, the last.
 
     The start counts as a candidate too, so a trial whose loss stops being finite still returns
     something.
@@ -241,16 +240,18 @@ def _stacked(*arrays: Any) -> Any:
 
 
 def report(carry: Tree, steps: int) -> tuple[Tree, list[tuple[float, int]]]:
-    """Returns a carry with its sum of losses at 0 again, and what `Training.advance` reports of the
-    last `steps` steps.
+    """Returns a carry with its sum of losses at 0 again, and the report of the last `steps` steps.
+
+    The report is that of `Training.advance`.
     """
     loss, finite = float(carry["loss_sum"]) / steps, int(carry["finite_steps"])
     return carry | {"loss_sum": np.float32(0)}, [(loss, finite)]
 
 
 def look_at_dev(ctx: Context, task: TaskView, network: Network, carry: Mapping[str, Any]) -> float:
-    """Returns the dev error of the parameters in a carry; infinity where an answer is not finite.
-    Charged to `validate`.
+    """Returns the dev error of the parameters in a carry, charged to `validate`.
+
+    Infinity where an answer is not finite.
     """
     with ctx.phase("validate"):
         answers = predict_probabilities(
@@ -260,8 +261,9 @@ def look_at_dev(ctx: Context, task: TaskView, network: Network, carry: Mapping[s
 
 
 def on_host(carry: Mapping[str, Any], parts: Sequence[str]) -> Tree:
-    """Returns parts of the parameters, and the statistics, as numpy: the step donates its buffers,
-    so they cannot be kept on the device.
+    """Returns parts of the parameters, and the statistics, as numpy.
+
+    The step donates its buffers, so they cannot be kept on the device.
     """
     params = {name: jax.tree.map(np.array, carry["params"][name]) for name in parts}
     return to_host({"params": params, "batch_stats": jax.tree.map(np.array, carry["batch_stats"])})

@@ -1,5 +1,4 @@
-"""Successive halving: trials are trained part of the way, and only the best go on (Jamieson and
-Talwalkar, 2016).
+"""Successive halving: only the best trials are trained to the end (Jamieson and Talwalkar, 2016).
 
 All trials of a rung are compared at the same step, as in synchronous ASHA, so that what is pruned
 does not depend on which executor runs them. Each piece of a trial is a trial of `ctx.map` with
@@ -32,8 +31,9 @@ class Halving:
     rungs: int = 2
 
     def stops(self, steps: int, every: int) -> list[int]:
-        """Returns the steps of the rungs, each a multiple of `every` (the looks at the dev split),
-        and the end.
+        """Returns the steps of the rungs, and the end.
+
+        Rungs are multiples of `every`, the looks at the dev split.
         """
         shares = [steps / self.keep**rung for rung in range(self.rungs, 0, -1)]
         return sorted({max(every, round(share / every) * every) for share in shares} - {steps}) + [

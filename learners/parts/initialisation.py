@@ -101,8 +101,9 @@ class FromPretrained:
 
 @dataclass(frozen=True)
 class FromRelated:
-    """The predictor of the most related earlier task (NEVIS'22, section 5); random parameters for
-    the first task.
+    """The predictor of the most related earlier task (NEVIS'22, section 5).
+
+    Random parameters for the first task.
 
     Attributes:
       neighbours: how tasks are scored.

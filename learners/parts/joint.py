@@ -1,5 +1,4 @@
-"""Training one backbone on several tasks at once, each with a head of its own: what pre-training
-is.
+"""Training one backbone on several tasks at once, each with a head of its own: pre-training.
 
 Each step draws a task with a probability proportional to the square root of its number of examples
 and takes the usual step on a batch of it; backbone and momentum are shared, heads are not. The
@@ -24,8 +23,7 @@ from nevis_stream.streams.task import TaskView
 def fit_jointly(
     ctx: Context, hyper: Mapping[str, Any], *, tasks: Sequence[TaskView], recipe: Recipe
 ) -> Tree:
-    """Trains from random parameters and returns the backbone with the lowest mean dev error over
-    the tasks.
+    """Trains from random parameters; returns the backbone with the lowest mean dev error.
 
     Args:
       ctx: context of the trial.

@@ -54,8 +54,9 @@ def train(
     stop: Callable[[Curve], bool] | None = None,
     start_counts: bool = True,
 ) -> list[Tree]:
-    """Trains to the last step and returns each trial's parameters with the lowest dev error (the
-    last such, where several tie).
+    """Trains to the last step and returns each trial's parameters with the lowest dev error.
+
+    Of several with the same error, the last.
 
     A trial whose loss stops being finite ends at the next look. Positions are offered for saving at
     each look, in the first trial's context; after a kill training goes on from there.
@@ -173,8 +174,9 @@ def _warn(name: str, trial: Mapping[str, Any], rate: float, steps: int) -> None:
 
 
 def dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> float:
-    """Error rate, or 1 - mAP; where mAP is undefined (no positive in dev), the mean error over
-    labels at 0.5; infinity where an answer is not finite.
+    """Error rate, or 1 - mAP; infinity where an answer is not finite.
+
+    Where mAP is undefined (no positive in dev), the mean error over labels at 0.5.
 
     The paper's code selects multi-label models by the mean error over labels; we select by what is
     judged.
@@ -189,7 +191,8 @@ def dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> float
 
 
 def rounded(value: float) -> float | None:
-    """Returns a number as the ledger has it: seven digits are what float32 holds; infinity, which
-    JSON lacks, as None.
+    """Returns a number as the ledger has it: seven digits, which is what float32 holds.
+
+    Infinity, which JSON lacks, becomes None.
     """
     return float(f"{value:.7g}") if math.isfinite(value) else None

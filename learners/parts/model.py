@@ -1,5 +1,4 @@
-"""A backbone with a linear head of its own for each task, and the jitted programs that train and
-evaluate it.
+"""A backbone with a linear head for each task, and the jitted programs that train and evaluate it.
 
 Programs come from cached factories keyed by what changes their code: the network and the head's
 size. Everything else (learning rate, label smoothing, number of classes, kind of task, key) is an
@@ -118,8 +117,9 @@ def targets(labels: np.ndarray, kind: str, classes: int) -> np.ndarray:
 
 @struct.dataclass
 class TaskShape:
-    """What a program must know of the current task; both are arguments, so that tasks share
-    programs.
+    """What a program must know of the current task.
+
+    Both are arguments, so that tasks share programs.
 
     Attributes:
       classes: float32[], the number of outputs of the head that count.
@@ -136,8 +136,9 @@ class TaskShape:
 
 
 def loss(logits: jax.Array, target: jax.Array, smoothing: jax.Array, shape: TaskShape) -> jax.Array:
-    """Mean cross-entropy with label smoothing (NEVIS'22, section 4), over softmax or over
-    independent sigmoids.
+    """Mean cross-entropy with label smoothing (NEVIS'22, section 4).
+
+    Over softmax or over independent sigmoids.
 
     Args:
       logits: float32[b, outputs]; the first `shape.classes` count.
@@ -154,8 +155,9 @@ def loss(logits: jax.Array, target: jax.Array, smoothing: jax.Array, shape: Task
 
 
 def optimiser(momentum: float, weight_decay: float) -> optax.GradientTransformation:
-    """SGD with Nesterov momentum at learning rate 1; L2 on kernels only, not on biases or
-    normalisation.
+    """SGD with Nesterov momentum at learning rate 1 and L2 on kernels.
+
+    Biases and normalisation have no L2.
     """
     return optax.chain(
         optax.add_decayed_weights(
@@ -292,8 +294,9 @@ def _joined(a: Mapping[str, Any], b: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @made_once
 def several_steps(step):
-    """Returns `step_program`'s step for k of them: stored, sizes, target, index, rate and those of
-    `others` have an axis of k in front.
+    """Returns `step_program`'s step for k of them in one program.
+
+    stored, sizes, target, index, rate and those of `others` have an axis of k in front.
     """
 
     def steps(

@@ -1,6 +1,4 @@
-"""Linear heads on frozen features: all trials of a task trained at once, one program for all of
-them (vmap and scan).
-"""
+"""Linear heads on frozen features: one program trains all trials of a task (vmap and scan)."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -34,8 +32,9 @@ from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 @functools.cache
 def heads_program(steps: int, momentum: float, decay: float):
-    """Returns f(heads, momenta, features, target, picked, rates, smoothing, shape) → heads,
-    momenta, losses of `steps` steps.
+    """Returns the program of `steps` steps of all heads.
+
+    f(heads, momenta, features, target, picked, rates, smoothing, shape) → heads, momenta, losses.
 
     The first axis of heads ({"kernel" [t, features, outputs], "bias"}), momenta, picked (int32[t,
     steps, b] sample numbers), rates (float32[t, steps]) and smoothing (float32[t]) is the trial.
@@ -75,8 +74,9 @@ def answers_program():
 def programs(
     recipe: Recipe, trials: int, classes: int, n_train: int
 ) -> list[tuple[Callable, tuple, dict]]:
-    """Returns the programs of `fit_heads` for a task of these sizes: each a function, its arguments
-    and `jit` options.
+    """Returns the programs of `fit_heads` for a task of these sizes.
+
+    Each is a function, its arguments and `jit` options.
 
     `trials` is the number of trials that are trained at once.
     """
@@ -125,8 +125,7 @@ def fit_heads(
     hypers: Sequence[Hyper],
     recipe: Recipe,
 ) -> list[Tree]:
-    """Trains one linear head for each set of hyper-parameters on the features of a backbone that
-    stays as it is.
+    """Trains one linear head for each set of hyper-parameters on the features of a fixed backbone.
 
     Features are those of the evaluation view, with the running statistics, computed once and
     charged outside of the trials. Each trial is charged its share of the common program.
@@ -224,8 +223,9 @@ def _train(
 
 
 def _padded(array: np.ndarray) -> jax.Array:
-    """Returns the rows on the device, filled up to a power of 2 from 1024 on, so that data sets of
-    several sizes share programs.
+    """Returns the rows on the device, filled up to a power of 2 from 1024 on.
+
+    So data sets of several sizes share programs.
     """
     return jnp.asarray(np.pad(array, ((0, _rows(len(array)) - len(array)), (0, 0))))
 
@@ -235,8 +235,9 @@ def _rows(examples: int) -> int:
 
 
 def _shared(contexts: Sequence[Context], phase: str, program: Any, *args: Any) -> Any:
-    """Calls a program that serves all trials; each is charged its share, the first one what is left
-    over.
+    """Calls a program that serves all trials; each is charged its share.
+
+    The first one is charged the remainder too.
     """
     from nevis_stream.cost.counted import counted
 

@@ -1,5 +1,4 @@
-"""How related an earlier task is to the current one: nearest neighbours in its predictor's feature
-space.
+"""How related an earlier task is: nearest neighbours in its predictor's feature space.
 
 A candidate's score is how well a 5-nearest-neighbour classifier on its features answers the dev
 split from the train split of the current task (NEVIS'22, section 5): accuracy, or mAP of neighbour
@@ -45,9 +44,7 @@ class Neighbours:
         return min(len(task.dev), self.dev_cap)
 
     def cost(self, network: Network, n_train: int, n_dev: int) -> int:
-        """Returns the FLOPs of scoring one candidate for a task with `n_train` and `n_dev`
-        pictures.
-        """
+        """Returns the FLOPs of scoring one candidate for `n_train` and `n_dev` pictures."""
         known, asked = min(n_train, self.train_cap), min(n_dev, self.dev_cap)
         variables = jax.eval_shape(
             initialise_program(network, head_size(1)), jax.ShapeDtypeStruct((4,), np.uint32)
@@ -65,8 +62,9 @@ class Neighbours:
     def score(
         self, ctx: Context, task: TaskView, network: Network, variables: Mapping[str, Any]
     ) -> float:
-        """Returns accuracy or mAP of the neighbours' votes in the feature space of `variables`;
-        higher is more related.
+        """Returns accuracy or mAP of the neighbours' votes in the feature space of `variables`.
+
+        Higher is more related.
         """
         train, dev = _some(task.train, self.train_cap), _some(task.dev, self.dev_cap)
         known = embed(ctx, network, variables, train.images)
@@ -97,8 +95,7 @@ def _some(examples: LabelledImages, cap: int) -> LabelledImages:
 
 @functools.cache
 def features_program(network: Network, train: bool = True):
-    """Returns f(variables, images uint8[b, r, r, 3]) → float32[b, features]: pooled output of the
-    backbone.
+    """Returns f(variables, images uint8[b, r, r, 3]) → float32[b, features], the pooled output.
 
     For relatedness BatchNorm uses the statistics of the batch (`train`), as in the public reference
     implementation: the running ones describe the earlier task's pictures rather than these.
@@ -116,8 +113,9 @@ def features_program(network: Network, train: bool = True):
 def embed(
     ctx: Context, network: Network, variables: Mapping[str, Any], images: Any, train: bool = True
 ) -> np.ndarray:
-    """Returns float32[n, features] for the evaluation view of every picture; the last batch is
-    filled by repeating.
+    """Returns float32[n, features] of the evaluation view of every picture.
+
+    The last batch is filled by repeating.
 
     `train`: whether BatchNorm uses the statistics of the batch.
     """

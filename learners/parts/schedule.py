@@ -23,8 +23,9 @@ def batch_size(examples: int, largest: int = 512, share: float = 0.0025) -> int:
 
 
 def cosine_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
-    """Returns float32[steps]: linear warm-up from 0 to `peak`, then a cosine down to 1e-8
-    (NEVIS'22, section 4).
+    """Returns float32[steps]: linear warm-up from 0 to `peak`, then a cosine down to 1e-8.
+
+    Source: NEVIS'22, section 4.
 
     Args:
       peak: greatest learning rate.
@@ -51,8 +52,9 @@ def _shape(steps: int, warmup: int) -> np.ndarray:
 
 
 def piecewise_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
-    """Returns float32[steps]: linear warm-up to `peak`, a tenth of it from half of the steps on, a
-    hundredth from 3/4 on.
+    """Returns float32[steps]: linear warm-up to `peak`, then steps down.
+
+    A tenth of it from half of the steps on, a hundredth from 3/4 on.
 
     The paper names a piecewise constant schedule (Appendix H) but not its steps; these are usual.
     """

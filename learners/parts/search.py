@@ -46,15 +46,14 @@ class Search(Protocol):
         ...
 
     def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
-        """Returns the results of the trials in the order in which they were begun; `seed` is the
-        task's.
-        """
+        """Returns the results of the trials in the order of their starts; `seed` is the task's."""
         ...
 
 
 def _value(name: str, values: Sequence[Any], share: float) -> Any:
-    """Returns the value at a share of the way from low to high, on the scale of the
-    hyper-parameter, or the choice there.
+    """Returns the value at a share of the way from low to high, or the choice there.
+
+    On the scale of the hyper-parameter.
     """
     if name in CHOICES:
         return values[min(int(share * len(values)), len(values) - 1)]
@@ -100,9 +99,7 @@ class RandomSearch:
         return evaluate(self.draw(seed))
 
     def draw(self, seed: int) -> list[Hyper]:
-        """Returns one set of values a trial; trial i gets the same values whatever the number of
-        trials.
-        """
+        """Returns one set of values a trial; trial i's do not depend on the number of trials."""
         return [
             self._one(np.random.RandomState([seed & 0xFFFFFFFF, seed >> 32, i]))
             for i in range(self.trials)
@@ -152,8 +149,9 @@ class GridSearch:
 
 @dataclass(frozen=True)
 class BayesianSearch:
-    """One trial after the other, each where a Gaussian process promises most (BHPO; NEVIS'22,
-    Appendix H).
+    """One trial after the other, each where a Gaussian process promises most (BHPO).
+
+    Source: NEVIS'22, Appendix H.
 
     The process (Matérn 5/2 with its own scale for each hyper-parameter, and noise) is fitted to the
     dev errors so far; the next trial is the candidate with the lowest mean - kappa × deviation
@@ -209,9 +207,7 @@ class BayesianSearch:
     def _next(
         self, points: np.ndarray, errors: Sequence[float | None], random: np.random.RandomState
     ) -> list[float]:
-        """Returns the shares of the next trial; a trial without a dev error counts as an error of
-        1.
-        """
+        """Returns the shares of the next trial; no dev error counts as an error of 1."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import Matern, WhiteKernel

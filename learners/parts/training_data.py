@@ -1,6 +1,4 @@
-"""What a model is trained on beside the current task: auxiliary tasks of the past (NEVIS'22,
-Appendix G).
-"""
+"""Auxiliary training data: tasks of the past, trained along (NEVIS'22, Appendix G)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +20,7 @@ class TrainingData(Protocol):
     by_relatedness: bool
 
     def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
-        """Returns ids of earlier tasks; `scores` is what the initialisation found of their
-        relatedness.
-        """
+        """Returns ids of earlier tasks; `scores` are the initialisation's scores of relatedness."""
         ...
 
     def most(self, earlier: int) -> int:

@@ -115,8 +115,7 @@ def names() -> tuple[str, ...]:
 
 
 def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -> dict[str, Any]:
-    """Returns {"params": {"backbone": …}, "batch_stats": …} in float32, filled from another
-    library's tensors.
+    """Returns {"params": {"backbone": …}, "batch_stats": …} in float32 from others' tensors.
 
     "torchvision_resnet" and "timm_resnet" (the same names; ResNet-18, 34, 50 and others of these
     blocks):

@@ -1,6 +1,4 @@
-"""Pre-trained weights: a safetensors file with a backbone and the facts that every result from
-it must carry.
-"""
+"""Pre-trained weights: a safetensors file with a backbone and the facts that results must state."""
 
 import dataclasses
 import functools
@@ -43,16 +41,18 @@ class Facts:
 
 
 def describe(network: Network) -> dict[str, Any]:
-    """Returns name, options and resolution of a network as JSON; precision is not part of the
-    weights.
+    """Returns name, options and resolution of a network as JSON.
+
+    Precision is not part of the weights.
     """
     options = json.loads(json.dumps(dict(network.options)))
     return {"name": network.name, "options": options, "resolution": network.resolution}
 
 
 def encode(variables: Mapping[str, Any], facts: Facts) -> bytes:
-    """Returns the content of a file with {"params": {"backbone"}, "batch_stats"}; a head is left
-    out: a task has its own.
+    """Returns the content of a file with {"params": {"backbone"}, "batch_stats"}.
+
+    A head is left out: a task has its own.
     """
     tree = {"backbone": variables["params"]["backbone"], "batch_stats": variables["batch_stats"]}
     arrays = {

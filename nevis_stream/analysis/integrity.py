@@ -7,6 +7,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import (
     EndRecord,
+    EventRecord,
     Header,
     PredictRecord,
     Record,
@@ -58,7 +59,7 @@ def _check_place(place: int, record: Record, length: int) -> None:
         raise ValueError(f"a {record.kind} record in this place; the one run record is the first.")
     if isinstance(record, EndRecord) and place != length - 1:
         raise ValueError("an end record before the last line.")
-    if isinstance(record, TrainRecord | PredictRecord) and record.event != place - 1:
+    if isinstance(record, EventRecord) and record.event != place - 1:
         raise ValueError(f"event {record.event} where event {place - 1} is due.")
 
 

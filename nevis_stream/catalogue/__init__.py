@@ -1,5 +1,6 @@
-"""The tables that the package carries, as csv files next to this module; reading them loads nothing
-but the standard library.
+"""The tables that the package carries, as csv files next to this module.
+
+Reading them loads only the standard library.
 
 | file                   | rows                                                                          |
 |------------------------|-------------------------------------------------------------------------------|
@@ -65,8 +66,9 @@ def shared() -> dict[str, dict[str, str]]:
 
 @functools.cache
 def layouts() -> dict[str, dict[str, Any]]:
-    """Returns by dataset_id how its files are read; a variant (`like`) is joined with the layout
-    that it changes.
+    """Returns by dataset_id how its files are read.
+
+    A variant (`like`) is joined with the layout that it changes.
     """
     rows = tomllib.loads((_DIRECTORY / "layouts.toml").read_text(encoding="utf-8"))
     return {name: rows[row["like"]] | row if "like" in row else row for name, row in rows.items()}
@@ -74,8 +76,9 @@ def layouts() -> dict[str, dict[str, Any]]:
 
 @functools.cache
 def datasets() -> dict[str, dict[str, str]]:
-    """Returns every known data set by dataset_id: name, kind, domain, num_classes (empty: as its
-    files say), source.
+    """Returns every known data set by dataset_id: name, kind, domain, num_classes, source.
+
+    num_classes is empty where the files decide it.
     """
     known = {row["dataset_id"]: row for row in table("embedded")}
     domains = {row["dataset_id"]: row["domain"] for row in reversed(table("nevis22_tasks"))}

@@ -13,8 +13,9 @@ LEARNERS = ("indep", "ft_prev", "ft_dynamic", "mt")
 
 @functools.cache
 def errors() -> dict[str, dict[str, float]]:
-    """Returns each learner's test error (1 - accuracy, or 1 - mAP; four decimals, as printed) by
-    task id.
+    """Returns each learner's test error by task id.
+
+    It is 1 - accuracy, or 1 - mAP, with four decimals, as printed.
 
     Source: NEVIS'22, Appendix N: 104 of the 106 tasks; IAPRTC-12 and Pascal 2012 are missing there.
     """
@@ -26,8 +27,9 @@ def errors() -> dict[str, dict[str, float]]:
 
 @functools.cache
 def facts() -> dict[str, dict[str, str]]:
-    """Returns what is published of each of the 106 tasks by task id: its row of Table L, the metric
-    of its results and the number of classes.
+    """Returns what is published of each of the 106 tasks, by task id.
+
+    Its row of Table L, the metric of its results and the number of classes.
     """
     metrics = {row["task_id"]: METRICS[row["metric"]] for row in catalogue.table("published")}
     return {
@@ -41,8 +43,9 @@ def facts() -> dict[str, dict[str, str]]:
 
 
 def task_of(task_id: str, dataset_id: str) -> str | None:
-    """Returns the published task that stands for a stream's task: the same id, else the first of
-    its data set, else None.
+    """Returns the published task of a stream's task: the same id, else the first of its data set.
+
+    None where there is neither.
     """
     if task_id in errors():
         return task_id

@@ -1,5 +1,6 @@
-"""Streams that are filters, orders and joins of the catalogue's rows (NEVIS'22, Appendices B and F,
-Table 5).
+"""Streams that are filters, orders and joins of the catalogue's rows.
+
+Source: NEVIS'22, Appendices B and F, Table 5.
 
 A name may carry a seed, `random_40@3`; without one the seed is 0. Draws depend on sha256 of names
 alone, so they are the same with every version of every library.

@@ -1,6 +1,4 @@
-"""Pictures that occur twice: exactly (sha256 of the decoded pixels), or nearly (a
-perceptual hash).
-"""
+"""Pictures that occur twice: exactly (sha256 of the pixels), or nearly (a perceptual hash)."""
 
 import hashlib
 from collections.abc import Mapping
@@ -37,8 +35,9 @@ def examine(picture: Image.Image) -> Facts:
 
 
 def pixel_hash(picture: Image.Image | np.ndarray) -> bytes:
-    """Returns the 32-byte sha256 of the pixels; grey pictures stored as RGB have that of the grey
-    ones.
+    """Returns the 32-byte sha256 of the decoded pixels.
+
+    Grey pictures stored as RGB have that of the grey ones.
 
     Args:
       picture: a decoded picture, or uint8[height, width(, 1 or 3)].
@@ -61,8 +60,9 @@ def thumbnail(picture: Image.Image) -> np.ndarray:
 
 
 def dhashes(thumbnails: np.ndarray) -> np.ndarray:
-    """Returns the difference hash of each picture or of its mirror image, whichever is smaller; 0
-    for a flat picture.
+    """Returns the difference hash of each picture or of its mirror image, whichever is smaller.
+
+    0 for a flat picture.
 
     Each bit says whether a pixel of the thumbnail is brighter than its left neighbour.
 

@@ -33,8 +33,9 @@ warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 class Images(Sequence):
-    """Base of the image containers; `len`, index with an integer, `take` with an array of
-    integers.
+    """Base of the image containers.
+
+    They have `len`, an index (an integer), and `take` with an array of integers.
     """
 
     def __init__(self):
@@ -70,9 +71,7 @@ class Images(Sequence):
         raise NotImplementedError
 
     def pixel_hashes(self) -> np.ndarray:
-        """Returns S32[n]: sha256 of every picture's pixels, the same in whatever form it is
-        stored.
-        """
+        """Returns S32[n]: sha256 of every picture's pixels, however they are stored."""
         return np.asarray([duplicates.pixel_hash(picture) for picture in self], "S32")
 
     def dhashes(self) -> np.ndarray:
@@ -85,20 +84,17 @@ class Images(Sequence):
         return Image.fromarray(self[index])
 
     def resized(self, size: int) -> np.ndarray:
-        """uint8[n, size, size, 3]: every whole picture resized (bilinear, antialiased) to a
-        square.
-        """
+        """uint8[n, size, size, 3]: every whole picture resized to a square, antialiased."""
         return self._derive("resized", size)
 
     def banded(self, size: int) -> np.ndarray:
-        """uint8[n, size, 3, size]: as `resized`, but each row has its three colours one after
-        the other.
-        """
+        """uint8[n, size, 3, size]: as `resized`, but a row has one colour after another."""
         return self._derive("banded", size)
 
     def center_cropped(self, size: int) -> np.ndarray:
-        """uint8[n, size, size, 3]: the central square of every picture, resized (bilinear,
-        antialiased).
+        """uint8[n, size, size, 3]: the central square of every picture, resized.
+
+        Bilinear, antialiased.
         """
         return self._derive("center_cropped", size)
 
@@ -123,8 +119,9 @@ def view_shape(view: str, size: int) -> tuple[int, int, int]:
 
 
 def view_of(picture: Image.Image, view: str, size: int) -> np.ndarray:
-    """Returns uint8 of `view_shape`: a picture as `Images.resized`, `banded` or `center_cropped`
-    (the view's name) have it.
+    """Returns uint8 of `view_shape`: a picture in the form of `Images.resized` or another view.
+
+    The view's name is that of the method: `resized`, `banded` or `center_cropped`.
     """
     if view == "center_cropped":
         width, height = picture.size

@@ -18,8 +18,7 @@ ANY = "any"
 def class_ids(
     examples: Sequence[Example], layout: Mapping[str, Any], kind: str, num_classes: int, origin: str
 ) -> tuple[np.ndarray, int, list[str]]:
-    """Returns the labels as ids, the number of classes, and the names of the classes where they
-    have some.
+    """Returns the labels as ids, the number of classes, and the classes' names (or []).
 
     Names are sorted (numbers by value). The layout's `classes` gives them instead, `bins` cuts
     scores into that number of bins of equal mass over all examples (scores above `largest_score`
@@ -95,8 +94,9 @@ def _ids_by_name(
 def arranged(
     examples: Iterable[Example], layout: Mapping[str, Any], dataset_id: str
 ) -> list[Example]:
-    """Applies the rules that draw parts class by class, and leaves out what the layout says; sorted
-    by part and key.
+    """Applies the rules that draw parts class by class, and drops what the layout excludes.
+
+    The result is sorted by part and key.
 
     Args:
       examples: what a reader found.

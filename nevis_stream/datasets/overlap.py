@@ -1,5 +1,7 @@
-"""Pictures that a learner is tested on although they were in its training data: copies inside one
-task (leaks), and copies in the training data of an earlier task of the stream (overlaps).
+"""Test pictures that were in a learner's training data.
+
+Copies inside one task are leaks; copies in the training data of an earlier task of the stream are
+overlaps.
 """
 
 import contextlib
@@ -44,9 +46,7 @@ class Overlap:
 
 
 def leaked(splits: Mapping[str, Samples], split: str) -> int:
-    """Counts the pictures of `split` whose pixels are in the train or dev split of the same data
-    set too.
-    """
+    """Counts the pictures of `split` whose pixels are in the data set's train or dev split too."""
     training = np.concatenate([splits[name].images.pixel_hashes() for name in TRAINING])
     return int(np.isin(splits[split].images.pixel_hashes(), training).sum())
 
@@ -56,8 +56,9 @@ def find(
     splits_of: Callable[[str], Mapping[str, Samples]],
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> list[Overlap]:
-    """Returns the overlaps of every task's dev_test and test splits with the train and dev splits
-    of earlier data sets.
+    """Returns the overlaps of every task's dev_test and test splits with earlier training data.
+
+    Training data are the train and dev splits of earlier data sets.
 
     Args:
       tasks: (task_id, dataset_id) in stream order; only the first task of a data set counts, since

@@ -1,6 +1,4 @@
-"""Pictures of a raw data set where they are: in a file, in a box of one, or in an array; opened
-only when needed.
-"""
+"""Pictures of a raw data set, opened only when needed: in a file, a box of one, or an array."""
 
 import io
 from collections.abc import Callable

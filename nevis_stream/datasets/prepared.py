@@ -1,5 +1,6 @@
-"""Prepared data: their place, and how they are read and verified. Reading needs neither TFDS nor
-the files they came from.
+"""Prepared data: their place, and how they are read and verified.
+
+Reading needs neither TFDS nor the files they came from.
 
 One data set is one directory, `ROOT/ORIGIN/DATASET_ID/VERSION`:
 
@@ -41,8 +42,9 @@ _BLOCK = 2**20
 
 
 def data_root() -> Path:
-    """Returns the root of prepared data: the environment's NEVIS_STREAM_DATA, else
-    `nevis_stream/data` in the user's cache.
+    """Returns the root of prepared data.
+
+    It is NEVIS_STREAM_DATA of the environment, else `nevis_stream/data` in the user's cache.
     """
     named = os.environ.get("NEVIS_STREAM_DATA")
     if named:
@@ -63,8 +65,9 @@ def directory(dataset_id: str, origin: str) -> Path:
 
 
 def is_ready(dataset_id: str, origin: str) -> bool:
-    """Whether the data set has been prepared; a copy that a killed preparation moved away is put
-    back first.
+    """Whether the data set has been prepared.
+
+    A copy that a killed preparation moved away is put back first.
     """
     folder = directory(dataset_id, origin)
     if not folder.exists():
@@ -109,8 +112,9 @@ class Ids(Sequence):
 
 
 def load(dataset_id: str, origin: str) -> DataSet:
-    """Returns a prepared data set, its parts being the four splits; pictures are read when they are
-    asked for.
+    """Returns a prepared data set, its parts being the four splits.
+
+    Pictures are read when they are asked for.
 
     Raises:
       BadInput: a file is missing or cannot be read.
@@ -159,9 +163,7 @@ def index(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:
 
 
 def verify(dataset_id: str, origin: str) -> list[str]:
-    """Compares every file of a prepared data set with its recorded sha256; returns what is wrong,
-    one line a file.
-    """
+    """Compares every file of a prepared data set with its sha256; returns one line a fault."""
     folder = directory(dataset_id, origin)
     try:
         facts = about(dataset_id, origin)

@@ -1,5 +1,4 @@
-"""Images of prepared data: read from array_record or from a memory-mapped array, one by one or as a
-derived array.
+"""Images of prepared data: read from array_record or from a memory-mapped array.
 
 What training asks for, all pictures at one size, is made once, kept as a memory-mapped array in the
 folder `derived` and found there by later processes; it need not fit in memory.
@@ -73,8 +72,9 @@ class _Prepared(Images):
         return int(index if self._chosen is None else self._chosen[index])
 
     def _make_view(self, view: str, size: int) -> np.ndarray:
-        """Opens the derived array, or makes it: under a name of this process first, so that two may
-        do so at once.
+        """Opens the derived array, or makes it.
+
+        It is made under a name of this process first, so that two may do so at once.
         """
         part = (
             ""

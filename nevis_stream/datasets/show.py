@@ -1,5 +1,6 @@
-"""What a person wants to see of a data set: counts, histograms of classes and of resolutions, and a
-contact sheet.
+"""What a person wants to see of a data set: counts, histograms and a contact sheet.
+
+The histograms are those of classes and of resolutions.
 """
 
 from collections.abc import Mapping
@@ -26,8 +27,9 @@ def class_counts(splits: Mapping[str, Samples], kind: str, classes: int) -> dict
 
 
 def resolutions(splits: Mapping[str, Samples]) -> list[tuple[str, int]]:
-    """Returns how many pictures of all splits have a longer side in each range of pixels, without
-    empty ranges.
+    """Returns how many pictures of all splits have a longer side in each range of pixels.
+
+    Empty ranges are left out.
     """
     sides = np.concatenate(
         [np.asarray(samples.images.sizes).max(axis=1) for samples in splits.values()]
@@ -45,8 +47,9 @@ def resolutions(splits: Mapping[str, Samples]) -> list[tuple[str, int]]:
 
 
 def contact_sheet(splits: Mapping[str, Samples], kind: str, classes: int, path: Path) -> None:
-    """Writes a PNG: one row for each of the first 24 classes, pictures of the train split in it,
-    squeezed to squares.
+    """Writes a PNG: one row of train pictures for each of the first 24 classes.
+
+    They are squeezed to squares.
     """
     samples = splits["train"]
     rows = []

@@ -6,8 +6,8 @@ _SEEDS = "± one sample standard deviation over the n seeds, where n ≥ 2"
 _MEANS = "A line: the mean over the n seeds of a method"
 _CAPTIONS = {
     "points": (
-        f"A mark: the mean over a method's n seeds (points.csv). Bars: {_SEEDS}. Line: the front;"
-        " faint: dominated."
+        f"A mark: the mean over a method's n seeds (points.csv). Bars: {_SEEDS}. Solid lines: the"
+        " front; hollow marks: dominated."
     ),
     "regret": f"{_MEANS}. Bands: {_SEEDS}. The line at zero is Indep.",
     "regret_and_compute": (

@@ -14,7 +14,6 @@ from nevis_stream.report.names import shortened
 from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
-_FADED = 0.4
 _ALONG = (0.01, 0.99, 0.35, 0.65)  # where along a line its label may stand, as a share of the width
 _NARROW = 5  # inches
 _LETTERS = {True: 44, False: 24}  # of a label, on a wide and on a narrow figure
@@ -47,7 +46,7 @@ def lined(method: MethodPoint) -> bool:
 
 
 def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: bool) -> Figure:
-    """Draws error against the paper's cFLOP (log axis); dominated methods are faded.
+    """Draws error against training FLOPs (log axis); marks on the front are filled, others hollow.
 
     Args:
       methods: points of one stream and protocol, at least one of them `drawable`; a `lined` one is
@@ -72,9 +71,10 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
             marker=style.marker,
             markersize=7,
             color=palette.series(style.colour),
+            markerfacecolor=_fill(method, style),
+            markeredgewidth=1.6,
             elinewidth=1.3,
             linestyle="none",
-            alpha=1.0 if method.on_paper_front else _FADED,
             zorder=3,
         )
     lines = [method for method in methods if lined(method)]
@@ -93,6 +93,13 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
     with svg.any_script():
         _label(figure, axes, shown, lines, front)
     return figure
+
+
+def _fill(method: MethodPoint, style: Style) -> str:
+    """A hollow mark hides the line below it, so that a dominated point on a vertical piece of the
+    front does not look like a member.
+    """
+    return palette.series(style.colour) if method.on_paper_front else palette.card()
 
 
 def _bar(std: float) -> float | None:
@@ -134,7 +141,11 @@ def _draw_front(axes, shown: Sequence[MethodPoint]) -> list[tuple[float, float]]
     if corners:
         corners.append((axes.get_xlim()[1], height))
         costs, errors = zip(*corners, strict=True)
-        axes.plot(costs, errors, color=palette.muted(), linewidth=1.2, zorder=2, gid="front")
+        look = {"color": palette.muted(), "zorder": 2}
+        axes.hlines(errors[1::2], costs[1::2], costs[2::2], linewidth=1.4, gid="front", **look)
+        axes.vlines(
+            costs[:-1:2], errors[1::2], errors[:-1:2], linewidth=0.8, linestyle=(0, (1, 3)), **look
+        )
     return corners
 
 

@@ -87,6 +87,9 @@ def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
     )
     axes.set_ylim(1.1 * max(-reach, min(low, 0)) - 0.002, 1.1 * min(reach, max(high, 0)) + 0.002)
     axes.set_xlim(-0.6, len(names) - 0.4)
+    if not every:
+        place = {"ha": "center", "va": "bottom", "transform": axes.transAxes}
+        axes.text(0.5, 0.55, "no difference to Indep known", color=palette.muted(), size=8, **place)
     with svg.any_script():
         labels = [f"{name} (n = {pairs[name]})".replace("$", r"\$") for name in names]
         axes.set_xticks(

@@ -1,8 +1,10 @@
 """Checks of the JSON values of a record's fields; each returns the value or raises `ValueError`."""
 
+import functools
 import math
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from nevis_stream.cost.meter import NO_TRIAL
 from nevis_stream.errors import unknown
@@ -62,16 +64,28 @@ def choice(name: str, valid: Collection[str]) -> Check:
     return check
 
 
-def nullable(check: Check) -> Check:
-    """What `check` accepts, or None."""
-    return lambda value: None if value is None else check(value)
-
-
 def json_object(value: Any) -> Mapping[str, Any]:
     """A JSON object."""
     if not isinstance(value, dict):
         raise ValueError(f"is {shown(value)}, not an object")
     return value
+
+
+def several(read: Callable[[Mapping[str, Any]], Any]) -> Check:
+    """A list of JSON objects, each read by `read`."""
+
+    def check(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise ValueError(f"is {shown(value)}, not a list")
+        records = []
+        for place, each in enumerate(value):
+            try:
+                records.append(read(json_object(each)))
+            except ValueError as error:
+                raise ValueError(f"[{place}] {error}") from None
+        return tuple(records)
+
+    return check
 
 
 def flops_by_trial(value: Any) -> Mapping[str, Mapping[str, int]]:
@@ -89,6 +103,23 @@ def flops_by_trial(value: Any) -> Mapping[str, Mapping[str, int]]:
             except ValueError as error:
                 raise ValueError(f"of {phase!r}, trial {trial} {error}") from None
     return value
+
+
+_BY_TYPE: dict[Any, Check] = {int: whole(), str: text, Mapping: json_object}
+
+
+@functools.cache
+def check_of(annotation: Any) -> Check:
+    """Returns the check of a field: that of its type, or the one that `Annotated` names."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return arguments[1]
+    if origin in (Union, UnionType):  # with None
+        check = check_of(arguments[0])
+        return lambda value: None if value is None else check(value)
+    if origin is tuple:
+        return several(arguments[0].from_json)
+    return _BY_TYPE[origin or annotation]
 
 
 def shown(value: Any, quotes: bool = True) -> str:

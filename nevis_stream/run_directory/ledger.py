@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from nevis_stream.run_directory.records import (
     RECORDS,
     SCHEMA,
     EndRecord,
+    EventRecord,
     Header,
     PredictRecord,
     Record,
@@ -31,7 +32,7 @@ FILE_NAME = "ledger.jsonl"
 R = TypeVar("R", bound=Record)
 
 
-class History(Sequence[Record]):
+class History:
     """Records of a run, in order, from the first one on.
 
     Args:
@@ -42,18 +43,6 @@ class History(Sequence[Record]):
     def __init__(self, run_dir: Path, records: Sequence[Record]):
         self.run_dir = run_dir
         self.records = list(records)
-
-    @overload
-    def __getitem__(self, place: int) -> Record: ...
-    @overload
-    def __getitem__(self, place: slice) -> "History": ...
-    def __getitem__(self, place):
-        if isinstance(place, slice):
-            return History(self.run_dir, self.records[place])
-        return self.records[place]
-
-    def __len__(self) -> int:
-        return len(self.records)
 
     @property
     def header(self) -> Header:
@@ -79,11 +68,11 @@ class History(Sequence[Record]):
         return [each for each in self.records if isinstance(each, record)]
 
     @property
-    def events(self) -> list[TrainRecord | PredictRecord]:
+    def events(self) -> list[EventRecord]:
         """The records of events, in order."""
-        return [r for r in self.records if isinstance(r, TrainRecord | PredictRecord)]
+        return self.of_kind(EventRecord)
 
-    def event(self, number: int) -> TrainRecord | PredictRecord | None:
+    def event(self, number: int) -> EventRecord | None:
         """Returns the record of an event; None where it was not reached."""
         return next((record for record in self.events if record.event == number), None)
 

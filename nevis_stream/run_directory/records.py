@@ -1,24 +1,24 @@
 """The records of a ledger: a frozen dataclass for each kind of line, checked when it is read.
 
 docs/run-directory.md says what each field means. `parse` turns the JSON object of a line into a
-record and `to_json` turns it back, so that `encode(record.to_json())` is the line again.
+record and `to_json` turns it back, so that `encode(record.to_json())` is the line again. A field's
+annotation says which values are valid (`checks.check_of`); a field with a default of None is left
+out of the line where it is None.
 """
 
 import dataclasses
 import hashlib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass
-from typing import Any, ClassVar, Self, dataclass_transform
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
 
 from nevis_stream.run_directory.checks import (
-    Check,
+    check_of,
     choice,
     flops_by_trial,
     json_object,
-    nullable,
     number,
     shown,
-    text,
     whole,
 )
 from nevis_stream.vocabulary import META_SPLITS, PROTOCOLS, SPLITS, TASK_KINDS
@@ -26,28 +26,14 @@ from nevis_stream.vocabulary import META_SPLITS, PROTOCOLS, SPLITS, TASK_KINDS
 SCHEMA = 3
 """Of the ledgers that are written; older ones can be read."""
 
-Flops = Mapping[str, Mapping[str, int]]
+Flops = Annotated[Mapping[str, Mapping[str, int]], flops_by_trial]
 """Exact FLOPs by phase and trial; see `nevis_stream.cost.meter`."""
+Share = Annotated[float, number(0, 1)]
+Value = Annotated[float, number(-1e9, 1e9)]
+Pixels = Annotated[float, number(0, 1e9)]
 
 
-def checked(check: Check, *, default: Any = MISSING) -> Any:
-    """Declares a field of a record.
-
-    Args:
-      check: returns a valid JSON value as the field's value; raises ValueError otherwise.
-      default: None: the field is optional, and left out of the line where it is None.
-    """
-    metadata = {"check": check, "optional": default is None}
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(checked,))
-def record_type(cls: type[Any]) -> Any:
-    """Makes a class of checked fields a type of records."""
-    return dataclass(frozen=True, kw_only=True)(cls)
-
-
-@record_type
+@dataclass(frozen=True, kw_only=True)
 class Record:
     """What all records have in common."""
 
@@ -60,25 +46,26 @@ class Record:
         """
         read = {}
         for field in dataclasses.fields(cls):
-            if field.name not in values:
-                if field.metadata["optional"]:
-                    continue
+            if field.name in values:
+                annotation: Any = field.type
+                try:
+                    read[field.name] = check_of(annotation)(values[field.name])
+                except ValueError as error:
+                    raise ValueError(f"{field.name} {error}") from None
+            elif field.default is not None:
                 raise ValueError(f"{field.name} is missing")
-            try:
-                read[field.name] = field.metadata["check"](values[field.name])
-            except ValueError as error:
-                raise ValueError(f"{field.name} {error}") from None
         return cls(**read)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object of the record."""
-        values = {
-            field.name: _to_json(getattr(self, field.name))
-            for field in dataclasses.fields(self)
-            if not (field.metadata["optional"] and getattr(self, field.name) is None)
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        optional = {field.name for field in dataclasses.fields(self) if field.default is None}
+        kind = {"kind": self.kind} if hasattr(self, "kind") else {}
+        return kind | {
+            name: _to_json(value)
+            for name, value in values.items()
+            if not (name in optional and value is None)
         }
-        kind = getattr(self, "kind", None)
-        return values if kind is None else values | {"kind": kind}
 
 
 def _to_json(value: Any) -> Any:
@@ -87,24 +74,7 @@ def _to_json(value: Any) -> Any:
     return [_to_json(each) for each in value] if isinstance(value, tuple) else value
 
 
-def several(record: type[Record]) -> Check:
-    """A list of records of one type."""
-
-    def check(value: Any) -> tuple[Record, ...]:
-        if not isinstance(value, list):
-            raise ValueError(f"is {shown(value)}, not a list")
-        read = []
-        for place, each in enumerate(value):
-            try:
-                read.append(record.from_json(json_object(each)))
-            except ValueError as error:
-                raise ValueError(f"[{place}] {error}") from None
-        return tuple(read)
-
-    return check
-
-
-@record_type
+@dataclass(frozen=True, kw_only=True)
 class Header(Record):
     """The first record: which run this is, and the FLOPs of `init`.
 
@@ -114,21 +84,21 @@ class Header(Record):
     """
 
     kind: ClassVar[str] = "run"
-    schema: int = checked(whole(1, SCHEMA))
-    learner: str = checked(text)
-    budget: str | None = checked(nullable(text))
-    stream: str = checked(text)
-    stream_digest: str = checked(text)
-    protocol: str = checked(choice("protocol", PROTOCOLS))
-    seed: int = checked(whole(high=2**63))
-    config_hash: str = checked(text)
-    tasks: int | None = checked(nullable(whole()))
-    events: int | None = checked(nullable(whole()))
-    flops: Flops | None = checked(nullable(flops_by_trial))
-    rule: str | None = checked(nullable(text), default=None)
-    source: str | None = checked(text, default=None)
-    flops_reason: str | None = checked(text, default=None)
-    left_out: Mapping[str, str] | None = checked(json_object, default=None)
+    schema: Annotated[int, whole(1, SCHEMA)]
+    learner: str
+    budget: str | None
+    stream: str
+    stream_digest: str
+    protocol: Annotated[str, choice("protocol", PROTOCOLS)]
+    seed: Annotated[int, whole(high=2**63)]
+    config_hash: str
+    tasks: int | None
+    events: int | None
+    flops: Flops | None
+    rule: str | None = None
+    source: str | None = None
+    flops_reason: str | None = None
+    left_out: Mapping[str, str] | None = None
 
     @property
     def published(self) -> bool:
@@ -136,14 +106,14 @@ class Header(Record):
         return self.source is not None
 
 
-@record_type
+@dataclass(frozen=True, kw_only=True)
 class TrialRecord(Record):
     """A trial of a train event; `info` is the learner's own, so nothing in it is certain."""
 
-    trial: int = checked(whole())
-    predictor_id: str = checked(text)
-    step: int = checked(whole())
-    info: Mapping[str, Any] = checked(json_object)
+    trial: int
+    predictor_id: str
+    step: int
+    info: Mapping[str, Any]
 
     @property
     def diverged_at(self) -> int | None:
@@ -155,31 +125,13 @@ class TrialRecord(Record):
         return step if isinstance(step, int) and not isinstance(step, bool) else None
 
 
-@record_type
-class TrainRecord(Record):
-    """A task was trained on. `size` belongs to published results; there the other counts are
-    None.
-    """
+@dataclass(frozen=True, kw_only=True)
+class EventRecord(Record):
+    """A task was trained on, or one of its splits predicted."""
 
-    kind: ClassVar[str] = "train"
-    event: int = checked(whole())
-    order: int = checked(whole())
-    task_id: str = checked(text)
-    dataset_id: str = checked(text)
-    year: int | None = checked(nullable(whole(high=9999)))
-    domain: str = checked(text)
-    task_kind: str = checked(choice("task_kind", TASK_KINDS))
-    meta_split: str = checked(choice("meta_split", META_SPLITS))
-    num_classes: int = checked(whole())
-    n_train: int | None = checked(nullable(whole()))
-    n_dev: int | None = checked(nullable(whole()))
-    n_leaked: int | None = checked(nullable(whole()), default=None)
-    size: int | None = checked(nullable(whole()), default=None)
-    mean_height: float | None = checked(nullable(number(0, 1e9)), default=None)
-    mean_width: float | None = checked(nullable(number(0, 1e9)), default=None)
-    flops: Flops | None = checked(nullable(flops_by_trial))
-    chosen: int | None = checked(nullable(whole()))
-    trials: tuple[TrialRecord, ...] = checked(several(TrialRecord))
+    event: int
+    order: int
+    task_id: str
 
     @property
     def name(self) -> str:
@@ -187,9 +139,33 @@ class TrainRecord(Record):
         return event_name(self.event, self.task_id)
 
     @property
-    def key(self) -> tuple[str, None]:
+    def key(self) -> tuple[str, str | None]:
         """What occurs once in a run; compare `nevis_stream.streams.task.Event.key`."""
-        return self.task_id, None
+        return self.task_id, getattr(self, "split", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRecord(EventRecord):
+    """A task was trained on. `size` belongs to published results; there the other counts are
+    None.
+    """
+
+    kind: ClassVar[str] = "train"
+    dataset_id: str
+    year: Annotated[int, whole(high=9999)] | None
+    domain: str
+    task_kind: Annotated[str, choice("task_kind", TASK_KINDS)]
+    meta_split: Annotated[str, choice("meta_split", META_SPLITS)]
+    num_classes: int
+    n_train: int | None
+    n_dev: int | None
+    n_leaked: int | None = None
+    size: int | None = None
+    mean_height: Pixels | None = None
+    mean_width: Pixels | None = None
+    flops: Flops | None
+    chosen: int | None
+    trials: tuple[TrialRecord, ...]
 
     @property
     def chosen_trial(self) -> TrialRecord | None:
@@ -197,61 +173,48 @@ class TrainRecord(Record):
         return next((trial for trial in self.trials if trial.trial == self.chosen), None)
 
 
-@record_type
+@dataclass(frozen=True, kw_only=True)
 class AnswerRecord(Record):
     """What a kept trial that was not chosen answered."""
 
-    trial: int = checked(whole())
-    predictor_id: str = checked(text)
-    outcomes: str = checked(text)
-    flops: Flops = checked(flops_by_trial)
-    metric: str | None = checked(text, default=None)
-    value: float | None = checked(nullable(number(-1e9, 1e9)))
-    error: float | None = checked(nullable(number(0, 1)))
-    reason: str | None = checked(text, default=None)
+    trial: int
+    predictor_id: str
+    outcomes: str
+    flops: Flops
+    metric: str | None = None
+    value: Value | None
+    error: Share | None
+    reason: str | None = None
 
 
-@record_type
-class PredictRecord(Record):
+@dataclass(frozen=True, kw_only=True)
+class PredictRecord(EventRecord):
     """A split of a task was predicted with what train event `train_event` made.
 
     `train_event` is None up to schema 2 and in published results, where a task has one train event.
     """
 
     kind: ClassVar[str] = "predict"
-    event: int = checked(whole())
-    train_event: int | None = checked(nullable(whole()), default=None)
-    order: int = checked(whole())
-    task_id: str = checked(text)
-    split: str = checked(choice("split", SPLITS))
-    n: int | None = checked(nullable(whole()))
-    metric: str = checked(text)
-    value: float | None = checked(nullable(number(-1e9, 1e9)))
-    error: float | None = checked(nullable(number(0, 1)))
-    reason: str | None = checked(nullable(text), default=None)
-    predictor_id: str | None = checked(nullable(text))
-    trial: int | None = checked(nullable(whole()))
-    outcomes: str | None = checked(nullable(text))
-    flops: Flops | None = checked(nullable(flops_by_trial))
-    others: tuple[AnswerRecord, ...] = checked(several(AnswerRecord))
-
-    @property
-    def name(self) -> str:
-        """What the event's files are called: number and task."""
-        return event_name(self.event, self.task_id)
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """What occurs once in a run; compare `nevis_stream.streams.task.Event.key`."""
-        return self.task_id, self.split
+    train_event: int | None = None
+    split: Annotated[str, choice("split", SPLITS)]
+    n: int | None
+    metric: str
+    value: Value | None
+    error: Share | None
+    reason: str | None = None
+    predictor_id: str | None
+    trial: int | None
+    outcomes: str | None
+    flops: Flops | None
+    others: tuple[AnswerRecord, ...]
 
 
-@record_type
+@dataclass(frozen=True, kw_only=True)
 class EndRecord(Record):
     """The last record of a complete run."""
 
     kind: ClassVar[str] = "end"
-    events: int = checked(whole())
+    events: int
 
 
 RECORDS: dict[str, type[Record]] = {

@@ -1,35 +1,35 @@
-"""How long events take: wall clock, CPU time of the process and what XLA compiled, one line each in
-timing.jsonl.
-"""
+"""timing.jsonl: the wall clock, CPU time and compilations of each event."""
 
 import json
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from nevis_stream.cost import compilations
-from nevis_stream.run_directory.checks import json_object, number, text, whole
-from nevis_stream.run_directory.records import Record, checked, record_type
+from nevis_stream.run_directory.checks import json_object, number
+from nevis_stream.run_directory.records import Record
 from nevis_stream.storage import append_line
 from nevis_stream.storage.canonical import encode
 
 FILE_NAME = "timing.jsonl"
-_SECONDS = number(0, 1e12)
+Seconds = Annotated[float, number(0, 1e12)]
 
 
-@record_type
+@dataclass(frozen=True, kw_only=True)
 class TimingRecord(Record):
-    """What an event took; a task that was killed and started again has the last process alone."""
+    """The time of an event; after a kill and a restart, that in the last process alone."""
 
-    event: int = checked(whole())
-    kind: str = checked(text)
-    task_id: str = checked(text)
-    pid: int = checked(whole())
-    seconds: float = checked(_SECONDS)
-    cpu_seconds: float = checked(_SECONDS)
-    compilations: int | None = checked(whole(), default=None)
-    compilation_seconds: float | None = checked(_SECONDS, default=None)
+    event: int
+    kind: str
+    task_id: str
+    pid: int
+    seconds: Seconds
+    cpu_seconds: Seconds
+    compilations: int | None = None
+    compilation_seconds: Seconds | None = None
 
 
 def clocks() -> dict[str, float]:
@@ -43,11 +43,11 @@ def clocks() -> dict[str, float]:
     }
 
 
-def append(path: Path, event: int, kind: str, task_id: str, begun: Mapping[str, float]) -> None:
-    """Adds the line of an event that began when the clocks showed `begun`."""
-    passed = {name: max(round(now - begun[name], 4), 0) for name, now in clocks().items()}
+def append(run_dir: Path, event: int, kind: str, task_id: str, start: Mapping[str, float]) -> None:
+    """Adds the line of an event that began when the clocks showed `start`."""
+    passed = {name: max(round(now - start[name], 4), 0) for name, now in clocks().items()}
     record = TimingRecord(event=event, kind=kind, task_id=task_id, pid=os.getpid(), **passed)
-    append_line(path, encode(record.to_json()))
+    append_line(run_dir / FILE_NAME, encode(record.to_json()))
 
 
 def read_timing(run_dir: Path) -> list[TimingRecord]:

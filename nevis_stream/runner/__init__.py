@@ -17,8 +17,9 @@ from nevis_stream.progress import TerminalProgress
 from nevis_stream.run_directory.config import config_of
 from nevis_stream.run_directory.description import describe
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.runner.events import EventLoop
-from nevis_stream.runner.work import Work, WorkOptions, last_kept, open_directory
+from nevis_stream.runner.work import Work, last_kept, open_directory
 from nevis_stream.storage import exclusive
 from nevis_stream.streams.stream import Stream, load_stream
 
@@ -93,10 +94,19 @@ def run(
             return ledger
         if progress is None:
             progress = stack.enter_context(TerminalProgress(_title(values, seed)))
-        options = WorkOptions(
-            checkpoint_seconds, progress, executor or Inline(), devices, tensorboard
+        work = Work(
+            learner=learner,
+            stream=stream,
+            path=path,
+            config=recorded,
+            ledger=ledger,
+            scalars=RunScalars(path, tensorboard),
+            checkpoint_seconds=checkpoint_seconds,
+            progress=progress,
+            executor=executor or Inline(),
+            devices=devices,
         )
-        EventLoop(Work(learner, stream, path, recorded, ledger, options)).run()
+        EventLoop(work).run()
         return ledger
 
 

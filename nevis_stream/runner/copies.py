@@ -11,9 +11,7 @@ from nevis_stream.vocabulary import PROTOCOLS
 
 
 def count_leaked(work: Work, task: Task) -> int:
-    """Counts the pictures that a task is tested on after training on exact copies of them; warns
-    of them.
-    """
+    """Counts the tested pictures of a task whose exact copies are trained on; warns of them."""
     split = PROTOCOLS[work.config.values["protocol"]].split
     leaked = work.stream.leaked(task, split)
     if leaked:
@@ -33,5 +31,5 @@ def write_overlaps(work: Work) -> None:
     file = work.path / "overlap.csv"
     if not file.exists():
         events = work.ledger.header.events
-        work.options.progress.event(-1, events, "compare the pictures of the tasks")
+        work.progress.event(-1, events, "compare the pictures of the tasks")
         write_file(file, to_csv(work.stream.overlaps()).encode())

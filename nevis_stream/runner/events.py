@@ -8,6 +8,7 @@ from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import (
     SCHEMA,
     EndRecord,
+    EventRecord,
     Header,
     PredictRecord,
     TrainRecord,
@@ -16,7 +17,7 @@ from nevis_stream.run_directory.records import (
 from nevis_stream.runner.copies import write_overlaps
 from nevis_stream.runner.predicting import predict
 from nevis_stream.runner.training import Training
-from nevis_stream.runner.work import RunEvent, Work, last_kept
+from nevis_stream.runner.work import Work
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import Event
 from nevis_stream.vocabulary import PROTOCOLS
@@ -27,85 +28,86 @@ class EventLoop:
 
     def __init__(self, work: Work):
         self.work = work
-        self.training = Training(work, last_kept(work.config.values["keep"]))
+        self.training = Training(work)
 
     def run(self) -> None:
         """Does them all, from the header to the end record."""
-        work, options = self.work, self.work.options
+        work = self.work
         append_environment(
             work.path / "environment.jsonl",
-            executor=repr(options.executor),
-            devices_a_batch=options.devices,
+            executor=repr(work.executor),
+            devices_a_batch=work.devices,
         )
         if not work.ledger.records:
             work.ledger.append(self._initialise())
-        self._take_up()
+        self._replay()
         work.scalars.show(work.ledger.records)
         write_overlaps(work)
-        while (event := next_event(work.stream, work.ledger[:])) is not None:
+        while (event := next_event(work.stream, work.ledger)) is not None:
             self._do(len(work.ledger.events), event)
         work.ledger.append(EndRecord(events=len(work.ledger.events)))
 
-    def _take_up(self) -> None:
+    def _replay(self) -> None:
         """Asks the stream again for the events of the ledger: their tasks are needed as the past.
 
         Raises:
-          BadInput: it gives other events than the ledger has.
+          BadInput: its events differ from the ledger's.
         """
-        ledger = self.work.ledger
-        for place, record in enumerate(ledger.records):
-            if record.kind not in (TrainRecord.kind, PredictRecord.kind):
+        ledger, stream = self.work.ledger, self.work.stream
+        for line, record in enumerate(ledger.records, start=1):
+            if not isinstance(record, EventRecord):
                 continue
-            event = next_event(self.work.stream, ledger[:place])
+            event = next_event(stream, History(ledger.run_dir, ledger.records[: line - 1]))
             if event is None or event.key != record.key:
                 raise BadInput(
-                    f"{ledger.path}, line {place + 1}: the run has event {record.event},"
-                    f" {describe(record.key)}; now stream {self.work.stream.name!r} gives"
+                    f"{ledger.path}, line {line}: the run has event {record.event},"
+                    f" {describe(record.key)}; now stream {stream.name!r} gives"
                     f" {describe(event.key) if event else 'no event'} there. What `next` returns"
                     " must depend on the records alone."
                 )
             if event.kind == TrainRecord.kind:
-                self.training.add(RunEvent(record.event, event.task))
+                self.training.tasks[record.event] = event.task
             self.work.workspace(record.name).remove()  # a kill may have come just before that
 
     def _do(self, number: int, event: Event) -> None:
         work, task = self.work, event.task
-        work.options.progress.event(number, work.ledger.header.events, describe(event.key))
-        begun = timing.clocks()
+        work.progress.event(number, work.ledger.header.events, describe(event.key))
+        start = timing.clocks()
         if event.kind == TrainRecord.kind:
-            record: TrainRecord | PredictRecord = self.training.record(RunEvent(number, task))
+            self.training.tasks[number] = task
+            record: EventRecord = self.training.record(number)
         else:
             record = predict(work, self.training, number, event)
         work.ledger.append(record)
         work.scalars.show(work.ledger.records)
         work.workspace(record.name).remove()
-        self.training.forget()
-        timing.append(work.path / "timing.jsonl", number, event.kind, task.task_id, begun)
+        self.training.delete_old()
+        timing.append(work.path, number, event.kind, task.task_id, start)
         if isinstance(record, PredictRecord):
-            work.options.progress.result(f"{task.year} {task.task_id}: {_error(record)}")
+            work.progress.result(f"{task.year} {task.task_id}: {_error(record)}")
 
     def _initialise(self) -> Header:
         """Calls `init` and saves its state, unless that was done before a kill; returns the
         header.
         """
-        work, config = self.work, self.work.config
+        work, values = self.work, self.work.config.values
         path = work.checkpoint("init")
         try:
             return parse(Checkpoint(path).record)
         except DamagedCheckpoint:
             pass
-        events = work.stream.length(config.values["protocol"])
-        work.options.progress.event(-1, events, "initialise")
+        events = work.stream.length(values["protocol"])
+        work.progress.event(-1, events, "initialise")
         state, flops = self.training.initialise()
         header = Header(
             schema=SCHEMA,
             learner=work.name,
-            budget=config.values.get("budget"),
-            **{
-                name: config.values[name]
-                for name in ("stream", "stream_digest", "protocol", "seed")
-            },
-            config_hash=config.config_hash,
+            budget=values.get("budget"),
+            stream=values["stream"],
+            stream_digest=values["stream_digest"],
+            protocol=values["protocol"],
+            seed=values["seed"],
+            config_hash=work.config.config_hash,
             tasks=None if events is None else events // 2,
             events=events,
             rule=work.stream.rule,
@@ -130,7 +132,7 @@ def next_event(stream: Stream, records: History) -> Event | None:
 
 
 def _refusal(event: Event, records: History) -> str:
-    """Says why an event cannot follow some records; empty where it can."""
+    """Returns why an event cannot follow some records; empty where it can."""
     if event.key in {record.key for record in records.events}:
         return f"{describe(event.key)} was done before"
     protocol, task = records.header.protocol, event.task

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.datasets.dataset import Samples
-from nevis_stream.learner import Context
 from nevis_stream.run_directory import mistakes, outcomes
 from nevis_stream.run_directory.records import (
     AnswerRecord,
@@ -58,13 +57,8 @@ def _answer(
 ) -> dict[str, Any]:
     """Returns what one predictor's answers add to the record, and writes its outcomes."""
     task = event.task
-    ctx = Context(
-        path=(f"seed {work.seed}", task.task_id, "predict", f"trial {trial.trial}"),
-        phase="predict",
-        trial=trial.trial,
-        progress=work.options.progress,
-        executor=work.options.executor,
-        devices=work.options.devices,
+    ctx = work.context(
+        task.task_id, "predict", f"trial {trial.trial}", phase="predict", trial=trial.trial
     )
     tree = training.load(trained.event, tree_name(trial.trial))
     answered = work.learner.predict(tree, samples.images, ctx)

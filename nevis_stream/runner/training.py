@@ -5,6 +5,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -17,49 +18,48 @@ from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 from nevis_stream.run_directory.records import (
     TrainRecord,
     TrialRecord,
+    event_name,
     parse,
     predictor_id,
     tree_name,
 )
 from nevis_stream.run_directory.thumbnails import write_thumbnails
 from nevis_stream.runner.copies import count_leaked
-from nevis_stream.runner.work import RunEvent, Work
+from nevis_stream.runner.work import Work, last_kept
 from nevis_stream.storage.canonical import encode
+from nevis_stream.streams.task import Task
 
 
 class Training:
-    """The train events of a run.
+    """The train events of a run, each with its number in the run.
 
     Args:
       work: the run.
-      last: how many tasks a learner knows as its past; None: all.
+
+    Attributes:
+      tasks: by the number of their train event, in order.
     """
 
-    def __init__(self, work: Work, last: int | None):
-        self.work, self.last = work, last
-        self._events: dict[int, RunEvent] = {}
+    def __init__(self, work: Work):
+        self.work, self.last = work, last_kept(work.config.values["keep"])
+        self.tasks: dict[int, Task] = {}
 
-    def add(self, event: RunEvent) -> None:
-        """Takes note of an event that the ledger has."""
-        self._events[event.event] = event
-
-    def forget(self) -> None:
+    def delete_old(self) -> None:
         """Deletes the checkpoints of tasks that are no longer kept."""
         if self.last:
-            for old in list(self._events.values())[: -self.last]:
-                shutil.rmtree(self.work.checkpoint(old.name), ignore_errors=True)
+            for event in list(self.tasks)[: -self.last]:
+                shutil.rmtree(self._path(event), ignore_errors=True)
 
     def initialise(self) -> tuple[State, Counts]:
-        """Returns the state that the learner begins with, and what it cost."""
+        """Returns the state that the learner begins with, and its cost."""
         ctx = self._context(None)
         return self.work.learner.init(ctx), ctx.meter.counts()
 
-    def record(self, event: RunEvent) -> TrainRecord:
-        """Trains on a task, or takes the record from its checkpoint where a kill came between
+    def record(self, event: int) -> TrainRecord:
+        """Trains on a task, or takes the record from its checkpoint after a kill between
         checkpoint and ledger.
         """
-        self.add(event)
-        path = self.work.checkpoint(event.name)
+        path = self._path(event)
         try:
             return parse(Checkpoint(path).record)
         except DamagedCheckpoint as error:
@@ -71,17 +71,14 @@ class Training:
         """Loads a tree of a train event; a damaged checkpoint is computed again from the state
         before it.
         """
-        return self._load(self._events[event], name)
-
-    def _load(self, event: RunEvent, name: str) -> Tree:
-        task_id, path = event.task.task_id, self.work.checkpoint(event.name)
+        path, task_id = self._path(event), self.tasks[event].task_id
         try:
             return Checkpoint(path).load(name)
         except DamagedCheckpoint as error:
             _warn(f"{error} The state before it is used: task {task_id!r} is trained again.")
         record = self._train(event)
-        self.work.workspace(event.name).remove()
-        if record != (self.work.ledger.event(event.event) or record):
+        self.work.workspace(record.name).remove()
+        if record != (self.work.ledger.event(event) or record):
             _warn(
                 f"task {task_id!r}: training again gave another record than the ledger has; the"
                 " ledger stays as it is. Is this another kind of machine, or another version of a"
@@ -89,11 +86,14 @@ class Training:
             )
         return Checkpoint(path).load(name)
 
-    def _train(self, event: RunEvent) -> TrainRecord:
+    def _path(self, event: int) -> Path:
+        return self.work.checkpoint(event_name(event, self.tasks[event].task_id))
+
+    def _train(self, event: int) -> TrainRecord:
         """Trains on the event's task from the state before it, saves the checkpoint and returns the
         record.
         """
-        work, task = self.work, event.task
+        work, task = self.work, self.tasks[event]
         leaked = count_leaked(work, task)
         images = work.stream.splits(task)["train"].images
         write_thumbnails(work.path / "thumbnails" / f"{task.task_id}.png", images)
@@ -108,27 +108,26 @@ class Training:
         record = self._record(event, predictors, leaked, ctx.meter.counts())
         kept = predictors if work.config.values["keep"] == "all" else predictors[:1]
         trees = {tree_name(predictor.trial): predictor.tree for predictor in kept}
-        checkpoint.write(work.checkpoint(event.name), {"state": state} | trees, record.to_json())
+        checkpoint.write(self._path(event), {"state": state} | trees, record.to_json())
         return record
 
     def _record(
-        self, event: RunEvent, predictors: Sequence[Predictor], leaked: int, flops: Counts
+        self, event: int, predictors: Sequence[Predictor], leaked: int, flops: Counts
     ) -> TrainRecord:
-        work, task = self.work, event.task
+        work, task = self.work, self.tasks[event]
         splits = work.stream.splits(task)
+        config_hash = work.config.config_hash
         trials = tuple(
             TrialRecord(
-                trial=predictor.trial,
-                predictor_id=predictor_id(
-                    work.config.config_hash, task.task_id, predictor.trial, predictor.step
-                ),
-                step=predictor.step,
-                info=dict(predictor.info),
+                trial=each.trial,
+                predictor_id=predictor_id(config_hash, task.task_id, each.trial, each.step),
+                step=each.step,
+                info=dict(each.info),
             )
-            for predictor in sorted(predictors, key=lambda predictor: predictor.trial)
+            for each in sorted(predictors, key=lambda predictor: predictor.trial)
         )
         record = TrainRecord(
-            event=event.event,
+            event=event,
             order=task.order,
             task_id=task.task_id,
             dataset_id=task.dataset_id,
@@ -150,10 +149,10 @@ class Training:
         except (TypeError, ValueError) as error:
             raise work.fault(task, f"a predictor's info is not JSON ({error})") from None
 
-    def _state_before(self, event: RunEvent) -> State:
+    def _state_before(self, event: int) -> State:
         """Returns the state that the learner had when this event came."""
         if earlier := self._before(event):
-            return self._load(earlier[-1], "state")
+            return self.load(earlier[-1], "state")
         path = self.work.checkpoint("init")
         try:
             return Checkpoint(path).load("state")
@@ -163,31 +162,32 @@ class Training:
         checkpoint.write(path, {"state": state}, self.work.ledger.header.to_json())
         return state
 
-    def _before(self, event: RunEvent) -> list[RunEvent]:
-        return [self._events[number] for number in sorted(self._events) if number < event.event]
+    def _before(self, event: int) -> list[int]:
+        return [number for number in self.tasks if number < event]
 
-    def _context(self, event: RunEvent | None) -> Context:
+    def _context(self, event: int | None) -> Context:
         """Returns the context of `init` (None) or of a train event."""
         work = self.work
-        earlier = [] if event is None else self._before(event)
-        earlier = earlier[-self.last :] if self.last else earlier
-        return Context(
-            path=(f"seed {work.seed}", event.task.task_id if event else "init"),
-            phase="train" if event else "pretrain",
-            past={each.task.task_id: self._loader(each) for each in earlier},
+        if event is None:
+            scalars = work.scalars.part("init")
+            return work.context("init", phase="pretrain", scalars=scalars)
+        task = self.tasks[event]
+        name, earlier = event_name(event, task.task_id), self._before(event)
+        past = {self.tasks[e].task_id: e for e in (earlier[-self.last :] if self.last else earlier)}
+        return work.context(
+            task.task_id,
+            phase="train",
+            past={task_id: self._loader(e) for task_id, e in past.items()},
             past_views={
-                each.task.task_id: functools.partial(work.view, each.task) for each in earlier
+                task_id: functools.partial(work.view, self.tasks[e]) for task_id, e in past.items()
             },
-            workspace=work.workspace(event.name) if event else None,
-            progress=work.options.progress,
-            executor=work.options.executor,
-            devices=work.options.devices,
-            scalars=work.scalars.of(event.name if event else "init"),
+            workspace=work.workspace(name),
+            scalars=work.scalars.part(name),
         )
 
-    def _loader(self, event: RunEvent) -> Callable[[], Tree]:
+    def _loader(self, event: int) -> Callable[[], Tree]:
         """Returns what loads the predictor that was chosen for a task."""
-        return lambda: self._load(event, tree_name(self.work.ledger.event(event.event).chosen))
+        return lambda: self.load(event, tree_name(self.work.ledger.event(event).chosen))
 
 
 def _mean_size(images: Images) -> dict[str, float]:

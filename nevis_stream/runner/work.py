@@ -1,17 +1,16 @@
 """What all parts of a run work with: the learner, the stream, the directory and its ledger."""
 
-import dataclasses
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from nevis_stream.errors import BadInput, LearnerFault, unknown
 from nevis_stream.executor import Executor, Progress
-from nevis_stream.learner import Learner
+from nevis_stream.learner import Context, Learner
 from nevis_stream.run_directory import config as config_file
 from nevis_stream.run_directory.config import RecordedConfig
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.records import event_name
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import remove_leftovers
@@ -26,63 +25,45 @@ _OTHER_RUN = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class WorkOptions:
-    """How a run is carried out, which changes nothing of what it computes; see `run`."""
+@dataclass(frozen=True)
+class Work:
+    """A run in progress.
 
+    Attributes:
+      learner: the learner.
+      stream: the stream.
+      path: the run directory.
+      config: the content of config.json.
+      ledger: of the directory.
+      scalars: of the directory.
+      checkpoint_seconds: see `run`, as for the rest, which changes nothing that is computed.
+    """
+
+    learner: Learner
+    stream: Stream
+    path: Path
+    config: RecordedConfig
+    ledger: Ledger
+    scalars: RunScalars
     checkpoint_seconds: float
     progress: Progress
     executor: Executor
     devices: int
-    tensorboard: bool
-
-
-class RunEvent(NamedTuple):
-    """A task's train event: its number in the run, and the task."""
-
-    event: int
-    task: Task
-
-    @property
-    def name(self) -> str:
-        """What the event's files are called."""
-        return event_name(self.event, self.task.task_id)
-
-
-class Work:
-    """A run in progress.
-
-    Args:
-      learner: the learner.
-      stream: the stream.
-      path: the run directory.
-      config: what config.json holds.
-      ledger: of the directory.
-      options: how the run is carried out.
-    """
-
-    def __init__(
-        self,
-        learner: Learner,
-        stream: Stream,
-        path: Path,
-        config: RecordedConfig,
-        ledger: Ledger,
-        options: WorkOptions,
-    ):
-        self.learner, self.stream, self.path = learner, stream, path
-        self.config, self.ledger, self.options = config, ledger, options
-        self.scalars = RunScalars(path, options.tensorboard)
 
     @property
     def name(self) -> str:
         """What the run is called: the label of its config, else the learner's name."""
         return self.config.values.get("label") or self.config.values["learner"]
 
-    @property
-    def seed(self) -> int:
-        """Root of every random number."""
-        return self.config.values["seed"]
+    def context(self, *path: str, **options: Any) -> Context:
+        """Returns a context of this run; `path` names the use of its random numbers."""
+        return Context(
+            path=(f"seed {self.config.values['seed']}", *path),
+            progress=self.progress,
+            executor=self.executor,
+            devices=self.devices,
+            **options,
+        )
 
     def checkpoint(self, name: str) -> Path:
         """Returns the directory of an event's checkpoint, or of "init"."""
@@ -91,9 +72,7 @@ class Work:
     def workspace(self, name: str) -> EventWorkspace:
         """Returns where an event's trials are kept until its record is written."""
         path = self.checkpoint(name)
-        return EventWorkspace(
-            path.with_name(path.name + ".progress"), self.options.checkpoint_seconds
-        )
+        return EventWorkspace(path.with_name(path.name + ".progress"), self.checkpoint_seconds)
 
     def view(self, task: Task) -> TaskView:
         """Returns what a learner may see of a task that has come."""

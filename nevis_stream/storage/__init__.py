@@ -1,6 +1,4 @@
-"""Writing files so that a kill at any instant leaves either the old content or the new, and a full
-disk stops clearly.
-"""
+"""Writing files so that a kill leaves the old or the new, and a full disk stops clearly."""
 
 import contextlib
 import errno
@@ -47,8 +45,9 @@ def sync_directory(path: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """Returns a name next to `path` that no other process or thread uses; `remove_leftovers`
-    deletes it.
+    """Returns a name next to `path` that no other process uses; `remove_leftovers` deletes it.
+
+    No other thread uses it either.
     """
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
 
@@ -77,8 +76,10 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_directory(path: Path, files: dict[str, bytes]) -> None:
-    """Writes a directory with these files, replacing an older one, even if another process does
-    so too. After a kill the next `recover` or `remove_leftovers` finds the old one or the new.
+    """Writes a directory with these files, replacing an older one.
+
+    Another process may do so too. After a kill the next `recover` or `remove_leftovers` finds the
+    old one or the new.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
@@ -147,6 +148,7 @@ def _discard(directory: Path) -> None:
 
 def append_line(path: Path, line: str) -> None:
     """Appends one line and syncs it; what a crash left after the last newline is cut first.
+
     Several processes may append.
 
     Raises:
@@ -183,8 +185,10 @@ def _end_of_last_line(file) -> int:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Deletes temporary files and directories that a killed process left directly inside
-    `directory`; directories whose replacement it interrupted are put back.
+    """Deletes what a killed process left directly inside `directory`, and puts back what it moved.
+
+    Temporary files and directories are deleted; directories whose replacement it interrupted are
+    put back.
     """
     for replaced in directory.glob(f"{_REPLACED_PREFIX}*-????????"):
         _put_back(replaced, directory / replaced.name[len(_REPLACED_PREFIX) : -9])

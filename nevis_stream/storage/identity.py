@@ -1,6 +1,4 @@
-"""Files that say what a directory or a file holds, so that another command does not write
-into it.
-"""
+"""Files that say what a directory or a file holds, so that no other command writes into it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -36,16 +34,18 @@ def write_once(file: Path, content: str, refusal: str) -> None:
 
 
 def refuse_other(file: Path, there: str, now: str, refusal: str) -> None:
-    """Raises `BadInput` where two texts differ, naming the first value in which they do; see
-    `write_once`.
+    """Raises `BadInput` where two texts differ; see `write_once`.
+
+    The message names the first value in which they do.
     """
     if there != now:
         raise BadInput(f"{file}: {refusal.format(difference=_difference(there, now))}")
 
 
 def _difference(old: str, new: str) -> str:
-    """Names the first value in which two JSON texts differ, or the first line where one of them is
-    no JSON.
+    """Names the first value in which two JSON texts differ.
+
+    The first line where one of them is no JSON.
 
     Numbers that are equal but written otherwise, as 0 and 0.0, are named where nothing else
     differs.

@@ -1,8 +1,7 @@
-"""The rows of a stream: found by the stream's name or in a csv file, checked, and joined with what
-the catalogue knows.
-"""
+"""The rows of a stream, by its name or from a csv file: checked, with facts of the catalogue."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nevis_stream import catalogue
@@ -13,7 +12,8 @@ from nevis_stream.storage.names import check_name
 from nevis_stream.vocabulary import META_SPLITS, TASK_KINDS
 
 COLUMNS = ("order", "year", "task_id", "dataset_id", "meta_split")
-OPTIONAL_COLUMNS = ("path", "kind", "domain", "num_classes")
+_FACTS = ("source", "kind", "domain", "num_classes")
+_WHOLE_NUMBERS = {"order": r"-?\d+", "year": r"-?\d+", "num_classes": r"\d*"}
 PARTIAL = "+partial"
 
 
@@ -38,24 +38,9 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
         names the line.
     """
     name = name_or_csv.removesuffix(PARTIAL)
-    rows = variants.rows(name)
-    if rows is not None:
-        origin = name
-    else:
-        if name in catalogue.carried_streams():
-            path = catalogue.stream_path(name)
-        else:
-            path = Path(name)
-            if path.suffix != ".csv":
-                raise BadInput(
-                    f"{unknown('stream', name, stream_names())} Or {variants.SPLIT_HELP}; or the"
-                    " path of a .csv."
-                )
-            if not path.is_file():
-                raise BadInput(
-                    f"{path}: no such file; a stream is a name ({', '.join(stream_names())}) or a"
-                    " csv."
-                )
+    rows, origin = variants.rows(name), name
+    if rows is None:
+        path = _csv_file(name)
         rows, origin = catalogue.read_csv(path), str(path)
         missing = [column for column in COLUMNS if rows and column not in rows[0]]
         if missing:
@@ -63,66 +48,57 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
                 f"{path}: lacks the columns {', '.join(missing)}; a stream needs"
                 f" {', '.join(COLUMNS)}."
             )
-    return origin, [_describe(origin, line, row) for line, row in enumerate(rows, start=2)]
+    return origin, [_checked(origin, line, row) for line, row in enumerate(rows, start=2)]
 
 
-def _describe(origin: str, line: int, row: Mapping[str, str]) -> dict[str, str]:
-    """Joins a stream's row with the catalogue's: where its data are and what is known of them."""
-    if row["meta_split"] not in META_SPLITS:
+def _csv_file(name: str) -> Path:
+    if name in catalogue.carried_streams():
+        return catalogue.stream_path(name)
+    path, names = Path(name), stream_names()
+    if path.suffix != ".csv":
         raise BadInput(
-            f"{origin}, line {line}: {unknown('meta_split', row['meta_split'], META_SPLITS)}"
+            f"{unknown('stream', name, names)} Or {variants.SPLIT_HELP}; or the path of a .csv."
         )
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file; a stream is a name ({', '.join(names)}) or a csv.")
+    return path
+
+
+def _checked(origin: str, line: int, row: Mapping[str, str]) -> dict[str, str]:
+    """Returns a row with its facts; an error names the line."""
+    place = f"{origin}, line {line}"
+    _check_word(place, "meta_split", row["meta_split"], META_SPLITS)
+    facts = _facts(origin, place, row)
+    _check_word(place, "kind", facts["kind"], ("", *TASK_KINDS))
+    values = {column: row[column] for column in COLUMNS} | facts
+    for column, pattern in _WHOLE_NUMBERS.items():
+        if not re.fullmatch(pattern, values[column]):
+            raise BadInput(f"{place}: {column} is {values[column]!r}, not a whole number.")
+    for column in ("task_id", "dataset_id"):
+        check_name(values[column], f"{place}: {column}")
+    return values
+
+
+def _check_word(place: str, column: str, value: str, valid: Sequence[str]) -> None:
+    if value not in valid:
+        raise BadInput(f"{place}: {unknown(column, value, filter(None, valid))}")
+
+
+def _facts(origin: str, place: str, row: Mapping[str, str]) -> dict[str, str]:
+    """Returns where a row's data are, and what the row and the catalogue say about them."""
+    dataset_id = row["dataset_id"]
+    given = {column: row.get(column, "") for column in _FACTS}
     if row.get("path"):
-        about = {column: row.get(column, "") for column in OPTIONAL_COLUMNS}
-        about["source"] = f"file:{(Path(origin).parent / row['path']).resolve()}"
-    elif row.get("source"):
-        about = {column: row.get(column, "") for column in OPTIONAL_COLUMNS} | {
-            "source": row["source"]
-        }
-        files = {f"shared:{known['file']}": known for known in catalogue.shared().values()}
-        there = files.get(row["source"]) or {
-            "domain": catalogue.datasets().get(row["dataset_id"], {}).get("domain", "")
-        }
-        about |= {
-            column: there.get(column, "")
-            for column in ("kind", "domain", "num_classes")
-            if not about[column]
-        }
-    elif row["dataset_id"] in catalogue.datasets():
-        about = dict(catalogue.datasets()[row["dataset_id"]])
-    elif prepared.is_ready(row["dataset_id"], "local"):
-        domain = prepared.about(row["dataset_id"], "local").get("domain", "")
-        about = {
-            "source": f"local:{row['dataset_id']}",
-            "kind": "",
-            "domain": row.get("domain") or domain,
-            "num_classes": "",
-        }
-    else:
-        known = unknown("dataset_id", row["dataset_id"], catalogue.datasets())
-        raise BadInput(f"{origin}, line {line}: {known} Or name its file in a column `path`.")
-    if about["kind"] not in ("", *TASK_KINDS):
-        raise BadInput(f"{origin}, line {line}: {unknown('kind', about['kind'], TASK_KINDS)}")
-    if about["num_classes"] and not about["num_classes"].isdigit():
-        raise BadInput(
-            f"{origin}, line {line}: num_classes is {about['num_classes']!r}, not a whole number."
-        )
-    return {column: row[column] for column in COLUMNS} | {
-        column: about[column] for column in ("source", "kind", "domain", "num_classes")
-    }
-
-
-def integer(origin: str, line: int, row: Mapping[str, str], column: str) -> int:
-    """Returns a whole number of a row; an error names the line."""
-    try:
-        return int(row[column])
-    except ValueError:
-        raise BadInput(
-            f"{origin}, line {line}: {column} is {row[column]!r}, not a whole number."
-        ) from None
-
-
-def name_in(origin: str, line: int, row: Mapping[str, str], column: str) -> str:
-    """Returns an id of a row, checked; an error names the line."""
-    check_name(row[column], f"{origin}, line {line}: {column}")
-    return row[column]
+        return given | {"source": f"file:{(Path(origin).parent / row['path']).resolve()}"}
+    known = catalogue.datasets().get(dataset_id)
+    if row.get("source"):
+        shared = {f"shared:{each['file']}": each for each in catalogue.shared().values()}
+        about = shared.get(row["source"]) or {"domain": (known or {}).get("domain", "")}
+        return {column: given[column] or about.get(column, "") for column in _FACTS}
+    if known:
+        return {column: known[column] for column in _FACTS}
+    if prepared.is_ready(dataset_id, "local"):
+        domain = given["domain"] or prepared.about(dataset_id, "local").get("domain", "")
+        return {"source": f"local:{dataset_id}", "kind": "", "domain": domain, "num_classes": ""}
+    valid = unknown("dataset_id", dataset_id, catalogue.datasets())
+    raise BadInput(f"{place}: {valid} Or name its file in a column `path`.")

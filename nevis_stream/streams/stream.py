@@ -16,7 +16,7 @@ from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.storage.names import check_name
-from nevis_stream.streams.rows import PARTIAL, integer, name_in, stream_rows
+from nevis_stream.streams.rows import PARTIAL, stream_rows
 from nevis_stream.streams.task import Event, Task
 from nevis_stream.vocabulary import PROTOCOLS, SPLITS
 
@@ -61,6 +61,7 @@ class Stream:
         self.tasks = tuple(tasks)
         self._load = functools.cache(load)
         self._divide = functools.cache(lambda dataset_id: divide(self._load(dataset_id)))
+        self._fingerprint = functools.cache(lambda dataset_id: self._load(dataset_id).fingerprint())
         if not self.tasks:
             raise BadInput(f"stream {name!r} has no task.")
         self._leaked = functools.cache(
@@ -207,10 +208,6 @@ class Stream:
         return out.getvalue()
 
     @functools.cached_property
-    def _fingerprint(self) -> Callable[[str], str]:
-        return functools.cache(lambda dataset_id: self._load(dataset_id).fingerprint())
-
-    @functools.cached_property
     def digest(self) -> str:
         """16 hex digits that change with any row, pixel, label or split of the stream, and with its
         rule.
@@ -254,43 +251,45 @@ def load_stream(name_or_csv: str) -> Stream:
         if row["source"].partition(":")[0] in ("nevis22", "local", "classes")
         and not (state := sources.state(row["source"])).ready
     }
-    partial = name_or_csv.endswith(PARTIAL)
-    if partial:
-        kept = [row for row in rows if row["dataset_id"] not in missing]
-        if not kept:
-            raise BadInput(
-                f"stream {name_or_csv!r}: none of its {len(rows)} tasks has its data on this"
-                " machine."
-            )
-        partial, rows = len(kept) < len(rows), kept
-    elif missing:
+    if missing and not name_or_csv.endswith(PARTIAL):
         raise BadInput(_missing(name_or_csv, missing))
-    loaders = {row["dataset_id"]: functools.cache(_loader(row["dataset_id"], row)) for row in rows}
-    tasks = []
-    for line, row in enumerate(rows, start=2):
-        kind, classes = row["kind"], row["num_classes"]
-        if not (kind and classes):
-            dataset = loaders[row["dataset_id"]]()
-            kind, classes = dataset.kind, str(dataset.num_classes)
-        tasks.append(
-            Task(
-                order=integer(origin, line, row, "order"),
-                year=integer(origin, line, row, "year"),
-                task_id=name_in(origin, line, row, "task_id"),
-                dataset_id=name_in(origin, line, row, "dataset_id"),
-                meta_split=row["meta_split"],
-                kind=kind,
-                domain=row["domain"] or "unstated",
-                num_classes=int(classes),
-            )
+    present = {row["dataset_id"]: row for row in rows if row["dataset_id"] not in missing}
+    if missing and not present:
+        raise BadInput(
+            f"stream {name_or_csv!r}: none of its {len(rows)} tasks has its data on this machine."
         )
+
+    @functools.cache
+    def load(dataset_id: str) -> DataSet:
+        row = present[dataset_id]
+        classes = int(row["num_classes"]) if row["num_classes"] else None
+        return sources.load(dataset_id, row["source"], row["kind"] or None, classes)
+
     base = name_or_csv.removesuffix(PARTIAL)
     return Stream(
         Path(base).stem if base.endswith(".csv") else base,
-        tasks,
-        lambda dataset_id: loaders[dataset_id](),
+        [_task(row, load) for row in rows if row["dataset_id"] in present],
+        load,
         chronological=variants.is_chronological(base),
-        partial=partial,
+        partial=bool(missing),
+    )
+
+
+def _task(row: Mapping[str, str], load: Callable[[str], DataSet]) -> Task:
+    """Returns a row's task; its data set is loaded only for facts that the row does not have."""
+    kind, classes = row["kind"], int(row["num_classes"] or 0)
+    if not (kind and row["num_classes"]):
+        dataset = load(row["dataset_id"])
+        kind, classes = dataset.kind, dataset.num_classes
+    return Task(
+        order=int(row["order"]),
+        year=int(row["year"]),
+        task_id=row["task_id"],
+        dataset_id=row["dataset_id"],
+        meta_split=row["meta_split"],
+        kind=kind,
+        domain=row["domain"] or "unstated",
+        num_classes=classes,
     )
 
 
@@ -310,8 +309,3 @@ def _missing(name: str, missing: Mapping[str, sources.State]) -> str:
         f"Prepare all that can be had with: python -m launch.data prepare --stream={name}\n"
         f"Or run the tasks that are there, marked as partial: {name}{PARTIAL}"
     )
-
-
-def _loader(dataset_id: str, row: Mapping[str, str]) -> Callable[[], DataSet]:
-    classes = int(row["num_classes"]) if row["num_classes"] else None
-    return lambda: sources.load(dataset_id, row["source"], row["kind"] or None, classes)

@@ -217,5 +217,5 @@ def test_what_cannot_be_used_is_named(kept, tmp_path):
     with pytest.raises(BadInput, match="unknown trial '9'"):
         kept_model(kept, kept.predictors[0].checkpoint, 9)
     EvaluationCache(tmp_path / "pico_coins", create=True, about={"dataset_id": "other"})
-    with pytest.raises(BadInput, match="this cache is of dataset_id 'other'"):
+    with pytest.raises(BadInput, match="this cache has dataset_id 'other'"):
         fill(kept, tmp_path)

@@ -241,7 +241,7 @@ def test_a_folder_with_another_run_is_refused(tmp_path):
     ("place", "changes", "message"),
     [
         (0, {"source": ""}, "source and flops_reason must be texts"),
-        (0, {"flops_reason": None}, "flops_reason is None, not a text"),
+        (0, {"flops_reason": None}, "source and flops_reason must be texts"),
         (0, {"left_out": []}, "left_out is [], not an object"),
         (0, {"flops": {}}, "flops is not null"),
         (3, {"flops": {"train": {"0": 1}}}, "line 4: flops is not null"),

@@ -182,16 +182,19 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "name a command: list, prepare, import, verify, show, overlap"),
+        ([], "name a subcommand: list, prepare, import, verify, show, overlap"),
         (["import", ".", f"--task={'x' * 300}", "--year=2000"], "--task has 300 bytes"),
-        (["lst"], "unknown command 'lst'. Did you mean 'list'"),
+        (["lst"], "unknown subcommand 'lst'. Did you mean 'list'"),
         (["list", "--stream=ful"], "unknown stream 'ful'. Did you mean 'full'"),
         (["list", "full"], "list takes flags only, not 'full'"),
         (["prepare"], "name what to prepare: --stream=short, or --task=mnist,usps"),
         (["prepare", "--task=mnits"], "unknown data set 'mnits'. Did you mean 'mnist'"),
-        (["prepare", "--task=mnist", "--from=nowhere"], "--from=nowhere: no such file or folder"),
+        (["prepare", "--task=mnist", "--from=nowhere"], "--from=nowhere: no such file or dir"),
         (["prepare", "--task=mnist", "--store=tfrecord"], "array_record"),
-        (["import", "x.npz"], "import takes one file and one task"),
+        (["import", "x.npz"], "import needs --task: Name of the task"),
+        (["import", "--task=mnist"], "import takes one FILE, not 0"),
+        (["--stream=full", "list"], "--stream=full: flags come after the subcommand"),
+        (["list", "--stram=full"], "unknown flag '--stram'. Did you mean '--stream'?"),
         (["import", "nowhere.npz", "--task=mnist"], "nowhere.npz: no such file or directory"),
         (["verify", "--task=mnist"], "unknown prepared data set 'mnist'"),
         (["show", "mnits"], "unknown task 'mnits'. Did you mean 'mnist'"),
@@ -199,7 +202,7 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
             ["show", "mnist"],
             "data set 'mnist' is not on this machine: python -m launch.data prepare --task=mnist",
         ),
-        (["overlap"], "overlap needs a stream"),
+        (["overlap"], "overlap needs --stream: Name or csv of a stream."),
         (["overlap", "--stream=tiny"], "data sets are not on this machine"),
     ],
 )
@@ -208,19 +211,15 @@ def test_mistakes_are_explained(data, words, message):
 
 
 def test_help_teaches(data):
-    done = forked.run("launch.data", "--help", cwd=ROOT)
-    for word in (
-        "list",
-        "prepare",
-        "import",
-        "verify",
-        "show",
-        "overlap",
-        "--from",
-        "--data_dir",
-        "--jobs",
-    ):
-        assert word in done.stdout
+    overview = data("--help")
+    for name in ("list", "prepare", "import", "verify", "show", "overlap"):
+        assert f"\n  {name} " in overview
+    assert "--jobs" not in overview
+    prepare = data("prepare", "--help")
+    assert "Usage: python -m launch.data prepare [flags]" in prepare
+    assert "\n  python -m launch.data prepare --stream=short\n" in prepare
+    assert all(f"\n  --{name}: " in prepare for name in ("from", "data_dir", "jobs"))
+    assert "--year" not in prepare and "--format" not in prepare
 
 
 def test_data_dir_goes_before_the_environment(data, pictures, tmp_path):

@@ -28,7 +28,7 @@ def launch(module, *words, start=forked.run, **options):
         (["--config=none.py"], "--config=none.py: no such file. Or give a name (indep, "),
         ([NCM], "--run_dir is missing"),
         ([NCM, "extra"], "'extra': this command takes flags only"),
-        ([NCM, "--runs_dir=x"], "Unknown command line flag 'runs_dir'. Did you mean: run_dir"),
+        ([NCM, "--runs_dir=x"], "unknown flag '--runs_dir'. Did you mean '--run_dir'?"),
         (
             [NCM, "--config.budgt=tiny"],
             "unknown config key 'budgt'. Did you mean 'budget'? Valid: budget, keep",
@@ -265,6 +265,6 @@ def test_a_signal_stops_it_and_the_same_command_goes_on(small_stream, tmp_path, 
         time.sleep(0.05)
     child.send_signal(sent)
     assert child.wait(60) in (143, 130), child.stderr
-    assert "start the same command again to go on" in child.stderr
+    assert "start the same command again to continue" in child.stderr
     assert "Traceback" not in child.stderr
     assert progress.exists()

@@ -80,7 +80,7 @@ def ledgers(directory):
             ["--trials=2,4", "--config.budgt=tiny"],
             "unknown config key 'budgt'. Did you mean 'budget'?",
         ),
-        (["--trial=2,4"], "Unknown command line flag 'trial'"),
+        (["--trial=2,4"], "unknown flag '--trial'. Did you mean '--trials'?"),
         (["--trials=2,4", "8"], "'8': this command takes flags only"),
         (["--set=stream=pico,pic", "--dry_run"], "unknown stream 'pic'. Did you mean 'pico'?"),
     ],
@@ -168,7 +168,7 @@ def test_a_sweep_runs_is_killed_goes_on_and_marks_the_front(small_stream, tmp_pa
         assert child.poll() is None and time.monotonic() < until
         time.sleep(0.005)
     child.send_signal(signal.SIGTERM)
-    assert child.wait(60) == 143 and "start the same command again to go on" in child.stderr
+    assert child.wait(60) == 143 and "start the same command again to continue" in child.stderr
     assert not (tmp_path / "k" / "trials-2-steps-8").exists()
     again = sweep(*words, f"--run_dir={tmp_path / 'k'}")
     assert again.returncode == 0, again.stderr

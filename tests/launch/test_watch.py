@@ -168,7 +168,7 @@ def test_several_runs_a_line_each(whole, tmp_path):
         (["{}/none"], "no such directory. If the run starts later: --wait"),
         (["{}"], "not a run directory; it holds run directories, give {}/*"),
         (["{}/run/ledger.jsonl"], "not a run directory"),
-        (["{}/run", "--evry=1"], "Unknown command line flag 'evry'"),
+        (["{}/run", "--evry=1"], "unknown flag '--evry'. Did you mean '--every'?"),
     ],
 )
 def test_mistakes_are_explained(whole, words, message):

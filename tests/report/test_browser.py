@@ -22,12 +22,28 @@ SMALLEST = """Math.min(...[...document.querySelectorAll('svg text, p, td, th, li
   .filter((e) => e.getBoundingClientRect().height > 0 && e.textContent.trim())
   .map((e) => [parseFloat(getComputedStyle(e).fontSize), e.getScreenCTM?.() ?? {a: 1, b: 0}])
   .map(([size, scale]) => size * Math.hypot(scale.a, scale.b)))"""  # noqa: E501
-# Text against what lies behind it, as the guidelines for readable pages count it.
+# Names of tables that are wider than their frames.
+CUT = """[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth)
+  .map((e) => e.getAttribute('aria-label'))"""
+# Left and right edges of texts, frames and tables, without those that are shown in two columns.
+EDGES = """[...new Set([...document.querySelectorAll('.lead, .note, .scroll, .card, .statement')]
+  .filter((e) => e.offsetHeight && e.closest('main') && !e.closest('.multiples, .samples, ul'))
+  .map((e) => e.getBoundingClientRect())
+  .map((b) => `${Math.round(b.left)} ${Math.round(b.right)}`))]"""
+# Elements that begin before the element above them ends.
+OVERLAPS = """[...document.querySelectorAll('section.part > *')].filter((e) => e.offsetHeight)
+  .filter((e, i, all) => i && all[i - 1].parentElement === e.parentElement &&
+    e.getBoundingClientRect().top < all[i - 1].getBoundingClientRect().bottom - 1)
+  .map((e) => e.outerHTML.slice(0, 80))"""
+# Fills and strokes of marks in the plane: a mark is filled with its own colour, or hollow.
+MARKS = """[...document.querySelectorAll('[data-figure=points-1].wide use')]
+  .map((e) => getComputedStyle(e)).map((s) => [s.fill, s.stroke])"""
+# The colour of text against its background, as the guidelines for readable pages count it.
 CONTRAST = """(() => {
   const light = (text) => text.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
     .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (e) => {
+  const background = (e) => {
     for (; e; e = e.parentElement) {
       const colour = getComputedStyle(e).backgroundColor;
       if (!colour.endsWith(', 0)')) return colour;
@@ -35,7 +51,7 @@ CONTRAST = """(() => {
   };
   return [...document.querySelectorAll('p, td, th, li, a, dd, dt, h1, h2, h3, figcaption, .unit, .gap, summary')]
     .filter((e) => e.textContent.trim() && e.getBoundingClientRect().height)
-    .map((e) => [light(getComputedStyle(e).color), light(behind(e)), e.outerHTML.slice(0, 80)])
+    .map((e) => [light(getComputedStyle(e).color), light(background(e)), e.outerHTML.slice(0, 80)])
     .map(([a, b, e]) => [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e])
     .reduce((worst, pair) => (pair[0] < worst[0] ? pair : worst));
 })()"""  # noqa: E501
@@ -52,6 +68,7 @@ def page(tmp_path_factory):
         ours.but(seed=1),
         run.but(learner="MT", events=3),
         run.but(learner="FT-prev", skill=0.1, flops=700),
+        run.but(learner="BHPO", skill=-0.1, flops=9000),
     ]
     return write_report([r.write(root / str(i)) for i, r in enumerate(runs)], root / "out")
 
@@ -62,7 +79,7 @@ def browser(tmp_path_factory):
         yield browser
 
 
-@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("width", [400, 800, 1280])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_page_is_readable(browser, page, width, dark):
     browser.open(page, width, dark=dark)
@@ -72,7 +89,7 @@ def test_the_page_is_readable(browser, page, width, dark):
     assert browser.evaluate("document.documentElement.scrollWidth") == width
     assert browser.evaluate(BOXES.format("svg.plot")) >= 2
     assert browser.evaluate(BOXES.format("svg.curve")) == 30
-    assert browser.evaluate(SMALLEST) >= (9 if width == 400 else 10)
+    assert browser.evaluate(SMALLEST) >= (10 if width == 1280 else 9)
     assert browser.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == dark
     ink = browser.evaluate(
         """getComputedStyle(document.querySelector(".plot [style*='--ink']")).fill"""
@@ -80,6 +97,21 @@ def test_the_page_is_readable(browser, page, width, dark):
     assert (sum(map(int, re.findall(r"\d+", ink)[:3])) > 600) == dark
     contrast, where = browser.evaluate(CONTRAST)
     assert contrast >= 4.5, where
+    assert browser.evaluate(OVERLAPS) == []
+    assert len(browser.evaluate(EDGES)) == 1
+    if width == 1280:
+        assert browser.evaluate(CUT) == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_dominated_points_are_hollow_and_as_visible_as_others(browser, page, dark):
+    browser.open(page, 1280, dark=dark)
+    marks = browser.evaluate(MARKS)
+    hollow = [(fill, stroke) for fill, stroke in marks if fill != stroke]
+    assert len(hollow) == 2  # Indep, on a vertical of the front, and BHPO
+    assert len({fill for fill, _ in hollow}) == 1
+    shades = [sum(map(int, re.findall(r"\d+", stroke)[:3])) for _, stroke in hollow]
+    assert all((shade > 250) == dark or (shade < 550) != dark for shade in shades)
 
 
 def test_images_are_there(browser, page):
@@ -103,7 +135,7 @@ def test_tables_sort_with_the_keyboard(browser, page):
     up = browser.evaluate(column)
     assert browser.evaluate(f"{heading}.getAttribute('aria-sort')") == "ascending"
     values = [float(value) for value in up if value]
-    assert len(values) == 3 and values == sorted(values)
+    assert len(values) == 4 and values == sorted(values)
     browser.press("Enter")
     down = browser.evaluate(column)
     assert up[-1] == down[-1] == ""
@@ -143,7 +175,7 @@ def test_curves_tell_their_values(browser, page):
     browser.press("ArrowDown")
     other = browser.evaluate(readout)
     assert other.split(", ", 1)[1] != first.split(", ", 1)[1]
-    assert browser.evaluate(f"{figure}.querySelectorAll('.faded').length") == 4
+    assert browser.evaluate(f"{figure}.querySelectorAll('.faded').length") == 5
     browser.evaluate("document.activeElement.blur()")
     assert browser.evaluate(readout) == resting
     x, y = browser.evaluate(

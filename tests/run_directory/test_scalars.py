@@ -135,14 +135,14 @@ def test_a_cut_file_is_read_up_to_the_cut(tmp_path):
     assert read(tmp_path / "x") == {"a": [(1, 1.5)]}
 
 
-def test_without_tensorboardx_one_line_is_told_and_the_run_goes_on(tmp_path, monkeypatch, whole):
-    scalars._events.cache_clear()
+def test_without_tensorboardx_the_run_gives_one_warning_and_goes_on(tmp_path, monkeypatch, whole):
+    scalars._library.cache_clear()
     monkeypatch.setitem(sys.modules, "tensorboardX.proto", None)
     with pytest.warns(
         RunWarning, match="tensorboardX cannot be imported .* pip install tensorboardX"
     ) as told:
         ledger = run(toy.ToyLearner(), toy.stream(), tmp_path, seed=3, keep="all")
-    scalars._events.cache_clear()
+    scalars._library.cache_clear()
     assert len(told) == 1 and ledger.path.read_bytes() == whole.path.read_bytes()
     assert not (tmp_path / "tensorboard").exists()
 

@@ -14,8 +14,9 @@ _kaiming = nn.initializers.variance_scaling(2.0, "fan_out", "normal")
 
 
 def pads(side: int, size: int, stride: int, padding: str) -> tuple[int, int]:
-    """Returns the pixels put before and after a side, so that ⌈side / stride⌉ windows of an odd
-    `size` fit.
+    """Returns the pixels put before and after a side so that ⌈side / stride⌉ windows fit.
+
+    The windows' `size` is odd.
 
     "same" (XLA) puts the odd pixel after; "torch" puts (size - 1) / 2 before, whatever the stride.
     They differ only where the stride is more than 1.
@@ -31,8 +32,7 @@ def pads(side: int, size: int, stride: int, padding: str) -> tuple[int, int]:
 def convolve(
     x: jax.Array, kernel: jax.Array, stride: int, padding: str = "same", groups: int = 1
 ) -> jax.Array:
-    """Returns the padded convolution of float32[n, h, w, c] with float32[k, k, c / groups,
-    channels].
+    """Returns the padded convolution of float32[n, h, w, c] with float32[k, k, c/groups, channels].
 
     On a CPU, where XLA's convolutions of maps of 2×2 and less run at a hundredth of peak, those are
     one matrix product of the taps; what is counted is the convolution.
@@ -92,7 +92,5 @@ class Conv(nn.Module):
 
 
 def batch_norm(train: bool, scale_init: Callable = nn.initializers.ones) -> nn.BatchNorm:
-    """Returns the normalisation by the statistics of the batch where `train`, by the running ones
-    elsewhere.
-    """
+    """Returns the normalisation by the batch's statistics (`train`), or by the running ones."""
     return nn.BatchNorm(not train, momentum=0.9, epsilon=1e-5, scale_init=scale_init)

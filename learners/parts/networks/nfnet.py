@@ -14,15 +14,17 @@ MULTIPLES = (1, 2, 6, 6)  # channels of a stage, as multiples of the width
 
 
 def activate(x: jax.Array) -> jax.Array:
-    """Returns GELU(x) scaled such that a standard normal x keeps its variance: Brock et al.
-    (2021a), section 4.1.
+    """Returns GELU(x), scaled to keep the variance of a standard normal x.
+
+    Source: Brock et al. (2021a), section 4.1.
     """
     return GELU_GAIN * nn.gelu(x)
 
 
 class StandardisedConv(nn.Module):
-    """A padded convolution with a bias, of kernels of mean 0 and variance gain² / fan-in for each
-    output channel.
+    """A padded convolution with a bias, of standardised kernels.
+
+    For each output channel the kernel has mean 0 and variance gain² / fan-in.
 
     Source: Brock et al. (2021b), equation 1, with a learned gain; the floor of 1e-4 is their
       code's.
@@ -50,8 +52,9 @@ class StandardisedConv(nn.Module):
 
 
 class SqueezeExcite(nn.Module):
-    """Scales each channel by a number in (0, 1) that two dense layers compute from all channels'
-    averages.
+    """Scales each channel by a number in (0, 1) that two dense layers compute.
+
+    They see all channels' averages.
 
     Source: Hu et al., Squeeze-and-Excitation Networks (2018), section 3, with half the channels in
       between.
@@ -65,8 +68,7 @@ class SqueezeExcite(nn.Module):
 
 
 class NFBlock(nn.Module):
-    """x + α · skip · 2 · SE(branch(β · activate(x))): a bottleneck with two grouped 3×3
-    convolutions.
+    """x + α · skip · 2 · SE(branch(β · activate(x))), a bottleneck with two grouped convolutions.
 
     The first of a stage adds to the activated input, averaged over 2×2 where it halves the map and
     projected (1×1).

@@ -33,8 +33,9 @@ class BasicBlock(nn.Module):
 
 
 class BottleneckBlock(nn.Module):
-    """1×1, 3×3 and 1×1 convolutions, the last to four times the channels, added to their input as
-    in a basic block.
+    """1×1, 3×3 and 1×1 convolutions, added to their input as in a basic block.
+
+    The last has four times the channels.
 
     The 3×3 convolution has the stride, as in torchvision; He et al. give it to the first 1×1.
 

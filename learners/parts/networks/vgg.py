@@ -7,8 +7,7 @@ from learners.parts.networks.convolution import Conv, batch_norm
 
 
 class VGG(nn.Module):
-    """Stages of 3×3 convolutions with ReLU, each followed by 2×2 max-pooling, then an average over
-    the map.
+    """Stages of 3×3 convolutions with ReLU, each with 2×2 max-pooling, then a global average.
 
     Attributes:
       stage_sizes: convolutions in each stage.

@@ -45,8 +45,9 @@ class EncoderBlock(nn.Module):
 
 
 class ViT(nn.Module):
-    """Vision transformer without a class token: the average over the patches is normalised and is
-    the result.
+    """Vision transformer without a class token.
+
+    The result is the normalised average over the patches.
 
     Attributes:
       patch: side of a patch in pixels.

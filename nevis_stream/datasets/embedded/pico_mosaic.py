@@ -1,5 +1,6 @@
-"""pico_mosaic: which surfaces occur in a mosaic? Grey, sides of 44 to 64 pixels, 6 labels,
-multi-label.
+"""pico_mosaic: which surfaces occur in a mosaic?
+
+Grey, sides of 44 to 64 pixels, 6 labels, multi-label.
 
 Real: the surfaces, from six of the pictures of pico_textures. Derived: the mosaic of two by two
 pieces, its grid line drawn at random, each piece turned and given a brightness and contrast of its

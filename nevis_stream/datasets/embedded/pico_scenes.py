@@ -1,5 +1,6 @@
-"""pico_scenes: what does a piece of a photograph show? Colour, sides of 18 to 44 pixels, 10
-classes.
+"""pico_scenes: what does a piece of a photograph show?
+
+Colour, sides of 18 to 44 pixels, 10 classes.
 
 Real: pieces of photographs that scikit-learn, scikit-image and matplotlib carry. The label is that
 of the area that the piece was cut from; the areas were outlined by hand for this project (`AREAS`),

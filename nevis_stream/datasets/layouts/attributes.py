@@ -1,6 +1,4 @@
-"""Labels that stand in tables of their own: attributes of classes, labels of regions, ImageNet's
-validation part.
-"""
+"""Labels in tables of their own: attributes of classes, of regions, ImageNet's validation."""
 
 from collections.abc import Iterator
 
@@ -13,8 +11,9 @@ from nevis_stream.errors import BadInput
 
 
 def predicates(tree: Tree, *, root: str) -> Iterator[Example]:
-    """Reads Animals with Attributes 2: every picture has the attributes of its class; unseen
-    classes are the test part.
+    """Reads Animals with Attributes 2: every picture has the attributes of its class.
+
+    Unseen classes are the test part.
 
     Args:
       tree: the folder.
@@ -44,8 +43,9 @@ def predicates(tree: Tree, *, root: str) -> Iterator[Example]:
 
 
 def regions(tree: Tree, *, root: str, keep: str) -> Iterator[Example]:
-    """Reads segmented IAPR TC-12: the label ids from 1 of a picture's regions; ids of its training
-    and validation lists.
+    """Reads segmented IAPR TC-12: the label ids from 1 of a picture's regions.
+
+    Only pictures of its training and validation lists.
 
     Args:
       tree: the folder.
@@ -74,8 +74,9 @@ def regions(tree: Tree, *, root: str, keep: str) -> Iterator[Example]:
 
 
 def imagenet_validation(tree: Tree, *, images: str, devkit: str, part: str) -> Iterator[Example]:
-    """Reads ImageNet's validation pictures; their classes stand in the development kit by its own
-    numbers.
+    """Reads ImageNet's validation pictures.
+
+    Their classes are in the development kit, by its own numbers.
 
     Args:
       tree: the folder.

@@ -137,8 +137,9 @@ def stl(
 
 
 def gnt(tree: Tree, *, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
-    """Reads GNT records: length, GB2312 code, width, height, pixels with a background of 255, which
-    is inverted.
+    """Reads GNT records: length, GB2312 code, width, height, pixels.
+
+    The background of 255 is inverted.
 
     Args:
       tree: the folder.

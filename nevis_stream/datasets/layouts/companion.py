@@ -1,6 +1,4 @@
-"""Scores that stand beside the pictures: a companion file each, a list of scores in nested order,
-poses.
-"""
+"""Scores in files of their own: one file for each picture, a list of scores, poses."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,8 +84,9 @@ _MEASURES = {"lines": _lines, "definite": _definite, "locations": _locations}
 
 
 def score_list(tree: Tree, *, pattern: str, scores: str) -> Iterator[Example]:
-    """Reads pictures whose scores stand one a line, in the order of the numbers in the pictures'
-    names.
+    """Reads pictures whose scores are in a list, one a line.
+
+    The order is that of the numbers in the pictures' names.
 
     Args:
       tree: the folder.

@@ -1,6 +1,4 @@
-"""MATLAB files (.mat): lists of picture numbers, records of pictures, counts of frames, and arrays
-of pixels.
-"""
+"""MATLAB files (.mat): lists of picture numbers, records, counts of frames, arrays of pixels."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

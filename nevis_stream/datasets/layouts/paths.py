@@ -1,5 +1,6 @@
-"""Pictures whose path tells class, part and number: class per folder, file-name rules, and tiles of
-such pictures.
+"""Pictures whose path contains class, part and number, and tiles of such pictures.
+
+The class is a folder or a part of the file's name.
 """
 
 import re

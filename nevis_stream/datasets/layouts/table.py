@@ -1,6 +1,4 @@
-"""Text tables that name pictures and their labels: lists, csv, tsv, and tables joined with each
-other.
-"""
+"""Text tables that name pictures and their labels: lists, csv, tsv, and joined tables."""
 
 import csv
 import re
@@ -38,8 +36,9 @@ def table(
     last_label_of: str | None = None,
     once: bool = False,
 ) -> Iterator[Example]:
-    """Reads the rows of text tables. In templates, `{0}` is the first column, `{name}` the one of
-    that name in the header.
+    """Reads the rows of text tables.
+
+    In templates, `{0}` is the first column, `{name}` the one of that name in the header.
 
     Args:
       tree: the folder.

@@ -78,9 +78,7 @@ class Tree:
         return self.root / name
 
     def matching(self, glob: str) -> list[str]:
-        """Returns the names that match a pattern in which `*` stays inside a folder and `**` does
-        not.
-        """
+        """Returns the names that match a pattern; `*` stays inside a folder, `**` does not."""
         pattern, base = re.compile(_regex(glob)), glob.rpartition("/")[2]
         names = self.names if any(char in base for char in "*[") else self._by_base.get(base, ())
         return [name for name in names if pattern.fullmatch(name)]
@@ -129,8 +127,9 @@ def _regex(glob: str) -> str:
 
 
 def fill(template: str, row: Mapping[str, Any]) -> str:
-    """Returns the template with `{column}` replaced by the row's values; `{number:04d}` formats a
-    number.
+    """Returns the template with `{column}` replaced by the row's values.
+
+    `{number:04d}` formats a number.
 
     Raises:
       BadInput: the row has no such column.

@@ -1,6 +1,4 @@
-"""The content of a data set to be written: its pictures examined, without exact duplicates,
-divided into four splits.
-"""
+"""The content of a data set to be written: examined, without exact duplicates, in four splits."""
 
 import hashlib
 from collections import Counter
@@ -25,8 +23,7 @@ _EVERY = 256  # examples between two reports of progress
 
 @dataclass(frozen=True)
 class Split:
-    """The samples of a split in the order in which they are stored: that of the sha256 of their
-    ids.
+    """The samples of a split in the order in which they are stored: by the sha256 of their ids.
 
     Attributes:
       pictures: the pictures.

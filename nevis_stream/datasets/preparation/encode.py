@@ -1,5 +1,6 @@
-"""Pictures as they are stored: the bytes of the file where it is a JPEG or PNG of the right
-colours, else a PNG.
+"""Pictures as they are stored: the file's bytes where that is a fitting JPEG or PNG, else a PNG.
+
+It fits if it has the right colours.
 """
 
 import struct
@@ -31,8 +32,9 @@ def stored(picture: Picture, channels: int) -> bytes:
 
 
 def png(pixels: np.ndarray) -> bytes:
-    """Returns uint8[h, w] or [h, w, 3] as a PNG without filters; for small pictures four times
-    faster than Pillow's.
+    """Returns uint8[h, w] or [h, w, 3] as a PNG without filters.
+
+    For small pictures this is four times faster than Pillow's.
     """
     height, width = pixels.shape[:2]
     # each row begins with its filter: none

@@ -1,6 +1,4 @@
-"""The files of a data set: found where the user put them, or downloaded; verified by their
-published checksums.
-"""
+"""The files of a data set: the user's own, or downloaded; verified by published checksums."""
 
 import hashlib
 import re
@@ -109,9 +107,7 @@ def _expanded(text: str) -> list[str]:
 
 
 def find(source: Source, places: list[Path]) -> Path | None:
-    """Returns the file, or a folder named like the archive, in the first of these folders that has
-    it.
-    """
+    """Returns the file, or a folder named like the archive, in the first folder that has it."""
     for place in places:
         for name in (source.file, stem(source.file)):
             if (place / name).exists():
@@ -140,8 +136,7 @@ def verify(path: Path, md5: str) -> None:
 
 
 def download(source: Source, folder: Path, progress: Any = None) -> Path:
-    """Downloads a file into a folder; it appears there under its name when it is complete and
-    verified.
+    """Downloads a file into a folder, where it appears when it is complete and verified.
 
     Raises:
       BadInput: the address does not answer, or the file's checksum is not the published one.

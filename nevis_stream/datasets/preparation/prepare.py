@@ -33,8 +33,9 @@ def gather(
     verified: bool = True,
     progress: Progress = silent,
 ) -> dict[str, Path]:
-    """Returns the files of a catalogue data set by name: from `places`, from earlier downloads,
-    else downloaded.
+    """Returns the files of a catalogue data set by name.
+
+    They are looked for in `places` and in earlier downloads, and else downloaded.
 
     Raises:
       BadInput: a file is missing (the message says what to do) or has another checksum than
@@ -71,8 +72,7 @@ def content(
     progress: Progress = silent,
     copy: Path | None = None,
 ) -> Content:
-    """Unpacks the files of a catalogue data set into `work` and reads, examines and divides its
-    samples.
+    """Unpacks the files of a catalogue data set into `work`; reads, examines and divides samples.
 
     Args:
       dataset_id: which.
@@ -123,8 +123,7 @@ def prepare(
     force: bool = False,
     progress: Progress = silent,
 ) -> Path:
-    """Prepares a data set of the catalogue; returns its directory. What is ready already is left as
-    it is.
+    """Prepares a data set of the catalogue, unless it is ready; returns its directory.
 
     Fetched and unpacked files are kept until it is ready, so that a second try goes on from there.
 
@@ -166,8 +165,9 @@ def prepare(
 
 
 def builder(dataset_id: str, places: Sequence[Path] = (), **options: Any) -> Any:
-    """Returns the TFDS builder of a catalogue data set, prepared now if it is not yet; takes what
-    `prepare` takes.
+    """Returns the TFDS builder of a catalogue data set, prepared now if it is not ready.
+
+    Takes what `prepare` takes.
     """
     import tensorflow_datasets as tfds
 
@@ -190,8 +190,9 @@ def import_file(
     form: str = prepared.ARRAY_RECORD,
     progress: Progress = silent,
 ) -> Path:
-    """Prepares an .npz, a folder of images or a zip with labels.csv as a local data set; returns
-    its directory.
+    """Prepares a user's file as a local data set; returns its directory.
+
+    The file is an .npz, a folder of images or a zip with labels.csv.
 
     Args:
       path: the file or folder; it brings its own number of classes.

@@ -1,5 +1,4 @@
-"""Data sets that TFDS has already prepared on this machine: read instead of fetching the files
-again.
+"""Data sets that TFDS has already prepared on this machine, which need no download.
 
 Copies in a random-access format (array_record) are read as they are; TFDS's usual one (tfrecord)
 needs TensorFlow, and where that is not installed the copy is left alone.
@@ -23,8 +22,9 @@ PARTS = {"train": "train", "validation": "dev", "test": "test"}
 
 
 def find(dataset_id: str) -> Path | None:
-    """Returns the newest usable copy of a data set below TFDS_DATA_DIR (else
-    ~/tensorflow_datasets), or None.
+    """Returns the newest usable copy of a data set, or None.
+
+    Copies are below TFDS_DATA_DIR, by default ~/tensorflow_datasets.
     """
     layout = catalogue.layouts()[dataset_id]
     name = catalogue.nevis22_datasets().get(dataset_id, {}).get("tfds_name", "")
@@ -46,8 +46,9 @@ def _version(name: str) -> tuple[int, ...]:
 
 
 def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
-    """Returns the examples of a copy; encoded pictures are written into `work`, so that memory
-    holds none of them.
+    """Returns the examples of a copy.
+
+    Encoded pictures are written into `work`, so that memory holds none of them.
 
     The layout's `tfds` says `parts` (by TFDS's split), the feature `label`, and whether pictures
     are `transposed`.

@@ -1,6 +1,4 @@
-"""Unpacks archives without trusting them: nothing leaves the folder, nothing grows without
-bounds.
-"""
+"""Unpacks untrusted archives: nothing leaves the folder, and nothing grows without bounds."""
 
 import bz2
 import gzip
@@ -45,8 +43,9 @@ def stem(name: str) -> str:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpacks an archive into `folder`/STEM, or links a plain file into `folder`; what is there of
-    the same file is left.
+    """Unpacks an archive into `folder`/STEM, or links a plain file into `folder`.
+
+    What is there of the same file is kept.
 
     A folder may take an archive's place: its files are linked.
 
@@ -128,9 +127,7 @@ def _check_size(archive: Path, size: int) -> None:
 
 
 def _copy(archive: Path, source, target: Path, written: int = 0) -> int:
-    """Copies a stream and checks how much it grows on the way: what a header declares may
-    be a lie.
-    """
+    """Copies a stream and checks how much it grows on the way: its header may lie."""
     with open(target, "wb") as file:
         while block := source.read(_BLOCK):
             written += len(block)

@@ -1,6 +1,4 @@
-"""Writes prepared data in one step: a directory that anyone's TFDS opens, or arrays, with what is
-known of the samples.
-"""
+"""Writes prepared data in one step: a directory that any TFDS opens, or arrays."""
 
 import contextlib
 import json
@@ -36,8 +34,9 @@ BUSY = "is preparing this data set. Wait for it, or stop it and start the same c
 def write(
     content: Content, origin: str, facts: dict[str, Any], form: str, progress: Progress
 ) -> Path:
-    """Writes a data set into the data root, replacing what was prepared before. A kill leaves the
-    old or the new: `prepared.is_ready` finds it.
+    """Writes a data set into the data root, replacing what was prepared before.
+
+    A kill leaves the old or the new: `prepared.is_ready` finds it.
 
     Args:
       content: the samples.
@@ -147,8 +146,9 @@ def _write_records(content: Content, work: Path, progress: Progress) -> Path:
 def builder(
     content: Content, data_dir: Path, progress: Progress = lambda stage, done, total: None
 ) -> Any:
-    """Returns the TFDS builder of a data set: features image, label (or labels) and id; splits
-    train, dev, dev_test, test.
+    """Returns the TFDS builder of a data set: features image, label (or labels) and id.
+
+    The splits are train, dev, dev_test, test.
 
     Args:
       content: the samples.

@@ -1,6 +1,4 @@
-"""Arrays in one .npz: `images_PART` and `labels_PART`, or `images` and `labels` where no part is
-given.
-"""
+"""Arrays in one .npz: `images_PART` and `labels_PART`, or `images` and `labels` for one part."""
 
 from pathlib import Path
 
@@ -20,8 +18,9 @@ def accepts(path: Path) -> bool:
 
 
 def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None) -> DataSet:
-    """Reads images uint8[n, height, width(, channels)] and labels int[n], or 0/1 [n, labels] for
-    multi label.
+    """Reads images uint8[n, height, width(, channels)] and labels.
+
+    The labels are int[n], or 0/1 [n, labels] for multi label.
     """
     arrays = read_npz(path)
     parts = {}

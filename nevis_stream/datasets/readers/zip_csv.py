@@ -1,5 +1,6 @@
-"""A zip of image files with `labels.csv`: columns path, split, label (multi label: class ids with
-spaces between them).
+"""A zip of image files with `labels.csv`: columns path, split, label.
+
+A multi-label picture has class ids with spaces between them.
 """
 
 import csv
@@ -24,8 +25,9 @@ def accepts(path: Path) -> bool:
 
 
 def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None) -> DataSet:
-    """Reads the images in the order of labels.csv; `classes.txt`, where present, gives the number
-    of classes.
+    """Reads the images in the order of labels.csv.
+
+    `classes.txt`, where present, gives the number of classes.
     """
     try:
         with zipfile.ZipFile(path) as archive:

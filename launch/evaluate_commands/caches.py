@@ -1,11 +1,10 @@
-"""What the commands share: a cache by its directory, and numbers as people read them."""
+"""Caches by their directories, and numbers of samples by --budget."""
 
 import math
 from pathlib import Path
 
 from nevis_stream.dynamic_evaluation.cache import CELLS, INDEX, EvaluationCache
 from nevis_stream.errors import BadInput
-from nevis_stream.report.notation import engineering
 
 
 def directories_of_caches(directory: Path) -> list[Path]:
@@ -65,8 +64,3 @@ def budget(text: str, size: int) -> int:
             " expected."
         )
     return max(1, round(size * value / 100)) if share else int(value)
-
-
-def flops(value: float | None) -> str:
-    """Returns FLOPs in engineering notation, or "unknown"."""
-    return "unknown" if value is None else f"{engineering(value)} FLOPs"

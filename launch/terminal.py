@@ -1,0 +1,58 @@
+"""Tables, progress bars and numbers in the terminal, the same for every command."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from nevis_stream.report.notation import engineering
+from nevis_stream.terminal import Console
+
+T = TypeVar("T")
+_WITHOUT_TERMINAL = 180  # columns: room for every table
+
+
+def console() -> Console:
+    """Returns a console on standard output, with room for every column if it is no terminal."""
+    return Console(width=None if Console().is_terminal else _WITHOUT_TERMINAL)
+
+
+def progress_bars() -> Progress:
+    """Returns progress bars on standard error; without a terminal they show nothing."""
+    terminal = Console(file=sys.stderr)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal)
+
+
+@contextlib.contextmanager
+def bar(title: str) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Shows one progress bar; yields the function that moves it: stage, done, total."""
+    with progress_bars() as bars:
+        task = bars.add_task(title, total=None)
+        yield lambda stage, done, total: bars.update(
+            task, description=f"{title}: {stage}", completed=done, total=total
+        )
+
+
+def track(title: str, items: Sequence[T]) -> Iterator[T]:
+    """Yields the items; a progress bar shows the number done."""
+    with progress_bars() as bars:
+        yield from bars.track(items, description=f"{title:<14}")
+
+
+def flops(value: float | None) -> str:
+    """Returns FLOPs in engineering notation, or "unknown"."""
+    return "unknown" if value is None else f"{engineering(value)} FLOPs"
