@@ -116,13 +116,11 @@ class Policy:
 
     Attributes:
       about: one line for people.
-      takes_scores: whether answers may be real scores.
       out_of_core: whether known models may stay in a cache.
       adaptive: whether it looks at answers.
     """
 
     about = ""
-    takes_scores = True
     out_of_core = True
     adaptive = False
 
@@ -185,7 +183,7 @@ class Method:
     @property
     def takes_scores(self) -> bool:
         """Whether values may be real scores instead of outcomes."""
-        return self.policy.takes_scores and self.predictor.takes_scores
+        return self.predictor.takes_scores
 
     def fitting(self, known: Known) -> "Method":
         """Returns the method to use with these known models: this, or the one used otherwise.

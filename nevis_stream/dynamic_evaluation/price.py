@@ -9,7 +9,7 @@ import numpy as np
 from nevis_stream.cost.counted import counted
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.asking import blank
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
@@ -70,21 +70,18 @@ def price(method: Method, known: Known, models: int, budget: int, tree: Tree | N
       known: the known models; their values are not read.
       models: m.
       budget: samples asked of each.
-      tree: a stored fit, which need not be made again.
+      tree: a stored fit, whose cost is not counted again.
     """
-    ctx, key, blank = Rehearsal.standalone(), jax.random.key(0), Blank(known)
+    ctx, key, shape = Rehearsal.standalone(), jax.random.key(0), Blank(known)
     method = method.fitting(known)
     evaluator = (
-        method.fit(blank, None, key, ctx)
+        method.fit(shape, None, key, ctx)
         if tree is None
-        else Evaluator(method, blank, jax.tree.map(lambda leaf: leaf, tree), key, ctx)
+        else Evaluator(method, shape, jax.tree.map(lambda leaf: leaf, tree), key, ctx)
     )
 
-    def ask(cells: Cells) -> Answers:
-        return Answers(cells, np.zeros(cells.samples.shape, np.uint8))
-
     with np.errstate(all="ignore"):
-        evaluator.evaluate(ask, models, budget, key)
+        evaluator.evaluate(blank, models, budget, key)
     return total(ctx.meter.counts())
 
 

@@ -92,7 +92,7 @@ def test_an_addition_that_does_not_pay_warns_before_anything_is_asked(cache):
 
 @pytest.mark.parametrize("method", ["recommended", "uniform+irt_1pl"])
 def test_another_budget_needs_no_folds_again(tmp_path, method, monkeypatch):
-    known, method, key = InMemory(VALUES[:12]), methods.get(method), jax.random.key(0)
+    known, method, key = InMemory(VALUES[:28]), methods.get(method), jax.random.key(0)
 
     def evaluated(folder, budget):
         stored, ctx = fits.StoredFit(tmp_path / folder, method, known, 0, []), context()
@@ -100,11 +100,11 @@ def test_another_budget_needs_no_folds_again(tmp_path, method, monkeypatch):
 
     evaluated("both", 20)
     monkeypatch.setattr(response, "fit", None)  # nothing can be fitted again
-    later, _ = evaluated("both", 8)
+    later, _ = evaluated("both", 24)
     monkeypatch.undo()
-    first, _ = evaluated("alone", 8)
+    first, _ = evaluated("alone", 24)
     estimates = [
-        each.evaluate(MatrixAsk(VALUES[28:]), 4, 8, key).low.tolist() for each in (later, first)
+        each.evaluate(MatrixAsk(VALUES[28:]), 4, 24, key).low.tolist() for each in (later, first)
     ]
     assert estimates[0] == estimates[1]
 
