@@ -140,8 +140,8 @@ class KeptRun:
 
     @functools.cached_property
     def _fingerprint(self) -> Callable[[str], str]:
-        of = {task.dataset_id: task for task in self.stream.tasks}
-        return functools.cache(lambda name: self.stream.dataset(of[name]).fingerprint())
+        tasks = {task.dataset_id: task for task in self.stream.tasks}
+        return functools.cache(lambda name: self.stream.dataset(tasks[name]).fingerprint())
 
     def samples(self, task: Task, splits: Sequence[str]) -> list[Samples]:
         """Returns the samples of some splits of a task, one split after the other.

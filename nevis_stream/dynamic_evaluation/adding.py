@@ -268,7 +268,7 @@ class CachedAsk:
 
     @property
     def flops_each(self) -> float | None:
-        """FLOPs of one answer, as the cache has them, or as they were said to be."""
+        """FLOPs of one answer: what the cache records, else the model's given provenance."""
         facts = self._cache.models()[self.model] if self._known else self._provenance
         return facts.get(EACH)
 

@@ -143,8 +143,11 @@ def dataset_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) 
     pairs = zip(
         means_by_dataset(facts, estimates.values), means_by_dataset(facts, truth), strict=True
     )
-    found = {one.dataset: float(np.abs(one.means - other.means).mean()) for one, other in pairs}
-    return found if len(found) > 1 else {}
+    errors = {
+        estimated.dataset: float(np.abs(estimated.means - true.means).mean())
+        for estimated, true in pairs
+    }
+    return errors if len(errors) > 1 else {}
 
 
 def rows(
@@ -204,8 +207,8 @@ def read(path: Path) -> list[dict]:
     if not path.exists():
         return []
     with open(path, newline="", encoding="utf-8") as file:
-        found = [row for row in csv.DictReader(file) if row["seconds"] and None not in row]
-    return [row for row in map(_parsed, found) if row]
+        rows = [row for row in csv.DictReader(file) if row["seconds"] and None not in row]
+    return [row for row in map(_parsed, rows) if row]
 
 
 def _parsed(row: dict[str, str | None]) -> dict | None:

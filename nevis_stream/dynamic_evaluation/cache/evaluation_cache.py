@@ -315,10 +315,10 @@ class EvaluationCache:
           predicted: where nothing was observed, gives what was predicted.
         """
         snapshot = self._snapshot(models, samples)
-        found = snapshot.values(OBSERVED)
+        values = snapshot.values(OBSERVED)
         if predicted:
-            np.copyto(found, snapshot.values(PREDICTED), where=~observed(found))
-        return found
+            np.copyto(values, snapshot.values(PREDICTED), where=~observed(values))
+        return values
 
     def predictions(self, models: Which = None, samples: Which = None) -> np.ndarray:
         """Returns what was predicted, also where something has been observed since; as `matrix`."""

@@ -63,8 +63,8 @@ class Nearest(CellPredictor):
             row: _filled(tree, known, np.array([row])).mean() for row in np.unique(near).tolist()
         }
         kept = (cells[rows].astype(np.float64) - cells[near]).sum(axis=1) / n
-        found = np.array([means[row] for row in near.tolist()]) + kept
-        return right[rows] / seen[rows] - found
+        estimates = np.array([means[row] for row in near.tolist()]) + kept
+        return right[rows] / seen[rows] - estimates
 
 
 def _filled(tree, known, rows: np.ndarray | None, samples: np.ndarray | None = None) -> np.ndarray:

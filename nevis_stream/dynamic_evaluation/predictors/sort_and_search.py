@@ -40,8 +40,8 @@ class SortAndSearch(CellPredictor):
         if policy.adaptive:
             return None
         rank, (right, seen) = self.rank(tree), known.row_sums()
-        found = np.full(known.shape[0], np.nan)
-        for part in parts(len(found), known.groups):
+        means = np.full(known.shape[0], np.nan)
+        for part in parts(len(means), known.groups):
             total, there = known.column_sums(part)
             without = Rank(rank.total - total, rank.seen - there, rank.ties)
             ctx.charge((2 * len(part) + without.n.bit_length()) * without.n)
@@ -57,8 +57,8 @@ class SortAndSearch(CellPredictor):
                 kept = np.where(
                     outcomes == UNKNOWN, 0, outcomes.astype(np.int64) - (positions < until[:, None])
                 )
-                found[part] = (until + kept.sum(axis=1)) / without.n
-        errors = np.divide(right, seen, out=np.full(len(found), np.nan), where=seen > 0) - found
+                means[part] = (until + kept.sum(axis=1)) / without.n
+        errors = np.divide(right, seen, out=np.full(len(means), np.nan), where=seen > 0) - means
         return errors[~np.isnan(errors)]
 
 
