@@ -37,8 +37,8 @@ class CheckpointAsk:
         parts = self._run.find(self._predictor.task, ids)
         answers = self._run.answer(self._predictor, parts, self._tree, sparing=True)
         place = {cell: i for i, cell in enumerate(answers.ids)}
-        wanted = np.asarray([place[cell] for cell in ids])
-        values, confidence = answers.correct[wanted][None], answers.confidence[wanted][None]
+        positions = np.asarray([place[cell] for cell in ids])
+        values, confidence = answers.correct[positions][None], answers.confidence[positions][None]
         return Answers(cells, values, Cost(answers.flops), confidence)
 
 

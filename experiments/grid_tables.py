@@ -64,7 +64,7 @@ def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path
       cells: the combinations.
       directories: by the name of a cell, its complete runs.
     """
-    points, reasons = _points([directory for found in directories.values() for directory in found])
+    points, reasons = _points([directory for paths in directories.values() for directory in paths])
     keys = _keys(cells)
     table = _table("* marks the Pareto front (error, FLOPs training)", keys)
     for name in ("seeds", "error", "± std", "FLOPs training", "FLOPs in all", "front"):
@@ -92,11 +92,11 @@ def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path
 def _points(directories: Sequence[Path]) -> tuple[dict[Path, MethodPoint], list[str]]:
     """The point of each directory's combination, and why directories are left out."""
     runs, left_out = read_runs(directories)
-    found = {}
+    points_by_path = {}
     for group in group_by_stream(runs).values():
         for point in method_points(by_seed(group)):
-            found |= {run.path: point for run in point.group.runs}
-    return found, [f"{one.path}: {one.reason}" for one in left_out]
+            points_by_path |= {run.path: point for run in point.group.runs}
+    return points_by_path, [f"{skipped.path}: {skipped.reason}" for skipped in left_out]
 
 
 def _console() -> Console:

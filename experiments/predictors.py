@@ -46,7 +46,7 @@ class KeptPredictor:
 
 @dataclass(frozen=True)
 class SplitAnswers:
-    """What a predictor said of n samples, cell by cell.
+    """What a predictor answered on n samples, cell by cell.
 
     A cell is a sample; of a multi-label task a (sample, label) pair, with the id `SAMPLE#LABEL`.
 
@@ -105,11 +105,11 @@ class KeptRun:
     @functools.cached_property
     def predictors(self) -> list[KeptPredictor]:
         """Every predictor with a checkpoint or recorded answers, in the order of training."""
-        kept, recorded = [], {predictor_id for predictor_id, _ in self._answers}
+        predictors, recorded = [], {predictor_id for predictor_id, _ in self._answers}
         for record in self.ledger.of_kind(TrainRecord):
             path = self.path / "checkpoints" / record.name
             names = set(Checkpoint(path).names) if path.is_dir() else set()
-            kept += [
+            predictors += [
                 KeptPredictor(
                     trial.predictor_id,
                     self._tasks[record.task_id],
@@ -121,13 +121,13 @@ class KeptRun:
                 for trial in record.trials
                 if tree_name(trial.trial) in names or trial.predictor_id in recorded
             ]
-        return kept
+        return predictors
 
     def splits(self, task: Task) -> Mapping[str, Samples]:
         """Returns the samples of a task by split.
 
         Raises:
-          BadInput: its data are others than those of the run.
+          BadInput: its data are not the run's.
         """
         recorded = self._recorded.get(task.task_id, {}).get("fingerprint")
         if self._fingerprint(task.dataset_id) != recorded:
@@ -213,12 +213,13 @@ class KeptRun:
         complaint = outcomes.complaint(probabilities, len(samples), task.kind, task.num_classes)
         if complaint:
             raise LearnerFault(f"{predictor.checkpoint}: predict {complaint}.")
-        metric, given = metrics.for_kind(task.kind), np.asarray(probabilities, np.float32)
+        metric = metrics.for_kind(task.kind)
+        probabilities = np.asarray(probabilities, np.float32)
         return SplitAnswers(
             cell_ids(task, samples),
-            metric.per_sample(samples.labels, given).reshape(-1),
-            metric.confidence(samples.labels, given).reshape(-1),
-            given,
+            metric.per_sample(samples.labels, probabilities).reshape(-1),
+            metric.confidence(samples.labels, probabilities).reshape(-1),
+            probabilities,
             total(ctx.meter.counts()),
         )
 
@@ -273,10 +274,10 @@ def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredict
     here = [predictor for name, predictor in kept if name == checkpoint.name]
     if not here:
         raise BadInput(unknown("checkpoint", checkpoint.name, {name for name, _ in kept}))
-    wanted = [p for p in here if (p.chosen if trial is None else p.trial == trial)]
-    if not wanted:
+    matches = [p for p in here if (p.chosen if trial is None else p.trial == trial)]
+    if not matches:
         raise BadInput(f"{checkpoint}: {unknown('trial', trial, [p.trial for p in here])}")
-    return wanted[0]
+    return matches[0]
 
 
 def cells_each(task: Task) -> int:
@@ -292,9 +293,7 @@ def cell_ids(task: Task, samples: Samples) -> list[str]:
 
 
 def sample_facts(task: Task, split: str, samples: Samples) -> list[dict[str, Any]]:
-    """Returns what a cache records of each cell's sample: data set, split, and its class where it
-    has only one.
-    """
+    """Returns what a cache records of each cell's sample: data set, split, and a single class."""
     facts = {"dataset_id": task.dataset_id, "split": split}
     if task.kind == MULTI_LABEL:
         return [facts] * (len(samples) * cells_each(task))

@@ -34,11 +34,11 @@ from nevis_stream.streams.task import LabelledImages, TaskView
 META_TRAIN = "meta_train"
 _ANOTHER_FILE = "there is another file already. Choose another --out, or delete it."
 _ANOTHER_JOB = (
-    "this is of another job ({difference}). Choose another --out, or give what that one was given."
+    "another job wrote this file ({difference}). Choose another --out, or repeat that job's flags."
 )
 _UNFINISHED = (
-    "this is of another job, which has not ended ({difference}). Choose another --out, give what"
-    " that one was given to go on with it, or delete the folder to give it up."
+    "this belongs to another job, which has not ended ({difference}). Choose another --out, repeat"
+    " that job's flags to continue it, or delete the folder to abandon it."
 )
 
 
@@ -73,14 +73,14 @@ def views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
             if list(tasks).count(task_id) > 1:
                 raise BadInput(f"task {task_id!r} is named more than once.")
         chosen = [by_id[task_id] for task_id in tasks]
-    found = []
+    task_views = []
     for task in chosen:
         parts = {name: stream.splits(task)[name] for name in ("train", "dev")}
         labelled = {name: LabelledImages(part.images, part.labels) for name, part in parts.items()}
-        found.append(
+        task_views.append(
             TaskView(task.task_id, task.year, task.kind, task.domain, task.num_classes, **labelled)
         )
-    return found
+    return task_views
 
 
 def pretrain(
@@ -98,7 +98,7 @@ def pretrain(
 
     Args:
       config: resolved; its network, search, train, augmentation and seed are used.
-      stream: where the tasks stand.
+      stream: contains the tasks.
       tasks: their ids, or ("meta_train",).
       out: file of weights.
       stand_in: of what these weights take the place, in words.
@@ -106,8 +106,8 @@ def pretrain(
       progress: shows what is going on.
 
     Raises:
-      BadInput: unknown tasks, a config that cannot be followed, another job's file, or no trial
-        that did not diverge.
+      BadInput: unknown tasks, settings that would be ignored, another job's file, or every trial
+        diverged.
     """
     learner = _learner(config)
     _check_followed(config)
@@ -221,7 +221,7 @@ def _finished(out: Path, record_file: Path, job: dict[str, Any]) -> bool:
 
 def _check_followed(config: ml_collections.ConfigDict) -> None:
     """Refuses what pre-training would ignore."""
-    for given, message in (
+    for is_ignored, message in (
         (
             config.search.pruning != "none",
             "search.pruning: trials of pre-training are not pruned; leave it at none.",
@@ -236,7 +236,7 @@ def _check_followed(config: ml_collections.ConfigDict) -> None:
         ),
         (config.train.steps == 0, "train.steps is 0: nothing would be trained."),
     ):
-        if given:
+        if is_ignored:
             raise BadInput(f"config.{message}")
 
 

@@ -126,10 +126,10 @@ def records(config: dict[str, Any], config_hash: str) -> Iterator[Record]:
     What is not published is None (docs/run-directory.md).
     """
     stream = tasks()
-    kept = ("learner", "budget", "stream", "stream_digest", "protocol", "seed", "source")
+    names = ("learner", "budget", "stream", "stream_digest", "protocol", "seed", "source")
     yield Header(
         schema=SCHEMA,
-        **{name: config[name] for name in kept},
+        **{name: config[name] for name in names},
         config_hash=config_hash,
         tasks=len(stream),
         events=2 * len(stream),

@@ -65,17 +65,23 @@ def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learne
 
 def to_config(config: Mapping[str, Any]) -> ml_collections.ConfigDict:
     """Returns the config of a run directory of a named learner, to run it again with changes."""
-    made = run_config.default(config["learner"])
-    made.update_from_flattened_dict(_known(config, config["learner"]))
-    return made
+    result = run_config.default(config["learner"])
+    result.update_from_flattened_dict(_known(config, config["learner"]))
+    return result
 
 
 def _known(config: Mapping[str, Any], learner: str) -> dict[str, Any]:
     """Returns the recorded values of the learner's fields; what its name sets fills open ones."""
-    values, known = fields.flat(config), run_config.fields_of(learner)
+    values, fields_by_name = fields.flat(config), run_config.fields_of(learner)
     usual = TABLE[learner].values if learner in TABLE else {}
-    kept = {name: value for name, value in values.items() if name in known and value is not None}
-    return dict(usual) | {name: known[name].check(value) for name, value in kept.items()}
+    recorded = {
+        name: value
+        for name, value in values.items()
+        if name in fields_by_name and value is not None
+    }
+    return dict(usual) | {
+        name: fields_by_name[name].check(value) for name, value in recorded.items()
+    }
 
 
 def _inside(module: str, package: str) -> bool:

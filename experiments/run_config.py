@@ -114,12 +114,12 @@ def _section(common: Common, values: Mapping[str, Any]) -> Any:
     row = TABLE.get(common.learner)
     usual = {} if row is None else row.values
     filled = dict(values) | {k: v for k, v in usual.items() if values.get(k) is None}
-    made = _made(section, filled, common.learner)
+    config = _made(section, filled, common.learner)
     if not hasattr(section, "BUDGETS"):
-        return made
+        return config
     if common.budget not in section.BUDGETS:
         raise BadInput(unknown("budget", common.budget, section.BUDGETS))
-    return made.filled(common.budget)
+    return config.filled(common.budget)
 
 
 def _made(section: type, values: Mapping[str, Any], learner: str) -> Any:
@@ -132,7 +132,7 @@ def _made(section: type, values: Mapping[str, Any], learner: str) -> Any:
 
 
 def _label(common: Common, section: Any) -> str:
-    """Returns the learner's name and what sets this run apart from what the name stands for."""
+    """Returns the learner's name and the settings that differ from the name's own."""
     usual = fields.flat(dataclasses.asdict(_section(common, {})))
     values = fields.flat(dataclasses.asdict(section))
     differing = [
@@ -188,5 +188,5 @@ def build(config: ml_collections.ConfigDict) -> Learner:
 
 def learner_of(learner: str, values: Mapping[str, Any]) -> Learner:
     """Builds a learner from its name and the values of its fields by dotted name."""
-    made = _made(learners.class_of(learner), values, learner)
-    return made.build() if hasattr(made, "build") else made
+    section = _made(learners.class_of(learner), values, learner)
+    return section.build() if hasattr(section, "build") else section

@@ -4,7 +4,7 @@ The earlier predictors are independent ones.
 
 Row i, column j > i: the usual search on task j with every trial started from the chosen predictor
 of the Indep run on i, against the Indep run on j. Each row is a run directory of its own over the
-tasks after i, so a stopped matrix goes on where it was.
+tasks after i, so a stopped matrix continues where it was.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from nevis_stream.storage.identity import text, write_once
 from nevis_stream.streams.stream import Stream, load_stream
 
 Run = Callable[[ml_collections.ConfigDict, Stream, Path], Ledger]
-"""Runs a resolved config over a stream into a directory, or goes on with it."""
+"""Runs a resolved config over a stream into a directory, or continues it."""
 
 _ANOTHER_MATRIX = (
     "this directory holds the matrix of another run of indep ({difference}). Choose another --out."
@@ -60,10 +60,10 @@ class TransferMatrix:
         self.ledger = Ledger(indep)
         alone = (values["learner"], values.get("initialisation") or "random") == ("indep", "random")
         if not (alone and self.ledger.complete):
-            what = "unfinished" if alone else f"of {values.get('label') or values['learner']}"
+            state = "unfinished" if alone else f"of {values.get('label') or values['learner']}"
             raise BadInput(
                 f"{indep}: a transfer matrix starts from a complete run of indep; this one is"
-                f" {what}."
+                f" {state}."
             )
         self.config = recorded.to_config(values)
         self.stream = load_stream(stream or self.config.stream)

@@ -26,14 +26,14 @@ def class_of(name: str) -> type:
             f"{unknown('learner', name, TABLE)} Or a class of your own: package.module:Class."
         )
     try:
-        found = getattr(importlib.import_module(module), class_name, None)
+        learner_class = getattr(importlib.import_module(module), class_name, None)
     except Exception as error:  # a user's module may raise anything
         raise BadInput(
             f"learner {name}: importing {module} failed with {type(error).__name__}: {error}."
             " Modules are looked for where Python finds them, then in the current directory and"
             " in the folder of the --config file."
         ) from None
-    if not inspect.isclass(found):
+    if not inspect.isclass(learner_class):
         raise BadInput(f"learner {name}: {module} has no class {class_name!r}.")
-    fields_of(found)  # refuses what cannot be configured
-    return found
+    fields_of(learner_class)  # refuses what cannot be configured
+    return learner_class

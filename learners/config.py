@@ -167,18 +167,20 @@ class BaselineConfig:
                     preset[name] = (min(preset[name]), max(preset[name]))
         for section in ("network", "other_network"):
             if values[f"{section}.name"] is not None:  # the budget's options belong to its own
-                kept = f"{section}.resolution"
-                preset = {k: v for k, v in preset.items() if k == kept or section != _section(k)}
+                resolution = f"{section}.resolution"
+                preset = {
+                    k: v for k, v in preset.items() if k == resolution or section != _section(k)
+                }
         if (values["search.method"] or preset["search.method"]) == "grid":
             del preset["search.trials"]
         values |= {name: value for name, value in preset.items() if values[name] is None}
-        made = fields.make(BaselineConfig, values)
-        made._check()
-        if made.search.method != "grid":
-            return made
-        if made.search.trials not in (None, made._combinations):
-            raise BadInput(f"config.search.trials is {made.search.trials}; {_GRID_TRIALS}")
-        return replace(made, search=replace(made.search, trials=made._combinations))
+        config = fields.make(BaselineConfig, values)
+        config._check()
+        if config.search.method != "grid":
+            return config
+        if config.search.trials not in (None, config._combinations):
+            raise BadInput(f"config.search.trials is {config.search.trials}; {_GRID_TRIALS}")
+        return replace(config, search=replace(config.search, trials=config._combinations))
 
     @property
     def _combinations(self) -> int:
@@ -211,7 +213,7 @@ class BaselineConfig:
 
     @property
     def remark(self) -> str:
-        """What the label says about the weights: what they stand in for, if they do."""
+        """What the label says about the weights: what they replace, if anything."""
         if not self.pretrained.stand_in:
             return ""
         facts = self.pretrained

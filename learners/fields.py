@@ -54,14 +54,14 @@ class Field:
         if self.choices and value not in self.choices:
             raise BadInput(unknown(f"config.{self.name}", value, self.choices))
         elements = value if self.type is tuple else (value,)
-        if self.element and not all(_is_a(each, self.element) for each in elements):
+        if self.element and not all(_is_a(item, self.element) for item in elements):
             raise self._wrong(value, f"a tuple of {self.element.__name__}")
-        if self.range and not all(self.range[0] <= each <= self.range[1] for each in elements):
+        if self.range and not all(self.range[0] <= item <= self.range[1] for item in elements):
             raise self._wrong(value, f"between {self.range[0]} and {self.range[1]}")
         return value
 
-    def _wrong(self, value: Any, what: str) -> BadInput:
-        return BadInput(f"config.{self.name} is {value}; it must be {what}.")
+    def _wrong(self, value: Any, expected: str) -> BadInput:
+        return BadInput(f"config.{self.name} is {value}; it must be {expected}.")
 
 
 def fields_of(section: type) -> dict[str, Field]:
@@ -93,9 +93,9 @@ def _fields(section: type, prefix: str) -> Iterator[Field]:
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
         if kind is None or default is dataclasses.MISSING:
-            what = "has no default" if kind else f"is of type {hint}"
+            problem = "has no default" if kind else f"is of type {hint}"
             raise BadInput(
-                f"{section.__qualname__}.{field.name} {what}. A field of a configuration has a"
+                f"{section.__qualname__}.{field.name} {problem}. A field of a configuration has a"
                 " default and is a bool, int, float, str, a tuple of these, or a frozen dataclass."
             )
         metadata = {name: field.metadata[name] for name in _OPTIONS if name in field.metadata}
@@ -111,7 +111,7 @@ def _type(hint: Any) -> tuple[type | None, type | None, tuple[str, ...]]:
     The type is None where a field may not have it.
     """
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
-        rest = [each for each in typing.get_args(hint) if each is not type(None)]
+        rest = [member for member in typing.get_args(hint) if member is not type(None)]
         hint = rest[0] if len(rest) == 1 else None
     if typing.get_origin(hint) is typing.Literal:
         return str, None, typing.get_args(hint)

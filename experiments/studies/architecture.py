@@ -1,6 +1,6 @@
 """Which backbone is best under the same resources?
 
-Question: how do ResNet-18, 34 and 50, VGG, ViT and NFNet stand in error and FLOPs with the same
+Question: how do ResNet-18, 34 and 50, VGG, ViT and NFNet compare in error and FLOPs with the same
 trials and steps, from random parameters?
 
 On pico's 10 tasks at budget small with one trial of 60 steps, about 25 CPU minutes (ResNet-50 and

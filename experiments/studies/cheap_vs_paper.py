@@ -1,10 +1,9 @@
 """Does a cheap setting lead to the same conclusions as a dear one?
 
-Question: do learners stand in the same order at a budget that a single GPU can pay as at the
-paper's own?
+Question: do learners rank the same at a budget that a single GPU can pay as at the paper's own?
 
 The same question one size smaller, budgets tiny and small, on local25's 30 tasks, about 20 CPU
-minutes for one seed (three are needed to tell the learners apart):
+minutes for one seed (three are needed to separate the learners):
 
   python -m launch.sweep --config=experiments/studies/cheap_vs_paper.py --set=budget=tiny,small \
       --set=learner=indep,ft_prev,ft_dynamic --run_dir=runs/cheap_vs_paper

@@ -1,8 +1,8 @@
 """Do tasks of other domains help?
 
 Question: is FT-d, judged on the same meta-test tasks, better off with meta-train tasks of all
-domains than with objects and scenes alone? As many tasks drawn from all domains tell the domains'
-share from the number's.
+domains than with objects and scenes alone? As many tasks drawn from all domains separate the
+effect of domains from that of number.
 
 On the tasks whose data are on this machine (30 where local25's are, 16 to 18 of them in each
 smaller stream), at budget small, about 15 CPU minutes:

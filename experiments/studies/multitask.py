@@ -5,8 +5,7 @@ three most related, all, or a random one? Does where it starts (as FT-d, as FT-p
 matter more?
 
 On SHORT's tasks whose data are on this machine (14 where local25's are), at budget small, about 120
-CPU minutes, 50 of them for `all`, which trains on up to 13 others in every step; FT-d stands beside
-it:
+CPU minutes, 50 of them for `all`, which trains on up to 13 others in every step; FT-d is included:
 
   python -m launch.sweep --config=experiments/studies/multitask.py --set=initialisation=related,previous,random \
       --run_dir=runs/multitask

@@ -18,7 +18,7 @@ At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-s
 
 Cost by --dry_run: 8.9e13 FLOPs in all, 6.5e13 of them training, for 7 runs. Every stream has a
 section of its own in the report, and its last part sets them side by side: compare the errors over
-the whole stream there, not those of the judged tasks, which stand anywhere in a shuffled stream.
+the whole stream there, not those of the judged tasks, which are anywhere in a shuffled stream.
 
 The paper (NEVIS'22, section 5.11): FT-prev has 0.260 on average over orders shuffled within years
 and 0.253 over three full shuffles, so the order inside a year does not matter. 0.260 is the mean of

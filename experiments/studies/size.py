@@ -1,8 +1,8 @@
 """Do small data sets help?
 
 Question: is FT-d, judged on the same meta-test tasks, as good with the large meta-train data sets
-alone (about 10,000 samples or more)? As many tasks drawn from all sizes tell the sizes' share from
-the number's.
+alone (about 10,000 samples or more)? As many tasks drawn from all sizes separate the
+effect of size from that of number.
 
 On the tasks whose data are on this machine (30 where local25's are, 20 of them in the stream of
 large ones, 16 to 18 in random ones), at budget small, about 15 CPU minutes:

@@ -28,7 +28,7 @@ _MOST_GROUPS = 40  # lines of means by group
 def add_model(
     directory: Path, model: Path, trial: int | None, name: str | None, how: dict[str, Any]
 ) -> None:
-    """Adds models to caches and prints what is now known about them.
+    """Adds models to caches and prints what is now known of them.
 
     Args:
       directory: a cache, or a folder of caches.
@@ -98,7 +98,11 @@ def _add(
 def _print_groups(cache: EvaluationCache, model: str) -> None:
     """Prints a model's mean by data set and group, of observed and predicted values."""
     groups = means_by_group(cache.facts(), cache.matrix([model], predicted=True))
-    for each in groups[:_MOST_GROUPS] if len(groups) > 1 else []:
+    if len(groups) < 2:
+        return
+    rounded = "" if cache.scores else ", each predicted as 0 or 1"
+    print(f"  means of observed and predicted cells{rounded}, which need not match the accuracy:")
+    for each in groups[:_MOST_GROUPS]:
         name = f"{each.dataset} {each.group}".strip()
         print(
             f"  {name}: mean {each.means[0]:.4g} (range {each.low:g} to {each.high:g}),"
@@ -156,7 +160,7 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
     """Returns the checkpoints of a cache's models, and their trials.
 
     Args:
-      cache: its models' provenance has their former places.
+      cache: its models' provenance names where they were.
       run_dirs: runs, or folders of runs, where those lie that were moved; a run is known by its
         folder's name.
     """

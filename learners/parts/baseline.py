@@ -32,7 +32,7 @@ class Baseline:
       initialisation: where the trials start.
       search: what hyper-parameters they get.
       recipe: how each is trained.
-      data: what they are trained on beside the current task.
+      data: what they are trained on besides the current task.
       neighbours: how the relatedness of tasks is scored, where `data` needs it and the
         initialisation does not.
       ensemble: how many of the best trials answer together (NEVIS'22, Appendix I).
@@ -132,16 +132,16 @@ class Baseline:
             backbone = ctx.jit(
                 initialise_program(self.recipe.network, head_size(task.num_classes))
             )(words)
-        kept = {
+        frozen = {
             "params": {"backbone": backbone["params"]["backbone"]},
             "batch_stats": backbone["batch_stats"],
         }
-        results = probe.fit_heads(ctx, task, kept, hypers, self.recipe)
+        results = probe.fit_heads(ctx, task, frozen, hypers, self.recipe)
         for result in results:
             head = result["variables"]["params"]["head"]
             result["variables"] = {
-                "params": kept["params"] | {"head": head},
-                "batch_stats": kept["batch_stats"],
+                "params": frozen["params"] | {"head": head},
+                "batch_stats": frozen["batch_stats"],
             }
         return results
 
@@ -152,7 +152,7 @@ class Baseline:
 
         These are an ensemble's, and those trained independently.
         """
-        found: dict[str, Any] = {}
+        extras: dict[str, Any] = {}
         if self.ensemble > 1:
             members = [predictor for predictor in order if predictor.info["dev_error"] is not None][
                 : self.ensemble
@@ -163,21 +163,21 @@ class Baseline:
                 if members
                 else np.ones(0)
             )
-            found["members"] = [
+            extras["members"] = [
                 {name: predictor.tree[name] for name in ("variables", "network")}
                 for predictor in members[1:]
             ]
-            found["weights"] = [float(weight / weights.sum()) for weight in weights]
+            extras["weights"] = [float(weight / weights.sum()) for weight in weights]
         if self.initialisation.needs_independent:
-            found["independent"] = order[0].tree["variables"]
+            extras["independent"] = order[0].tree["variables"]
             if start.variables is not None:
                 alone = functools.partial(
                     _trial, task=task, backbone=None, recipe=self.recipe, helpers=()
                 )
                 with ctx.phase("select"):
                     (result,) = ctx.map(alone, [{"hyper": order[0].info["hyper"]}])
-                found["independent"] = result["variables"]
-        return found
+                extras["independent"] = result["variables"]
+        return extras
 
     def predict(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
         """Returns float32[n, classes] probabilities."""
@@ -203,9 +203,9 @@ class Baseline:
         are missing where only heads are trained.
         """
         recipe, trials = self.recipe, self.search.trials
-        found = {"trials": trials, "steps": recipe.steps, "batch": recipe.batch_of(n_train)}
+        facts = {"trials": trials, "steps": recipe.steps, "batch": recipe.batch_of(n_train)}
         if self.frozen:
-            return found
+            return facts
         flops = costs.of_trials(recipe, classes, n_train, n_dev, trials, self.data.most(earlier))
         flops["predict"] = costs.of_predicting(
             recipe, classes, n_predict, min(self.ensemble, trials)
@@ -217,7 +217,7 @@ class Baseline:
             flops["validate"] += alone["validate"]
         if candidates := self._candidates(earlier):
             flops["select"] += candidates * self.neighbours.cost(recipe.network, n_train, n_dev)
-        return found | {"flops": flops}
+        return facts | {"flops": flops}
 
     def _candidates(self, earlier: int) -> int:
         """Returns how many predictors are scored for a task, by the number of tasks before it."""
@@ -254,14 +254,14 @@ def _trial(
                 "batch_stats": backbone["batch_stats"],
             }
         if helpers:
-            made = [
+            initial = [
                 ctx.jit(initialise_program(recipe.network, head_size(helper.num_classes)))(
                     words[1 + number]
                 )
                 for number, helper in enumerate(helpers)
             ]
             heads = {
-                str(number): variables["params"]["head"] for number, variables in enumerate(made)
+                str(number): variables["params"]["head"] for number, variables in enumerate(initial)
             }
             fresh["params"] = {**fresh["params"], "helpers": heads}
     result = fit(ctx, task, fresh, hyper, recipe, helpers, position, item.get("until"))

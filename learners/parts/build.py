@@ -33,9 +33,9 @@ def network(section: BackboneConfig, resolution: int, precision: str) -> Network
     """
     values = {name: getattr(section, name) for name in _OPTIONS}
     options = {name: value for name, value in values.items() if value is not None}
-    made = Network(section.name, tuple(sorted(options.items())), resolution, precision)
-    made.backbone()
-    return made
+    result = Network(section.name, tuple(sorted(options.items())), resolution, precision)
+    result.backbone()
+    return result
 
 
 def initialisation(config: BaselineConfig) -> Initialisation:
@@ -66,12 +66,15 @@ def build(config: BaselineConfig) -> Baseline:
         *(("auxiliary_weight",) if data != CURRENT else ()),
     )
     spaces = {name: tuple(getattr(config.search, name)) for name in names}
-    main, other = network(config.network, config.network.resolution, config.network.precision), None
+    main, second = (
+        network(config.network, config.network.resolution, config.network.precision),
+        None,
+    )
     if config.search.space == "large":
         spaces |= {"schedule": tuple(SCHEDULES), "batch": tuple(config.search.batch)}
         spaces |= {"crop": (True, False), "flip": (True, False)}
         if isinstance(begin, FromRandom):  # a network starts from one of its own kind
-            other = network(
+            second = network(
                 config.other_network, config.network.resolution, config.network.precision
             )
             spaces["network"] = (MAIN, OTHER)
@@ -100,8 +103,8 @@ def build(config: BaselineConfig) -> Baseline:
     if pruning and search.trials < 2:
         more = "values to the grid" if config.search.method == "grid" else "search.trials"
         raise BadInput(
-            f"config.search.pruning: with {search.trials} trial a task there is none to prune; give"
-            f" more {more}."
+            f"config.search.pruning: with {search.trials} trial a task there is nothing to prune;"
+            f" give more {more}."
         )
     if frozen and (
         data != CURRENT or pruning or config.search.space == "large" or begin.needs_independent
@@ -126,7 +129,7 @@ def build(config: BaselineConfig) -> Baseline:
             largest_batch=config.train.largest_batch,
             warmup_share=config.train.warmup_share,
             weight_decay=config.train.weight_decay,
-            other=other,
+            second_network=second,
         ),
         data=data,
         neighbours=_neighbours(config),

@@ -88,12 +88,13 @@ def _step_with_helper(recipe: Recipe, classes: int, n_train: int) -> int:
     variables = jax.eval_shape(initialise_program(recipe.network, outputs), array((4,), jnp.uint32))
     params = carry["params"] | {"helpers": {"0": variables["params"]["head"]}}
     side = recipe.stored_size
-    other = (
+    helper_batch = (
         array((AUXILIARY_BATCH, side, 3, side), jnp.uint8),
         array((AUXILIARY_BATCH, 2), jnp.int32),
+        array((AUXILIARY_BATCH, outputs), jnp.uint8),
+        TaskShape.of(SINGLE_LABEL, 1),
     )
-    other = (*other, array((AUXILIARY_BATCH, outputs), jnp.uint8), TaskShape.of(SINGLE_LABEL, 1))
     carry = begin({"params": params, "batch_stats": carry["batch_stats"]})
     return counted(recipe.step(classes, [1]), **options).flops(
-        carry, *rest, (other,), np.float32(0)
+        carry, *rest, (helper_batch,), np.float32(0)
     )

@@ -48,7 +48,7 @@ class Recipe:
       weight_decay: L2 on kernels.
       schedule: of the learning rate: "cosine" or "piecewise".
       batch: examples a step; None: by eq. 4.
-      other: the network that a search over architectures sets against `network`, or None.
+      second_network: the one that a search over architectures compares with `network`, or None.
     """
 
     network: Network
@@ -61,13 +61,13 @@ class Recipe:
     weight_decay: float = 1e-4
     schedule: str = "cosine"
     batch: int | None = None
-    other: Network | None = None
+    second_network: Network | None = None
 
     def of(self, hyper: Mapping[str, Any]) -> "Recipe":
         """Returns the recipe of one trial: with the choices that its hyper-parameters make."""
         named = {name: hyper[name] for name in ("schedule", "batch") if name in hyper}
         looks = {name: hyper[name] for name in ("crop", "flip") if name in hyper}
-        network = self.other if hyper.get("network") == OTHER else self.network
+        network = self.second_network if hyper.get("network") == OTHER else self.network
         return dataclasses.replace(
             self,
             **named,
@@ -142,7 +142,7 @@ def fit(
       hyper: `learning_rate`, `label_smoothing` and, with helpers, `auxiliary_weight`.
       recipe: everything else.
       helpers: auxiliary tasks; each step sees a batch of 64 of each.
-      position: where an earlier call with `until` ended, to go on from there as if it had not.
+      position: where an earlier call with `until` ended, to continue as if it had not.
       until: the step to end at (a multiple of `validate_every`); the schedule is that of all steps.
       stop: ends the trial early when it returns True; called with its curve after each look.
       side: `side(step)` is the side of that step's training views in pixels, for networks whose
@@ -173,13 +173,13 @@ def fit(
         step = recipe.step(*classes, pixels, learned)
         return ctx.jit(several_steps(step) if length > 1 else step, donate_argnums=0)
 
-    def given(index: int) -> Tree:
-        batches = [each(index) for each in (feed, *others)]
+    def step_inputs(index: int) -> Tree:
+        batches = [source(index) for source in (feed, *others)]
         return [(b.stored, b.sizes, b.target) for b in batches], np.int32(index), rates[index]
 
     def advance(carry: Tree, start: int, end: int) -> tuple[Tree, list[tuple[float, int]]]:
         for indices in _pieces(start, end, together, side):
-            arguments = [given(index) for index in indices]
+            arguments = [step_inputs(index) for index in indices]
             (own, *helping), index, rate = (
                 jax.tree.map(_stacked, *arguments) if len(indices) > 1 else arguments[0]
             )
@@ -215,8 +215,8 @@ def fit(
             stop=stop,
         )
     finally:
-        for each in (feed, *others):
-            each.close()
+        for source in (feed, *others):
+            source.close()
     if "position" in result:
         result["position"]["seed"] = seed
     return result

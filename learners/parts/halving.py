@@ -19,10 +19,10 @@ Piece = Callable[[Context, dict[str, Any]], Tree]
 
 @dataclass(frozen=True)
 class Halving:
-    """Which trials go on, and when it is decided.
+    """Which trials continue, and when it is decided.
 
     Attributes:
-      keep: one in `keep` trials goes on at each rung (η).
+      keep: one in `keep` trials continues at each rung (η).
       rungs: how often it is decided; the first time at the look nearest to keep**-rungs of the
         steps.
     """

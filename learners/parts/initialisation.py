@@ -110,9 +110,9 @@ class FromRelated:
       space: "dynamic": in the feature space of each task's own, fine-tuned predictor (FT-d);
         "static": in that of a predictor trained on the task alone, from random parameters (FT-s).
       margin: scores that lie fewer standard errors than this below the highest count as equal to
-        it; of equals the latest task is taken, whose predictor has learned from most. 0 is the
+        it; of several, the latest task is taken, whose predictor has learned from most. 0 is the
         paper's rule.
-      pretrained: weights that are a candidate beside the earlier tasks (PT + FT-d), or None.
+      pretrained: weights that are a candidate besides the earlier tasks (PT + FT-d), or None.
     """
 
     neighbours: Neighbours = Neighbours()
@@ -143,7 +143,7 @@ class FromRelated:
         if not scores:
             return Start()
         best = max(scores.values())
-        enough = best - self.margin * standard_error(best, self.neighbours.asked(task))
+        enough = best - self.margin * standard_error(best, self.neighbours.n_queries(task))
         source = [name for name, score in scores.items() if score >= enough][-1]
         if self.pretrained and source == PRETRAINED:
             return Start(source, self.pretrained.choose(task, ctx, network).variables, scores)

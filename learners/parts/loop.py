@@ -59,7 +59,7 @@ def train(
     Of several with the same error, the last.
 
     A trial whose loss stops being finite ends at the next look. Positions are offered for saving at
-    each look, in the first trial's context; after a kill training goes on from there.
+    each look, in the first trial's context; after a kill, training continues from there.
 
     Args:
       contexts: of the trials.
@@ -67,7 +67,7 @@ def train(
       hypers: of each trial, for the record.
       rates: of each trial float32[steps], the learning rate of each step.
       every: steps between two looks.
-      position: where an earlier call with `until` ended, to go on from there as if it had not.
+      position: where an earlier call with `until` ended, to continue as if it had not.
       until: the step to end at, a multiple of `every`; the last step where it is None.
       stop: ends a trial early when it returns True; called with the trial's curve after each look.
       start_counts: whether the parameters before the first step may be the best.
@@ -80,12 +80,12 @@ def train(
     last = min(until or steps, steps)
     saved = lead.restore() or (position and (position["step"], position))
     if saved:
-        done, state = saved[0], saved[1]["state"]
+        step, state = saved[0], saved[1]["state"]
         trials = [trial | {"curve": list(trial["curve"])} for trial in saved[1]["trials"]]
         for ctx, counts in zip(contexts[1:], saved[1].get("meters", ()), strict=True):
             ctx.meter.add(counts)
     else:
-        done, state = 0, training.begin()
+        step, state = 0, training.begin()
         trials = [
             {
                 "going": True,
@@ -105,14 +105,14 @@ def train(
         for row in trial["curve"]:
             _log(ctx, row, rate)
     state = lead.replicate(state)
-    while done < last and any(trial["going"] for trial in trials):
-        before, done = done, min(done - done % every + every, last)
-        state, reports = training.advance(state, before, done)
-        lead.progress(done, steps)
+    while step < last and any(trial["going"] for trial in trials):
+        before, step = step, min(step - step % every + every, last)
+        state, reports = training.advance(state, before, step)
+        lead.progress(step, steps)
         going = [number for number, trial in enumerate(trials) if trial["going"]]
         for number in going:
-            trials[number]["steps"] = done
-            if reports[number][1] < done:
+            trials[number]["steps"] = step
+            if reports[number][1] < step:
                 trials[number] |= {"going": False, "diverged_at": reports[number][1]}
                 rate = hypers[number]["learning_rate"]
                 _warn(
@@ -124,15 +124,15 @@ def train(
         looks = training.look(state)
         for number in going:
             trial, (error, facts) = trials[number], looks[number]
-            trial["curve"].append([done, rounded(reports[number][0]), rounded(error)])
+            trial["curve"].append([step, rounded(reports[number][0]), rounded(error)])
             _log(contexts[number], trial["curve"][-1], rates[number])
             if error <= trial["best"]["error"]:
-                kept = training.keep(state, number)
-                best = {"step": done, "error": error, "facts": dict(facts), "variables": kept}
+                parameters = training.keep(state, number)
+                best = {"step": step, "error": error, "facts": dict(facts), "variables": parameters}
                 trial["best"] = best
             trial["going"] = not (stop and stop(trial["curve"]))
         lead.checkpoint(
-            done,
+            step,
             lambda: {
                 "state": state,  # noqa: B023 - called at once
                 "trials": trials,
@@ -141,8 +141,8 @@ def train(
         )
     results = [_result(trial, hyper) for trial, hyper in zip(trials, hypers, strict=True)]
     for trial, result in zip(trials, results, strict=True):
-        if trial["going"] and done < steps:
-            result["position"] = {"step": done, "state": to_host(state), "trials": [trial]}
+        if trial["going"] and step < steps:
+            result["position"] = {"step": step, "state": to_host(state), "trials": [trial]}
     return results
 
 

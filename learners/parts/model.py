@@ -60,7 +60,7 @@ class Network:
 
         Args:
           params: its parameters.
-          statistics: running statistics of normalisation; {} where there are none.
+          statistics: running statistics of normalisation; {} without any.
           images: float32[b, r, r, 3] in [-1, 1].
           train: normalise with the statistics of the batch, else with the running ones.
 
@@ -222,8 +222,8 @@ def step_program(
     """
     head, optimise = Head(outputs), optimiser(momentum, decay)
 
-    def helping(params, statistics, key, number, other):
-        stored, sizes, target, shape = other
+    def helping(params, statistics, key, number, helper_batch):
+        stored, sizes, target, shape = helper_batch
         images = training_view(key, stored, sizes, network.resolution, augment)
         features, _ = network.features(params["backbone"], statistics, images, train=True)
         logits = Head(helpers[number]).apply({"params": params["helpers"][str(number)]}, features)
@@ -246,9 +246,11 @@ def step_program(
             logits = head.apply({"params": params["head"]}, features)
             own = loss(logits, target, smoothing, shape)
             total = own
-            for number, other in enumerate(others):
+            for number, helper_batch in enumerate(others):
                 drawn = jax.random.fold_in(key, number + 1)
-                total = total + weight * helping(params, carry["batch_stats"], drawn, number, other)
+                total = total + weight * helping(
+                    params, carry["batch_stats"], drawn, number, helper_batch
+                )
             return total, (own, statistics)
 
         (_, (value, stats)), gradients = jax.value_and_grad(objective, has_aux=True)(changing)
@@ -302,17 +304,17 @@ def several_steps(step):
     def steps(
         carry, stored, sizes, target, key, index, rate, smoothing, shape, others=(), weight=0.0
     ):
-        shapes = [other[3] for other in others]
-        batches = [other[:3] for other in others]
+        shapes = [batch[3] for batch in others]
+        batches = [batch[:3] for batch in others]
 
-        def one(carry, inputs):
+        def single_step(carry, inputs):
             stored, sizes, target, index, rate, batches = inputs
             now = tuple((*batch, shape) for batch, shape in zip(batches, shapes, strict=True))
             return step(
                 carry, stored, sizes, target, key, index, rate, smoothing, shape, now, weight
             ), None
 
-        return jax.lax.scan(one, carry, (stored, sizes, target, index, rate, batches))[0]
+        return jax.lax.scan(single_step, carry, (stored, sizes, target, index, rate, batches))[0]
 
     steps.compiler_options = getattr(step, "compiler_options", {})
     return steps

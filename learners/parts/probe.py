@@ -41,7 +41,7 @@ def heads_program(steps: int, momentum: float, decay: float):
     """
     optimise = optimiser(momentum, decay)
 
-    def one(head, trace, features, target, picked, rates, smoothing, shape):
+    def train_head(head, trace, features, target, picked, rates, smoothing, shape):
         def step(carry, inputs):
             head, trace = carry
             rows, rate = inputs
@@ -58,7 +58,7 @@ def heads_program(steps: int, momentum: float, decay: float):
         (head, trace), losses = jax.lax.scan(step, (head, trace), (picked, rates), length=steps)
         return head, trace, losses
 
-    return jax.vmap(one, in_axes=(0, 0, None, None, 0, 0, 0, None))
+    return jax.vmap(train_head, in_axes=(0, 0, None, None, 0, 0, 0, None))
 
 
 @functools.cache
@@ -91,7 +91,7 @@ def programs(
         "bias": array((trials, outputs), np.float32),
     }
     shape = TaskShape.of(SINGLE_LABEL, classes)  # every kind costs the same
-    known, asked = (array((n, width), np.float32) for n in (rows, EVALUATION_BATCH))
+    train_features, dev_features = (array((n, width), np.float32) for n in (rows, EVALUATION_BATCH))
     target, smoothing = array((rows, outputs), np.uint8), array((trials,), np.float32)
     several = {min(recipe.validate_every, recipe.steps), recipe.steps % recipe.validate_every}
     training = [
@@ -100,7 +100,7 @@ def programs(
             (
                 heads,
                 heads,
-                known,
+                train_features,
                 target,
                 array((trials, steps, recipe.batch_of(n_train)), np.int32),
                 array((trials, steps), np.float32),
@@ -113,7 +113,7 @@ def programs(
     ]
     return [
         (features, (variables, images), {}),
-        (answers_program(), (heads, asked, shape), {}),
+        (answers_program(), (heads, dev_features, shape), {}),
         *training,
     ]
 
@@ -141,12 +141,12 @@ def fit_heads(
       A result for each trial as `fit` has it, but "variables" has only the head: {"params":
       {"head"}}.
     """
-    known = embed(ctx, recipe.network, backbone, task.train.images, train=False)
+    train_features = embed(ctx, recipe.network, backbone, task.train.images, train=False)
     with ctx.phase("validate"):
-        asked = embed(ctx, recipe.network, backbone, task.dev.images, train=False)
+        dev_features = embed(ctx, recipe.network, backbone, task.dev.images, train=False)
 
     def together(contexts: Sequence[Context], hypers: Sequence[Hyper]) -> list[Tree]:
-        return _train(contexts, hypers, task, recipe, known, asked)
+        return _train(contexts, hypers, task, recipe, train_features, dev_features)
 
     return ctx.map_together(together, hypers)
 
@@ -156,13 +156,14 @@ def _train(
     hypers: Sequence[Hyper],
     task: TaskView,
     recipe: Recipe,
-    known: np.ndarray,
-    asked: np.ndarray,
+    train_features: np.ndarray,
+    dev_features: np.ndarray,
 ) -> list[Tree]:
     outputs, batch = head_size(task.num_classes), recipe.batch_of(len(task.train))
     shape = TaskShape.of(task.kind, task.num_classes)
-    known, target = (
-        _padded(array) for array in (known, targets(task.train.labels, task.kind, task.num_classes))
+    train_features, target = (
+        _padded(array)
+        for array in (train_features, targets(task.train.labels, task.kind, task.num_classes))
     )
     orders = [Batches(len(task.train), batch, ctx.seed) for ctx in contexts]
     schedule = SCHEDULES[recipe.schedule]
@@ -172,8 +173,10 @@ def _train(
     smoothing = np.asarray([hyper["label_smoothing"] for hyper in hypers], np.float32)
 
     def begin() -> Tree:
-        scale = 1 / np.sqrt(known.shape[1])  # as flax's Dense starts: variance 1 / features
-        size = known.shape[1], outputs
+        scale = 1 / np.sqrt(
+            train_features.shape[1]
+        )  # as flax's Dense starts: variance 1 / features
+        size = train_features.shape[1], outputs
         kernels = [ctx.generator("head").normal(0, scale, size) for ctx in contexts]
         biases = jnp.zeros((len(contexts), outputs))
         heads = {"kernel": jnp.asarray(np.stack(kernels), jnp.float32), "bias": biases}
@@ -190,7 +193,7 @@ def _train(
             program,
             state["heads"],
             state["momenta"],
-            known,
+            train_features,
             target,
             picked,
             rates[:, start:stop],
@@ -207,12 +210,14 @@ def _train(
 
     def look(state: Tree) -> list[tuple[float, dict[str, Any]]]:
         program, parts = answers_program(), []
-        for start in range(0, len(asked), EVALUATION_BATCH):
-            rows = np.arange(start, start + EVALUATION_BATCH) % len(asked)
-            answers = _shared(contexts, "validate", program, state["heads"], asked[rows], shape)
-            parts.append(np.asarray(answers)[:, : len(asked) - start, : task.num_classes])
+        for start in range(0, len(dev_features), EVALUATION_BATCH):
+            rows = np.arange(start, start + EVALUATION_BATCH) % len(dev_features)
+            answers = _shared(
+                contexts, "validate", program, state["heads"], dev_features[rows], shape
+            )
+            parts.append(np.asarray(answers)[:, : len(dev_features) - start, : task.num_classes])
         answers = np.concatenate(parts, axis=1)
-        return [(dev_error(task.dev.labels, each, task.kind), {}) for each in answers]
+        return [(dev_error(task.dev.labels, trial, task.kind), {}) for trial in answers]
 
     def keep(state: Tree, number: int) -> Tree:
         head = {name: np.asarray(array[number]) for name, array in state["heads"].items()}

@@ -39,13 +39,13 @@ class Neighbours:
     train_cap: int = 10_000
     dev_cap: int = 5_000
 
-    def asked(self, task: TaskView) -> int:
+    def n_queries(self, task: TaskView) -> int:
         """Returns the number of dev pictures in a task's score."""
         return min(len(task.dev), self.dev_cap)
 
     def cost(self, network: Network, n_train: int, n_dev: int) -> int:
         """Returns the FLOPs of scoring one candidate for `n_train` and `n_dev` pictures."""
-        known, asked = min(n_train, self.train_cap), min(n_dev, self.dev_cap)
+        n_references, n_queries = min(n_train, self.train_cap), min(n_dev, self.dev_cap)
         variables = jax.eval_shape(
             initialise_program(network, head_size(1)), jax.ShapeDtypeStruct((4,), np.uint32)
         )
@@ -54,9 +54,9 @@ class Neighbours:
         )
         parameters, program = backbone_of(variables), features_program(network)
         width = jax.eval_shape(program, parameters, images).shape[1]
-        batches = -(-known // EVALUATION_BATCH) - (-asked // EVALUATION_BATCH)
+        batches = -(-n_references // EVALUATION_BATCH) - (-n_queries // EVALUATION_BATCH)
         return batches * counted(program).flops(parameters, images) + _comparing(
-            asked, known, width
+            n_queries, n_references, width
         )
 
     def score(
@@ -67,17 +67,17 @@ class Neighbours:
         Higher is more related.
         """
         train, dev = _some(task.train, self.train_cap), _some(task.dev, self.dev_cap)
-        known = embed(ctx, network, variables, train.images)
-        asked = embed(ctx, network, variables, dev.images)
-        k = min(self.neighbours, len(known))
+        references = embed(ctx, network, variables, train.images)
+        queries = embed(ctx, network, variables, dev.images)
+        k = min(self.neighbours, len(references))
         nearest = np.concatenate(
-            [_nearest(known, asked[i : i + _TILE], k) for i in range(0, len(asked), _TILE)]
+            [_nearest(references, queries[i : i + _TILE], k) for i in range(0, len(queries), _TILE)]
         )
-        ctx.charge(_comparing(len(asked), len(known), known.shape[1]))
-        votes = np.zeros((len(asked), task.num_classes), np.float32)
+        ctx.charge(_comparing(len(queries), len(references), references.shape[1]))
+        votes = np.zeros((len(queries), task.num_classes), np.float32)
         for column in nearest.T:
             if task.kind == SINGLE_LABEL:
-                votes[np.arange(len(asked)), train.labels[column]] += 1 / k
+                votes[np.arange(len(queries)), train.labels[column]] += 1 / k
             else:
                 votes += train.labels[column] / k
         metric = metrics.for_kind(task.kind)
@@ -139,28 +139,27 @@ def backbone_of(variables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _comparing(asked: int, known: int, width: int) -> int:
+def _comparing(n_queries: int, n_references: int, width: int) -> int:
     """Returns the FLOPs of all distances: products and norms; choosing the k is not counted."""
-    return asked * known * (2 * width + 2)
+    return n_queries * n_references * (2 * width + 2)
 
 
-def _nearest(known: np.ndarray, asked: np.ndarray, k: int) -> np.ndarray:
-    """Returns int32[m, k]: the nearest rows of `known` for each of at most `_TILE` of `asked`, by
-    squared Euclidean distance.
+def _nearest(references: np.ndarray, queries: np.ndarray, k: int) -> np.ndarray:
+    """Returns int32[m, k]: the rows of `references` nearest to each of at most `_TILE` queries.
 
-    Tiles of one size have one program, whatever the sizes of the splits.
+    Distances are Euclidean. Tiles of one size have one program, whatever the sizes of the splits.
     """
     best = np.full((_TILE, k), np.inf, np.float32), np.zeros((_TILE, k), np.int32)
-    asked_tile = _filled(asked)
-    for start in range(0, len(known), _TILE):
+    query_tile = _filled(queries)
+    for start in range(0, len(references), _TILE):
         best = _nearer(
             best,
-            asked_tile,
-            _filled(known[start : start + _TILE]),
+            query_tile,
+            _filled(references[start : start + _TILE]),
             np.int32(start),
-            np.int32(len(known)),
+            np.int32(len(references)),
         )
-    return np.asarray(best[1])[: len(asked)]
+    return np.asarray(best[1])[: len(queries)]
 
 
 def _filled(rows: np.ndarray) -> np.ndarray:
@@ -170,17 +169,18 @@ def _filled(rows: np.ndarray) -> np.ndarray:
 @jax.jit
 def _nearer(
     best: tuple[jax.Array, jax.Array],
-    asked: jax.Array,
-    known: jax.Array,
+    queries: jax.Array,
+    references: jax.Array,
     start: jax.Array,
     end: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns distances and rows of the nearest so far, after a tile of `known` from row `start`
-    on; the first where several are equally near.
+    """Returns distances and rows of the nearest so far, after a tile from row `start` on.
+
+    Of several that are equally near, the first.
     """
-    rows = start + jnp.arange(len(known), dtype=jnp.int32)
-    distances = jnp.where(rows < end, (known**2).sum(1) - 2 * asked @ known.T, jnp.inf)
+    rows = start + jnp.arange(len(references), dtype=jnp.int32)
+    distances = jnp.where(rows < end, (references**2).sum(1) - 2 * queries @ references.T, jnp.inf)
     distances = jnp.concatenate([best[0], distances], axis=1)
-    rows = jnp.concatenate([best[1], jnp.broadcast_to(rows, (len(asked), len(rows)))], axis=1)
+    rows = jnp.concatenate([best[1], jnp.broadcast_to(rows, (len(queries), len(rows)))], axis=1)
     nearest, places = jax.lax.top_k(-distances, best[0].shape[1])
     return -nearest, jnp.take_along_axis(rows, places, axis=1)

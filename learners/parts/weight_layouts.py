@@ -147,17 +147,17 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
             f"layout {layout!r} is of {family.__name__}; the network is {type(network).__name__}."
         )
     images = jax.ShapeDtypeStruct((1, 64, 64, 3), np.float32)
-    wanted = flatten_dict(dict(jax.eval_shape(network.init, jax.random.key(0), images)))
+    variables = flatten_dict(dict(jax.eval_shape(network.init, jax.random.key(0), images)))
     filled: dict[Path, np.ndarray] = {}
-    known = set()
+    tensor_names = set()
     for name, path, form in rules(network):
-        known.add(name)
-        expected = form.shape(wanted[path].shape)
+        tensor_names.add(name)
+        expected = form.shape(variables[path].shape)
         if name not in arrays:
             raise BadInput(f"layout {layout!r}: tensor {name!r} of shape {expected} is missing.")
-        if (found := np.shape(arrays[name])) != expected:
+        if (shape := np.shape(arrays[name])) != expected:
             raise BadInput(
-                f"layout {layout!r}: tensor {name!r} has shape {found}; the network's has"
+                f"layout {layout!r}: tensor {name!r} has shape {shape}; the network's has"
                 f" {expected}."
             )
         values = _numbers(arrays[name], f"layout {layout!r}: tensor {name!r}")
@@ -167,13 +167,13 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
                 " negative."
             )
         filled[path] = form.load(values)
-    for name in sorted(set(arrays) - known):
+    for name in sorted(set(arrays) - tensor_names):
         if not name.startswith(_IGNORED) and not name.endswith("num_batches_tracked"):
             raise BadInput(
                 f"layout {layout!r}: tensor {name!r} of shape {np.shape(arrays[name])} has no place"
                 " in the network."
             )
-    assert filled.keys() == wanted.keys(), sorted(filled.keys() ^ wanted.keys())
+    assert filled.keys() == variables.keys(), sorted(filled.keys() ^ variables.keys())
     tree = unflatten_dict(filled)
     return {"params": {"backbone": tree["params"]}, "batch_stats": tree.get("batch_stats", {})}
 

@@ -80,18 +80,18 @@ def datasets() -> dict[str, dict[str, str]]:
 
     num_classes is empty where the files decide it.
     """
-    known = {row["dataset_id"]: row for row in table("embedded")}
+    rows = {row["dataset_id"]: row for row in table("embedded")}
     domains = {row["dataset_id"]: row["domain"] for row in reversed(table("nevis22_tasks"))}
     for name, row in nevis22_datasets().items():
-        known[name] = {
+        rows[name] = {
             "name": row["paper_name"], "kind": "", "domain": domains[name], "num_classes": "", "source": f"nevis22:{name}",  # noqa: E501
         }  # fmt: skip
     for name, row in layouts().items():
         if "like" in row:
-            known[name] = known[row["like"]] | {"source": f"nevis22:{name}"}
+            rows[name] = rows[row["like"]] | {"source": f"nevis22:{name}"}
     for name, row in shared().items():
-        known.setdefault(name, row | {"kind": "", "num_classes": "", "source": f"local:{name}"})
-    return known
+        rows.setdefault(name, row | {"kind": "", "num_classes": "", "source": f"local:{name}"})
+    return rows
 
 
 def carried_streams() -> tuple[str, ...]:

@@ -58,8 +58,8 @@ def _draw(name: str, seed: int, row: Row) -> bytes:
 def _random(count: int, seed: int) -> list[Row]:
     """`count` meta-train tasks drawn without replacement, and all meta-test tasks."""
     drawn = sorted(_split("train"), key=lambda row: _draw("random", seed, row))[:count]
-    kept = {row["task_id"] for row in drawn}
-    return _only(lambda row: row["task_id"] in kept)
+    task_ids = {row["task_id"] for row in drawn}
+    return _only(lambda row: row["task_id"] in task_ids)
 
 
 NAMED: Mapping[str, tuple[str, Callable[[int], list[Row]]]] = {

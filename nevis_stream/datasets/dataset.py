@@ -108,8 +108,8 @@ class DataSet:
                     f"{self.dataset_id}: part {name!r} has no sample of the classes"
                     f" {list(classes)}."
                 )
-            taken = samples.take(chosen)
-            parts[name] = Samples(taken.images, labels[chosen].astype(np.int32), taken.ids)
+            subset = samples.take(chosen)
+            parts[name] = Samples(subset.images, labels[chosen].astype(np.int32), subset.ids)
         inherited = None
         if self.known_fingerprint is not None:
             inherited = hashlib.sha256(

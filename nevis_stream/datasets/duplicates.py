@@ -103,11 +103,11 @@ def exact(
     """
     rank = {part: number for number, part in enumerate(PRIORITY)}
     ranks = np.asarray([rank.get(part, len(PRIORITY)) for part in parts.tolist()])
-    kept: dict[bytes, int] = {}
+    first_by_hash: dict[bytes, int] = {}
     stays = np.zeros(len(parts), bool)
     counts = {"within_parts": 0, "across_parts": 0, "other_label": 0}
     for index in np.argsort(ranks, kind="stable").tolist():
-        first = kept.setdefault(hashes[index], index)
+        first = first_by_hash.setdefault(hashes[index], index)
         if first == index:
             stays[index] = True
             continue

@@ -26,7 +26,7 @@ def class_ids(
 
     Args:
       examples: what a reader found.
-      layout: a table of layouts.toml; `populated` says how many classes have samples ("any": not
+      layout: a table of layouts.toml; `populated` is the number of classes with samples ("any": not
         checked).
       kind: "single_label" or "multi_label".
       num_classes: as the catalogue says.
@@ -54,7 +54,7 @@ def class_ids(
     if wrong or (names and len(names) > num_classes):
         extra = ", ".join(map(str, sorted(wrong, key=str)[:5]))
         raise BadInput(
-            f"{origin}: {len(ids)} classes where {num_classes} are expected; too many: {extra}."
+            f"{origin}: {len(ids)} classes where {num_classes} are expected; unexpected: {extra}."
         )
     if populated != ANY and len(ids) < populated:
         have = ", ".join(map(str, sorted(ids, key=str)[:200]))
@@ -71,23 +71,23 @@ def class_ids(
 
 
 def _ids_by_name(
-    found: set[Any], layout: Mapping[str, Any], origin: str
+    values: set[Any], layout: Mapping[str, Any], origin: str
 ) -> tuple[dict[Any, int], list[str]]:
-    if all(isinstance(value, int) for value in found):
-        return {value: value for value in found}, []
+    if all(isinstance(value, int) for value in values):
+        return {value: value for value in values}, []
     if "classes" in layout:
         names = list(layout["classes"])
-        unexpected = sorted(found - set(names))
+        unexpected = sorted(values - set(names))
         if unexpected:
-            raise BadInput(f"{origin}: class {unexpected[0]!r} is none of {', '.join(names)}.")
-        return {name: names.index(name) for name in found}, names
-    if all(name.isdigit() for name in found):
-        names = sorted({str(int(name)) for name in found}, key=int)
+            raise BadInput(f"{origin}: class {unexpected[0]!r} is not one of {', '.join(names)}.")
+        return {name: names.index(name) for name in values}, names
+    if all(name.isdigit() for name in values):
+        names = sorted({str(int(name)) for name in values}, key=int)
         first = layout.get("first")
         if first is not None:
-            return {name: int(name) - first for name in found}, []
-        return {name: names.index(str(int(name))) for name in found}, names
-    names = sorted(found)
+            return {name: int(name) - first for name in values}, []
+        return {name: names.index(str(int(name))) for name in values}, names
+    names = sorted(values)
     return {name: number for number, name in enumerate(names)}, names
 
 
@@ -131,15 +131,18 @@ def _by_class(
     for example in examples:
         by_class.setdefault(example.label, []).append(example)
     arranged = []
-    for of_one in by_class.values():
-        of_one.sort(key=order, reverse=from_the_end)
+    for class_examples in by_class.values():
+        class_examples.sort(key=order, reverse=from_the_end)
         start = 0
         for part, count in rule.items():
             if part == "rest":
                 continue
             arranged += [
-                Example(part, e.key, e.picture, e.label) for e in of_one[start : start + count]
+                Example(part, e.key, e.picture, e.label)
+                for e in class_examples[start : start + count]
             ]
             start += count
-        arranged += [Example(rule["rest"], e.key, e.picture, e.label) for e in of_one[start:]]
+        arranged += [
+            Example(rule["rest"], e.key, e.picture, e.label) for e in class_examples[start:]
+        ]
     return arranged

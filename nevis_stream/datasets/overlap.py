@@ -85,12 +85,12 @@ def find(
         exact = dict(zip((*TRAINING, *TESTED), numbered, strict=False))
         near = dict(zip((*TRAINING, *TESTED), alike, strict=False))
         for split in TESTED:
-            for other, (their_exact, their_near) in earlier.items():
+            for earlier_task, (their_exact, their_near) in earlier.items():
                 same = np.isin(exact[split], their_exact)
                 similar = np.isin(near[split], their_near) & (near[split] != 0) & ~same
                 if same.any() or similar.any():
                     counts = int(same.sum()), int(similar.sum()), len(same)
-                    overlaps.append(Overlap(task_id, split, other, *counts))
+                    overlaps.append(Overlap(task_id, split, earlier_task, *counts))
         earlier[task_id] = tuple(
             np.unique(np.concatenate([hashes[name] for name in TRAINING]))
             for hashes in (exact, near)

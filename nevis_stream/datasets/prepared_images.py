@@ -85,9 +85,9 @@ class _Prepared(Images):
         shape = (len(self), *view_shape(view, size))
         if path.is_file():
             try:
-                found = np.load(path, mmap_mode="r")
-                if found.shape == shape:
-                    return found
+                derived = np.load(path, mmap_mode="r")
+                if derived.shape == shape:
+                    return derived
             except ValueError:
                 pass  # no array: it is made again
         path.parent.mkdir(parents=True, exist_ok=True)

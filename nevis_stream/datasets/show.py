@@ -1,4 +1,4 @@
-"""What a person wants to see of a data set: counts, histograms and a contact sheet.
+"""A data set at a glance: counts, histograms and a contact sheet.
 
 The histograms are those of classes and of resolutions.
 """

@@ -70,13 +70,13 @@ def state(source: str) -> State:
     if scheme in ("nevis22", "local"):
         if prepared.is_ready(rest, "local"):
             return _state_of_prepared(rest, "local")
-        known = catalogue.shared().get(rest)
-        if known and (shared_directory() / known["file"]).exists():
+        shared_row = catalogue.shared().get(rest)
+        if shared_row and (shared_directory() / shared_row["file"]).exists():
             return State(
                 READY,
                 origin="shared file",
-                kind=known["kind"],
-                num_classes=int(known["num_classes"]),
+                kind=shared_row["kind"],
+                num_classes=int(shared_row["num_classes"]),
             )
         if scheme == "local" or rest not in catalogue.layouts():
             return State("needs a manual step", f"python -m launch.data import FILE --task={rest}")
@@ -135,12 +135,17 @@ def load(
     if scheme in ("nevis22", "local"):
         if prepared.is_ready(rest, "local"):
             return prepared.load(rest, "local")
-        known = catalogue.shared().get(rest)
-        if known is None or not (shared_directory() / known["file"]).exists():
+        shared_row = catalogue.shared().get(rest)
+        if shared_row is None or not (shared_directory() / shared_row["file"]).exists():
             raise BadInput(
                 f"data set {dataset_id!r} is not on this machine: {state(source).advice}"
             )
-        read = load(dataset_id, f"shared:{known['file']}", known["kind"], int(known["num_classes"]))
+        read = load(
+            dataset_id,
+            f"shared:{shared_row['file']}",
+            shared_row["kind"],
+            int(shared_row["num_classes"]),
+        )
         return dataclasses.replace(read, local=True)
     from nevis_stream.datasets.readers import read as read_file
 

@@ -48,17 +48,19 @@ def divide(dataset: DataSet) -> dict[str, Samples]:
       DataWarning: classes of dev_test or test that never occur in train; pictures of 1×1 pixels.
     """
     rule = _rule(dataset.dataset_id, dataset.parts)
-    found = {}
+    samples_by_split = {}
     for part, percentages in rule.items():
         samples = dataset.parts[part]
         if len(percentages) == 1:
-            found |= dict.fromkeys(percentages, samples)
+            samples_by_split |= dict.fromkeys(percentages, samples)
             continue
         positions = _positions(
             dataset.dataset_id, part, np.asarray(samples.ids, object), percentages
         )
-        found |= {name: samples.take(np.sort(chosen)) for name, chosen in positions.items()}
-    splits = {name: found[name] for name in SPLITS}
+        samples_by_split |= {
+            name: samples.take(np.sort(chosen)) for name, chosen in positions.items()
+        }
+    splits = {name: samples_by_split[name] for name in SPLITS}
     _warn_of_unseen_classes(dataset, splits)
     _warn_of_single_pixels(dataset)
     return splits
@@ -94,7 +96,7 @@ def assign(
             f" {', '.join(sorted(rule))}."
         )
     names = np.asarray(ids, object)
-    found: dict[str, list[np.ndarray]] = {name: [] for name in SPLITS}
+    pieces_by_split: dict[str, list[np.ndarray]] = {name: [] for name in SPLITS}
     for part, percentages in rule.items():
         of_part = np.flatnonzero(parts == part)
         groups = [of_part]
@@ -105,8 +107,11 @@ def assign(
                 dataset_id, part, names[group], percentages, may_be_empty=len(groups) > 1
             )
             for name, positions in divided.items():
-                found[name].append(group[positions])
-    joined = {name: np.concatenate(pieces or [np.zeros(0, int)]) for name, pieces in found.items()}
+                pieces_by_split[name].append(group[positions])
+    joined = {
+        name: np.concatenate(pieces or [np.zeros(0, int)])
+        for name, pieces in pieces_by_split.items()
+    }
     empty = [name for name, positions in joined.items() if not len(positions)]
     if empty:
         raise BadInput(f"{dataset_id}: split {', '.join(empty)} would be empty.")
@@ -120,8 +125,8 @@ def _rule(dataset_id: str, parts: Iterable[str]) -> Mapping[str, Mapping[str, in
     rule = _RULES.get(frozenset(parts))
     if rule is None:
         valid = "; ".join(", ".join(sorted(parts)) for parts in _RULES)
-        found = ", ".join(sorted(parts)) or "(none)"
-        raise BadInput(f"{dataset_id}: has the parts {found}. Valid sets of parts: {valid}.")
+        present = ", ".join(sorted(parts)) or "(none)"
+        raise BadInput(f"{dataset_id}: has the parts {present}. Valid sets of parts: {valid}.")
     return rule
 
 
@@ -134,7 +139,7 @@ def _hashes(ids: np.ndarray) -> np.ndarray:
 def sizes(n: int, percentages: Mapping[str, int]) -> dict[str, int]:
     """Returns whole sizes that add up to n, each less than 1 from its exact share.
 
-    The largest remainders are rounded up; of equal ones, the first in `percentages`.
+    The largest remainders are rounded up; of several equal ones, the first in `percentages`.
     """
     size = {name: n * share // 100 for name, share in percentages.items()}
     by_remainder = sorted(percentages, key=lambda name: -(n * percentages[name] % 100))
@@ -151,8 +156,8 @@ def _positions(
     may_be_empty: bool = False,
 ) -> dict[str, np.ndarray]:
     n = len(ids)
-    wanted = sizes(n, percentages)
-    empty = [name for name, size in wanted.items() if size == 0]
+    split_sizes = sizes(n, percentages)
+    empty = [name for name, size in split_sizes.items() if size == 0]
     if empty and not may_be_empty:
         least = next(k for k in range(n + 1, 1000) if all(sizes(k, percentages).values()))
         raise BadInput(
@@ -160,15 +165,15 @@ def _positions(
             f"{', '.join(empty)} empty; it needs at least {least}."
         )
     order = np.argsort(_hashes(ids), kind="stable")
-    ends = np.cumsum(list(wanted.values()))[:-1]
-    return dict(zip(wanted, np.split(order, ends), strict=True))
+    ends = np.cumsum(list(split_sizes.values()))[:-1]
+    return dict(zip(split_sizes, np.split(order, ends), strict=True))
 
 
 def _warn_of_unseen_classes(dataset: DataSet, splits: Mapping[str, Samples]) -> None:
     def present(name: str) -> set[int]:
         labels = splits[name].labels
-        found = labels if dataset.kind == SINGLE_LABEL else np.flatnonzero(labels.any(axis=0))
-        return set(np.unique(found).tolist())
+        class_ids = labels if dataset.kind == SINGLE_LABEL else np.flatnonzero(labels.any(axis=0))
+        return set(np.unique(class_ids).tolist())
 
     unseen = sorted((present("dev_test") | present("test")) - present("train"))
     if unseen:

@@ -16,8 +16,8 @@ def registry() -> Mapping[str, Metric]:
     """Returns all metrics by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    found = [module.METRIC for module in modules if hasattr(module, "METRIC")]
-    return {metric.name: metric for metric in found}
+    metrics = [module.METRIC for module in modules if hasattr(module, "METRIC")]
+    return {metric.name: metric for metric in metrics}
 
 
 def get(name: str) -> Metric:

@@ -47,8 +47,8 @@ def _confidence(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
 
 
 def _aggregate(labels: np.ndarray, probabilities: np.ndarray) -> float:
-    each = average_precisions(labels, probabilities)
-    defined = each[~np.isnan(each)]
+    precisions = average_precisions(labels, probabilities)
+    defined = precisions[~np.isnan(precisions)]
     return float(defined.mean()) if len(defined) else float("nan")
 
 

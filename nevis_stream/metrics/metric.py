@@ -42,10 +42,10 @@ def check(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> None:
     rank = 1 if kind == SINGLE_LABEL else 2
     fits = probabilities.ndim == 2 and labels.shape == probabilities.shape[:rank]
     if not fits or not len(labels):
-        wanted = "[n]" if rank == 1 else "[n, classes]"
+        expected = "[n]" if rank == 1 else "[n, classes]"
         raise BadInput(
             f"labels of shape {labels.shape} and probabilities of shape {probabilities.shape} "
-            f"cannot be judged as {kind}; needed: {wanted} and [n, classes], n at least 1."
+            f"cannot be judged as {kind}; needed: {expected} and [n, classes], n at least 1."
         )
     if not np.isfinite(probabilities).all():
         raise BadInput("probabilities to be judged must be finite.")

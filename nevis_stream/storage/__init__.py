@@ -31,7 +31,7 @@ def clear_when_full(path: Path) -> Iterator[None]:
             raise
         raise StorageFull(
             f"{path}: the write was refused ({os.strerror(error.errno)}). Nothing already written"
-            " is lost: free some space and start the same command again, it goes on from here."
+            " is lost: free some space and start the same command again; it continues from here."
         ) from error
 
 
@@ -160,10 +160,10 @@ def append_line(path: Path, line: str) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         end = _end_of_last_line(file)
         file.truncate(end)
-        left = memoryview(line.encode() + b"\n")
+        remaining = memoryview(line.encode() + b"\n")
         try:
-            while left:
-                left = left[file.write(left) :]
+            while remaining:
+                remaining = remaining[file.write(remaining) :]
             os.fsync(file.fileno())
         except OSError:
             with contextlib.suppress(OSError):

@@ -58,12 +58,12 @@ def _difference(old: str, new: str) -> str:
             for text in (old, new)
         )
     pairs = [(key, before.get(key), after.get(key)) for key in after | before]
-    found = [pair for pair in pairs if pair[1] != pair[2]] or [
+    differing = [pair for pair in pairs if pair[1] != pair[2]] or [
         pair for pair in pairs if str(pair[1]) != str(pair[2])
     ]
-    if not found:
+    if not differing:
         return "the same values in another order or form"
-    key, there, now = found[0]
+    key, there, now = differing[0]
     return f"{key}: there {json.dumps(there)}, now {json.dumps(now)}"
 
 

@@ -2,7 +2,7 @@
 
 from nevis_stream.errors import BadInput
 
-LONGEST = 128  # bytes; file systems take 255, of which up to 80 are added to a name
+LONGEST = 128  # bytes; file systems take 255, and up to 80 are added to a name
 
 
 def check_name(name: str, what: str) -> None:
@@ -13,7 +13,7 @@ def check_name(name: str, what: str) -> None:
       what: where it comes from, for the message.
 
     Raises:
-      BadInput: it is empty or too long, has other characters than letters, digits, "_", "-" and
+      BadInput: it is empty or too long, has characters other than letters, digits, "_", "-" and
         ".", or begins with ".".
     """
     length = len(name.encode(errors="replace"))
@@ -25,6 +25,5 @@ def check_name(name: str, what: str) -> None:
     characters = all(char.isalnum() or char in "_-." for char in name)
     if not name or not characters or name.startswith("."):
         raise BadInput(
-            f"{what} is {name!r}; use letters, digits, '_', '-' and '.', and begin with another"
-            " character than '.'."
+            f"{what} is {name!r}; use letters, digits, '_', '-' and '.', and do not begin with '.'."
         )

@@ -121,7 +121,7 @@ def test_table_joins_and_marks(tmp_path, put):
     }  # fmt: skip
     assert short(read(tmp_path, **options)) == [("test", {0, 1}, 2), ("train", {0}, 1)]
     put("b.txt", "1.png 0\n")
-    with pytest.raises(BadInput, match=r"b.txt: no line for '2.png', which stands in a.txt"):
+    with pytest.raises(BadInput, match=r"b.txt: no line for '2.png', which is in a.txt"):
         read(tmp_path, **options)
 
 

@@ -133,7 +133,7 @@ def test_pruning_needs_a_look_before_the_end(steps):
 
 def test_of_one_trial_none_is_pruned():
     with pytest.raises(
-        BadInput, match="with 1 trial a task there is none to prune; give more search.trials"
+        BadInput, match="with 1 trial a task there is nothing to prune; give more search.trials"
     ):
         built(search__pruning="halving", search__trials=1)
 

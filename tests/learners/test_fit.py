@@ -294,7 +294,7 @@ def test_a_loss_that_is_not_finite_ends_the_trial_and_is_told(tmp_path):
     ("frozen", "programs"),
     [
         (False, {"step", "probabilities", "initialise"}),
-        (True, {"one", "answers", "features", "probabilities", "initialise"}),
+        (True, {"train_head", "answers", "features", "probabilities", "initialise"}),
     ],
     ids=["networks", "heads"],
 )

@@ -297,7 +297,7 @@ def test_another_job_does_not_write_over_a_file(tmp_path):
     longer.train.steps = 21
     with pytest.raises(
         BadInput,
-        match=r"w.safetensors: this is of another job \(config.train.steps: there 20, now 21\)",
+        match=r"another job wrote this file \(config.train.steps: there 20, now 21\)",
     ):
         pretraining.pretrain(longer, toy.stream(), ["alpha"], out)
     with pytest.raises(BadInput, match=r'tasks: there \["alpha"\], now \["beta"\]'):

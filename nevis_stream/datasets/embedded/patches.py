@@ -79,16 +79,16 @@ def shelves(box: Box, smallest: int, largest: int, rng: np.random.RandomState) -
       smallest, largest: bounds of the boxes' sides, in pixels, both included.
       rng: draws the height of every row and every box's width.
     """
-    found, top, bottom = [], box.top, box.top + box.height
+    boxes, top, bottom = [], box.top, box.top + box.height
     while bottom - top >= smallest:
         height = min(rng.randint(smallest, largest + 1), bottom - top)
         left, right = box.left, box.left + box.width
         while right - left >= smallest:
             width = min(rng.randint(smallest, largest + 1), right - left)
-            found.append(Box(box.picture, top, left, height, width))
+            boxes.append(Box(box.picture, top, left, height, width))
             left += width
         top += height
-    return found
+    return boxes
 
 
 def draw(items: list, most: int, rng: np.random.RandomState) -> list:
@@ -103,7 +103,7 @@ def turned(patch: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
 
 
 def levelled(patch: np.ndarray, mean: float, deviation: float) -> np.ndarray:
-    """Returns a grey patch with a given mean and spread, so that brightness tells nothing.
+    """Returns a grey patch with a given mean and spread, so that brightness carries no label.
 
     Args:
       patch: uint8[height, width].

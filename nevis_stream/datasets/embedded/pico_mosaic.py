@@ -30,15 +30,15 @@ def _pieces(part: str, rng: np.random.RandomState) -> list[patches.Box]:
     cells = rng.permutation(np.resize(kinds, 4))  # each of the kinds at least once
     heights = rng.randint(SMALLEST, LARGEST + 1, 2)
     widths = rng.randint(SMALLEST, LARGEST + 1, 2)
-    found = []
+    pieces = []
     for cell, kind in enumerate(cells):
         name = CLASSES[kind]
         height, width = int(heights[cell // 2]), int(widths[cell % 2])
         whole = patches.region(name, surface(name).shape, part)
         top = whole.top + rng.randint(whole.height - height + 1)
         left = whole.left + rng.randint(whole.width - width + 1)
-        found.append(patches.Box(name, top, left, height, width))
-    return found
+        pieces.append(patches.Box(name, top, left, height, width))
+    return pieces
 
 
 def _plans() -> Iterator[tuple[str, list[list[patches.Box]]]]:

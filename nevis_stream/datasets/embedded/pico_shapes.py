@@ -80,8 +80,8 @@ def build() -> DataSet:
     """Returns the data set: uint8[500, 28, 28] train, uint8[200, 28, 28] test, 10 classes."""
     rng = np.random.RandomState(2001)
     parts = {}
-    for part, each in EACH.items():
-        pixels = np.stack([_render(name, rng) for name in SHAPES for _ in range(each)])
-        labels = np.repeat(np.arange(len(SHAPES)), each)
+    for part, count in EACH.items():
+        pixels = np.stack([_render(name, rng) for name in SHAPES for _ in range(count)])
+        labels = np.repeat(np.arange(len(SHAPES)), count)
         parts[part] = ArrayImages(pixels, "pico_shapes"), labels
     return make_dataset("pico_shapes", SINGLE_LABEL, parts, len(SHAPES))

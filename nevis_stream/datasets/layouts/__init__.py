@@ -33,10 +33,10 @@ __all__ = ["Example", "Tree", "read", "readers"]
 @functools.cache
 def readers() -> dict[str, Callable[..., Iterator[Example]]]:
     """Returns every reader by its name."""
-    found: dict[str, Callable[..., Iterator[Example]]] = {}
+    functions: dict[str, Callable[..., Iterator[Example]]] = {}
     for module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-        found |= getattr(importlib.import_module(f"{__name__}.{module}"), "READERS", {})
-    return found
+        functions |= getattr(importlib.import_module(f"{__name__}.{module}"), "READERS", {})
+    return functions
 
 
 def read(tree: Tree, layout: Mapping[str, Any]) -> list[Example]:

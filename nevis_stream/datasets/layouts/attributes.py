@@ -63,13 +63,13 @@ def regions(tree: Tree, *, root: str, keep: str) -> Iterator[Example]:
             picture, _, label = line.split()[:3]
             if int(picture) in listed:
                 labels.setdefault((name.rpartition("/")[0], picture), []).append(int(label) - 1)
-    for (folder, picture), found in labels.items():
+    for (folder, picture), label_ids in labels.items():
         path = tree.path(f"{folder}/images/{picture}.jpg")
         yield Example(
             "all",
             f"{int(picture):08d}",
             FilePicture(path),
-            frozenset(found if keep == "all" else found[-1:]),
+            frozenset(label_ids if keep == "all" else label_ids[-1:]),
         )
 
 

@@ -60,7 +60,7 @@ def read_idx(path: Path) -> np.ndarray:
     """Returns the uint8 array of an idx file.
 
     Raises:
-      BadInput: it is none, or truncated.
+      BadInput: another format, or a truncated file.
     """
     data = path.read_bytes()
     if len(data) < 4 or data[:3] != b"\0\0\x08":
@@ -198,7 +198,7 @@ def read_norb(path: Path) -> np.ndarray:
     """Returns the array of a file in NORB's binary matrix format.
 
     Raises:
-      BadInput: it is none, or truncated.
+      BadInput: another format, or a truncated file.
     """
     data = path.read_bytes()
     magic, rank = struct.unpack_from("<iI", data) if len(data) >= 20 else (0, 0)

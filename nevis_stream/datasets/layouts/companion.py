@@ -20,7 +20,7 @@ def companion(
     lists: Sequence[Mapping[str, str]] = (),
     raw: Sequence[int] = (),
 ) -> Iterator[Example]:
-    """Reads pictures that each have a file beside them.
+    """Reads pictures that each have a companion file.
 
     Args:
       tree: the folder.
@@ -43,10 +43,13 @@ def companion(
         part = parts.get(match["name"]) if lists else match.groupdict().get("part", "all")
         if part is None:
             continue
-        beside = tree.path(fill(companion, match.groupdict()))
+        companion_path = tree.path(fill(companion, match.groupdict()))
         path = tree.root / name
         yield Example(
-            part, name, _raw(path, raw) if raw else FilePicture(path), _MEASURES[measure](beside)
+            part,
+            name,
+            _raw(path, raw) if raw else FilePicture(path),
+            _MEASURES[measure](companion_path),
         )
 
 
@@ -147,7 +150,7 @@ def _angles(path: Path) -> tuple[float, float, float]:
 
 
 def equal_mass_bins(scores: np.ndarray, bins: int) -> np.ndarray:
-    """Returns int[n] in 0..bins-1: which quantile each score lies in; equal scores share a bin."""
+    """Returns int[n] in 0..bins-1: the quantile of each score; equal scores share a bin."""
     edges = np.quantile(scores, np.arange(1, bins) / bins)
     return np.searchsorted(edges, scores, side="right")
 

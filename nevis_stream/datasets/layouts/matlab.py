@@ -20,15 +20,13 @@ def load(path: Path, key: str) -> Any:
     from scipy.io import loadmat
 
     try:
-        found = loadmat(path, squeeze_me=True, struct_as_record=False)
+        variables = loadmat(path, squeeze_me=True, struct_as_record=False)
     except Exception as error:
         raise BadInput(f"{path}: cannot be read as a .mat file ({error}).") from None
-    if key not in found:
-        raise BadInput(
-            f"{path}:"
-            f" {unknown('variable', key, [name for name in found if not name.startswith('__')])}"
-        )
-    return found[key]
+    if key not in variables:
+        names = [name for name in variables if not name.startswith("__")]
+        raise BadInput(f"{path}: {unknown('variable', key, names)}")
+    return variables[key]
 
 
 def _load(tree: Tree, place: str) -> Any:
@@ -46,7 +44,7 @@ def mat_lists(
       images: template of a picture's name, with `{id:05d}`.
       parts: FILE:VARIABLE of the numbers, by part.
       labels: FILE:VARIABLE of the class ids from 1, by number.
-      block: without `labels`: each so many numbers are a class.
+      block: without `labels`: how many successive numbers are a class.
     """
     classes = None if labels is None else np.atleast_1d(_load(tree, labels))
     for part, place in parts.items():
@@ -68,7 +66,7 @@ def mat_records(
 
     Args:
       tree: the folder.
-      tables: {file, key} or {file} or {files}, each with a `part` if the records do not tell it.
+      tables: {file, key} or {file} or {files}, each with a `part` if the records do not have it.
       fields: names of the fields or variables for `image`, `label` (class ids from 1), `part`, or
         `scores` (n × labels: a label is present where its score is not 0).
       image: template of a picture's name, with `{image}`.

@@ -30,10 +30,10 @@ def pixel_rows(
       tables: {file, part}.
       shape: height, width, channels of the pixels, in their order in the row.
       delimiter: between numbers; a blank is any white space.
-      header: whether the first line is none.
+      header: whether the first line is a header, to be skipped.
       label: column of the class id.
       first: the id of class 0.
-      one_hot: instead: so many last columns, one of them 1.
+      one_hot: instead: the number of last columns that encode the class, one of them 1.
       scale: factor to 0..255.
       keep_channels: how many of the channels are kept; 0: all.
     """
@@ -57,7 +57,7 @@ def _numbers(path: Path, delimiter: str | None, header: bool) -> np.ndarray:
     try:
         return np.loadtxt(path, delimiter=delimiter, skiprows=int(header), ndmin=2)
     except ValueError as error:
-        raise BadInput(f"{path}: is not rows of numbers ({error}).") from None
+        raise BadInput(f"{path}: its lines are not rows of numbers ({error}).") from None
 
 
 def libsvm(

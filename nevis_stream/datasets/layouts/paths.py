@@ -32,9 +32,9 @@ def paths(
 
     Args:
       tree: the folder.
-      pattern: regular expression for the whole path, with groups `label` and, where the path tells
-        it, `part`.
-      part: the part of all, where the path does not tell it.
+      pattern: regular expression for the whole path, with groups `label` and, where the path
+        contains it, `part`.
+      part: the part of all, where the path does not contain it.
       parts: part by what the group `part` holds; None takes it as it is.
       parts_by_number: for each part the numbers in the group `part` that go there; one part may be
         "rest".
@@ -43,34 +43,34 @@ def paths(
       aliases: label by what the group `label` holds, where it differs.
       skip: regular expression; paths in which it occurs are left out.
       tiles: cut every picture into tiles × tiles pieces without overlap; 0 leaves it whole.
-      slivers: with `tiles`, cut on to the right and lower edges, thin pieces included.
+      slivers: with `tiles`, cut up to the right and lower edges, thin pieces included.
     """
-    wanted, unwanted = re.compile(pattern), re.compile(skip) if skip else None
+    included, excluded = re.compile(pattern), re.compile(skip) if skip else None
     for name in tree.names:
-        match = wanted.fullmatch(name)
-        if match is None or (unwanted and unwanted.search(name)):
+        match = included.fullmatch(name)
+        if match is None or (excluded and excluded.search(name)):
             continue
-        found = match.groupdict()
-        label = (aliases or {}).get(found["label"], found["label"])
-        where = part
+        groups = match.groupdict()
+        label = (aliases or {}).get(groups["label"], groups["label"])
+        source_part = part
         if parts_by_number:
-            where = _by_number(int(found["part"]), parts_by_number)
+            source_part = _by_number(int(groups["part"]), parts_by_number)
         elif parts_by_list:
             listed = parts_by_list["members"].get(label, ())
-            where = (
+            source_part = (
                 parts_by_list["part"]
-                if int(found[parts_by_list["group"]]) in listed
+                if int(groups[parts_by_list["group"]]) in listed
                 else parts_by_list["rest"]
             )
-        elif "part" in found:
-            where = (parts or {}).get(found["part"], found["part"])
+        elif "part" in groups:
+            source_part = (parts or {}).get(groups["part"], groups["part"])
         path = tree.root / name
         if not tiles:
-            yield Example(where, name, FilePicture(path), label)
+            yield Example(source_part, name, FilePicture(path), label)
             continue
         for number, pixels in enumerate(_tiles(path, tiles, slivers)):
             tile = ArrayPicture(lambda pixels=pixels: pixels, f"{name}, tile {number}")
-            yield Example(where, f"{name}#{number:02d}", tile, label)
+            yield Example(source_part, f"{name}#{number:02d}", tile, label)
 
 
 def _by_number(number: int, parts: Mapping[str, Any]) -> str:

@@ -60,13 +60,13 @@ def table(
         column.
       part: template of the part, for `parts`.
       parts: part by what the template `part` gives.
-      part_lists: {column: template, PART: file with one such name a line}.
+      part_lists: {column: template, PART: file of such names, one a line}.
       extract: regular expressions by column; their groups become columns.
       lookup: {file, key, by, where}: joins the row of another table in which template `key` equals
         template `by`.
       drop_prefix: cut from the picture's name, in a `lookup`.
       last_label_of: template; of rows for which it is equal, all get the last one's label.
-      once: whether a picture that stands in several rows is taken once, with the first row's label.
+      once: whether a picture that is in several rows is taken once, with the first row's label.
     """
     members = {
         name.strip(): part
@@ -74,7 +74,7 @@ def table(
         if part != "column"
         for name in tree.lines(file)
     }
-    found = _lookup_table(tree, lookup, delimiter, drop_prefix) if lookup else {}
+    lookup_rows = _lookup_table(tree, lookup, delimiter, drop_prefix) if lookup else {}
     rows = [
         (entry, row)
         for entry in tables
@@ -83,13 +83,13 @@ def table(
     if last_label_of:
         last = {fill(last_label_of, row): row for _, row in rows}
         rows = [(entry, row | {"1": last[fill(last_label_of, row)]["1"]}) for entry, row in rows]
-    seen = set()
+    names = set()
     for entry, row in rows:
         for column, pattern in (extract or {}).items():
             match = re.fullmatch(pattern, row[column].strip())
             row |= match.groupdict() if match else {}
         if lookup:
-            joined = found.get(fill(lookup["by"], row))
+            joined = lookup_rows.get(fill(lookup["by"], row))
             if joined is None:
                 raise BadInput(
                     f"{tree.root}: {lookup['file']} has no row for {fill(lookup['by'], row)!r}."
@@ -97,14 +97,14 @@ def table(
             row = joined | row
         name = fill(image, row)
         name = tree.one(name).relative_to(tree.root).as_posix() if "*" in name else name
-        where = entry.get("part")
+        source_part = entry.get("part")
         if part_lists:
-            where = members.get(fill(part_lists["column"], row))
+            source_part = members.get(fill(part_lists["column"], row))
         elif part:
-            where = (parts or {})[fill(part, row)]
-        if where is None or (once and name in seen):
+            source_part = (parts or {})[fill(part, row)]
+        if source_part is None or (once and name in names):
             continue
-        seen.add(name)
+        names.add(name)
         if marks:
             value: Any = frozenset(
                 c - marks[0] for c in range(marks[0], marks[1] + 1) if int(row[str(c)]) == 1
@@ -117,7 +117,7 @@ def table(
             value = frozenset(word.strip() for word in fill(labels, row).split(separator))
         else:
             value = fill(label, row).strip()
-        yield Example(where, name, FilePicture(tree.path(name)), value)
+        yield Example(source_part, name, FilePicture(tree.path(name)), value)
 
 
 def _rows(
@@ -139,15 +139,15 @@ def _rows(
                 entry["files"], skip_lines or [0] * len(entry["files"]), strict=True
             )
         ]
-        others = [{cells[0]: cells[1:] for cells in cells_of} for cells_of in tables[1:]]
+        further_tables = [{cells[0]: cells[1:] for cells in rows} for rows in tables[1:]]
         for cells in tables[0]:
-            for file, other in zip(entry["files"][1:], others, strict=True):
-                if cells[0] not in other:
+            for file, cells_by_key in zip(entry["files"][1:], further_tables, strict=True):
+                if cells[0] not in cells_by_key:
                     raise BadInput(
-                        f"{tree.root / file}: no line for {cells[0]!r}, which stands in"
+                        f"{tree.root / file}: no line for {cells[0]!r}, which is in"
                         f" {entry['files'][0]}."
                     )
-                cells = cells + other[cells[0]]
+                cells = cells + cells_by_key[cells[0]]
             yield extra | {str(i): cell for i, cell in enumerate(cells)}
         return
     for name in tree.some(entry["file"]):

@@ -1,4 +1,4 @@
-"""A folder of unpacked files, and the examples that readers make of it."""
+"""A folder of unpacked files, and the examples that readers make from it."""
 
 import functools
 import os
@@ -14,7 +14,7 @@ from nevis_stream.errors import BadInput, unknown
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One picture with its label as the raw data set tells it.
+    """One picture with its label as the raw data set has it.
 
     Attributes:
       part: where it comes from: all, train, dev, dev_test, test, or a part that `splits` names.
@@ -43,14 +43,16 @@ class Tree:
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """The names of all files, sorted, without hidden ones."""
-        found = (
+        all_names = (
             Path(folder).joinpath(file).relative_to(self.root).as_posix()
             for folder, _, files in os.walk(self.root, followlinks=True)
             for file in files
         )
         return tuple(
             sorted(
-                name for name in found if not any(part.startswith(".") for part in name.split("/"))
+                name
+                for name in all_names
+                if not any(part.startswith(".") for part in name.split("/"))
             )
         )
 
@@ -60,10 +62,10 @@ class Tree:
 
     @functools.cached_property
     def _by_base(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        names_by_base: dict[str, list[str]] = {}
         for name in self.names:
-            found.setdefault(name.rpartition("/")[2], []).append(name)
-        return found
+            names_by_base.setdefault(name.rpartition("/")[2], []).append(name)
+        return names_by_base
 
     def path(self, name: str) -> Path:
         """Returns the path of a file.
@@ -85,24 +87,24 @@ class Tree:
 
     def some(self, glob: str) -> list[str]:
         """Like `matching`, but nothing found is an error."""
-        found = self.matching(glob)
-        if not found:
+        names = self.matching(glob)
+        if not names:
             raise BadInput(f"{self.root}: no file {glob!r}.")
-        return found
+        return names
 
     def one(self, glob: str) -> Path:
         """Returns the only file that matches.
 
         Raises:
-          BadInput: there is none, or more than one.
+          BadInput: no file matches, or more than one.
         """
-        found = self.some(glob)
-        if len(found) > 1:
+        names = self.some(glob)
+        if len(names) > 1:
             raise BadInput(
-                f"{self.root}: {len(found)} files match {glob!r}, one is needed:"
-                f" {', '.join(found[:3])}, …"
+                f"{self.root}: {len(names)} files match {glob!r}, one is needed:"
+                f" {', '.join(names[:3])}, …"
             )
-        return self.root / found[0]
+        return self.root / names[0]
 
     def lines(self, glob: str) -> list[str]:
         """Returns the lines of the only text file that matches, without empty ones."""

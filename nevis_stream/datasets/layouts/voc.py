@@ -25,7 +25,7 @@ def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -
     Args:
       tree: the folder.
       images: template of a picture's name below the root, with `{id}`.
-      sets: {part, root, list}: the ids of a part stand in a file, one a line.
+      sets: {part, root, list}: a file lists the ids of a part, one a line.
     """
     for entry in sets:
         for line in tree.lines(f"{entry['root']}/{entry['list']}"):
@@ -43,7 +43,7 @@ def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -
 def voc_lists(
     tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]], kind: str
 ) -> Iterator[Example]:
-    """Reads pictures from one list a class, with 1, 0 or -1 beside each id.
+    """Reads pictures from one list a class, with 1, 0 or -1 after each id.
 
     Args:
       tree: the folder.
@@ -52,16 +52,16 @@ def voc_lists(
       kind: "last": of several classes the last by name; "all": all of them.
     """
     for entry in sets:
-        found: dict[str, set[str]] = {}
+        labels: dict[str, set[str]] = {}
         for name in tree.names:
             match = re.fullmatch(re.escape(entry["root"]) + "/" + entry["lists"], name)
             for line in tree.lines(name) if match else ():
                 number, present = line.split()[:2]
                 if present == "1":
-                    found.setdefault(number, set()).add(match["label"])
-        for number in sorted(found):
+                    labels.setdefault(number, set()).add(match["label"])
+        for number in sorted(labels):
             path = tree.path(f"{entry['root']}/{fill(images, {'id': number})}")
-            label = max(found[number]) if kind == "last" else frozenset(found[number])
+            label = max(labels[number]) if kind == "last" else frozenset(labels[number])
             yield Example(entry["part"], number, FilePicture(path), label)
 
 

@@ -46,7 +46,7 @@ class Content:
       channels: 1 or 3, as stored.
       parts: names of the source parts, as `part` in the tensors numbers them.
       splits: by name.
-      facts: what prepared.json says besides: counts found, duplicates, unreadable files.
+      facts: further facts for prepared.json: counts, duplicates, unreadable files.
     """
 
     dataset_id: str
@@ -110,7 +110,7 @@ def from_examples(
     examples = arranged(examples, layout, dataset_id)
     parts = list(dict.fromkeys(example.part for example in examples))
     numbers: Counter = Counter()
-    facts, kept, index, unreadable, grey = [], [], [], [], True
+    facts, readable, index, unreadable, grey = [], [], [], [], True
     for position, example in enumerate(examples):
         if position % _EVERY == 0:
             progress("examine", position, len(examples))
@@ -121,45 +121,45 @@ def from_examples(
                 raise
             unreadable.append(example.picture.name)
             continue
-        known = duplicates.examine(opened)
-        if min(known.height, known.width) < 1:
-            raise BadInput(f"{example.picture.name}: is a picture without pixels.")
+        picture_facts = duplicates.examine(opened)
+        if min(picture_facts.height, picture_facts.width) < 1:
+            raise BadInput(f"{example.picture.name}: the picture has no pixels.")
         grey = grey and opened.mode in ("L", "1", "I;16")
-        kept.append(example)
-        facts.append(known)
+        readable.append(example)
+        facts.append(picture_facts)
         index.append(numbers[example.part])
         numbers[example.part] += 1
-    if not kept:
+    if not readable:
         raise BadInput(f"{origin}: none of its pictures can be read.")
-    labels, classes, names = class_ids(kept, layout, kind, num_classes, origin)
+    labels, classes, names = class_ids(readable, layout, kind, num_classes, origin)
     tensors = {
         "labels": labels,
         "sizes": np.asarray([(f.height, f.width) for f in facts], np.int32),
-        "part": np.asarray([parts.index(example.part) for example in kept], np.uint8),
+        "part": np.asarray([parts.index(example.part) for example in readable], np.uint8),
         "index": np.asarray(index, np.int32),
         "sha256": np.frombuffer(b"".join(f.sha256 for f in facts), np.uint8).reshape(-1, 32),
         "dhash": duplicates.dhashes(np.stack([f.thumbnail for f in facts])),
     }
-    part_names = np.asarray([example.part for example in kept])
+    part_names = np.asarray([example.part for example in readable])
     hashes = np.asarray([f.sha256 for f in facts], object)
     stays, removed = duplicates.exact(part_names, hashes, labels)
-    left = np.flatnonzero(stays)
-    for part in set(part_names.tolist()) - set(part_names[left].tolist()):
+    remaining = np.flatnonzero(stays)
+    for part in set(part_names.tolist()) - set(part_names[remaining].tolist()):
         raise BadInput(
             f"{origin}: every picture of part {part!r} is also in another part, so nothing of it"
             " would be left. Give each part pictures of its own."
         )
-    ids = [f"{dataset_id}/{part_names[i]}/{index[i]}" for i in left]
-    strata = labels[left] if layout.get("stratify") else None
-    divided = assign(dataset_id, part_names[left], ids, layout.get("splits"), strata)
+    ids = [f"{dataset_id}/{part_names[i]}/{index[i]}" for i in remaining]
+    strata = labels[remaining] if layout.get("stratify") else None
+    divided = assign(dataset_id, part_names[remaining], ids, layout.get("splits"), strata)
     splits = {}
     for name, positions in divided.items():
-        order = left[positions]
+        order = remaining[positions]
         splits[name] = Split(
-            [kept[i].picture for i in order],
+            [readable[i].picture for i in order],
             {key: tensor[order] for key, tensor in tensors.items()},
         )
-    found = {
+    report = {
         "found": dict(sorted(numbers.items())),
         "classes_with_samples": int(
             len(np.unique(labels)) if labels.ndim == 1 else labels.any(axis=0).sum()
@@ -172,5 +172,5 @@ def from_examples(
         "splits": {name: len(split.pictures) for name, split in splits.items()},
     }
     return Content(
-        dataset_id, kind, classes, names, 1 if channels == 1 and grey else 3, parts, splits, found
+        dataset_id, kind, classes, names, 1 if channels == 1 and grey else 3, parts, splits, report
     )

@@ -151,7 +151,7 @@ def download(source: Source, folder: Path, progress: Any = None) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     fetcher = pooch.HTTPDownloader(timeout=_TIMEOUT, progressbar=progress or False)
     try:
-        found = pooch.retrieve(
+        path = pooch.retrieve(
             source.url,
             f"md5:{source.md5}" if source.md5 else None,
             source.file,
@@ -166,7 +166,7 @@ def download(source: Source, folder: Path, progress: Any = None) -> Path:
         raise BadInput(
             f"{source.url}: the downloaded file does not have the published MD5 {source.md5}."
         ) from None
-    return Path(found)
+    return Path(path)
 
 
 def _reason(error: Exception) -> str:

@@ -44,25 +44,27 @@ def gather(
     if dataset_id not in catalogue.layouts():
         raise BadInput(unknown("data set", dataset_id, catalogue.layouts()))
     plan = fetch.plan(dataset_id)
-    kept = (
+    downloads = (
         prepared.data_root() / "downloads" / catalogue.layouts()[dataset_id].get("like", dataset_id)
     )
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for number, source in enumerate(plan.sources):
         progress("fetch", number, len(plan.sources))
-        path = fetch.find(source, [*places, *(place / kept.name for place in places), kept])
+        path = fetch.find(
+            source, [*places, *(place / downloads.name for place in places), downloads]
+        )
         if path is None and not source.optional:
             if plan.state != "downloadable" or not download:
                 raise BadInput(f"{dataset_id}: {source.file} is missing: {plan.advice}.")
             try:
-                path = fetch.download(source, kept)
+                path = fetch.download(source, downloads)
             except BadInput as error:
                 raise BadInput(f"{dataset_id}: {error} Or {plan.advice}.") from None
         elif path is not None and verified and not source.optional:
             fetch.verify(path, source.md5)
         if path is not None and not source.optional:
-            found[source.file] = path
-    return found
+            files[source.file] = path
+    return files
 
 
 def content(
@@ -125,7 +127,7 @@ def prepare(
 ) -> Path:
     """Prepares a data set of the catalogue, unless it is ready; returns its directory.
 
-    Fetched and unpacked files are kept until it is ready, so that a second try goes on from there.
+    Fetched and unpacked files are kept until it is ready, so that a second try continues.
 
     Args:
       dataset_id: one of the 97, or a named variant of one.
@@ -150,7 +152,7 @@ def prepare(
     )
     work = prepared.data_root() / "unpacked" / dataset_id
     with exclusive(work.with_name(f"{dataset_id}.lock"), BUSY):
-        made = content(dataset_id, files, work, progress, copy)
+        prepared_content = content(dataset_id, files, work, progress, copy)
         facts = {
             "name": catalogue.datasets()[dataset_id]["name"],
             "note": layout.get("note", ""),
@@ -159,7 +161,7 @@ def prepare(
             else [_source(*file) for file in files.items()],
             "checksums": "published MD5 where there is one" if verified else "not compared",
         }
-        directory = write(made, "published", facts, form, progress)
+        directory = write(prepared_content, "published", facts, form, progress)
         shutil.rmtree(work, ignore_errors=True)
     return directory
 
@@ -211,15 +213,15 @@ def import_file(
 
     progress("read", 0, 1)
     dataset = read(path, dataset_id, kind, None)
-    known = catalogue.datasets().get(dataset_id, {})
+    row = catalogue.datasets().get(dataset_id, {})
     facts = {
-        "name": known.get("name", dataset_id),
-        "note": "imported; not the published data" if known else "imported",
+        "name": row.get("name", dataset_id),
+        "note": "imported; not the published data" if row else "imported",
         "sources": [_source(path.name, path)],
-        "domain": domain or known.get("domain", "unstated"),
+        "domain": domain or row.get("domain", "unstated"),
         "year": year,
     }
-    made = from_examples(
+    imported = from_examples(
         dataset_id,
         _examples(dataset),
         {"populated": "any"},
@@ -229,11 +231,11 @@ def import_file(
         str(path),
         progress,
     )
-    return write(made, "local", facts, form, progress)
+    return write(imported, "local", facts, form, progress)
 
 
 def _examples(dataset: DataSet) -> list[Example]:
-    found = []
+    examples = []
     for part, samples in dataset.parts.items():
         images = samples.images
         for index, label in enumerate(samples.labels):
@@ -248,8 +250,8 @@ def _examples(dataset: DataSet) -> list[Example]:
                 if dataset.kind == SINGLE_LABEL
                 else frozenset(np.flatnonzero(label).tolist())
             )
-            found.append(Example(part, f"{index:08d}", picture, value))
-    return found
+            examples.append(Example(part, f"{index:08d}", picture, value))
+    return examples
 
 
 def _without_copies(pixels: np.ndarray) -> np.ndarray:

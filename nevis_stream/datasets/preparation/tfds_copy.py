@@ -62,14 +62,14 @@ def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
     kind = catalogue.nevis22_datasets()[dataset_id]["kind"]
     parts = options.get("parts", PARTS)
     builder = tfds.builder_from_directory(copy)
-    wanted = [split for split in builder.info.splits if split in parts]
-    if set(parts.values()) & {"train", "test"} - {parts[split] for split in wanted}:
+    splits = [split for split in builder.info.splits if split in parts]
+    if set(parts.values()) & {"train", "test"} - {parts[split] for split in splits}:
         raise BadInput(
             f"{copy}: has the splits {', '.join(builder.info.splits)}; {', '.join(parts)} are"
             " needed."
         )
-    found = []
-    for split in wanted:
+    result = []
+    for split in splits:
         folder = work / "tfds" / split
         folder.mkdir(parents=True, exist_ok=True)
         for index, record in enumerate(_records(tfds, builder, split)):
@@ -81,8 +81,8 @@ def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
                     lambda p=picture: np.swapaxes(np.asarray(p.open()), 0, 1), str(path)
                 )
             label = _label(record, options.get("label", "label"), kind, copy)
-            found.append(Example(parts[split], f"{index:08d}", picture, label))
-    return found
+            result.append(Example(parts[split], f"{index:08d}", picture, label))
+    return result
 
 
 def _records(tfds: Any, builder: Any, split: str) -> Iterator[dict]:

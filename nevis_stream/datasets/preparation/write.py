@@ -41,7 +41,7 @@ def write(
     Args:
       content: the samples.
       origin: "published" or "local".
-      facts: what prepared.json says besides the content's own facts: sources, name, note.
+      facts: facts for prepared.json besides the content's own: sources, name, note.
       form: "array_record" or "raw".
       progress: called with a stage, what is done of it, and its total.
 
@@ -137,10 +137,10 @@ def _write_records(content: Content, work: Path, progress: Progress) -> Path:
             "TFDS is needed to write array_record: pip install 'nevis_stream[data]'. Without it,"
             " pictures of one size can be prepared with --store=raw."
         ) from None
-    made = builder(content, work, progress)
+    records = builder(content, work, progress)
     with _quiet():
-        made.download_and_prepare()
-    return Path(made.data_dir)
+        records.download_and_prepare()
+    return Path(records.data_dir)
 
 
 def builder(

@@ -54,13 +54,13 @@ def _read_part(
     root: Path, classes: list[str], first: dict[Path, Path]
 ) -> tuple[EncodedImages, np.ndarray]:
     """Reads a part; `first` has the path under which each file was met, links resolved."""
-    known = Image.registered_extensions()
+    extensions = Image.registered_extensions()
     files, labels, ignored = [], [], []
     for folder in _visible_folders(root):
         for file in sorted(folder.rglob("*")):
             if file.is_dir() or file.name.startswith("."):
                 continue
-            if file.suffix.lower() in known:
+            if file.suffix.lower() in extensions:
                 before = first.setdefault(file.resolve(), file)
                 if before != file:
                     raise BadInput(
