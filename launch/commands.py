@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from launch import config_flag
+from launch import config_flag, console
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, unknown
 
 SEPARATOR = "+"  # a word by itself between two commands
@@ -81,12 +81,6 @@ def check_configs(found: Sequence[Sequence[str]]) -> None:
             raise BadInput(f"{shlex.join(job)}: {error}") from None
 
 
-def entry_points() -> list[str]:
-    """Modules that can be sent: those of this package that can be started, but launch.slurm."""
-    files = [file for file in sorted(Path(__file__).parent.glob("*.py")) if file.stem != "slurm"]
-    return [f"launch.{file.stem}" for file in files if "\nif __name__ ==" in file.read_text()]
-
-
 def _split(words: Sequence[str]) -> list[list[str]]:
     commands: list[list[str]] = [[]]
     for word in words:
@@ -94,6 +88,9 @@ def _split(words: Sequence[str]) -> list[list[str]]:
             commands.append([])
         else:
             commands[-1].append(word)
+    for command in commands:
+        if command and command[0] in console.names():
+            command[0] = console.module(command[0])
     if not all(commands):
         where = "" if len(commands) == 1 else f" before or after a {SEPARATOR!r}"
         raise BadInput(
@@ -103,8 +100,9 @@ def _split(words: Sequence[str]) -> list[list[str]]:
 
 
 def _module(command: Sequence[str]) -> str:
-    if command[0] not in entry_points():
-        raise BadInput(unknown("module", command[0], entry_points()))
+    valid = [console.module(name) for name in console.names() if name != "slurm"]
+    if command[0] not in valid:
+        raise BadInput(unknown("module", command[0], valid))
     return command[0]
 
 

@@ -1,4 +1,4 @@
-"""Says whether one method is better than another, per task and overall, at which cost, and how far
+"""Compares two methods: which is better, on each task and overall, at which cost, and how far
 chance can explain it.
 
   python -m launch.compare runs/ft_prev runs/indep

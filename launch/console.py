@@ -1,6 +1,7 @@
 """The console command `nevis-stream`: every command of this package by name, from any directory."""
 
 import ast
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -13,31 +14,37 @@ def main() -> None:
     """Starts the command that the first word names."""
     entry.use_console_command()
     words = entry.arguments()
-    name = words[0].replace("-", "_") if words else ""
-    if f"launch.{name}" not in modules():
+    if not words or words[0] not in names():
         entry.guard(lambda: _no_command(words))
         return
     sys.argv[1:] = words[1:]
-    runpy.run_module(f"launch.{name}", run_name="__main__", alter_sys=True)
+    runpy.run_module(module(words[0]), run_name="__main__", alter_sys=True)
 
 
-def modules() -> list[str]:
-    """Returns the modules of this package that can be started."""
+def names() -> list[str]:
+    """Returns the names of the commands: the modules of this package that can be started."""
     files = sorted(Path(__file__).parent.glob("*.py"))
-    return [f"launch.{file.stem}" for file in files if "\nif __name__ ==" in file.read_text()]
+    started = [file.stem for file in files if "\nif __name__ ==" in file.read_text()]
+    return [name.replace("_", "-") for name in started]
+
+
+def module(name: str) -> str:
+    """Returns the module of a command.
+
+    >>> module("transfer-matrix")
+    'launch.transfer_matrix'
+    """
+    return f"launch.{name.replace('-', '_')}"
 
 
 def _no_command(words: list[str]) -> None:
-    summaries = {
-        module.removeprefix("launch.").replace("_", "-"): _summary(module) for module in modules()
-    }
+    see = f"See: {entry.CONSOLE_COMMAND} --help"
     if not words:
-        entry.fail(f"name a command: {', '.join(summaries)}.\nSee: {entry.CONSOLE_COMMAND} --help")
+        entry.fail(f"name a command: {', '.join(names())}.\n{see}")
     if not entry.asks_for_help(words[:1]):
-        problem = unknown("command", words[0], summaries)
-        entry.fail(f"{problem}\nSee: {entry.CONSOLE_COMMAND} --help")
-    width = max(map(len, summaries))
-    rows = "\n".join(f"  {name:{width}}  {summary}" for name, summary in summaries.items())
+        entry.fail(f"{unknown('command', words[0], names())}\n{see}")
+    width = max(map(len, names()))
+    rows = "\n".join(f"  {name:{width}}  {_summary(name)}" for name in names())
     entry.show_help(
         "Sequential learning on streams of vision tasks: error against cumulative FLOPs.\n\n"
         f"Usage: {entry.CONSOLE_COMMAND} COMMAND\n\nCommands:\n{rows}\n\n"
@@ -45,9 +52,9 @@ def _no_command(words: list[str]) -> None:
     )
 
 
-def _summary(module: str) -> str:
-    """Returns the first clause of a module's docstring."""
-    file = Path(__file__).parent / f"{module.removeprefix('launch.')}.py"
+def _summary(name: str) -> str:
+    """Returns the first clause of a command's docstring."""
+    file = Path(__file__).parent / f"{name.replace('-', '_')}.py"
     docstring = ast.get_docstring(ast.parse(file.read_text())) or ""
     sentence = " ".join(docstring.split("\n\n")[0].split())
-    return sentence.partition("; ")[0].rstrip(".") + "."
+    return re.split("[;:] ", sentence)[0].rstrip(".") + "."

@@ -1,8 +1,8 @@
-"""The demonstration: four learners at rising cost on the embedded stream, and the report.
+"""Runs four learners at rising cost on the embedded stream and writes the report.
 
   python -m launch.demo
 
-Runs the learners of `RUNS`, or resumes them, and writes report.html.
+The same command continues interrupted runs.
 """
 
 import time

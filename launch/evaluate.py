@@ -1,4 +1,4 @@
-"""Dynamic evaluation: evaluates new models and samples at a fraction of the cost, with caches of
+"""Evaluates new models and samples at a fraction of the cost: dynamic evaluation with caches of
 models × samples.
 
 A new model is asked on --budget samples and its other values are predicted; the cache keeps both,

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 # a command that was asked to stop
@@ -22,6 +23,13 @@ STOPPED = (*(128 + number for number in SIGNALS), *(-number for number in SIGNAL
 # seconds from TERM to KILL, well inside the 90 s that SLURM leaves; a run survives both
 PATIENCE = 20.0
 LATE = 10.0  # seconds in which the job's own signal may come later than its command's
+
+PACKAGES = Path(__file__).resolve().parents[1]  # the folder that this package is in
+# packages of the same names in the job's directory must not hide this project's
+_START = (
+    "import runpy, sys; sys.path += [sys.argv.pop(1), '']; "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
 
 
 class CommandFailed(RuntimeError):
@@ -86,7 +94,7 @@ class Job:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", *self.words],
+                [sys.executable, "-P", "-c", _START, str(PACKAGES), *self.words],
                 cwd=self.directory,
                 preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),
             )

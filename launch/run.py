@@ -1,4 +1,4 @@
-"""Runs one learner over one stream into a run directory; the same command goes on with an
+"""Runs one learner over one stream into a run directory; the same command continues an
 interrupted run.
 
   python -m launch.run --config=ft_prev --run_dir=runs/a

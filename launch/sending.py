@@ -1,13 +1,15 @@
 """Sends jobs with submitit: to SLURM, or to this machine."""
 
+import os
 import shlex
 import shutil
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launch.job import Job
+from launch.job import PACKAGES, Job
 from nevis_stream.errors import BadInput, NevisStreamError
 
 EXECUTORS = ("slurm", "local", "debug")
@@ -25,7 +27,7 @@ class Wishes:
       cpus: cores of a job.
       memory_gb: main memory of a job.
       at_once: how many jobs run at the same time.
-      timeouts: how many times a job may reach its time limit and go on.
+      timeouts: how many times a job may reach its time limit and continue.
       setup: lines of shell before the job.
       sbatch: further options of sbatch, `NAME=VALUE` or `NAME`.
     """
@@ -54,16 +56,22 @@ def require_submitit() -> None:
 
 def sbatch_text(jobs: Sequence[Job], folder: str, wishes: Wishes) -> str:
     """Returns the script that would be sent to SLURM; works where there is no SLURM."""
-    from submitit.slurm.slurm import SlurmExecutor
+    from submitit import SlurmExecutor
 
-    class Elsewhere(SlurmExecutor):
-        affinity = classmethod(lambda cls: 1)
-
-    executor = Elsewhere(folder)
-    executor.update_parameters(**_slurm_parameters(wishes))
-    if len(jobs) > 1:
-        executor.parameters["map_count"] = len(jobs)
-    return executor._make_submission_file_text(executor._submitit_command_str, "")
+    before = os.environ["PATH"]
+    with tempfile.TemporaryDirectory() as place:
+        # takes the place of SLURM's own, to which submitit gives the script
+        for name, line in (("sbatch", f'cp "$1" {place}/script; echo job 0'), ("srun", "")):
+            Path(place, name).write_text(f"#!/bin/sh\n{line}\n")
+            Path(place, name).chmod(0o755)
+        os.environ["PATH"] = os.pathsep.join([place, before, os.defpath])
+        try:
+            executor = SlurmExecutor(f"{place}{Path(folder).absolute()}")
+            executor.update_parameters(**_slurm_parameters(wishes))
+            executor.submit_array(jobs)
+        finally:
+            os.environ["PATH"] = before
+        return Path(place, "script").read_text().replace(place, "")
 
 
 def send(jobs: Sequence[Job], folder: str, wishes: Wishes) -> list:
@@ -72,8 +80,8 @@ def send(jobs: Sequence[Job], folder: str, wishes: Wishes) -> list:
     Raises:
       NevisStreamError: there is no SLURM here, or sbatch refused.
     """
+    from submitit import SlurmExecutor
     from submitit.core.utils import FailedJobError, FailedSubmissionError
-    from submitit.slurm.slurm import SlurmExecutor
 
     missing = [program for program in ("sbatch", "srun") if shutil.which(program) is None]
     if missing:
@@ -101,9 +109,9 @@ def run_here(jobs: Sequence[Job], folder: str, wishes: Wishes, in_process: bool 
     Returns:
       The number of jobs that failed.
     """
-    from submitit.local.debug import DebugExecutor
-    from submitit.local.local import LocalExecutor
+    from submitit import DebugExecutor, LocalExecutor
 
+    os.environ.update(_import_variables())
     if in_process:
         executor = DebugExecutor(folder)
     else:
@@ -154,7 +162,10 @@ def _slurm_parameters(wishes: Wishes) -> dict:
         "gpus_per_node": wishes.gpus or None,
         "cpus_per_task": wishes.cpus,
         "mem": f"{round(wishes.memory_gb * 1024)}M" if wishes.memory_gb else None,
-        "setup": list(wishes.setup) or None,
+        "setup": [
+            *(f"export {name}={shlex.quote(value)}" for name, value in _import_variables().items()),
+            *wishes.setup,
+        ],
         # srun has not inherited it since 22.05
         "srun_args": [f"--cpus-per-task={wishes.cpus}"] if wishes.cpus else None,
         "signal_delay_s": SIGNAL_DELAY,
@@ -162,6 +173,17 @@ def _slurm_parameters(wishes: Wishes) -> dict:
         "additional_parameters": further,
     }
     return parameters | ({"array_parallelism": wishes.at_once} if wishes.at_once else {})
+
+
+def _import_variables() -> dict[str, str]:
+    """Environment of a job's Python: it imports nothing from the directory in which it starts, and
+    this package from where it is now.
+    """
+    variables = {"PYTHONSAFEPATH": "1"}
+    if PACKAGES.name not in ("site-packages", "dist-packages"):
+        folders = [os.environ.get("PYTHONPATH"), str(PACKAGES)]
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+    return variables
 
 
 def _log(job) -> str:

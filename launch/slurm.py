@@ -1,5 +1,5 @@
 """Sends runs to a SLURM cluster with submitit; at the time limit and at preemption they requeue
-themselves and go on.
+themselves and continue.
 
   python -m launch.slurm --partition=gpu --hours=24 --gpus=1 -- launch.run --config=mt --run_dir=runs/a
   python -m launch.slurm --partition=gpu --hours=24 -- COMMAND + COMMAND     # several commands, one array
@@ -22,7 +22,7 @@ _PARTITION = flags.DEFINE_string("partition", None, "Queue of the cluster; sinfo
 _HOURS = flags.DEFINE_float(
     "hours",
     None,
-    "Time limit of one start of a job; it requeues and goes on. Local default: 24.",
+    "Time limit of one start of a job; it requeues and continues. Local default: 24.",
     lower_bound=0.05,
 )
 _GPUS = flags.DEFINE_integer("gpus", 0, "GPUs of a job.", lower_bound=0)
@@ -46,7 +46,7 @@ _EXECUTOR = flags.DEFINE_string(
     "executor", "slurm", "slurm, local (this machine) or debug (this process, this terminal)."
 )
 _TIMEOUTS = flags.DEFINE_integer(
-    "timeouts", 100, "Times that a job may reach its time limit and go on.", lower_bound=0
+    "timeouts", 100, "Times that a job may reach its time limit and continue.", lower_bound=0
 )
 _SETUP = flags.DEFINE_multi_string(
     "setup", [], "A line of shell before the job; may be given several times."
@@ -114,8 +114,7 @@ def main(argv):
         )
     elif failed := sending.run_here(jobs, folder, wishes, in_process=executor == "debug"):
         print(
-            f"{failed} of {len(jobs)} jobs failed; the same command goes on with what is not"
-            " complete",
+            f"{failed} of {len(jobs)} jobs failed; the same command continues what is not complete",
             file=sys.stderr,
         )
         sys.exit(1)

@@ -6,7 +6,7 @@ front.
   python -m launch.sweep --config=indep --set=network.width=8,16 --run_dir=runs/width --dry_run
   python -m launch.sweep --config=indep --set=learner=indep,ft_prev --run_dir=runs/two --commands
 
-A run is kept in RUN_DIR/trials-2-steps-120/seed-0. The same command goes on with an interrupted
+A run is kept in RUN_DIR/trials-2-steps-120/seed-0. The same command continues an interrupted
 sweep; runs that are complete are not done again. With --steps a trial looks at the dev split four
 times, unless --config.train.validate_every is given. More in docs/sweeps-and-studies.md.
 """  # noqa: E501

@@ -8,9 +8,9 @@ NEVIS'22, Appendix J.
   python -m launch.report runs/indep runs/transfer --out=report
 
 Writes OUT/matrix.csv and OUT/matrix.json, which launch.report draws; each row is a run directory
-OUT/from-TASK. The same command goes on with a stopped one. Where the run's stream was a csv, name
+OUT/from-TASK. The same command continues a stopped one. If the run's stream was a csv, name
 it: --stream=my_stream.csv. For the paper's 106 tasks these are 5,565 learner runs of 16 trials
-beside the 106 of Indep.
+and the 106 of Indep.
 """  # noqa: E501
 
 from pathlib import Path

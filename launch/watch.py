@@ -3,7 +3,7 @@ all are complete.
 
   python -m launch.watch runs/a             one run in detail
   python -m launch.watch runs/*             several, one line each
-  python -m launch.watch runs/a --once      as it stands now, for logs; so too where the output is no terminal
+  python -m launch.watch runs/a --once      the current state, for logs; also where the output is no terminal
   python -m launch.watch runs/a --wait      a run that starts later
 
 It only reads files: it locks nothing and writes nothing, and may be started and stopped at any
@@ -19,7 +19,7 @@ from absl import flags
 
 from launch import entry
 
-_ONCE = flags.DEFINE_bool("once", False, "Print how the runs stand now and end.")
+_ONCE = flags.DEFINE_bool("once", False, "Print the current state of the runs and end.")
 _WAIT = flags.DEFINE_bool("wait", False, "Wait for run directories that are not there yet.")
 _EVERY = flags.DEFINE_float(
     "every", 1.0, "Seconds between two looks at the files.", lower_bound=0.1

@@ -47,7 +47,7 @@ class Trial:
 
     Attributes:
       function: what is run.
-      item: what it is given beside its context.
+      item: its second argument, after the context.
       number: of the trial in its task, from 0.
       begin: `begin(progress=…)` returns the context; `workspace=…` gives it another one.
       workspace: where positions and the result are kept, or None (see run_directory.workspace).
@@ -101,7 +101,7 @@ class Executor(Protocol):
     """Runs trials; new ones are a file in launch/executors."""
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> list[Result]:
-        """Returns the trials' results in their order; `progress` is told how many are done."""
+        """Returns the trials' results in their order; `progress` gets the number that is done."""
         ...
 
 

@@ -49,7 +49,7 @@ class Learner(Protocol):
     """A method for learning a stream of tasks.
 
     A learner's attributes are its configuration and never change: everything learned goes through
-    `State` and `Predictor`, so that a killed run goes on exactly where it was.
+    `State` and `Predictor`, so that a killed run continues exactly where it was.
     """
 
     def init(self, ctx: "Context") -> State:
@@ -180,7 +180,7 @@ class Context:
         charged.
 
         Args:
-          programs: for each a function, its arguments (`jax.ShapeDtypeStruct` may stand for arrays)
+          programs: for each a function, its arguments (`jax.ShapeDtypeStruct` instead of arrays)
             and its options of `jit`. A later `ctx.jit(function, **options)` with such arguments
             finds it compiled.
         """

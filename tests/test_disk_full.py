@@ -47,7 +47,7 @@ def test_no_file_may_grow_further(tmp_path, expected, limit):
     run.
     """
     stopped = attempt(tmp_path, limit)
-    assert stopped.returncode == 1 and stopped.stderr.startswith("STOPPED"), stopped.stderr
+    assert stopped.returncode == 1 and "\nSTOPPED" in "\n" + stopped.stderr, stopped.stderr
     assert (
         "the write was refused" in stopped.stderr
         and "start the same command again" in stopped.stderr
@@ -73,7 +73,7 @@ def test_a_small_file_system_fills_up(tmp_path, expected):
         pytest.skip(f"mounting is not permitted here: {mounted.stderr.strip()}")
     try:
         stopped = attempt(disk / "run")
-        assert stopped.returncode == 1 and stopped.stderr.startswith("STOPPED"), stopped.stderr
+        assert stopped.returncode == 1 and "\nSTOPPED" in "\n" + stopped.stderr, stopped.stderr
         assert "No space left on device" in stopped.stderr
         assert expected.startswith((disk / "run" / "ledger.jsonl").read_bytes())
         subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)

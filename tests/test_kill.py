@@ -1,4 +1,4 @@
-"""kill -9 anywhere: the same command goes on and the ledger ends byte for byte as if nothing had
+"""kill -9 anywhere: the same command continues and the ledger ends byte for byte as if nothing had
 happened.
 """
 

@@ -36,12 +36,12 @@ def test_a_second_map_numbers_its_trials_on(tmp_path):
         return [*first, *ctx.map(trial, [first[0]["item"] + 1])]
 
     ctx = context(workspace=EventWorkspace(tmp_path / "x", 0))
-    found = search(ctx)
-    assert [(r["item"], r["trial"]) for r in found] == [(10, 0), (20, 1), (11, 2)]
-    assert len({r["seed"] for r in found}) == 3
+    results = search(ctx)
+    assert [(r["item"], r["trial"]) for r in results] == [(10, 0), (20, 1), (11, 2)]
+    assert len({r["seed"] for r in results}) == 3
     assert ctx.meter.counts() == {"train": {"0": 10, "1": 20, "2": 11}}
     again = context(workspace=EventWorkspace(tmp_path / "x", 0))  # after a kill: read back
-    assert search(again) == found and again.meter.counts() == ctx.meter.counts()
+    assert search(again) == results and again.meter.counts() == ctx.meter.counts()
 
 
 def test_a_map_inside_a_trial_is_refused():

@@ -28,7 +28,7 @@ _MOST_GROUPS = 40  # lines of means by group
 def add_model(
     directory: Path, model: Path, trial: int | None, name: str | None, how: dict[str, Any]
 ) -> None:
-    """Adds models to caches and tells what is now known of them.
+    """Adds models to caches and prints what is now known of them.
 
     Args:
       directory: a cache, or a folder of caches.
@@ -110,7 +110,7 @@ def _print_groups(cache: EvaluationCache, model: str) -> None:
 
 def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[str, Any]) -> None:
     """Adds the samples of a file, or splits of the cache's data set that its models' runs have, and
-    tells the account.
+    prints the account.
     """
     cache = one_cache(directory)
     if file:
@@ -151,7 +151,7 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
     """Returns where the predictors of a cache's models lie, and their trials.
 
     Args:
-      cache: its models' provenance tells where they lay.
+      cache: its models' provenance names where they were.
       run_dirs: runs, or folders of runs, where those lie that were moved; a run is known by its
         folder's name.
     """

@@ -1,8 +1,8 @@
 """Executors: who runs the trials of a task. One module each, found by scanning this package for
 those that offer an `EXECUTOR`.
 
-An executor is a dataclass whose fields are its options, with `NAME` beside it; docs/executors.md
-tells how to choose.
+An executor is a dataclass whose fields are its options, and `NAME`; docs/executors.md explains
+how to choose.
 """
 
 import dataclasses

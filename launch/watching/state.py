@@ -51,7 +51,7 @@ class RunState:
       complete: whether it reached its end.
       holder: the process that works or worked here last.
       trouble: what keeps the run from being read; empty where nothing does.
-      doing: what goes on now: "train", "predict", "initialise", or empty.
+      doing: the current phase: "train", "predict", "initialise", or empty.
       tasks: those of the stream, in order; where results decide on the next task, those met so far.
       length: how many tasks the stream has; None where results decide.
       trials: of the task that is trained now.

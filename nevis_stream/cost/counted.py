@@ -65,10 +65,8 @@ class CountedFunction:
     """
 
     def __init__(self, function: Callable, **options: Any):
-        self._function, self._options = (
-            function,
-            {"compiler_options": getattr(function, "compiler_options", {})} | options,
-        )
+        self._function = function
+        self._options = {"compiler_options": getattr(function, "compiler_options", {})} | options
         self._jitted = jax.jit(function, **self._options)
         self._values_matter = any(name.startswith("static") for name in options)
         self._flops: dict[Any, int] = {}
@@ -77,7 +75,7 @@ class CountedFunction:
         self._lock = threading.Lock()
 
     def flops(self, *args: Any) -> int:
-        """Returns the FLOPs of one call; `jax.ShapeDtypeStruct` may stand for arrays.
+        """Returns the FLOPs of one call; `jax.ShapeDtypeStruct` may replace arrays.
 
         Raises:
           CostUnknown: the program's cost cannot be counted, or it is called while another program
@@ -125,7 +123,7 @@ class CountedFunction:
             _tracing.reset(token)
 
     def compile(self, *args: Any) -> None:
-        """Compiles for this signature now, without a call; `jax.ShapeDtypeStruct` may stand for
+        """Compiles for this signature now, without a call; `jax.ShapeDtypeStruct` may replace
         arrays.
         """
         self.flops(*args)

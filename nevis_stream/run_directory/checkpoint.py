@@ -67,7 +67,7 @@ def _split(tree: Tree) -> tuple[Tree, dict[str, np.ndarray]]:
 
     def visit(node, place):
         if isinstance(node, np.ndarray):
-            # bfloat16 and its kin, which safetensors' numpy side cannot read back
+            # bfloat16 and similar types, which safetensors' numpy side cannot read back
             if node.dtype.kind == "V":
                 arrays[place] = np.asarray(node, order="C").view(f"u{node.dtype.itemsize}")
                 return {_ARRAY: place, "dtype": node.dtype.name}

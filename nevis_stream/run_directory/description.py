@@ -12,11 +12,9 @@ from nevis_stream.learner import Learner
 
 
 def describe(learner: Learner) -> dict[str, Any]:
-    """Returns a JSON description of a learner that was given without a config; arrays stand as
-    their sha256.
-    """
+    """Returns a JSON description of a learner without a config; of arrays, their sha256."""
 
-    def describe(value: Any) -> str:
+    def as_text(value: Any) -> str:
         if hasattr(value, "__array__"):
             array = np.ascontiguousarray(value)
             return (
@@ -25,7 +23,7 @@ def describe(learner: Learner) -> dict[str, Any]:
             )
         raise BadInput(
             f"learner {type(learner).__name__}: an attribute of type {type(value).__name__} has no"
-            " JSON description, so the run could not be told from others. Give run(…,"
+            " JSON description, so runs with different values would look the same. Give run(…,"
             " config={…}) with the values that matter."
         )
 
@@ -34,5 +32,5 @@ def describe(learner: Learner) -> dict[str, Any]:
     )
     return {
         "learner": type(learner).__name__,
-        "options": json.loads(json.dumps(values, default=describe)),
+        "options": json.loads(json.dumps(values, default=as_text)),
     }

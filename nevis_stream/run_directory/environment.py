@@ -1,6 +1,4 @@
-"""What a process ran on: versions, devices and cores, so that a difference between runs can be
-explained.
-"""
+"""Versions, devices and cores of a process, so that differences between runs can be explained."""
 
 import importlib.metadata
 import os
@@ -26,9 +24,7 @@ _PACKAGES = (
 
 
 def describe_environment() -> dict:
-    """Returns JSON facts: python, machine, cores, package versions and, where JAX is loaded, its
-    devices.
-    """
+    """Returns JSON facts: machine, cores, versions and, where JAX is loaded, its devices."""
     facts = {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -55,11 +51,9 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def append_environment(path: Path, **how: Any) -> None:
-    """Adds one line to environment.jsonl: what `describe_environment` returns, and how the process
-    works.
-    """
-    append_line(path, encode(describe_environment() | how))
+def append_environment(path: Path, **options: Any) -> None:
+    """Adds one line to environment.jsonl: `describe_environment`, and options of the process."""
+    append_line(path, encode(describe_environment() | options))
 
 
 def _processor() -> str:

@@ -29,6 +29,8 @@ from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.npz import read_npz
 
 FILE_NAME = "ledger.jsonl"
+_TRAIN_COLUMNS = ("order", "task_id", "year", "domain", "task_kind", "meta_split", "num_classes")
+_PREDICT_COLUMNS = ("split", "n", "metric", "value", "error", "trial")
 R = TypeVar("R", bound=Record)
 
 
@@ -163,26 +165,18 @@ class Ledger(History):
     def _row(self, predicted: PredictRecord) -> dict[str, object]:
         train = self.training_of(predicted)
         info = train.chosen_trial.info if train.chosen_trial else {}
-        known = train.flops is not None
+        training = everything = math.nan
+        if train.flops is not None:
+            training = total(train.flops, "train")
+            everything = total(train.flops) + total(predicted.flops)
         return {
-            "order": train.order,
-            "task_id": train.task_id,
-            "year": train.year,
-            "domain": train.domain,
-            "task_kind": train.task_kind,
-            "meta_split": train.meta_split,
-            "num_classes": train.num_classes,
-            "split": predicted.split,
-            "n": predicted.n,
-            "metric": predicted.metric,
-            "value": predicted.value,
-            "error": predicted.error,
-            "trial": predicted.trial,
+            **{name: getattr(train, name) for name in _TRAIN_COLUMNS},
+            **{name: getattr(predicted, name) for name in _PREDICT_COLUMNS},
             "dev_error": info.get("dev_error"),
             "steps": info.get("steps"),
             "trials": len(train.trials),
-            "train_flops": total(train.flops, "train") if known else math.nan,
-            "total_flops": total(train.flops) + total(predicted.flops) if known else math.nan,
+            "train_flops": training,
+            "total_flops": everything,
         }
 
 

@@ -1,6 +1,4 @@
-"""The worst mistakes of a predictor on one split: pictures, and what was answered instead, for
-people who look at a run.
-"""
+"""The worst mistakes of a predictor on one split: pictures and wrong answers, for people."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -33,41 +31,24 @@ def worst(
       with the lowest confidence counts; of equal ones the first.
     """
     metric = metrics.for_kind(kind)
-    correct, confidence = (
-        metric.per_sample(labels, probabilities),
-        metric.confidence(labels, probabilities),
-    )
-    if kind == SINGLE_LABEL:
-        lowest = np.where(correct == 0, confidence, np.inf)
-    else:
-        of_wrong = np.where(correct == 0, confidence, np.inf)
-        label = of_wrong.argmin(axis=1)
-        lowest = of_wrong.min(axis=1)
+    correct = metric.per_sample(labels, probabilities)
+    confidence = np.where(correct == 0, metric.confidence(labels, probabilities), np.inf)
+    lowest = confidence if kind == SINGLE_LABEL else confidence.min(axis=1)
     wrong = np.flatnonzero(np.isfinite(lowest))
-    picked = wrong[np.argsort(lowest[wrong], kind="stable")[:COUNT]]
-    found = []
-    for i in picked.tolist():
+    mistakes: list[tuple[int, dict[str, Any]]] = []
+    for i in wrong[np.argsort(lowest[wrong], kind="stable")[:COUNT]].tolist():
         if kind == SINGLE_LABEL:
             predicted = int(probabilities[i].argmax())
-            facts = {
-                "true": int(labels[i]),
-                "predicted": predicted,
-                "predicted_confidence": probabilities[i, predicted],
-            }
+            facts = {"true": int(labels[i]), "predicted": predicted}
+            other = probabilities[i, predicted]
         else:
-            true = int(labels[i, label[i]])
-            facts = {
-                "label": int(label[i]),
-                "true": true,
-                "predicted": 1 - true,
-                "predicted_confidence": 1 - lowest[i],
-            }
-        facts |= {"confidence": lowest[i]}
-        rounded = {
-            name: round(float(facts[name]), 6) for name in ("confidence", "predicted_confidence")
-        }
-        found.append((i, facts | rounded))
-    return found, len(wrong)
+            label = int(confidence[i].argmin())
+            true = int(labels[i, label])
+            facts = {"label": label, "true": true, "predicted": 1 - true}
+            other = 1 - lowest[i]
+        shown = {"confidence": lowest[i], "predicted_confidence": other}
+        mistakes.append((i, facts | {name: round(float(p), 6) for name, p in shown.items()}))
+    return mistakes, len(wrong)
 
 
 def write(
@@ -82,24 +63,22 @@ def write(
 
     Args:
       directory: the run's thumbnails.
-      facts: written in front: `task_id`, which names the files, `split`, `predictor_id`.
-      samples: what was asked.
+      facts: come first in the file: `task_id`, which names the files, `split`, `predictor_id`.
+      samples: the split.
       kind: "single_label" or "multi_label".
       probabilities: float32[n, classes], the answers.
-      class_names: of the classes, where they have names.
+      class_names: empty where the classes have none.
     """
-    found, wrong = worst(samples.labels, kind, probabilities)
-    told = [
-        {"sample_id": str(samples.ids[i])} | _named(mistake, class_names) for i, mistake in found
-    ]
-    record = dict(facts) | {"kind": kind, "n": len(samples), "wrong": wrong, "mistakes": told}
+    mistakes, wrong = worst(samples.labels, kind, probabilities)
+    named = [{"sample_id": str(samples.ids[i])} | _named(each, class_names) for i, each in mistakes]
+    record = dict(facts) | {"kind": kind, "n": len(samples), "wrong": wrong, "mistakes": named}
     name = f"{facts['task_id']}-mistakes"
-    if found:
-        write_file(directory / f"{name}.png", strip(samples.images, [i for i, _ in found]))
+    if mistakes:
+        write_file(directory / f"{name}.png", strip(samples.images, [i for i, _ in mistakes]))
     write_file(directory / f"{name}.json", json.dumps(record, indent=1, sort_keys=True).encode())
 
 
 def _named(mistake: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Adds the names of the classes that a mistake speaks of."""
+    """Adds the names of a mistake's classes."""
     about = ("label",) if "label" in mistake else ("true", "predicted")
     return dict(mistake) | {f"{key}_name": names[mistake[key]] for key in about if names}

@@ -30,26 +30,19 @@ def complaint(probabilities: Any, n: int, kind: str, classes: int) -> str | None
         return (
             f"returned shape {array.shape}; {n} samples of {classes} classes need ({n}, {classes})"
         )
-    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
-    if len(bad):
+    infinite = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if len(infinite):
         return (
-            f"returned a probability that is not finite for sample {bad[0]} ({len(bad)} such"
-            " samples)"
+            f"returned a probability that is not finite for sample {infinite[0]}"
+            f" ({len(infinite)} such samples)"
         )
-    if array.min() < 0 or array.max() > 1 + 1e-5:
-        return (
-            f"returned values from {array.min():g} to {array.max():g}; probabilities lie in [0, 1]"
-        )
-    off = (
-        np.flatnonzero(abs(array.sum(axis=1, dtype=np.float64) - 1) > 1e-3)
-        if kind == SINGLE_LABEL
-        else []
-    )
-    if len(off):
-        return (
-            f"returned probabilities of sample {off[0]} that add up to {array[off[0]].sum():g},"
-            " not 1"
-        )
+    low, high = array.min(), array.max()
+    if low < 0 or high > 1 + 1e-5:
+        return f"returned values from {low:g} to {high:g}; probabilities are in [0, 1]"
+    sums = array.sum(axis=1, dtype=np.float64)
+    off = np.flatnonzero(abs(sums - 1) > 1e-3)
+    if kind == SINGLE_LABEL and len(off):
+        return f"returned probabilities of sample {off[0]} that add up to {sums[off[0]]:g}, not 1"
     return None
 
 
@@ -69,10 +62,6 @@ def write(path: Path, samples: Samples, kind: str, probabilities: np.ndarray) ->
         write_file(path, buffer.getvalue())
     value = float(metric.aggregate(samples.labels, probabilities))
     if math.isnan(value):
-        return {
-            "metric": metric.name,
-            "value": None,
-            "error": None,
-            "reason": f"{metric.name} is undefined here",
-        }
+        reason = f"{metric.name} is undefined here"
+        return {"metric": metric.name, "value": None, "error": None, "reason": reason}
     return {"metric": metric.name, "value": value, "error": float(metric.to_error(value))}

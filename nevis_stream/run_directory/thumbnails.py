@@ -1,4 +1,4 @@
-"""A row of a task's images, for people who look at a run."""
+"""Rows of a task's images, for people who look at a run."""
 
 import io
 from collections.abc import Sequence

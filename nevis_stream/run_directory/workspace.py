@@ -1,8 +1,5 @@
-"""What an unfinished train event keeps on disk: its finished trials, and positions inside the
-running one.
-"""
+"""The files of an unfinished train event: its finished trials, and positions inside others."""
 
-import re
 import secrets
 import shutil
 import time
@@ -18,11 +15,10 @@ _KEPT_POSITIONS = 2
 
 
 class EventWorkspace:
-    """Saved trials and positions of one event, in a directory that is removed when the event is
-    recorded.
+    """Saved trials and positions of one event; its record in the ledger ends their use.
 
     Args:
-      path: the directory; made when something is saved.
+      path: the directory, which the first save creates.
       seconds: least time between two saved positions (0 saves every one that is offered).
     """
 
@@ -92,24 +88,19 @@ class EventWorkspace:
 
     def _positions(self, trial: int | None) -> list[tuple[int, Path]]:
         prefix = _position_prefix(trial)
-        found = []
-        for path in self._path.glob(f"{prefix}*"):
-            match = re.fullmatch(rf"{re.escape(prefix)}(\d+)", path.name)
-            if match:
-                found.append((int(match[1]), path))
-        return sorted(found)
+        paths = self._path.glob(f"{prefix}*")
+        steps = [(path.name.removeprefix(prefix), path) for path in paths]
+        return sorted((int(step), path) for step, path in steps if step.isdecimal())
 
 
 class SharedPositions(EventWorkspace):
-    """Positions of trials that run in other processes, for those that see the run directory;
-    elsewhere none are kept.
+    """Positions of trials in other processes, for those that see the run directory.
 
-    Results are kept by the process that has the run. When that process has left the event, or was
-    killed and the run started again, the mark is gone: a process that was taken for lost and still
-    works then saves nothing more.
+    The process of the run keeps the results. When it has left the event, or was killed and the run
+    started again, the mark is gone: a process that seemed lost but still works saves nothing more.
 
     Args:
-      mark: a file in the event's directory; who sees it works on the same file system.
+      mark: a file in the event's directory; a process that sees it is on the same file system.
       seconds: least time between two saved positions.
     """
 
@@ -121,10 +112,10 @@ class SharedPositions(EventWorkspace):
         return SharedPositions, (self._mark, self._seconds)  # a clock is its machine's own
 
     def finished(self, trial: int) -> None:
-        """Returns None: who has the run has looked."""
+        """Returns None: the process of the run has looked."""
 
     def finish(self, trial: int, result: Tree, counts: dict) -> None:
-        """Does nothing: the result goes to who has the run."""
+        """Does nothing: the result goes to the process of the run."""
 
     def due(self, trial: int | None) -> bool:
         """Whether a position is worth saving now, and can be."""

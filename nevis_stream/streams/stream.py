@@ -183,7 +183,7 @@ class Stream:
     def next(self, records: History) -> Event | None:
         """Returns the event that follows these records, or None at the end of the run.
 
-        It depends on the records alone, so that a run that was killed goes on as it would have.
+        It depends on the records alone, so that a killed run continues as it would have.
 
         Args:
           records: of a run, from the header on.

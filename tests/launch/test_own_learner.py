@@ -200,9 +200,14 @@ def test_an_installed_wheel_in_an_empty_directory(folder, small_stream, tmp_path
     subprocess.run([*install, "--target", str(tmp_path / "site"), str(file)], check=True)
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
 
+    # packages of a user's own, with the names of this project's
+    for name in ("experiments", "launch", "learners"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("raise SystemExit('the wrong package')\n")
+
     def command(*words):
         done = subprocess.run(
-            [sys.executable, "-m", *map(str, words)],
+            [tmp_path / "site" / "bin" / "nevis-stream", *map(str, words)],
             cwd=folder,
             env=environment,
             capture_output=True,
@@ -213,18 +218,24 @@ def test_an_installed_wheel_in_an_empty_directory(folder, small_stream, tmp_path
 
     where = "import launch, learners; print(launch.__file__, learners.__file__)"
     done = subprocess.run(
-        [sys.executable, "-c", where], cwd=folder, env=environment, capture_output=True, text=True
+        [sys.executable, "-P", "-c", where],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert all(str(tmp_path / "site") in path for path in done.stdout.split())
     stream = f"--config.stream={small_stream}"
     command(
-        "launch.sweep",
+        "sweep",
         f"--config.learner={OWN}",
         stream,
         "--set=side=2,3,4,5",
         "--run_dir=runs/sweep",
     )
-    command("launch.run", "--config=ft_prev", stream, *QUICK, "--run_dir=runs/ft_prev")
+    command("run", "--config=ft_prev", stream, *QUICK, "--run_dir=runs/ft_prev")
     runs = sorted((folder / "runs" / "sweep").glob("*/seed-0"))
-    command("launch.report", *runs, "runs/ft_prev", "--out=report")
+    command("report", *runs, "runs/ft_prev", "--out=report")
     assert "ShrunkMeans" in (folder / "report" / "report.html").read_text()
+    job = ["run", "--config=ft_prev", stream, *QUICK, "--run_dir=runs/job"]
+    assert "done: " in command("slurm", "--executor=local", "--", *job)

@@ -135,7 +135,7 @@ def wait_for(what, seconds=120):
         ),
         (
             [*SLURM, "launch.run", NCM, "--run_dir=x"],
-            "the command to be sent comes after a word --",
+            "The command to be sent comes after --.",
         ),
         (
             [*SLURM, "--", "launch.run", NCM, "--run_dir=x"],
@@ -223,7 +223,7 @@ def test_a_file_without_a_config_is_named(made, told, tmp_path):
 
 def test_each_seed_is_a_job():
     words = ["launch.run", NCM, "--config.budget=small", "--run_dir", "runs/a", "--seeds=3"]
-    head = ["launch.run", "--config.budget=small", NCM]
+    head = ["launch.run", NCM, "--config.budget=small"]
     found = commands.jobs([*words, "--config.seed=4", "+", "launch.report", "runs/b", "--out=page"])
     assert found[:3] == [
         [*head, f"--config.seed={seed}", f"--run_dir=runs/a/seed-{seed}"] for seed in (4, 5, 6)
@@ -292,14 +292,16 @@ def test_dry_run_prints_the_script(tmp_path):
         "nodes": "1",
     }
     assert {name: options[name] for name in expected} == expected
-    assert re.search(r"^module load cuda$", done.stdout, re.M)
+    assert re.search(r"^export PYTHONSAFEPATH=1$(.|\n)*^module load cuda$", done.stdout, re.M)
+    assert f"_submit {tmp_path / 'logs'}\n" in done.stdout
     assert "--cpus-per-task=8 " in done.stdout.partition("srun ")[2]
     assert (
         f"# job 2: python -m launch.run {NCM} --config.seed=2 --run_dir={tmp_path / 'r' / 'seed-2'}"
         in done.stdout
     )
     assert not list(tmp_path.iterdir())
-    one = launch(*SLURM, "--dry_run", "--", "launch.run", NCM, f"--run_dir={tmp_path / 'r'}")
+    one = launch(*SLURM, "--dry_run", "--", "run", NCM, f"--run_dir={tmp_path / 'r'}")
+    assert f"# job 0: python -m launch.run {NCM}" in one.stdout
     assert "--array" not in one.stdout and "--gpus" not in one.stdout
 
 

@@ -1,4 +1,4 @@
-"""`python -m launch.watch` beside real runs: at work, killed, gone on with, complete, and with
+"""`python -m launch.watch` with real runs: at work, killed, continued, complete, and with
 files that are not whole.
 """
 

@@ -1,4 +1,4 @@
-"""Checkpoints: what goes in comes out, and damage is found."""
+"""Checkpoints: what is saved is loaded again, and damage is detected."""
 
 import numpy as np
 import pytest

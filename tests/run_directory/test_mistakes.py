@@ -1,4 +1,4 @@
-"""The worst mistakes: picked right, written beside the thumbnails, the same after a kill
+"""The worst mistakes: ranked correctly, written next to the thumbnails, the same after a kill
 (tests/test_kill.py compares them).
 """
 
@@ -22,10 +22,10 @@ def test_the_most_confidently_wrong_come_first():
     probabilities = np.asarray(
         [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.05, 0.95], [0.1, 0.9]], np.float32
     )
-    found, wrong = mistakes.worst(np.asarray([1, 1, 1, 0, 1]), "single_label", probabilities)
+    ranked, wrong = mistakes.worst(np.asarray([1, 1, 1, 0, 1]), "single_label", probabilities)
     assert wrong == 3
-    assert [i for i, _ in found] == [3, 0, 2]
-    assert found[0][1] == {
+    assert [i for i, _ in ranked] == [3, 0, 2]
+    assert ranked[0][1] == {
         "true": 0,
         "predicted": 1,
         "confidence": 0.05,
@@ -36,13 +36,13 @@ def test_the_most_confidently_wrong_come_first():
 def test_a_multi_label_sample_is_told_by_its_worst_label():
     labels = np.asarray([[1, 0, 1], [0, 0, 1], [1, 1, 1]], np.uint8)
     probabilities = np.asarray([[0.4, 0.8, 0.9], [0.1, 0.2, 0.9], [0.3, 0.9, 0.1]], np.float32)
-    found, wrong = mistakes.worst(labels, "multi_label", probabilities)
+    ranked, wrong = mistakes.worst(labels, "multi_label", probabilities)
     assert wrong == 2
-    assert [(i, m["label"], m["true"], m["predicted"]) for i, m in found] == [
+    assert [(i, m["label"], m["true"], m["predicted"]) for i, m in ranked] == [
         (2, 2, 1, 0),
         (0, 1, 0, 1),
     ]
-    assert found[1][1]["confidence"] == pytest.approx(0.2) and found[1][1][
+    assert ranked[1][1]["confidence"] == pytest.approx(0.2) and ranked[1][1][
         "predicted_confidence"
     ] == pytest.approx(0.8)
 
@@ -52,11 +52,11 @@ def test_no_wrong_sample_that_is_left_out_is_worse(seed, n, classes):
     random = np.random.RandomState(seed)
     labels = random.randint(classes, size=n)
     probabilities = (random.randint(1, 4, size=(n, classes)) / 4).astype(np.float32)  # many ties
-    found, wrong = mistakes.worst(labels, "single_label", probabilities)
+    ranked, wrong = mistakes.worst(labels, "single_label", probabilities)
     answers, given_to_true = probabilities.argmax(1), probabilities[np.arange(n), labels]
     everything = sorted((given_to_true[i], i) for i in range(n) if answers[i] != labels[i])
     assert wrong == len(everything)
-    assert [i for i, _ in found] == [i for _, i in everything[:12]]
+    assert [i for i, _ in ranked] == [i for _, i in everything[:12]]
 
 
 def test_a_run_leaves_its_mistakes(tmp_path):
@@ -64,14 +64,16 @@ def test_a_run_leaves_its_mistakes(tmp_path):
     stream = Stream.from_datasets("named", [named, toy.striped("gamma")], [1992, 2005], meta_test=1)
     ledger = run(toy.ToyLearner(), stream, tmp_path)
     for record in ledger.of_kind(PredictRecord):
-        told = json.loads((tmp_path / "thumbnails" / f"{record.task_id}-mistakes.json").read_text())
+        saved = json.loads(
+            (tmp_path / "thumbnails" / f"{record.task_id}-mistakes.json").read_text()
+        )
         with np.load(tmp_path / record.outcomes) as outcomes:
             correct, ids = outcomes["correct"], outcomes["sample_id"].tolist()
             rows = correct.reshape(len(ids), -1).min(axis=1)
-            assert (told["n"], told["wrong"]) == (len(ids), int((rows == 0).sum()))
-            assert told["predictor_id"] == record.predictor_id and told["split"] == record.split
-            assert 0 < len(told["mistakes"]) == min(12, told["wrong"])
-            for mistake in told["mistakes"]:
+            assert (saved["n"], saved["wrong"]) == (len(ids), int((rows == 0).sum()))
+            assert saved["predictor_id"] == record.predictor_id and saved["split"] == record.split
+            assert 0 < len(saved["mistakes"]) == min(12, saved["wrong"])
+            for mistake in saved["mistakes"]:
                 place = ids.index(mistake["sample_id"])
                 where = (place, mistake["label"]) if "label" in mistake else place
                 assert correct[where] == 0
@@ -79,7 +81,7 @@ def test_a_run_leaves_its_mistakes(tmp_path):
                     mistake["confidence"], abs=1e-6
                 )
         picture = Image.open(tmp_path / "thumbnails" / f"{record.task_id}-mistakes.png")
-        assert picture.size == (50 * len(told["mistakes"]) - 2, 48)
+        assert picture.size == (50 * len(saved["mistakes"]) - 2, 48)
     first = json.loads((tmp_path / "thumbnails" / "alpha-mistakes.json").read_text())["mistakes"][0]
     assert first["true_name"] == named.class_names[first["true"]]
     assert first["predicted_name"] == named.class_names[first["predicted"]]

@@ -140,10 +140,10 @@ def test_without_tensorboardx_the_run_gives_one_warning_and_goes_on(tmp_path, mo
     monkeypatch.setitem(sys.modules, "tensorboardX.proto", None)
     with pytest.warns(
         RunWarning, match="tensorboardX cannot be imported .* pip install tensorboardX"
-    ) as told:
+    ) as warned:
         ledger = run(toy.ToyLearner(), toy.stream(), tmp_path, seed=3, keep="all")
     scalars._library.cache_clear()
-    assert len(told) == 1 and ledger.path.read_bytes() == whole.path.read_bytes()
+    assert len(warned) == 1 and ledger.path.read_bytes() == whole.path.read_bytes()
     assert not (tmp_path / "tensorboard").exists()
 
 
@@ -174,7 +174,7 @@ def test_a_disk_without_room_for_them_ends_no_run(tmp_path, whole):
 
 
 def test_a_folder_that_cannot_be_made_ends_no_run(tmp_path, whole):
-    (tmp_path / "tensorboard").write_text("a file stands here")
+    (tmp_path / "tensorboard").write_text("a file")
     with pytest.warns(RunWarning, match="cannot be written .File exists."):
         ledger = run(toy.ToyLearner(), toy.stream(), tmp_path, seed=3, keep="all")
     assert ledger.path.read_bytes() == whole.path.read_bytes()

@@ -1,0 +1,84 @@
+"""The console command `nevis-stream`, from a directory whose own packages have this project's
+names.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launch import console
+from nevis_stream.run_directory.ledger import Ledger
+
+ROOT = Path(__file__).resolve().parents[2]
+NCM = "--config=nearest_class_mean"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A directory with packages of other content."""
+    for name in ("experiments", "launch", "learners", "nevis_stream"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong package')\n")
+    return tmp_path
+
+
+def nevis_stream(*words, cwd, status=0):
+    """Runs it as the script of an installed wheel does, which finds nothing in its directory."""
+    start = "from launch.console import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", start, *map(str, words)],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+def test_help_lists_every_command(folder):
+    shown = nevis_stream("--help", cwd=folder)
+    rows = dict(re.findall(r"^  (\S+) +(\S.*)$", shown, re.M))
+    assert {"run", "report", "compare", "watch", "data", "evaluate", "sweep", "slurm"} < set(rows)
+    assert {"pretrain", "transfer-matrix", "demo"} < set(rows)
+    assert set(rows) == set(console.names()) and all(row.endswith(".") for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "error: name a command: compare, data,"),
+        (["rnu"], "error: unknown command 'rnu'. Did you mean 'run'? Valid: compare, data,"),
+        (["run", NCM, "--runs_dir=x"], "Did you mean '--run_dir'?"),
+        (["run", NCM, "--runs_dir=x"], "See: nevis-stream run --help\n"),
+        (["data", "shw"], "unknown subcommand 'shw'. Did you mean 'show'?"),
+        (["data", "list", "--yera=3"], "See: nevis-stream data list --help\n"),
+        (["evaluate", "stats", "--cache=none"], "To make one: nevis-stream evaluate import"),
+        (["transfer-matrix"], "error: --indep is missing"),
+    ],
+)
+def test_messages_name_the_command_as_it_was_typed(folder, words, message):
+    told = nevis_stream(*words, cwd=folder, status=2)
+    assert message in told and "python -m" not in told
+
+
+def test_help_names_the_command_as_it_was_typed(folder):
+    for words in (["run"], ["transfer-matrix"], ["evaluate"], ["evaluate", "add-model"]):
+        shown = nevis_stream(*words, "--help", cwd=folder)
+        assert f"Usage: nevis-stream {' '.join(words)} " in shown and "python -m" not in shown
+
+
+def test_runs_reports_and_jobs_in_a_directory_with_packages_of_the_same_names(folder):
+    pytest.importorskip("submitit", reason="jobs are sent with submitit, which is not installed")
+    shown = nevis_stream("run", NCM, "--run_dir=runs/a", cwd=folder)
+    assert "next: nevis-stream report runs/a --out=report" in shown
+    job = ["--executor=local", "--", "run", NCM, "--run_dir=runs/b"]
+    assert "done: launch.run" in nevis_stream("slurm", *job, cwd=folder)
+    assert Ledger(folder / "runs" / "b").complete
+    nevis_stream("report", "runs/a", "runs/b", "--out=report", cwd=folder)
+    assert (folder / "report" / "report.html").is_file()
