@@ -80,9 +80,7 @@ class Trial:
         return done
 
     def without_function(self) -> "Trial":
-        """Returns the trial without its function, which may be large and the same for all trials:
-        to send it only once.
-        """
+        """Returns the trial without its function, which may be large: to send that once."""
         return replace(self, function=None)
 
     def to_send(self) -> "Trial":

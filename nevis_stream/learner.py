@@ -1,5 +1,4 @@
-"""The contract between the benchmark and a learner: three methods, and the context that they are
-given.
+"""The contract between the benchmark and a learner: three methods and their context.
 
 A *learner* holds only its configuration. What it knows of the past is the *state* that it returns;
 what answers a task is a *predictor*. Both are trees of arrays and JSON scalars, saved by the
@@ -53,23 +52,17 @@ class Learner(Protocol):
     """
 
     def init(self, ctx: "Context") -> State:
-        """Returns the state before the first task; pre-training belongs here and is charged to
-        `pretrain`.
-        """
+        """Returns the state before the first task; pre-training is here, charged to `pretrain`."""
         ...
 
     def train(
         self, task: TaskView, state: State, ctx: "Context"
     ) -> tuple[State, Sequence[Predictor]]:
-        """Learns a task from its train and dev splits; returns the new state and the predictors,
-        the chosen one first.
-        """
+        """Learns a task; returns the new state and the predictors, the chosen one first."""
         ...
 
     def predict(self, predictor: Tree, images: Images, ctx: "Context") -> np.ndarray:
-        """Returns float32[n, classes]: class probabilities (single label) or a probability for each
-        label.
-        """
+        """Returns float32[n, classes]: probabilities of classes, or of each label."""
         ...
 
 
@@ -176,8 +169,7 @@ class Context:
     def compile(
         self, programs: Sequence[tuple[Callable, Sequence[Any], Mapping[str, Any]]]
     ) -> None:
-        """Compiles programs side by side before they are needed; nothing is run and nothing is
-        charged.
+        """Compiles programs in parallel before they are needed; nothing is run or charged.
 
         Args:
           programs: for each a function, its arguments (`jax.ShapeDtypeStruct` instead of arrays)
@@ -280,8 +272,7 @@ class Context:
         return [result for result, _ in done]
 
     def spread(self, batch: Tree) -> Tree:
-        """Returns a tree of arrays [b, …] laid out over the devices of this run, a share of the b
-        examples on each.
+        """Returns a tree of arrays [b, …] divided over the devices of this run.
 
         With one device, or a b that cannot be shared equally, the tree comes back as it is.
         Programs called with such a batch compute the same over all of it (gradients, batch
@@ -319,15 +310,12 @@ class Context:
         )
 
     def checkpoint(self, step: int, tree: Callable[[], Tree]) -> None:
-        """Offers a position inside the current trial for saving; `tree()` is called only when a
-        save is due.
-        """
+        """Offers a position inside a trial; `tree()` is called only when a save is due."""
         if self._workspace and self._workspace.due(self.trial):
             self._workspace.save(self.trial, step, tree(), self.meter.counts())
 
     def restore(self) -> tuple[int, Tree] | None:
-        """Returns the step and tree last saved by `checkpoint` in this trial before a kill, or
-        None.
+        """Returns the step and tree that `checkpoint` saved in this trial before a kill, or None.
 
         The meter is set back to what had been charged then. Call it first, before anything is
         charged.
@@ -341,21 +329,18 @@ class Context:
         return step, tree
 
     def log(self, step: int, **values: float | None) -> None:
-        """Shows numbers of the current trial after a step while it runs (TensorBoard,
-        launch.watch); None is left out.
+        """Shows numbers of the current trial after a step (TensorBoard, launch.watch).
 
-        They are no part of the result. After `restore`, log the points before the position again:
-        those of an attempt that was killed are dropped, so that none appears twice. `train_loss`,
-        `dev_error` and `learning_rate` are the usual names.
+        None is left out, and nothing here is part of the result. After `restore`, log the points
+        before the position again: those of a killed attempt are dropped, so that none appears
+        twice. `train_loss`, `dev_error` and `learning_rate` are the usual names.
         """
         if self._scalars:
             self._scalars.write(step, {f"{TRIAL}/{name}": value for name, value in values.items()})
 
     @property
     def past_tasks(self) -> tuple[str, ...]:
-        """Ids of the tasks met so far, in order, the current one not included; in a trial none is
-        known.
-        """
+        """Ids of the earlier tasks, in order; empty in a trial."""
         return tuple(self._past)
 
     def predictor(self, task_id: str) -> Tree:
@@ -372,8 +357,7 @@ class Context:
         return self._past[task_id]()
 
     def task(self, task_id: str) -> TaskView:
-        """Returns an earlier task as it was met: its train and dev splits may be used again
-        (NEVIS'22, section 3).
+        """Returns an earlier task with its train and dev splits (NEVIS'22, section 3).
 
         Raises:
           LeakError: the task has not been met.

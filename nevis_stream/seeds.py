@@ -16,8 +16,7 @@ def seed_of_path(path: tuple[str, ...]) -> int:
 
 
 def seed_for(seed: int, *name: str | int) -> int:
-    """Returns the seed in [0, 2**63) that belongs to a use of `seed`; different names give
-    unrelated seeds.
+    """Returns the seed in [0, 2**63) of a use of `seed`; different names, unrelated seeds.
 
     Args:
       seed: of a run, a task or a trial.

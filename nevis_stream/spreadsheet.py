@@ -8,8 +8,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def quoted(value: Any) -> Any:
-    """Returns a text that a spreadsheet would run as a formula with a quote in front, anything
-    else as it is.
+    """Returns a text that a spreadsheet would run as a formula with a quote in front.
 
     >>> quoted("=1+1"), quoted("-5"), quoted(-5), quoted("ft_prev")
     ("'=1+1", "'-5", -5, 'ft_prev')

@@ -52,8 +52,7 @@ class PrintableStream:
 
 
 class Console(rich.console.Console):
-    """A rich console whose own styles and cursor movements reach the terminal, and whose texts are
-    printable.
+    """A rich console with its own styles and cursor movements, and printable texts.
 
     Args:
       file: a text stream; None: the standard output.

@@ -1,3 +1,1 @@
-"""What launch.watch consists of: reading a run's files, what they say together, and how it is
-shown.
-"""
+"""The parts of launch.watch: the files of a run, its state, and the screen."""

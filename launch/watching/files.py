@@ -104,8 +104,7 @@ def stream(run_dir: Path) -> list[dict[str, str]]:
 
 
 def last_write(run_dir: Path, event: str | None) -> tuple[float | None, float | None]:
-    """Returns when the event that runs began, and when the run last wrote, in seconds since the
-    epoch; None where unknown.
+    """Returns when the current event began and when the run last wrote, in seconds (epoch).
 
     Args:
       run_dir: the run directory.
@@ -186,9 +185,7 @@ def _names(directory: Path) -> list[str]:
 
 
 def _dev_errors(saved: Path | None) -> Iterator[float]:
-    """Yields the dev error in the manifest of a result or position, where the learner puts one
-    there.
-    """
+    """Yields the dev error in the manifest of a result or position, where there is one."""
     try:
         result = (
             json.loads((saved / "manifest.json").read_bytes())["trees"]["result"]["structure"]
@@ -204,9 +201,7 @@ def _dev_errors(saved: Path | None) -> Iterator[float]:
 
 
 def holder(run_dir: Path) -> Holder | None:
-    """Returns the process that took the lock last and whether it still has it; None where no
-    process has had it.
-    """
+    """Returns the last process with the lock, and whether it still has it; None without one."""
     try:
         text = (run_dir / "lock").read_text().strip()
     except (OSError, ValueError):

@@ -1,6 +1,4 @@
-"""The state of a run, put together from its files: which tasks are done, what runs now, how long it
-will take.
-"""
+"""The state of a run, from its files: tasks done, current task, time left."""
 
 import math
 import time
@@ -204,9 +202,7 @@ def _tasks(
 
 
 def _wanted(config: Mapping[str, Any], section: str, name: str) -> int | None:
-    """A number of the config: that of a shipped learner's section, or an attribute of a learner of
-    one's own.
-    """
+    """A number of the config: of a learner's section, or an attribute of a user's learner."""
     part = config.get(section) or config.get("options")
     value = part.get(name) if isinstance(part, Mapping) else None
     return value if isinstance(value, int) else None

@@ -5,9 +5,7 @@ _seconds = 0.0
 
 
 def so_far() -> tuple[int, float]:
-    """Returns the number of compilations and the seconds that they took, since `listen` was called
-    (0 before).
-    """
+    """Returns the number and the seconds of compilations since `listen` was called, or 0."""
     return _count, _seconds
 
 

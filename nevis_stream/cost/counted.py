@@ -30,9 +30,7 @@ _tracing: contextvars.ContextVar[_Tracing | None] = contextvars.ContextVar("trac
 
 
 def faster_form() -> bool:
-    """Whether code that is being traced should use its faster form instead of the canonical one,
-    which is what is counted.
-    """
+    """Whether code being traced should use its faster form, not the canonical, counted one."""
     tracing = _tracing.get()
     if tracing is None:
         return True
@@ -41,8 +39,7 @@ def faster_form() -> bool:
 
 
 def plain_convolutions() -> dict[str, str]:
-    """Returns options of XLA for programs with gradients of convolutions on large maps: on a CPU,
-    none by its YNN library.
+    """Returns options of XLA for gradients of convolutions on large maps: on a CPU, no YNN.
 
     There the gradients of kernels run at 15 to 70% of peak, and are less exact; without it at 60 to
     100%. On small maps YNN is as quick or quicker (docs/decisions/0030). The option's name is
@@ -55,8 +52,7 @@ def plain_convolutions() -> dict[str, str]:
 
 
 class CountedFunction:
-    """A jitted function with the FLOPs of one call, counted once for each new signature (shapes and
-    dtypes).
+    """A jitted function with the FLOPs of one call, counted once for each signature.
 
     Args:
       function: a function that `jax.jit` accepts; its attribute `compiler_options`, if it has one,
@@ -123,9 +119,7 @@ class CountedFunction:
             _tracing.reset(token)
 
     def compile(self, *args: Any) -> None:
-        """Compiles for this signature now, without a call; `jax.ShapeDtypeStruct` may replace
-        arrays.
-        """
+        """Compiles for this signature without a call; `jax.ShapeDtypeStruct` may replace arrays."""
         self.flops(*args)
         self._jitted.lower(*args).compile()
 
@@ -155,8 +149,7 @@ class CountedFunction:
 
 
 def made_once(factory: Callable) -> Callable:
-    """As `functools.cache`, and trials that run side by side and want the same program get the same
-    one.
+    """As `functools.cache`, with one result for threads that ask at the same time.
 
     (`functools.cache` may call the function once in each of two threads: two programs, both
     compiled.)
@@ -173,8 +166,7 @@ def made_once(factory: Callable) -> Callable:
 
 @made_once
 def counted(function: Callable, **options: Any) -> CountedFunction:
-    """Returns the one `CountedFunction` of this function in this process, so that it is compiled
-    once per signature.
+    """Returns the one `CountedFunction` of this function in this process.
 
     Give it the same function object every time (a module-level function, or one from a cached
     factory); hyper-parameters belong into the arguments, as scalars, not into a closure.

@@ -1,5 +1,4 @@
-"""Checkpoints: trees of arrays and JSON scalars on disk, each file with a checksum. Nothing is
-pickled.
+"""Checkpoints: trees of arrays and JSON scalars on disk, with checksums and without pickle.
 
 A checkpoint is a directory that appears in one rename: one safetensors file a tree, and
 `manifest.json` with the trees' structures, the files' sha256, a small record, and the manifest's
@@ -30,8 +29,7 @@ _ARRAY = "__array__"
 
 
 def to_host(tree: Tree) -> Tree:
-    """Returns `tree` with every array as numpy and every tuple as a list: the form in which it is
-    saved and loaded.
+    """Returns a tree as it is saved and loaded: arrays as numpy, tuples as lists.
 
     Raises:
       BadInput: a leaf that is neither an array nor a JSON scalar; the message gives its place.
@@ -120,8 +118,7 @@ def write(path: Path, trees: Mapping[str, Tree], record: Mapping[str, Any]) -> N
 
 
 class Checkpoint:
-    """A checkpoint on disk; the manifest is verified when it is opened, each tree when it is
-    loaded.
+    """A checkpoint on disk: its manifest is verified when it is opened, a tree when it is loaded.
 
     Args:
       path: the checkpoint's directory.

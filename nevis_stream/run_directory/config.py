@@ -30,9 +30,7 @@ class RecordedConfig:
     values: Mapping[str, Any]
 
     def to_text(self) -> str:
-        """Returns the text of the file; the hash comes last, so that a difference between two
-        files shows in a value first.
-        """
+        """Returns the text of the file; the hash is last, so that a value differs before it."""
         values = json.loads(encode(self.values))
         return json.dumps(
             {"schema": self.schema} | values | {"config_hash": self.config_hash}, indent=1

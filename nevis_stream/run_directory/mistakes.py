@@ -16,8 +16,7 @@ from nevis_stream.storage import write_file
 def worst(
     labels: np.ndarray, kind: str, probabilities: np.ndarray
 ) -> tuple[list[tuple[int, dict[str, Any]]], int]:
-    """Returns up to 12 wrongly answered samples, the most confidently wrong first, and how many are
-    wrong in all.
+    """Returns up to 12 wrong answers, the most confident first, and the number of all.
 
     Args:
       labels: int32[n] class ids, or uint8[n, labels] with 0 or 1.

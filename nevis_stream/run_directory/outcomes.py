@@ -47,9 +47,7 @@ def complaint(probabilities: Any, n: int, kind: str, classes: int) -> str | None
 
 
 def write(path: Path, samples: Samples, kind: str, probabilities: np.ndarray) -> dict[str, Any]:
-    """Writes the outcomes of float32[n, classes] `probabilities`; returns metric, value, error (and
-    reason) for the ledger.
-    """
+    """Writes outcomes; returns metric, value, error (and reason) for the ledger."""
     metric = metrics.for_kind(kind)
     with io.BytesIO() as buffer:
         np.savez_compressed(

@@ -146,9 +146,7 @@ class EventRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainRecord(EventRecord):
-    """A task was trained on. `size` belongs to published results; there the other counts are
-    None.
-    """
+    """A task was trained on; published results have `size` and no other counts."""
 
     kind: ClassVar[str] = "train"
     dataset_id: str

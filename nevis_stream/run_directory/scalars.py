@@ -187,9 +187,7 @@ def _parsed(data: bytes) -> Iterator[tuple[int, str, float]]:
 
 @functools.cache
 def _library() -> tuple[Any, Any] | None:
-    """The class of TensorBoard's events and the checksum of TFRecord; None where tensorboardX
-    cannot be imported.
-    """
+    """TensorBoard's event class and checksum; None where tensorboardX cannot be imported."""
     try:
         from tensorboardX.proto import event_pb2
         from tensorboardX.record_writer import masked_crc32c

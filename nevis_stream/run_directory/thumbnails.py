@@ -16,9 +16,7 @@ _GAP = 2
 
 
 def write_thumbnails(path: Path, images: Images) -> None:
-    """Writes a PNG of up to 12 images, 48 pixels high each, spread evenly over `images`; an
-    existing file stays.
-    """
+    """Writes a PNG of up to 12 images, spread evenly; an existing file stays."""
     if path.exists():
         return
     picked = np.unique(np.linspace(0, len(images) - 1, min(COUNT, len(images))).astype(int))
@@ -26,9 +24,7 @@ def write_thumbnails(path: Path, images: Images) -> None:
 
 
 def strip(images: Images, picked: Sequence[int]) -> bytes:
-    """Returns a PNG with the picked images side by side, each fitted into 48x48 pixels, with gaps
-    of 2.
-    """
+    """Returns a PNG of the picked images side by side, each within 48x48 pixels."""
     row = Image.new("RGB", (len(picked) * (SIDE + _GAP) - _GAP, SIDE), "white")
     for position, index in enumerate(picked):
         picture = Image.fromarray(images[index])

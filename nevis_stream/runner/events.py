@@ -87,9 +87,7 @@ class EventLoop:
             work.progress.result(f"{task.year} {task.task_id}: {_error(record)}")
 
     def _initialise(self) -> Header:
-        """Calls `init` and saves its state, unless that was done before a kill; returns the
-        header.
-        """
+        """Returns the header: of a checkpoint from before a kill, or after calling `init`."""
         work, values = self.work, self.work.config.values
         path = work.checkpoint("init")
         try:

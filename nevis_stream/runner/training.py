@@ -56,9 +56,7 @@ class Training:
         return self.work.learner.init(ctx), ctx.meter.counts()
 
     def record(self, event: int) -> TrainRecord:
-        """Trains on a task, or takes the record from its checkpoint after a kill between
-        checkpoint and ledger.
-        """
+        """Trains on a task; after a kill, returns the record saved there."""
         path = self._path(event)
         try:
             return parse(Checkpoint(path).record)
@@ -68,9 +66,7 @@ class Training:
         return self._train(event)
 
     def load(self, event: int, name: str) -> Tree:
-        """Loads a tree of a train event; a damaged checkpoint is computed again from the state
-        before it.
-        """
+        """Loads a tree of a train event; a damaged checkpoint is computed again."""
         path, task_id = self._path(event), self.tasks[event].task_id
         try:
             return Checkpoint(path).load(name)
@@ -90,9 +86,7 @@ class Training:
         return self.work.checkpoint(event_name(event, self.tasks[event].task_id))
 
     def _train(self, event: int) -> TrainRecord:
-        """Trains on the event's task from the state before it, saves the checkpoint and returns the
-        record.
-        """
+        """Trains from the state before the event, saves the checkpoint and returns the record."""
         work, task = self.work, self.tasks[event]
         leaked = count_leaked(work, task)
         images = work.stream.splits(task)["train"].images

@@ -23,8 +23,7 @@ def stream_names() -> tuple[str, ...]:
 
 
 def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
-    """Returns where a stream's rows come from (for messages) and the rows, joined with what the
-    catalogue knows.
+    """Returns the origin of a stream's rows, for messages, and the rows with their facts.
 
     Args:
       name_or_csv: as `load_stream` takes it.

@@ -90,9 +90,7 @@ class Stream:
     def from_datasets(
         cls, name: str, datasets: Sequence[DataSet], years: Sequence[int], meta_test: int = 0
     ) -> "Stream":
-        """Makes a stream of data sets in memory, one task each; the last `meta_test` of them are
-        the meta-test part.
-        """
+        """Makes a stream of data sets in memory, the last `meta_test` as the meta-test part."""
         by_id = {dataset.dataset_id: dataset for dataset in datasets}
         tasks: list[Task] = []
         for position, (dataset, year) in enumerate(zip(datasets, years, strict=True)):
@@ -116,23 +114,17 @@ class Stream:
         return self._load(task.dataset_id)
 
     def splits(self, task: Task) -> Mapping[str, Samples]:
-        """Returns the task's train, dev, dev_test and test samples, with labels and ids: for the
-        runner alone.
-        """
+        """Returns the task's four splits with labels and ids: for the runner alone."""
         return self._divide(task.dataset_id)
 
     def leaked(self, task: Task, split: str) -> int:
-        """Counts the pictures of a task's split that its train or dev split has too, with the same
-        pixels.
-        """
+        """Counts the pictures of a split that the task's train or dev split has too, by pixels."""
         return self._leaked(task.dataset_id, split)
 
     def overlaps(
         self, progress: Callable[[str, int, int], None] = lambda stage, done, total: None
     ) -> list[Overlap]:
-        """Returns which pictures of later tasks earlier tasks train on; computed once for a stream
-        and kept in the cache folder.
-        """
+        """Returns which pictures of later tasks earlier tasks train on, from the cache if there."""
         tasks = [(task.task_id, task.dataset_id) for task in self.tasks]
         return overlap.cached(self.digest, tasks, self._divide, progress)
 
@@ -194,9 +186,7 @@ class Stream:
 
     @functools.cached_property
     def csv(self) -> str:
-        """The tasks as csv text, with the sizes of their splits and the fingerprint of
-        their data.
-        """
+        """The tasks as csv text, with the sizes of their splits and fingerprints of their data."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(
@@ -209,8 +199,7 @@ class Stream:
 
     @functools.cached_property
     def digest(self) -> str:
-        """16 hex digits that change with any row, pixel, label or split of the stream, and with its
-        rule.
+        """16 hex digits that change with any row, pixel, label or split, and with the rule.
 
         `-local` follows where a data set of the catalogue was imported from a file of the user's,
         and `-partial` where tasks are left out.

@@ -75,9 +75,7 @@ class LabelledImages:
 
 @dataclass(frozen=True)
 class TaskView:
-    """What a learner may know of the current task: its train and dev splits and these facts,
-    nothing else.
-    """
+    """What a learner may know of the current task: its train and dev splits and these facts."""
 
     task_id: str
     year: int

@@ -95,6 +95,12 @@ def test_a_line_is_its_record_again(tmp_path):
     assert Ledger(tmp_path).header.flops == {"train": {"0": 10**24 + 1}}
 
 
+def test_null_in_an_optional_field_reads_as_absent():
+    assert parse(PREDICT.to_json() | {"reason": None}) == PREDICT
+    assert parse(TRAIN.to_json() | {"n_leaked": None}) == TRAIN
+    assert "n_leaked" not in TRAIN.to_json()
+
+
 def test_events_and_completeness(tmp_path):
     write(tmp_path, RECORDS[:2])
     ledger = Ledger(tmp_path)
@@ -158,7 +164,7 @@ def test_a_damaged_line_is_named(tmp_path, line, message):
 
 
 @pytest.mark.parametrize("schema", [True, 0, "3", None, [3]])
-def test_a_schema_that_is_none_is_refused(tmp_path, schema):
+def test_an_invalid_schema_is_refused(tmp_path, schema):
     (tmp_path / "ledger.jsonl").write_text(changed(HEADER, schema=schema) + "\n")
     with pytest.raises(BadInput, match="schema is"):
         Ledger(tmp_path)

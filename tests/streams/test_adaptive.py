@@ -1,5 +1,5 @@
 """A stream whose next task depends on the results: run, killed, watched, refused where its rule is
-not one.
+invalid.
 """
 
 import random
@@ -123,7 +123,7 @@ class PredictsDev(Adaptive):
         (PredictsDev, "protocol 'meta_test' predicts the test split"),
     ],
 )
-def test_a_rule_that_is_none_is_refused(tmp_path, stream, message):
+def test_an_invalid_event_is_refused(tmp_path, stream, message):
     with pytest.raises(
         BadInput, match=f"stream 'adaptive': the next event is not valid: {message}"
     ):
