@@ -14,6 +14,7 @@ import numpy as np
 from absl import app, flags
 
 from nevis_stream.dynamic_evaluation import method_study
+from nevis_stream.storage.npz import read_npz
 
 SEEDS = flags.DEFINE_integer("seeds", 10, "splits of each matrix")
 PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print what the file holds, compute nothing")
@@ -29,7 +30,11 @@ SPEARMAN = {16: 0.88, 64: 0.94, 256: 0.965}
 def matrices():
     """Returns the matrices of the protocol, small ones first."""
     shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
-    found = map(method_study.load, sorted((shared / "matrices").glob("*.npz")))
+    found = [
+        method_study.Matrix(path.stem, arrays["correct"], arrays.get("group"))
+        for path in sorted((shared / "matrices").glob("*.npz"))
+        for arrays in (read_npz(path, ("correct", "group")),)
+    ]
     return sorted(
         (x for x in found if len(x.values) >= 28 and x.values.shape[1] >= 400),
         key=lambda x: x.values.size,

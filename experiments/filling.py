@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.predictors import KeptPredictor, KeptRun, cell_ids, provenance
+from experiments.predictors import KeptPredictor, KeptRun, cell_ids, provenance, sample_facts
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
@@ -57,10 +57,7 @@ def fill(
             raise BadInput(unknown("split", split, HELD_OUT_SPLITS))
     predictors = [p for p in run.predictors if which == "all" or p.chosen]
     if not predictors:
-        raise BadInput(
-            f"{run.path}: no predictor is kept; run it with --config.keep=chosen or"
-            " --config.keep=all."
-        )
+        raise BadInput(f"{run.path}: has neither checkpoints nor recorded answers of a predictor.")
     added: dict[str, Filled] = {}
     for done, predictor in enumerate(predictors):
         task = predictor.task
@@ -115,26 +112,32 @@ def _fill_one(
 ) -> int | None:
     """Adds one predictor's missing answers; returns their FLOPs, or None where none is missing.
 
-    Answers that the run has recorded are read; for the others the predictor runs.
+    Answers that the run has recorded are read; for the others the predictor runs. Without its
+    checkpoint, only recorded answers are added.
     """
     task, model = predictor.task, predictor.predictor_id
     is_known, columns = model in cache.models(), set(cache.samples())
-    missing = {}
+    missing = []
     for split in splits:
         parts = run.samples(task, [split])
         ids = cell_ids(task, parts[0])
         if ids and not (
             is_known and columns.issuperset(ids) and _answered(cache, model, ids, probabilities)
         ):
-            read = None if probabilities else run.recorded(predictor, split)
-            missing[split] = read or run.answer(predictor, parts)
+            ask = probabilities and predictor.checkpoint
+            answers = None if ask else run.recorded(predictor, split)
+            if answers is None and predictor.checkpoint:
+                answers = run.answer(predictor, parts)
+            if answers is not None:
+                missing.append(answers)
+                cache.add_samples(ids, sample_facts(task, split, parts[0]))
     if not missing:
         return None
-    spent = sum(answers.flops for answers in missing.values())
-    cells = sum(len(answers.ids) for answers in missing.values() if answers.flops)
+    spent = sum(answers.flops for answers in missing)
+    cells = sum(len(answers.ids) for answers in missing if answers.flops)
     price = spent / cells if cells else run.flops_each(predictor)
     facts = provenance(run, predictor) | ({} if price is None else {EACH: price})
-    for split, answers in missing.items():
+    for answers in missing:
         cache.append(
             model,
             answers.ids,
@@ -142,7 +145,6 @@ def _fill_one(
             answers.confidence,
             answers.probabilities if probabilities else None,
             provenance=None if is_known else facts,
-            sample_provenance={"dataset_id": task.dataset_id, "split": split},
         )
     return spent
 

@@ -18,7 +18,7 @@ from nevis_stream.learner import Context
 from nevis_stream.run_directory import outcomes
 from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.records import PredictRecord, TrainRecord, tree_name
+from nevis_stream.run_directory.records import AnswerRecord, PredictRecord, TrainRecord, tree_name
 from nevis_stream.storage.npz import read_npz
 from nevis_stream.streams.stream import Stream, load_stream
 from nevis_stream.streams.task import Task
@@ -33,7 +33,7 @@ class KeptPredictor:
       task: what it was trained for.
       trial, step: where in the search and in training it comes from.
       chosen: whether the search chose it.
-      checkpoint: the directory that holds it.
+      checkpoint: the directory that holds it; None where only its recorded answers are kept.
     """
 
     predictor_id: str
@@ -41,7 +41,7 @@ class KeptPredictor:
     trial: int
     step: int
     chosen: bool
-    checkpoint: Path
+    checkpoint: Path | None
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ class KeptRun:
 
     @functools.cached_property
     def predictors(self) -> list[KeptPredictor]:
-        """Every predictor whose checkpoint is there, in the order in which they were trained."""
-        predictors = []
+        """Every predictor with a checkpoint or recorded answers, in the order of training."""
+        predictors, recorded = [], {predictor_id for predictor_id, _ in self._answers}
         for record in self.ledger.of_kind(TrainRecord):
             path = self.path / "checkpoints" / record.name
             names = set(Checkpoint(path).names) if path.is_dir() else set()
@@ -116,10 +116,10 @@ class KeptRun:
                     trial.trial,
                     trial.step,
                     trial is record.chosen_trial,
-                    path,
+                    path if tree_name(trial.trial) in names else None,
                 )
                 for trial in record.trials
-                if tree_name(trial.trial) in names
+                if tree_name(trial.trial) in names or trial.predictor_id in recorded
             ]
         return predictors
 
@@ -229,33 +229,37 @@ class KeptRun:
         It is read from the run's outcomes; None where that was not recorded, or where its file is
         missing or of other samples.
         """
-        task = predictor.task
-        for record in self.ledger.of_kind(PredictRecord):
-            for answer in (record, *record.others):
-                if (answer.predictor_id, record.split) == (predictor.predictor_id, split):
-                    file = self.path / answer.outcomes
-                    if not file.resolve().is_relative_to((self.path / "outcomes").resolve()):
-                        return None
-                    try:
-                        arrays = read_npz(file, ("sample_id", "correct", "confidence"))
-                    except BadInput:
-                        return None
-                    (samples,) = self.samples(task, [split])
-                    if arrays["sample_id"].tolist() != list(samples.ids):
-                        return None
-                    correct, confidence = (
-                        arrays[name].reshape(-1) for name in ("correct", "confidence")
-                    )
-                    return SplitAnswers(cell_ids(task, samples), correct, confidence, None, 0)
-        return None
+        if (predictor.predictor_id, split) not in self._answers:
+            return None
+        task, (_, answer) = predictor.task, self._answers[predictor.predictor_id, split]
+        file = self.path / answer.outcomes
+        if not file.resolve().is_relative_to((self.path / "outcomes").resolve()):
+            return None
+        try:
+            arrays = read_npz(file, ("sample_id", "correct", "confidence"))
+        except BadInput:
+            return None
+        (samples,) = self.samples(task, [split])
+        if arrays["sample_id"].tolist() != list(samples.ids):
+            return None
+        correct, confidence = (arrays[name].reshape(-1) for name in ("correct", "confidence"))
+        return SplitAnswers(cell_ids(task, samples), correct, confidence, None, 0)
 
     def flops_each(self, predictor: KeptPredictor) -> float | None:
         """Returns the FLOPs of a cell where a whole split is predicted, or None if unrecorded."""
-        for record in self.ledger.of_kind(PredictRecord):
-            for answer in (record, *record.others):
-                if answer.predictor_id == predictor.predictor_id:
-                    return total(answer.flops) / record.n / cells_each(predictor.task)
+        for (predictor_id, _), (record, answer) in self._answers.items():
+            if predictor_id == predictor.predictor_id:
+                return total(answer.flops) / record.n / cells_each(predictor.task)
         return None
+
+    @functools.cached_property
+    def _answers(self) -> dict[tuple[str, str], tuple[PredictRecord, PredictRecord | AnswerRecord]]:
+        """By predictor id and split, the record of the split and that of the answers."""
+        return {
+            (answer.predictor_id, record.split): (record, answer)
+            for record in self.ledger.of_kind(PredictRecord)
+            for answer in (record, *record.others)
+        }
 
 
 def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredictor:
@@ -266,11 +270,10 @@ def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredict
     Raises:
       BadInput: no such checkpoint or trial; the valid ones are named.
     """
-    here = [p for p in run.predictors if p.checkpoint.name == checkpoint.name]
+    kept = [(p.checkpoint.name, p) for p in run.predictors if p.checkpoint]
+    here = [predictor for name, predictor in kept if name == checkpoint.name]
     if not here:
-        raise BadInput(
-            unknown("checkpoint", checkpoint.name, {p.checkpoint.name for p in run.predictors})
-        )
+        raise BadInput(unknown("checkpoint", checkpoint.name, {name for name, _ in kept}))
     matches = [p for p in here if (p.chosen if trial is None else p.trial == trial)]
     if not matches:
         raise BadInput(f"{checkpoint}: {unknown('trial', trial, [p.trial for p in here])}")
@@ -289,6 +292,14 @@ def cell_ids(task: Task, samples: Samples) -> list[str]:
     return [f"{sample}#{label}" for sample in samples.ids for label in range(task.num_classes)]
 
 
+def sample_facts(task: Task, split: str, samples: Samples) -> list[dict[str, Any]]:
+    """Returns what a cache records of each cell's sample: data set, split, and a single class."""
+    facts = {"dataset_id": task.dataset_id, "split": split}
+    if task.kind == MULTI_LABEL:
+        return [facts] * (len(samples) * cells_each(task))
+    return [facts | {"class": int(label)} for label in samples.labels]
+
+
 def provenance(run: KeptRun, predictor: KeptPredictor) -> dict[str, Any]:
     """Returns what a cache records of a predictor besides the cost of an answer: JSON facts."""
     return {
@@ -299,5 +310,4 @@ def provenance(run: KeptRun, predictor: KeptPredictor) -> dict[str, Any]:
         "trial": predictor.trial,
         "step": predictor.step,
         "chosen": predictor.chosen,
-        "checkpoint": str(predictor.checkpoint.absolute()),
-    }
+    } | ({"checkpoint": str(predictor.checkpoint.absolute())} if predictor.checkpoint else {})

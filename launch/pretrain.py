@@ -48,6 +48,7 @@ def main(_):
     if bool(_TASKS.value) == bool(_FILE.value):
         entry.fail("give --tasks (to pre-train) or --import_file (weights of another library).")
     from experiments import pretraining, run_config
+    from nevis_stream.cost.engineering import engineering
 
     config, out = run_config.resolve(config_flag.given().config()), Path(_OUT.value)
     if _FILE.value:
@@ -85,7 +86,8 @@ def main(_):
                 config, stream, _TASKS.value, out, _STAND_IN.value, progress=progress
             )
     print(
-        f"{out}: {facts.network['name']} pre-trained on {facts.trained_on}, {facts.flops:.4g} FLOPs"
+        f"{out}: {facts.network['name']} pre-trained on {facts.trained_on},"
+        f" {engineering(facts.flops)} FLOPs"
     )
     following = f"--config=pt_isup --config.pretrained.path={out} --run_dir=runs/pt"
     print(entry.as_typed(f"next: python -m launch.run {following}"))

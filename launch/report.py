@@ -5,10 +5,10 @@ as PNG and PDF.
   python -m launch.report runs/* --out=report --figures
   python -m launch.report runs/* caches/* --out=report            evaluation caches too (launch.evaluate metrics)
 
-The page is one file that opens without network. Incomplete runs have no point, damaged ones are
-left out, runs of another stream get a section of their own: the page says so of each. Directories
-of launch.transfer_matrix may be among the runs. What an earlier report wrote into OUT and this
-one doesn't is removed (OUT/files.sha256 lists it); other files stay.
+The page is one file that opens without network. Unfinished runs have no point, damaged ones are
+left out, and runs of another stream get a section of their own; the page says so for each.
+Directories of launch.transfer_matrix may be among the runs. Files that an earlier report wrote into
+OUT (listed in OUT/files.sha256) and this one does not are removed; other files stay.
 """  # noqa: E501
 
 from pathlib import Path

@@ -13,7 +13,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from nevis_stream.report.notation import engineering
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.terminal import Console
 
 T = TypeVar("T")

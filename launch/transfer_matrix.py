@@ -40,6 +40,7 @@ def main(_):
         entry.fail("--out is missing: the directory of the matrix, for example runs/transfer.")
     from experiments.transfer import TransferMatrix
     from nevis_stream.analysis.points import phase_flops
+    from nevis_stream.cost.engineering import engineering
 
     matrix = TransferMatrix(
         Path(_INDEP.value), Path(_OUT.value or "."), _SOURCES.value, _STREAM.value
@@ -51,8 +52,8 @@ def main(_):
         each = sum(flops.values()) / len(tasks)
         print(
             f"{len(matrix.sources)} rows, {runs} learner runs of {trials} trials: {runs * trials}"
-            f" trainings, about {runs * each:.3g} FLOPs at what Indep's tasks cost on average."
-            " Nothing was run."
+            f" trainings, about {engineering(runs * each)} FLOPs at the average cost of Indep's"
+            " tasks. Nothing was run."
         )
         return
     from launch.one_run import run_config_once

@@ -52,13 +52,21 @@ MAY_IMPORT = {
     ),
     "nevis_stream": ("nevis_stream",),
     "nevis_stream.analysis": of_nevis_stream(
-        "analysis", *RUN_FILES, "metrics", "cost.meter", "errors", "catalogue", "vocabulary"
+        "analysis",
+        *RUN_FILES,
+        "metrics",
+        "cost.meter",
+        "cost.engineering",
+        "errors",
+        "catalogue",
+        "vocabulary",
     ),
     "nevis_stream.report": of_nevis_stream(
         "report",
         "analysis",
         *RUN_FILES,
         "cost.meter",
+        "cost.engineering",
         "storage",
         "spreadsheet",
         "errors",

@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
 from experiments.filling import open_cache
-from experiments.predictors import KeptRun, cell_ids, kept_model, provenance
+from experiments.predictors import KeptRun, cell_ids, kept_model, provenance, sample_facts
 from launch.evaluate_commands.caches import budget, one_cache
 from launch.terminal import bar, flops
 from nevis_stream.dynamic_evaluation import adding, methods
@@ -68,7 +68,7 @@ def _add_predictors(directory: Path, path: Path, trial: int | None, how: dict[st
         chosen = [kept_model(run, path, trial)]
     else:
         run = KeptRun(path, how["stream"], how["trust"])
-        chosen = run.predictors
+        chosen = [predictor for predictor in run.predictors if predictor.checkpoint]
     for dataset_id in dict.fromkeys(predictor.task.dataset_id for predictor in chosen):
         mine = [predictor for predictor in chosen if predictor.task.dataset_id == dataset_id]
         cache = open_cache(one_cache(directory, dataset_id).directory, run, mine[0])
@@ -98,7 +98,11 @@ def _add(
 def _print_groups(cache: EvaluationCache, model: str) -> None:
     """Prints a model's mean by data set and group, of observed and predicted values."""
     groups = means_by_group(cache.facts(), cache.matrix([model], predicted=True))
-    for each in groups[:_MOST_GROUPS] if len(groups) > 1 else []:
+    if len(groups) < 2:
+        return
+    rounded = "" if cache.scores else ", each predicted as 0 or 1"
+    print(f"  means of observed and predicted cells{rounded}, which need not match the accuracy:")
+    for each in groups[:_MOST_GROUPS]:
         name = f"{each.dataset} {each.group}".strip()
         print(
             f"  {name}: mean {each.means[0]:.4g} (range {each.low:g} to {each.high:g}),"
@@ -128,12 +132,17 @@ def add_samples(directory: Path, file: str | None, splits: list[str], how: dict[
         task = next(
             task for task in first.stream.tasks if task.dataset_id == cache.about.get("dataset_id")
         )
-        samples = [cell for part in first.samples(task, splits) for cell in cell_ids(task, part)]
+        parts = first.samples(task, splits)
+        samples = [cell for part in parts for cell in cell_ids(task, part)]
         asks = {
             model: MovableCheckpoint(model, path, trial, open_run, partial(_chosen, samples))
             for model, (path, trial) in checkpoints.items()
         }
-        about = [{"dataset_id": cache.about["dataset_id"], "splits": splits}] * len(samples)
+        about = [
+            facts
+            for split, part in zip(splits, parts, strict=True)
+            for facts in sample_facts(task, split, part)
+        ]
     cells = budget(how["budget"], cache.shape[0])
     with bar(f"{cache.directory.name}, {how['method']}") as move:
         shown = _shown(asks, move, cells * len(samples))
@@ -148,7 +157,7 @@ def _chosen(samples: Sequence[str], columns: Sequence[int]) -> list[str]:
 
 
 def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, tuple[Path, int]]:
-    """Returns where the predictors of a cache's models lie, and their trials.
+    """Returns the checkpoints of a cache's models, and their trials.
 
     Args:
       cache: its models' provenance names where they were.
@@ -183,7 +192,7 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
         runs = sorted({facts["run"] for facts in came.values()})
         raise BadInput(
             f"{cache.directory}: its models' checkpoints are not where they were, {runs[0]} for one"
-            f" ({len(runs)} runs). Say where the runs lie now: --run_dir=FOLDER; or give"
+            f" ({len(runs)} runs). Give the folder that has the runs now: --run_dir=FOLDER; or give"
             " --samples=FILE."
         )
     return found

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from launch.watching.files import Holder, Trial
 from launch.watching.state import DONE, NOW, RunState, TaskState
-from nevis_stream.report.notation import engineering, error
+from nevis_stream.cost.engineering import engineering
+from nevis_stream.report.notation import error
 
 _WIDE = 90  # columns from which on everything has room
 _MARKS = {DONE: "✓", NOW: "▶"}

@@ -121,8 +121,8 @@ def _ablation(group: SeedGroup, protocol: str) -> Ablation | None:
         judged[run.path] = _judged(run)
         if math.isnan(result.error):
             left_out.append((run.name, result.reason))
-    told = {name for name, _ in left_out}
-    usable = [run for run in group.runs if run.name not in told]
+    unusable = {name for name, _ in left_out}
+    usable = [run for run in group.runs if run.name not in unusable]
     if not usable:
         return None
     largest = max(

@@ -1,4 +1,4 @@
-"""Own errors beside the published ones, task by task, with what differs in the data."""
+"""Own errors next to the published ones, task by task, with differences in the data."""
 
 import math
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Beside:
 
     Attributes:
       order, task_id: of the runs' stream.
-      published_task: the published task that stands beside it.
+      published_task: the published task that it is compared with.
       classes, samples: number of classes, and of samples for training and dev, here (NaN: not
         recorded).
       published_classes, published_samples: the same as published.
@@ -48,23 +48,23 @@ class Beside:
 
     @property
     def other_data(self) -> str:
-        """What tells that the data are not the published ones; empty where classes are equal and
-        samples within 5%.
+        """How the data differ from the published ones; empty for equal classes and samples within
+        5%.
         """
-        found = []
+        differences = []
         if self.classes != self.published_classes:
-            found.append(f"{self.classes} classes, published {self.published_classes}")
+            differences.append(f"{self.classes} classes, published {self.published_classes}")
         if not abs(self.samples - self.published_samples) <= 0.05 * self.published_samples:
             here = "not recorded" if math.isnan(self.samples) else f"{self.samples:.0f}"
-            found.append(f"{here} samples, published {self.published_samples}")
-        return "; ".join(found)
+            differences.append(f"{here} samples, published {self.published_samples}")
+        return "; ".join(differences)
 
 
 def beside(groups: Sequence[SeedGroup]) -> list[Beside]:
     """Returns the tasks of the runs that have published values, in stream order; none where no test
     split was predicted.
 
-    A task stands beside the published one of the same id, else beside the first of its data set.
+    A task is compared with the published one of the same id, else with the first of its data set.
     Published errors are those of the full-size network and budget after the whole stream, so a
     difference is not one of learners alone.
 

@@ -1,8 +1,8 @@
 """Intervals of a difference between two methods: over tasks and seeds, or over seeds alone.
 
 Two questions, two intervals. `over_tasks`: would A beat B on other tasks like these, in other runs?
-The tasks are a random sample and so are the seeds. `over_seeds`: would A beat B on these very
-tasks, in other runs? Only the seeds are random. Decisions 0017 and 0026 say why these forms;
+Tasks and seeds are random samples. `over_seeds`: would A beat B on these same tasks, in other runs?
+Only the seeds are random. Decisions 0017 and 0026 say why these forms;
 coverage is measured in benchmarks/RESULTS.md.
 """
 
@@ -27,7 +27,7 @@ class Interval:
 
     Attributes:
       estimate: the mean over tasks of A's mean over seeds minus B's.
-      low, high: the interval's ends; NaN where there is none.
+      low, high: the interval's ends; NaN without one.
       tasks: number of tasks.
       seeds: number of seeds of A and of B.
       reason: why there is no interval; empty otherwise.
@@ -42,9 +42,7 @@ class Interval:
 
     @property
     def possible(self) -> "Interval":
-        """The interval of a difference of errors, which lie in [0, 1]: cut at -1 and 1, whatever a
-        few tasks or seeds say.
-        """
+        """The interval of a difference of errors, which are in [0, 1]: cut at -1 and 1."""
         return replace(
             self, low=float(np.clip(self.low, -1, 1)), high=float(np.clip(self.high, -1, 1))
         )
@@ -82,7 +80,7 @@ def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
     estimate = float(differences.mean())
     if tasks < FEWEST_TASKS:
         reason = (
-            f"{tasks} task{'s' * (tasks != 1)}: fewer than {FEWEST_TASKS} tell nothing of others"
+            f"{tasks} task{'s' * (tasks != 1)}; an interval for other tasks needs {FEWEST_TASKS}"
         )
         return Interval(estimate, math.nan, math.nan, tasks, seeds, reason)
     below, above = np.hypot(_of_tasks(differences - estimate, key), _of_runs(a, b))
@@ -90,10 +88,10 @@ def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
 
 
 def over_seeds(a: np.ndarray, b: np.ndarray) -> Interval:
-    """Returns the interval of the mean difference on these very tasks: Welch's t on the runs'
+    """Returns the interval of the mean difference on these same tasks: Welch's t on the runs'
     means.
 
-    A bootstrap of three values covers far less than it says, so there is none here.
+    A bootstrap of three values covers far less than 95%, so none is used here.
 
     Args:
       a, b: as in `over_tasks`; one task will do.
@@ -109,7 +107,7 @@ def over_seeds(a: np.ndarray, b: np.ndarray) -> Interval:
     seeds = len(runs[0]), len(runs[1])
     nothing = Interval(estimate, math.nan, math.nan, len(a), seeds)
     if min(seeds) < 2:
-        return _without(nothing, "one seed tells nothing of the noise between seeds")
+        return _without(nothing, "one seed does not show the noise between seeds")
     variance, freedom = _welch(runs)
     if variance <= np.finfo(float).eps ** 2:
         return _without(nothing, "all seeds gave the same error")

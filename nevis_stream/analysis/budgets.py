@@ -67,6 +67,6 @@ def reach_table(learners: Mapping[str, Points]) -> pd.DataFrame:
             if a != b:
                 r = reach_ratio(points, others)
                 rows.append(
-                    (a, b, r.error, r.a.flops, r.a.how, r.b.flops, r.b.how, r.bound, r.value)
+                    (a, b, r.error, r.a.flops, r.a.basis, r.b.flops, r.b.basis, r.bound, r.value)
                 )
     return pd.DataFrame(rows, columns=_REACH)

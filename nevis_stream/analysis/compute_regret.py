@@ -10,11 +10,12 @@ from nevis_stream.analysis.differences import EQUAL
 from nevis_stream.analysis.points import costs_unknown, point, unfinished
 from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.runs import Run
+from nevis_stream.cost.engineering import engineering
 
 
 @dataclass(frozen=True)
 class ComputeRegret:
-    """What a run has spent more than its reference after each task; below zero it has spent less.
+    """What a run has spent minus its reference, after each task; below zero it has spent less.
 
     Attributes:
       orders, task_ids: the tasks, in stream order.
@@ -35,20 +36,22 @@ def compute_regret(run: Run, reference: Run) -> ComputeRegret:
 
     Args:
       run: a finished run.
-      reference: a finished run over the same stream, as a rule Indep of the same budget and seed.
+      reference: a finished run over the same stream, usually Indep of the same budget and seed.
 
     Source: NEVIS'22, section 3 (eq. 3, added up along the stream).
     """
-    for one in (run, reference):
-        reason = costs_unknown(one.ledger) or (
-            "" if one.ledger.complete else unfinished(one.ledger)
+    for side in (run, reference):
+        reason = costs_unknown(side.ledger) or (
+            "" if side.ledger.complete else unfinished(side.ledger)
         )
         if reason:
-            return ComputeRegret((), (), (), (), reason if one is run else f"{one.name}: {reason}")
+            return ComputeRegret(
+                (), (), (), (), reason if side is run else f"{side.name}: {reason}"
+            )
     ours, theirs = costs_by_task(run.ledger), costs_by_task(reference.ledger)
     if [cost.task_id for cost in ours] != [cost.task_id for cost in theirs]:
         return ComputeRegret(
-            (), (), (), (), f"{reference.name} does not hold the same tasks in the same order"
+            (), (), (), (), f"{reference.name} does not have the same tasks in the same order"
         )
     pairs = list(zip(ours, theirs, strict=True))
     paper = tuple(accumulate(_train(a) - _train(b) for a, b in pairs))[1:]
@@ -59,20 +62,20 @@ def compute_regret(run: Run, reference: Run) -> ComputeRegret:
 
 
 def matched_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
-    """Finds the finished Indep run that cost as much as a run, whatever its budget is called.
+    """Finds the finished Indep run, of any budget, that cost as much as a run.
 
-    Equal are costs (FLOPs of training, all trials, the whole stream) within 5% of each other. Of
-    several the one with the run's seed, then the one nearest in cost. Nothing is interpolated
-    between budgets.
+    Costs (training FLOPs over the whole stream) are equal if they are within 5% of each other. If
+    several are, the one with the run's seed is taken, then the one nearest in cost. Nothing is
+    interpolated between budgets.
 
     Returns:
-      The run and an empty text; None and the reason where there is none.
+      The run and an empty text; without one, None and the reason.
     """
     ours = point(run.ledger).paper_total
     if not ours > 0:
         return None, point(run.ledger).reason or "training cost nothing"
     places = ("stream_digest", "protocol")
-    found = []
+    candidates = []
     for other in runs:
         same = all(getattr(other.header, name) == getattr(run.header, name) for name in places)
         cost = (
@@ -81,7 +84,7 @@ def matched_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
             else math.nan
         )
         if cost > 0:
-            found.append(
+            candidates.append(
                 (
                     abs(math.log(cost / ours)),
                     other.header.seed != run.header.seed,
@@ -89,13 +92,13 @@ def matched_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
                     cost,
                 )
             )
-    if not found:
+    if not candidates:
         return None, "no finished Indep run whose cost is known"
-    equal = [one for one in found if one[0] <= math.log1p(EQUAL)]
+    equal = [entry for entry in candidates if entry[0] <= math.log1p(EQUAL)]
     if equal:
-        return min(equal, key=lambda one: (one[1], one[0]))[2], ""
-    _, _, nearest, cost = min(found, key=lambda one: one[:2])
-    wanted = f"no Indep run within 5% of its {ours:.3g} FLOPs"
+        return min(equal, key=lambda entry: (entry[1], entry[0]))[2], ""
+    _, _, nearest, cost = min(candidates, key=lambda entry: entry[:2])
+    wanted = f"no Indep run within 5% of its {engineering(ours)} training FLOPs"
     return None, f"{wanted}; the nearest, {nearest.name}, cost {cost / ours:.3g} times as many"
 
 

@@ -105,11 +105,11 @@ def agreement(ledgers: Sequence[Ledger]) -> dict[str, tuple[int, int]]:
         {record.task_id: _source(record) for record in ledger.of_kind(TrainRecord)}
         for ledger in ledgers
     ]
-    told = {}
+    shared = {}
     for task_id, source in (sources[0] if sources else {}).items():
         others = [each[task_id] for each in sources if task_id in each]
-        told[task_id] = others.count(source), len(others)
-    return told
+        shared[task_id] = others.count(source), len(others)
+    return shared
 
 
 def _source(record: TrainRecord) -> str:

@@ -45,7 +45,7 @@ def against_reference(groups: Sequence[SeedGroup]) -> list[Comparison]:
     """Returns each method against its reference: Indep with its budget, else the Indep nearest in
     cost.
 
-    Without any Indep the method with the lowest E is everyone's reference.
+    Without any Indep, the reference of all is the method with the lowest mean error.
     """
     finished = [group for group in groups if any(run.ledger.complete for run in group.runs)]
     references = [group for group in finished if group.learner.casefold() == REFERENCE]
@@ -61,13 +61,13 @@ def against_reference(groups: Sequence[SeedGroup]) -> list[Comparison]:
         try:
             found.append(compare(group, reference))
         except BadInput:
-            continue  # the table of pairs tells why
+            continue  # the table of pairs gives the reason
     return found
 
 
 def table(comparisons: Sequence[Comparison]) -> pd.DataFrame:
     """Returns one row a pair: `difference` in E (A - B), its 95% intervals over tasks and seeds and
-    over seeds alone, the ratio of the paper's cFLOP (A / B) and in words what that says.
+    over seeds alone, the ratio of training FLOPs (A / B) and the verdict in a few words.
     """
     rows = [
         {

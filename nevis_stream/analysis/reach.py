@@ -1,4 +1,4 @@
-"""FLOPs that a learner needs for an error, read off its points at several budgets."""
+"""FLOPs that a learner needs to reach an error, from its points at several budgets."""
 
 import math
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ class Reach:
 
     Attributes:
       flops: the cost; NaN where the error is never reached.
-      how: "measured" (a point has this error), "interpolated" (between two points of the front,
-        linear in error and log FLOPs), "at most" (the cheapest point is already better: no run says
-        how much less would do) or "never" (no point is so good).
+      basis: "measured" (a point has this error), "interpolated" (between two points of the front,
+        linear in error and log FLOPs), "at most" (the cheapest point is already better) or "never"
+        (no point has such a low error).
     """
 
     flops: float
-    how: str
+    basis: str
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Ratio:
 
     Attributes:
       error: at which the two are compared; NaN where a learner has no point.
-      value: the ratio; NaN where one never reaches the error.
+      value: the ratio; NaN if one of them never reaches the error.
       a, b: what each needs.
     """
 
@@ -46,18 +46,18 @@ class Ratio:
         upper bounds.
         """
         return {(False, False): "", (True, False): "≤", (False, True): "≥", (True, True): "?"}[
-            self.a.how == AT_MOST, self.b.how == AT_MOST
+            self.a.basis == AT_MOST, self.b.basis == AT_MOST
         ]
 
 
 def flops_to_reach(points: Points, error: float) -> Reach:
-    """Returns what a learner with these (error, cFLOP) points needs to reach an error.
+    """Returns what a learner with these (error, training FLOPs) points needs to reach an error.
 
     Only its Pareto front counts; nothing is extrapolated. Points with a NaN or without cost are
     left out.
 
     >>> flops_to_reach([(0.4, 1e10), (0.2, 1e12)], 0.3)
-    Reach(flops=100000000000.0, how='interpolated')
+    Reach(flops=100000000000.0, basis='interpolated')
     """
     front = _front(points)
     reached = [i for i, (reached, _) in enumerate(front) if reached <= error]
@@ -78,7 +78,7 @@ def reach_ratio(a: Points, b: Points, error: float | None = None) -> Ratio:
     """Returns the FLOPs of A over those of B to reach an error.
 
     Args:
-      a, b: (error, cFLOP) of each learner's budgets.
+      a, b: (error, training FLOPs) of each learner's budgets.
       error: to be reached; by default the lowest that both reach.
     """
     lowest = [min((e for e, _ in _front(points)), default=math.nan) for points in (a, b)]

@@ -1,29 +1,29 @@
-"""What a comparison says, in one plain sentence, and how the costs stand to each other."""
+"""The result of a comparison in one sentence, and the two costs in another."""
 
 import math
 
 from scipy.special import stdtrit
 
 from nevis_stream.analysis.bootstrap import LEVEL, Interval
-from nevis_stream.analysis.differences import Comparison, Cost
+from nevis_stream.analysis.differences import Comparison
 
 # below, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
 FEW_TASKS = 20
 _MOST_SEEDS = 100
 
 
-def verdict(found: Comparison) -> str:
-    """Returns one sentence: A is better, worse, or the two cannot be told apart, and how far that
+def verdict(comparison: Comparison) -> str:
+    """Returns one sentence: A is better, worse, or the data cannot decide, and for which tasks that
     holds.
 
-    The order of questions: is the difference beyond the noise between seeds, on these very tasks?
-    Would it hold on other tasks like these? With one seed only the second can be asked, and only
-    as far as no noise is shared by all tasks of a run.
+    First: is the difference larger than the noise between seeds, on these tasks? Then: would it
+    hold on other tasks like these? One seed can answer only the second question, and only if the
+    tasks of a run share no noise.
     """
-    names = found.a.label, found.b.label
-    seeds, tasks = found.over_seeds, found.over_tasks
+    names = comparison.a.label, comparison.b.label
+    seeds, tasks = comparison.over_seeds, comparison.over_tasks
     size = f"{abs(100 * tasks.estimate):.2f} points on average over {count(tasks.tasks, 'task')}"
-    if tasks.estimate == 0 and all(task.a == task.b for task in found.tasks):
+    if tasks.estimate == 0 and all(task.a == task.b for task in comparison.tasks):
         return (
             f"{names[0]} and {names[1]} have the same error on each of"
             f" {count(tasks.tasks, 'task')}."
@@ -32,24 +32,27 @@ def verdict(found: Comparison) -> str:
         f"{names[0]} is {'better' if tasks.estimate < 0 else 'worse'} than {names[1]} by {size}"
     )
     if math.isnan(seeds.low) and min(seeds.seeds) > 1:
-        return f"{better}, in every run alike (no noise between seeds){_elsewhere(tasks)}."
+        return f"{better}; the seeds of each method agree exactly{_elsewhere(tasks)}."
     if math.isnan(seeds.low):
         return _by_one_seed(better, names, size, tasks)
     if not seeds.side:
         needed = seeds_needed(seeds)
-        more = f"about {needed} of each would" if needed else f"more than {_MOST_SEEDS} would"
+        more = (
+            f"about {needed} of each would" if needed else f"even {_MOST_SEEDS} of each would not"
+        )
         return (
-            f"{_seed_counts(seeds)} cannot tell {names[0]} from {names[1]}, {more}: they differ by"
+            f"{_seed_counts(seeds)} cannot tell {names[0]} from {names[1]}; {more}. They differ by"
             f" {size} (95% interval over seeds {span(seeds)})."
         )
     return (
-        f"{better}, beyond seed noise (95% interval over seeds {span(seeds)}){_elsewhere(tasks)}."
+        f"{better}, more than the noise between seeds explains (95% interval over seeds"
+        f" {span(seeds)}){_elsewhere(tasks)}."
     )
 
 
-def mark(found: Comparison) -> str:
+def mark(comparison: Comparison) -> str:
     """Returns the verdict in a few words, for a table."""
-    seeds, tasks = found.over_seeds, found.over_tasks
+    seeds, tasks = comparison.over_seeds, comparison.over_tasks
     word = "A better" if tasks.estimate < 0 else "A worse"
     if tasks.estimate == 0:
         return "equal"
@@ -57,15 +60,15 @@ def mark(found: Comparison) -> str:
         return "seeds cannot tell"
     if math.isnan(tasks.low):
         return f"{word} on these tasks" if min(seeds.seeds) > 1 else "too little data"
-    one = ", one seed" if min(seeds.seeds) < 2 else ""
+    single = min(seeds.seeds) < 2
     if tasks.side:
-        return f"{word}{one}"
-    return "one seed cannot tell" if one else f"{word} on these tasks"
+        return f"{word}, one seed" if single else word
+    return "one seed cannot tell" if single else f"{word} on these tasks"
 
 
 def seeds_needed(interval: Interval) -> int | None:
     """Returns about how many seeds of each method would show a difference of this size, if its
-    estimate and the noise between seeds are as they seem; None where 100 would not.
+    estimate and the noise between seeds are right; None where even 100 would not.
     """
     fewest, freedom = min(interval.seeds), sum(interval.seeds) - 2
     error = (interval.high - interval.low) / 2 / _student(freedom)
@@ -84,41 +87,46 @@ def _seed_counts(interval: Interval) -> str:
     return f"{a} seeds of each" if a == b else f"{a} and {b} seeds"
 
 
-def cautions(found: Comparison) -> list[str]:
-    """Returns in sentences why the interval over tasks may be too narrow; none where there is no
-    such interval.
+def cautions(comparison: Comparison) -> list[str]:
+    """Returns sentences on why the interval over tasks may be too narrow; empty without such an
+    interval.
     """
-    tasks = found.over_tasks
-    said = []
+    tasks = comparison.over_tasks
+    sentences = []
     if math.isnan(tasks.low):
-        return said
+        return sentences
     if min(tasks.seeds) < 2:
-        said.append(
-            "One seed: noise that all tasks of a run share cannot be seen in a single run. Where"
-            " there is any, the interval over tasks is too narrow; two seeds of each method or more"
+        sentences.append(
+            "One seed: a single run does not show noise that all its tasks share. If there is such"
+            " noise, the interval over tasks is too narrow; two or more seeds of each method would"
             " show it."
         )
     if tasks.tasks < FEW_TASKS:
-        said.append(
-            f"Fewer than {FEW_TASKS} tasks: where a few tasks of many gain most, so few tasks may"
-            " hold none of them, and the interval over tasks is then too narrow."
+        sentences.append(
+            f"Fewer than {FEW_TASKS} tasks: if only a few tasks in many gain most, a small sample"
+            " may contain none of them, and the interval over tasks is then too narrow."
         )
-    return said
+    return sentences
 
 
-def cost_statement(cost: Cost) -> str:
-    """Returns how the costs of A and B stand to each other, in a sentence."""
-    if math.isnan(cost.a) or math.isnan(cost.b):
-        return "The cost of one of them is not known, so nothing is said about equal FLOPs."
+def cost_statement(comparison: Comparison) -> str:
+    """Returns a sentence that compares the training FLOPs of A and B."""
+    cost, names = comparison.paper, (comparison.a.label, comparison.b.label)
+    for name, flops in zip(names, (cost.a, cost.b), strict=True):
+        if math.isnan(flops):
+            return f"The cost of {name} is unknown, so the comparison may not be at equal FLOPs."
     if cost.equal:
         return "The comparison is at equal FLOPs."
     if math.isnan(cost.ratio):
-        return "The comparison is NOT at equal FLOPs: B's cost is 0."
-    return f"The comparison is NOT at equal FLOPs: A cost {cost.ratio:.3g} times what B cost."
+        return f"The comparison is not at equal FLOPs: {names[1]} used none for training."
+    return (
+        f"The comparison is not at equal FLOPs: {names[0]} used {cost.ratio:.3g} times the training"
+        f" FLOPs of {names[1]}."
+    )
 
 
 def span(interval: Interval) -> str:
-    """Returns an interval in points, with signs: "-5.1 to -1.4"; the reason where there is none."""
+    """Returns an interval in points, with signs: "-5.1 to -1.4"; without one, the reason."""
     if math.isnan(interval.low):
         return f"none: {interval.reason}"
     return f"{100 * interval.low:+.2f} to {100 * interval.high:+.2f}".replace("-", "−")
@@ -131,19 +139,25 @@ def count(n: int, what: str) -> str:
 
 def _elsewhere(tasks: Interval) -> str:
     if math.isnan(tasks.low):
-        return f"; of other tasks nothing can be said ({tasks.reason})"
+        return f"; whether this holds on other tasks is unknown ({tasks.reason})"
     if tasks.side:
-        return f", and would be on other tasks like these ({span(tasks)})"
-    return f"; on other tasks like these it may be otherwise ({span(tasks)})"
+        return (
+            f", and probably so on other tasks like these (95% interval over tasks {span(tasks)})"
+        )
+    return (
+        f"; on other tasks like these it may be different (95% interval over tasks {span(tasks)})"
+    )
 
 
 def _by_one_seed(better: str, names: tuple[str, str], size: str, tasks: Interval) -> str:
     if math.isnan(tasks.low):
         return (
-            f"{names[0]} and {names[1]} differ by {size}: one seed and so few tasks cannot show"
-            " whether that is chance."
+            f"{names[0]} and {names[1]} differ by {size}. One seed on {count(tasks.tasks, 'task')}"
+            " cannot show whether that is chance."
         )
     if tasks.side:
-        return f"{better}, as far as one seed can tell (95% interval over tasks {span(tasks)})."
-    interval = f"95% interval over tasks {span(tasks)}, one seed"
-    return f"{names[0]} and {names[1]} cannot be told apart: they differ by {size} ({interval})."
+        return f"{better}, judging from one seed (95% interval over tasks {span(tasks)})."
+    return (
+        f"One seed cannot tell {names[0]} from {names[1]}: they differ by {size} (95% interval over"
+        f" tasks {span(tasks)})."
+    )

@@ -10,7 +10,7 @@ Rules score every sample for every model:
   wrong predictions of the other
                samples through the ability, and `COUNT` times the standard deviation of how many
                samples the model has right. The last is Bayesian quadrature of the accuracy (O'Hagan
-               1991): it asks what tells models apart.
+               1991): it asks what distinguishes models.
 """
 
 import jax

@@ -15,10 +15,15 @@ from nevis_stream.dynamic_evaluation.additions import Addition, append, read_add
 from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells, Cost, check_budget
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
-from nevis_stream.dynamic_evaluation.fits import StoredFit
+from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit
 from nevis_stream.dynamic_evaluation.groups import groups_of
-from nevis_stream.dynamic_evaluation.insertion import insert_samples
-from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InCache, Known, learned_rows
+from nevis_stream.dynamic_evaluation.known import (
+    KNOWN_SHARE,
+    InCache,
+    InMemory,
+    Known,
+    learned_rows,
+)
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_cells
 from nevis_stream.dynamic_evaluation.method import Method, context
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
@@ -70,8 +75,9 @@ def add_models(
     known.groups = groups_of(cache, names, known.packed_rows())
     used, ctx = chosen.fitting(known), context()
     readable = memory.fitting(used, known, len(rows))
-    stored = StoredFit(cache.directory, used, known, seed, read_additions(cache.directory))
-    _warn(used, known, rows, budget, stored)
+    fit = cache.directory / FOLDER / used.name
+    stored = StoredFit(fit, used, known, seed, read_additions(cache.directory))
+    _warn(used, known, [row.flops_each for row in rows], budget, stored, "model")
     evaluator = stored.evaluator(readable, budget, fitting, ctx)
     estimates = evaluator.evaluate(ask, len(rows), budget, evaluating)
     made_by = {"method": method, "budget": budget, "seed": seed}
@@ -168,14 +174,21 @@ def add_samples(
             " to learn from."
         )
     check_budget(budget, len(names), "known models on each sample")
+    rows, ctx = InMemory(np.ascontiguousarray(known[:, learned].T)), context()
+    used = chosen.fitting(rows)
+    fit = cache.directory / FOLDER / f"{used.name}-samples"
+    stored = StoredFit(fit, used, rows, seed, read_additions(cache.directory))
+    each = [facts[name].get(EACH) for name in names]
+    mean = None if None in each else sum(each) / len(each)
+    _warn(used, rows, [mean] * len(samples), budget, stored, "sample")
     cache.add_samples(samples, provenances or [None] * len(samples))
-    key, ctx = jax.random.key(seed), context()
-    estimates = insert_samples(chosen, known[:, learned], ask, len(samples), budget, key, ctx)
+    fitting, evaluating = jax.random.split(jax.random.key(seed))
+    evaluator = stored.evaluator(rows, budget, fitting, ctx)
+    estimates = evaluator.evaluate(ask, len(samples), budget, evaluating)
     made_by = {"method": method, "budget": budget, "seed": seed}
     predicted = estimates.values if cache.scores else estimates.outcomes
     unseen = np.where(observed(values), unknown_cells((), cache.scores), predicted)
     cache.append_predictions(names, samples, np.ascontiguousarray(unseen.T), made_by=made_by)
-    each = [facts[name].get(EACH) for name in names]
     own = total(ctx.meter.counts())
     account = Addition(
         kind="samples",
@@ -184,6 +197,7 @@ def add_samples(
         models=len(names),
         samples=int(learned.sum()),
         asked=int(np.count_nonzero(observed(values))),
+        fit=stored.key,
         **_cost(before, [len(samples)] * len(names), each, sum(costs, Cost()), own),
     )
     append(cache.directory, account)
@@ -254,17 +268,23 @@ class CachedAsk:
 
     @property
     def flops_each(self) -> float | None:
-        """FLOPs of one answer, as the cache has them, or as they were said to be."""
+        """FLOPs of one answer: what the cache records, else the model's given provenance."""
         facts = self._cache.models()[self.model] if self._known else self._provenance
         return facts.get(EACH)
 
 
-def _warn(method: Method, known: Known, rows: Sequence[CachedAsk], budget: int, stored: StoredFit):
+def _warn(
+    method: Method,
+    known: Known,
+    each: Sequence[float | None],
+    budget: int,
+    stored: StoredFit,
+    kind: str,
+) -> None:
     """Warns where a method will cost more than it saves, if the price of answers is known."""
-    each = [row.flops_each for row in rows]
     if None in each or budget == known.shape[1]:
         return
-    if message := price.warning(method, known, each, budget, stored.tree):
+    if message := price.warning(method, known, each, budget, stored.tree, kind):
         warnings.warn(message, RunWarning, stacklevel=3)
 
 

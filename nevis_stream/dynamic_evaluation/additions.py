@@ -36,7 +36,7 @@ class Addition:
       flops_method: what the method computed itself, part of what was spent: fit, cross-validation,
         selection and prediction; of models that were added together, one model's share. Null in
         accounts of earlier versions, which left it out.
-      fit: of a model: the key of the stored fit (see `fits`) that the method used.
+      fit: the key of the stored fit (see `fits`) that the method used.
     """
 
     kind: str
@@ -79,12 +79,12 @@ def read_additions(directory: Path) -> list[Addition]:
     Raises:
       DamagedCache: a line is no account; the message names it.
     """
-    found = []
+    additions = []
     for addition in examined(directory):
         if isinstance(addition, str):
             raise DamagedCache(f"{addition}; remove the line.")
-        found.append(addition)
-    return found
+        additions.append(addition)
+    return additions
 
 
 def examined(directory: Path) -> Iterator[Addition | str]:
@@ -121,9 +121,9 @@ def _account(values: dict[str, Any]) -> Addition:
     """Returns an addition of JSON values; ValueError or TypeError where one is missing or cannot
     be.
     """
-    found = Addition(**values)
+    account = Addition(**values)
     for each in fields(Addition):
-        value, valid = getattr(found, each.name), get_args(each.type) or (each.type,)
+        value, valid = getattr(account, each.name), get_args(each.type) or (each.type,)
         if isinstance(value, bool) or not isinstance(
             value, (*valid, int) if float in valid else valid
         ):
@@ -131,8 +131,8 @@ def _account(values: dict[str, Any]) -> Addition:
                 "null" if kind is types.NoneType else kind.__name__ for kind in valid
             )
             raise ValueError(f"{each.name} is {value!r}, not {wanted}")
-    if found.kind not in KINDS:
-        raise ValueError(f"kind is {found.kind!r}, not one of {', '.join(KINDS)}")
-    if found.kind == "samples" and not found.name.split(" ")[0].isdecimal():
-        raise ValueError(f"name is {found.name!r}, not how many samples")
-    return found
+    if account.kind not in KINDS:
+        raise ValueError(f"kind is {account.kind!r}, not one of {', '.join(KINDS)}")
+    if account.kind == "samples" and not account.name.split(" ")[0].isdecimal():
+        raise ValueError(f"name is {account.name!r}, not how many samples")
+    return account

@@ -138,6 +138,11 @@ class Estimate:
     cost: Cost = Cost()
 
 
+def blank(cells: Cells) -> Answers:
+    """An `Ask` for policies that do not look at answers: all are 0, and free."""
+    return Answers(cells, np.zeros(cells.samples.shape, np.uint8))
+
+
 class MatrixAsk:
     """An `Ask` that reads the new models' values from a matrix and records what was asked.
 

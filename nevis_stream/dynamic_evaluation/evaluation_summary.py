@@ -206,21 +206,21 @@ def curve(rows: pd.DataFrame) -> dict[str, Any]:
     """
     by_budget = rows.groupby("budget")[list(MEASURES)]
     means, stds = by_budget.mean(), by_budget.std()
-    found: dict[str, Any] = {"budgets": [int(budget) for budget in means.index]}
+    by_measure: dict[str, Any] = {"budgets": [int(budget) for budget in means.index]}
     for measure in MEASURES:
-        found[measure] = [_number(value) for value in means[measure]]
-        found[f"{measure}_std"] = [_number(value) for value in stds[measure]]
+        by_measure[measure] = [_number(value) for value in means[measure]]
+        by_measure[f"{measure}_std"] = [_number(value) for value in stds[measure]]
     fitted = means["mae"].notna().all() and len(means) >= 3
-    found["decay"] = (
+    by_measure["decay"] = (
         asdict(agreement.fit_decay(means.index.to_numpy(), means["mae"].to_numpy()))
         if fitted
         else None
     )
-    found["dataset_errors"] = [
+    by_measure["dataset_errors"] = [
         pd.DataFrame(list(some["dataset_errors"])).mean().to_dict()
         for _, some in rows.groupby("budget")
     ]
-    return found
+    return by_measure
 
 
 def _decomposition(

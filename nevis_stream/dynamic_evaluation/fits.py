@@ -20,15 +20,13 @@ FIT = "fit"  # the name of what does not depend on the budget
 
 
 class StoredFit:
-    """The one fit of a method that a cache keeps, `fits/METHOD`, replaced when what it was fitted
-    on changes.
+    """The fit of a method that a cache keeps, replaced when what it was fitted on changes.
 
-    What a fit cost is stored with it, and charged to the first addition that uses it; later ones
-    have it for nothing. So an addition that was killed after its fit has the same account when it
-    is started again.
+    Its cost is stored with it and charged to the next addition, and to no later one. So an addition
+    that was killed after its fit has the same account when it is started again.
 
     Args:
-      directory: the cache's.
+      directory: of the fit: `fits/METHOD` in a cache, or `fits/METHOD-samples`.
       method: the method that is really used (`Method.fitting`).
       known: the known models.
       seed: of the fit.
@@ -43,7 +41,7 @@ class StoredFit:
         seed: int,
         additions: Sequence[Addition],
     ):
-        self._path, self._method = directory / FOLDER / method.name, method
+        self._path, self._method = directory, method
         about = json.dumps([VERSION, method.name, seed, digest(known)])
         self.key = hashlib.sha256(about.encode()).hexdigest()[:16]
         budgets = [str(each.budget) for each in additions if each.fit == self.key]
@@ -71,7 +69,7 @@ class StoredFit:
           key: a JAX key made from the seed.
           ctx: charges what is computed, and what was computed and not charged yet.
         """
-        for part in {FIT, str(budget)} & self._flops.keys() - self._charged:
+        for part in self._flops.keys() - self._charged:
             ctx.charge(self._flops[part])
         before = total(ctx.meter.counts())
         if self.tree is None:

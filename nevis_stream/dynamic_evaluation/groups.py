@@ -21,7 +21,7 @@ def groups_of(
     model is a group of its own.
 
     Models that say nothing of a group are one where they are copies of each other: known models
-    that are all alike tell nothing of how far estimates of another one lie off. Runs of one seed
+    that are all alike do not show how far estimates of another one are off. Runs of one seed
     often share models to the last bit (FT-prev's first task is Indep's). Such runs are one group:
     else copies of the models that play new ones would be known.
 
@@ -34,8 +34,8 @@ def groups_of(
     known = cache.models()
     facts = [known[model] for model in models]
     groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
-    found = joined([group or model for group, model in zip(groups, models, strict=True)], outcomes)
-    return found if any(groups) or len(set(found)) < len(found) else None
+    names = joined([group or model for group, model in zip(groups, models, strict=True)], outcomes)
+    return names if any(groups) or len(set(names)) < len(names) else None
 
 
 def joined(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
@@ -49,11 +49,13 @@ def joined(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
     holders: dict[bytes, set[str]] = defaultdict(set)
     sizes: Counter[str] = Counter()
     for group, row in zip(groups, outcomes, strict=True):
-        of = holders[hashlib.sha256(np.ascontiguousarray(row)).digest()]
-        if group not in of:  # a group's models that are all alike count once
-            of.add(group)
+        sharing = holders[hashlib.sha256(np.ascontiguousarray(row)).digest()]
+        if group not in sharing:  # a group's models that are all alike count once
+            sharing.add(group)
             sizes[group] += 1
-    shared = Counter(pair for of in holders.values() for pair in combinations(sorted(of), 2))
+    shared = Counter(
+        pair for sharing in holders.values() for pair in combinations(sorted(sharing), 2)
+    )
     names = {group: group for group in groups}
 
     def first(group: str) -> str:
@@ -61,8 +63,8 @@ def joined(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
             group = names[group]
         return group
 
-    for (one, other), copies in shared.items():
-        if copies >= COPIES * min(sizes[one], sizes[other]):
-            low, high = sorted((first(one), first(other)))
+    for (first_group, second_group), copies in shared.items():
+        if copies >= COPIES * min(sizes[first_group], sizes[second_group]):
+            low, high = sorted((first(first_group), first(second_group)))
             names[high] = low
     return [first(group) for group in groups]

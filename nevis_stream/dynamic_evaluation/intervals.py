@@ -73,10 +73,10 @@ def extended(
     low: np.ndarray, high: np.ndarray, unbiased: np.ndarray, error: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns an interval of an accuracy within 0 and 1 that goes on to where samples say the
-    accuracy lies.
+    accuracy is.
 
     A model unlike all known ones is predicted with a confidence that it does not deserve. Its own
-    samples tell: where their unbiased estimate lies more than two standard errors outside of the
+    samples show this: where their unbiased estimate is more than two standard errors outside the
     interval, this is extended to that estimate's own.
 
     Args:

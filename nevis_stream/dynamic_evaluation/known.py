@@ -20,19 +20,23 @@ KNOWN_SHARE = 0.5
 
 
 class Known(Protocol):
-    """The values of m known models on n samples.
+    """The values of m known models on n samples."""
 
-    Attributes:
-      shape: m and n.
-      groups: the models' groups (checkpoints of one training run are one), or None.
-      facts: about the samples.
-      scores: whether the values are scores, not outcomes.
-    """
+    @property
+    def shape(self) -> tuple[int, int]:
+        """m and n."""
 
-    shape: tuple[int, int]
-    groups: Sequence[str] | None
-    facts: SampleFacts
-    scores: bool
+    @property
+    def groups(self) -> Sequence[str] | None:
+        """The models' groups (checkpoints of one training run are one), or None."""
+
+    @property
+    def facts(self) -> SampleFacts:
+        """Facts about the samples."""
+
+    @property
+    def scores(self) -> bool:
+        """Whether the values are scores, not outcomes."""
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Returns [n], the sum of each sample's known values, and [n], how many are known; `models`

@@ -75,17 +75,16 @@ class CellPredictor:
         return {}
 
     def tune(
-        self,
-        tree: Tree,
-        known: Known,
-        policy: "Policy",
-        budget: int,
-        key: Key,
-        ctx: Context,
-        memo: dict,
+        self, tree: Tree, known: Known, policy: "Policy", budget: int, key: Key, ctx: Context
     ) -> Tree:
-        """Learns what depends on the budget; `key` is that of `fit`, and `memo` keeps in memory
-        what serves other budgets, too.
+        """Learns what depends on the budget.
+
+        Args:
+          tree: what `fit` returned; what other budgets need again may be added to it.
+          known, key: as given to `fit`.
+          policy: what will ask.
+          budget: samples asked of each new model.
+          ctx: charges what this computes.
         """
         return {}
 
@@ -117,13 +116,11 @@ class Policy:
 
     Attributes:
       about: one line for people.
-      takes_scores: whether answers may be real scores.
       out_of_core: whether known models may stay in a cache.
       adaptive: whether it looks at answers.
     """
 
     about = ""
-    takes_scores = True
     out_of_core = True
     adaptive = False
 
@@ -186,7 +183,7 @@ class Method:
     @property
     def takes_scores(self) -> bool:
         """Whether values may be real scores instead of outcomes."""
-        return self.policy.takes_scores and self.predictor.takes_scores
+        return self.predictor.takes_scores
 
     def fitting(self, known: Known) -> "Method":
         """Returns the method to use with these known models: this, or the one used otherwise.
@@ -247,8 +244,8 @@ class Evaluator:
     Attributes:
       method: the method.
       known: the known models.
-      tree: what was learned, of arrays and JSON scalars: `predictor`, `policy`, and `tuned` by
-        budget.
+      tree: what was learned, of arrays and JSON scalars: `predictor`, `policy`, `tuned` by budget,
+        and `folds`, the fits without some known models.
       key: the JAX key of the fit.
       ctx: charges everything.
     """
@@ -261,7 +258,7 @@ class Evaluator:
 
     def __post_init__(self):
         self.tree.setdefault("tuned", {})
-        self._charged, self._memo = 0, {}
+        self._charged = 0
 
     def evaluate(self, ask: Ask, models: int, budget: int, key: jax.Array) -> Estimates:
         """Evaluates new models, all in one batch.
@@ -290,9 +287,7 @@ class Evaluator:
         if name not in self.tree["tuned"]:
             method, arguments = self.method, (self.known, self.method.policy, budget, self.key)
             with self.ctx.phase("validate"):
-                tree = method.predictor.tune(
-                    self.tree["predictor"], *arguments, self.ctx, self._memo
-                )
+                tree = method.predictor.tune(self.tree["predictor"], *arguments, self.ctx)
                 half = self._tried(tree, budget) if method.tried else None
             self.tree["tuned"][name] = {"predictor": tree, "half": half}
         return self.tree["tuned"][name]
@@ -326,17 +321,20 @@ class Evaluator:
         return intervals.tried(errors, known.groups or range(known.shape[0]))
 
     def _errors(self, tuned: Tree, budget: int) -> np.ndarray:
-        """Returns the errors of known models' means, each predicted by a fit without its fold."""
+        """Returns the errors of known models' means, each predicted by a fit without its fold.
+
+        The fits serve all budgets, and become part of the tree.
+        """
         method, ctx, errors = self.method, self.ctx, [np.empty(0)]
-        random = numpy_generator(self.key)
-        if "folds" not in self._memo:
-            self._memo["folds"] = list(folds.divided(self.known, random))
-        for values, rest in self._memo["folds"]:
+        random, trees = numpy_generator(self.key), self.tree.setdefault("folds", [])
+        for number, (values, rest) in enumerate(folds.divided(self.known, random)):
+            if number == len(trees):
+                trees.append(method.fit(rest, None, self.key, ctx).tree)
+            evaluator = Evaluator(method, rest, trees[number], self.key, ctx)
             ask = MatrixAsk(folds.filled(values, random))
-            evaluator = method.fit(rest, None, self.key, ctx)
             answers = method.policy.ask(
                 evaluator.tree["policy"], ask, len(values), rest.shape[1], budget, self.key, ctx
             )
-            found = evaluator._predicted({"predictor": tuned, "half": np.nan}, answers)
-            errors.append(rest.facts.mean(ask.truth) - found.accuracy)
+            estimates = evaluator._predicted({"predictor": tuned, "half": np.nan}, answers)
+            errors.append(rest.facts.mean(ask.truth) - estimates.accuracy)
         return np.concatenate(errors)

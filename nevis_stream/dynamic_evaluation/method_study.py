@@ -21,12 +21,11 @@ from nevis_stream.dynamic_evaluation.agreement import mean_absolute_error, rank_
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known import InMemory
-from nevis_stream.dynamic_evaluation.matrix import check_matrix, observed
+from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_dataset
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
-from nevis_stream.storage.npz import read_npz
 
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
 COLUMNS = ("matrix", "method", "budget", "seed", *MEASURES, "seconds", "dataset_errors")
@@ -71,22 +70,6 @@ class StudyDesign:
     budgets: Sequence[int] = (16, 64, 256)
     known: float = 0.6
     seeds: int = 10
-
-
-def load(path: Path) -> Matrix:
-    """Reads outcomes from an npz file: `correct`, uint8[m, n], and optionally `group`, str[m].
-
-    Raises:
-      BadInput: no such file, no such array, or not outcomes.
-    """
-    arrays = read_npz(path, ("correct", "group"))
-    if "correct" not in arrays:
-        raise BadInput(f"{path}: has no array `correct`, uint8[models, samples].")
-    groups = arrays["group"].astype(str) if "group" in arrays else None
-    try:
-        return Matrix(path.stem, check_matrix(arrays["correct"]), groups)
-    except BadInput as error:
-        raise BadInput(f"{path}: {error}") from None
 
 
 def split(
@@ -160,8 +143,11 @@ def dataset_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) 
     pairs = zip(
         means_by_dataset(facts, estimates.values), means_by_dataset(facts, truth), strict=True
     )
-    found = {one.dataset: float(np.abs(one.means - other.means).mean()) for one, other in pairs}
-    return found if len(found) > 1 else {}
+    errors = {
+        estimated.dataset: float(np.abs(estimated.means - true.means).mean())
+        for estimated, true in pairs
+    }
+    return errors if len(errors) > 1 else {}
 
 
 def rows(
@@ -221,8 +207,8 @@ def read(path: Path) -> list[dict]:
     if not path.exists():
         return []
     with open(path, newline="", encoding="utf-8") as file:
-        found = [row for row in csv.DictReader(file) if row["seconds"] and None not in row]
-    return [row for row in map(_parsed, found) if row]
+        rows = [row for row in csv.DictReader(file) if row["seconds"] and None not in row]
+    return [row for row in map(_parsed, rows) if row]
 
 
 def _parsed(row: dict[str, str | None]) -> dict | None:

@@ -9,7 +9,7 @@ import numpy as np
 from nevis_stream.cost.counted import counted
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.asking import blank
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
@@ -70,35 +70,33 @@ def price(method: Method, known: Known, models: int, budget: int, tree: Tree | N
       known: the known models; their values are not read.
       models: m.
       budget: samples asked of each.
-      tree: a stored fit, which need not be made again.
+      tree: a stored fit, whose cost is not counted again.
     """
-    ctx, key, blank = Rehearsal.standalone(), jax.random.key(0), Blank(known)
+    ctx, key, shape = Rehearsal.standalone(), jax.random.key(0), Blank(known)
     method = method.fitting(known)
     evaluator = (
-        method.fit(blank, None, key, ctx)
+        method.fit(shape, None, key, ctx)
         if tree is None
-        else Evaluator(method, blank, tree | {"tuned": dict(tree["tuned"])}, key, ctx)
+        else Evaluator(method, shape, jax.tree.map(lambda leaf: leaf, tree), key, ctx)
     )
 
-    def ask(cells: Cells) -> Answers:
-        return Answers(cells, np.zeros(cells.samples.shape, np.uint8))
-
     with np.errstate(all="ignore"):
-        evaluator.evaluate(ask, models, budget, key)
+        evaluator.evaluate(blank, models, budget, key)
     return total(ctx.meter.counts())
 
 
 def warning(
-    method: Method, known: Known, each: Sequence[float], budget: int, tree: Tree | None
+    method: Method, known: Known, each: Sequence[float], budget: int, tree: Tree | None, kind: str
 ) -> str:
     """Returns what to tell a user whose method will cost more than it saves, else nothing.
 
     Args:
       method: the method.
       known: the known models.
-      each: what one answer of each new model costs, FLOPs.
+      each: what one answer costs, FLOPs, for each new model (or sample).
       budget: samples asked of each.
       tree: a stored fit.
+      kind: what is added: "model" or "sample".
     """
     saved, models = sum(each) * (known.shape[1] - budget), len(each)
     own = price(method, known, models, budget, tree)
@@ -115,6 +113,6 @@ def warning(
     )
     return (
         f"{method.name} computes about {own:.2g} FLOPs itself, more than the {saved:.2g} FLOPs that"
-        f" {known.shape[1] - budget:,} unasked samples of {models} new"
-        f" model{'s'[: models != 1]} would cost. {advice}"
+        f" {known.shape[1] - budget:,} unasked {'models' if kind == 'sample' else 'samples'} of"
+        f" {models} new {kind}{'s'[: models != 1]} would cost. {advice}"
     )

@@ -45,14 +45,14 @@ def means_by_group(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
         nothing if names is None else names for names in (facts.dataset, facts.group)
     )
     values = np.where(observed(values), values, np.nan)
-    found = []
+    means = []
     for dataset in dict.fromkeys(datasets.tolist()):
         here = datasets == dataset
-        found.append(_group(facts, values, here, dataset, ""))
+        means.append(_group(facts, values, here, dataset, ""))
         for group in dict.fromkeys(groups[here].tolist()):
             if group:
-                found.append(_group(facts, values, here & (groups == group), dataset, group))
-    return found
+                means.append(_group(facts, values, here & (groups == group), dataset, group))
+    return means
 
 
 def means_by_dataset(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:

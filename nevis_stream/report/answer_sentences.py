@@ -1,4 +1,4 @@
-"""What a section's runs say, in sentences."""
+"""The results of a section's runs in sentences."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,8 @@ from nevis_stream.report.notation import cost_spread, engineering, error_spread
 
 
 def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[Markup]:
-    """Returns a few sentences: what is compared, who has the lowest error, who is on the front, how
-    sure that is.
+    """Returns a few sentences: what is compared, which method has the lowest error, which are on
+    the front, and which have one seed only.
 
     Args:
       methods: points of one stream and protocol.
@@ -21,29 +21,25 @@ def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[M
       judged: tasks that the protocol judges.
     """
     pointed = [method for method in methods if not math.isnan(method.error.mean)]
-    found = [_compared(methods, tasks, judged)]
+    compared = _compared(methods, tasks, judged)
     if not pointed:
-        return [
-            *found,
-            Markup(
-                "No method has a defined mean error yet, so that there is no point and no front."
-            ),
-        ]
+        none = "No method has a defined mean error yet, so there is no point and no front."
+        return [compared, Markup(none)]
     best = min(pointed, key=lambda method: method.error.mean)
-    found += [
+    return [
+        compared,
         _lowest(best, pointed),
         *_front(methods),
         *_against_alone(best, pointed),
-        *_sureness(pointed),
+        *_one_seed(pointed),
     ]
-    return found
 
 
 def _compared(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup:
     seeds = sorted({len(method.points) for method in methods})
-    told = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else _counted(seeds[0], "seed")
+    each = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else _counted(seeds[0], "seed")
     learners = list(dict.fromkeys(short(method.group.learner) for method in methods))
-    text = "{} of {} ({}{}), with {} each, on {} of which {} judged."
+    text = "{} of {} ({}{}), {} each, on {}; {} judged."
     more = f" and {len(learners) - 8} more" if len(learners) > 8 else ""
     verb = "is" if judged == 1 else "are"
     return Markup(text).format(
@@ -51,7 +47,7 @@ def _compared(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup
         _counted(len(learners), "learner"),
         ", ".join(learners[:8]),
         more,
-        told,
+        each,
         _counted(tasks, "task"),
         f"{judged} {verb}",
     )
@@ -62,10 +58,10 @@ def _lowest(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Markup:
     cost = (
         ""
         if math.isnan(best.paper_total.mean)
-        else f", for {cost_spread(best.paper_total)} FLOP of training"
+        else f", with {cost_spread(best.paper_total)} FLOPs of training"
     )
-    value = f"E = {error_spread(best.error)} (n = {best.error.n})"
-    return Markup("Lowest error: {}, {}{}.").format(
+    value = f"{error_spread(best.error)} (n = {_counted(best.error.n, 'seed')})"
+    return Markup("Lowest mean error: {}, {}{}.").format(
         _names(ties), value, cost if len(ties) == 1 else ""
     )
 
@@ -94,7 +90,7 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     if not alone or best in alone:
         return
     reference = min(alone, key=lambda method: method.error.mean)
-    text = "Learning each task alone (the best of it: {}) has an error of {}, {} higher"
+    text = "Learning each task alone (at best {}) has a mean error of {}, {} higher"
     higher = reference.error.mean - best.error.mean
     sentence = Markup(text).format(
         _names([reference]), error_spread(reference.error), f"{higher:.4f}"
@@ -102,15 +98,15 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     ratio = (
         reference.paper_total.mean / best.paper_total.mean if best.paper_total.mean else math.nan
     )
-    yield sentence + ("." if math.isnan(ratio) else f", at {_times(ratio)} training FLOPs.")
+    yield sentence + ("." if math.isnan(ratio) else f", with {_times(ratio)} training FLOPs.")
 
 
-def _sureness(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
+def _one_seed(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
     single = [method for method in pointed if method.error.n == 1]
     if len(single) == len(pointed):
-        yield Markup("Every method has one seed: a small difference may be chance.")
+        yield Markup("Every method has one seed, so a small difference may be chance.")
     elif single:
-        yield Markup("One seed only, so that a small difference may be chance: {}.").format(
+        yield Markup("One seed only, so a small difference may be chance: {}.").format(
             _names(single)
         )
 

@@ -149,7 +149,7 @@ def _name_down(axes, nodes: Sequence[Node]) -> None:
 
 
 def depth_bars(counts: Sequence[int], wide: bool) -> Figure:
-    """Draws how many tasks (`counts`) have 0, 1, 2, … fine-tunings behind them."""
+    """Draws how many tasks (`counts`) have 0, 1, 2, … fine-tunings before them."""
     figure = svg.new_figure(*((9.6, 1.7) if wide else (4.2, 1.8)))
     axes = figure.subplots()
     svg.style_axes(axes)
@@ -163,7 +163,7 @@ def depth_bars(counts: Sequence[int], wide: bool) -> Figure:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=3))
     axes.set_xlim(-0.6, max(len(counts) - 0.4, 4.6))
-    axes.set_xlabel("fine-tunings behind a task")
+    axes.set_xlabel("fine-tunings before a task")
     axes.set_ylabel("tasks")
     return figure
 

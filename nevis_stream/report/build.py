@@ -1,4 +1,4 @@
-"""The report: one page, and the tables and figures beside it, out of run directories."""
+"""The report on run directories: one page, with tables and figures in files of their own."""
 
 import base64
 import hashlib
@@ -45,9 +45,9 @@ def _silent(what: str, items: Sequence[T]) -> Sequence[T]:
 def write_report(
     run_dirs: Iterable[str | Path], out: str | Path, figures: bool = False, track: Track = _silent
 ) -> Path:
-    """Writes report.html, and beside it each part's tables (NAME.csv, latex/NAME.tex).
+    """Writes report.html and, next to it, each part's tables (NAME.csv, latex/NAME.tex).
 
-    The page needs no network and no other file. Runs of different streams or protocols stand in
+    The page needs no network and no other file. Runs of different streams or protocols are in
     sections of their own; what cannot be used is listed with its reason.
 
     Args:
@@ -151,8 +151,8 @@ def _read(read: Callable[[Path], T], paths: Iterable[Path], left_out: list[LeftO
 def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], track: Track) -> str:
     sections = across.sections
     chapters = [(section, _chapters(section, PARTS, track)) for section in sections]
-    told = _chapters(across, PARTS_ACROSS, track)
-    whole = [(across, told)] if told else []
+    chapters_across = _chapters(across, PARTS_ACROSS, track)
+    whole = [(across, chapters_across)] if chapters_across else []
     # braces: names of one don't meet another's
     script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)
     return render(
@@ -170,7 +170,7 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
 
 
 def _streams(across: Across) -> str:
-    """What the page is about: its streams, or the caches where there is none."""
+    """What the page is about: its streams, or the caches if there are no streams."""
     streams = [
         *(section.header.stream for section in across.sections),
         *(matrix.stream for matrix in across.matrices),
@@ -181,13 +181,13 @@ def _streams(across: Across) -> str:
 
 
 def _chapters(section: Section | Across, parts: Sequence[Part], track: Track) -> list[Chapter]:
-    told = [(part, part.html(section)) for part in track("write the page", parts)]
+    markups = [(part, part.html(section)) for part in track("write the page", parts)]
     return [
         Chapter(
             f"{part.__name__.rpartition('.')[2].replace('_', '-')}-of-{section.number}",
             part.TITLE,
             html,
         )
-        for part, html in told
+        for part, html in markups
         if html is not None
     ]

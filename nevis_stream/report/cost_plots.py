@@ -7,9 +7,9 @@ from typing import Protocol
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import legend_below, shortened
-from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
 _HATCHES = ("", "///", "||", "\\\\\\", "xxx", "---", "++")  # dots would be paths of many points
@@ -60,7 +60,7 @@ def share_bars(methods: Sequence[Costs], parts: Sequence[str], wide: bool) -> Fi
                 _percentage(axes, row, 100 * (left + share / 2), share)
             left += share
         total = (
-            f"{shortened(method.label, 80 if wide else 34)}: {engineering(method.total)} FLOP,"
+            f"{shortened(method.label, 80 if wide else 34)}: {engineering(method.total)} FLOPs,"
             f" {method.over}"
         )
         place = {
@@ -96,7 +96,7 @@ def cumulative_plot(
       methods: those that spent anything.
       styles: by label.
       wide: for a screen, else for a phone.
-      legend: name the methods inside the figure, which stands alone.
+      legend: name the methods inside the figure, for a file of its own.
     """
     figure = svg.new_figure(*((8.4, 3.4) if wide else (4.2, 3.2)))
     axes = figure.subplots()

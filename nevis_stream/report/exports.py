@@ -1,4 +1,4 @@
-"""Files beside the page: every part's tables as csv and LaTeX, its figures as PNG and PDF."""
+"""Files written with the page: tables as csv and LaTeX, figures as PNG and PDF."""
 
 import io
 import textwrap
@@ -76,7 +76,7 @@ def write_figures(across: Across, files: Files, track: Track) -> None:
 
 
 def _marks(section: Section | Across, figure: Figure) -> list[str]:
-    """What marks at names in the figure say."""
+    """The meaning of marks at names in the figure."""
     marked = any(MARK in text.get_text() for text in figure.findobj(Text))
     sections = section.sections if isinstance(section, Across) else [section]
     return [f"{note}." for one in sections for note in one.stand_ins] if marked else []

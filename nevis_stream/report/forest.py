@@ -15,15 +15,15 @@ _THIN = {"linewidth": 1.6, "marker": "|", "markersize": 9}
 
 
 def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide: bool) -> Figure:
-    """Draws E(A) - E(B) in points with 95% intervals: a line over tasks and seeds, a pale bar over
-    seeds alone.
+    """Draws mean errors of A minus B in points with 95% intervals: a line over tasks and seeds, a
+    pale bar over seeds alone.
 
     Args:
       comparisons: drawn from the top, the largest gain first.
       styles: by label.
-      wide: names beside the rows for a screen, else above them for a phone.
+      wide: names left of the rows for a screen, else above them for a phone.
     """
-    shown = sorted(comparisons, key=lambda found: found.over_tasks.estimate)
+    shown = sorted(comparisons, key=lambda comparison: comparison.over_tasks.estimate)
     figure = svg.new_figure(8.4 if wide else 4.2, 1.1 + (_ROW if wide else 1.4 * _ROW) * len(shown))
     axes = figure.subplots()
     svg.style_axes(axes)
@@ -58,5 +58,5 @@ def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide:
                 axes.text(
                     0, row - 0.3, name, transform=left, size=8, color=palette.ink(), va="bottom"
                 )
-    axes.set_xlabel("difference in E, points (hundredths of error)")
+    axes.set_xlabel("difference in mean error, points (hundredths of error)")
     return figure

@@ -17,8 +17,8 @@ def heat_map(matrix: TransferMatrix, wide: bool) -> Figure:
     """Draws gains in points: sources from top to bottom, targets from left to right, both in stream
     order, white at zero.
 
-    Beside the axes stand the tasks' domains as marks. Blue is a gain and red a loss, which
-    colour-blind readers can tell apart.
+    Marks along the axes are the tasks' domains. Blue is a gain and red a loss, which colour-blind
+    readers can distinguish.
     """
     gains = 100 * matrix.gains
     values, columns, rows = gains.to_numpy(), list(gains.columns), list(gains.index)

@@ -8,11 +8,11 @@ from numbers import Real
 import pandas as pd
 
 from nevis_stream.analysis.stand_ins import notes, short
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.report.names import shortened
-from nevis_stream.report.notation import engineering
 
 PREAMBLE = "\\usepackage[T1]{fontenc}\n\\usepackage{booktabs,longtable}"
-MOST_ROWS = 400  # about ten pages; nobody prints a longer table
+MOST_ROWS = 400  # about ten pages; longer tables are not printed
 _ROWS_OF_A_PAGE = 40
 _LETTERS = 60  # of a line, in small letters on a page of the class article
 _FEWEST = 8  # letters of a column of text

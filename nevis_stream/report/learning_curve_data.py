@@ -12,7 +12,7 @@ from nevis_stream.report.styles import Style
 
 Curve = Sequence[tuple[float, float]]
 
-# more than the pixels between which an eye tells a difference, in a picture of 200
+# finer than an eye resolves in a picture 200 pixels high
 _MOST_POINTS = 60
 _DIGITS = 5
 
@@ -26,7 +26,7 @@ def curve_data(
     A line is [index of the run, index of its steps, dev errors]: runs that looked at the same steps
     share them.
     """
-    runs, told = [], []
+    runs, curves_of_runs = [], []
     for group in groups:
         style = styles[group.label]
         for run in group.runs:
@@ -34,10 +34,12 @@ def curve_data(
             runs.append(
                 {"name": group.label + seed, "colour": style.colour, "dash": style.dash_array}
             )
-            told.append(learning_curves(run.ledger))
+            curves_of_runs.append(learning_curves(run.ledger))
     return {
         "runs": runs,
-        "tasks": [_task(name, [curves.get(name, []) for curves in told]) for name in tasks],
+        "tasks": [
+            _task(name, [curves.get(name, []) for curves in curves_of_runs]) for name in tasks
+        ],
     }
 
 

@@ -36,10 +36,10 @@ def curve_grid(data: Mapping[str, Any], legend: Sequence[tuple[Style, str]]) -> 
         _panel(figure.add_subplot(rows, columns, place), task, data["runs"])
     with svg.any_script():
         style = {"ha": "center", "va": "top", "size": 8, "color": palette.ink()}
-        told = (
+        tail = (
             "dev error of the chosen trial against training steps; a line is one run of n, no bands"
         )
-        figure.text(0.5, low - 0.36 / height, told, **style)
+        figure.text(0.5, low - 0.36 / height, tail, **style)
         legend_at_the_foot(figure, named)
     return figure
 

@@ -1,5 +1,5 @@
-"""Names of methods inside figures: short enough to fit, and the legend of a figure that stands
-alone.
+"""Names of methods inside figures: short enough to fit, and the legend of a figure in a file of
+its own.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ _LONGEST = 54
 
 
 def shortened(name: str, letters: int = 30) -> str:
-    """Returns a name of at most so many letters: the middle of a longer one gives way, as its end
-    tells budget and settings.
+    """Returns a name of at most `letters` letters, without the middle of a longer one: its end
+    names budget and settings.
 
     >>> shortened("pt_ft (stand-in: pre-trained on omniglot) · small", 24)
     'pt_ft (stand-in… · small'

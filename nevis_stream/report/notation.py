@@ -3,27 +3,9 @@
 import math
 
 from nevis_stream.analysis.seeds import Spread
+from nevis_stream.cost.engineering import engineering
 
 NONE = "–"
-
-
-def engineering(value: float) -> str:
-    """Returns three significant digits with an exponent that is a multiple of three.
-
-    >>> engineering(12_345_678), engineering(-999_999), engineering(84), engineering(float("nan"))
-    ('12.3e6', '−1.00e6', '84', '–')
-    """
-    if value < 0:
-        return f"−{engineering(-value)}"
-    if math.isnan(value):
-        return NONE
-    if abs(value) < 1000 and value == int(value):
-        return str(int(value))
-    mantissa, _, exponent = f"{value:.2e}".partition("e")
-    shift = int(exponent) % 3
-    digits = f"{float(mantissa) * 10**shift:.{2 - shift}f}"
-    power = int(exponent) - shift
-    return f"{digits}e{power}" if power else digits
 
 
 def error(value: float) -> str:

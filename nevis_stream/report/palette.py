@@ -24,7 +24,7 @@ def ink() -> str:
 
 
 def muted() -> str:
-    """The colour of what stands back: tick labels, remarks."""
+    """The colour of secondary text: tick labels, remarks."""
     return _colour("muted")
 
 
@@ -34,7 +34,7 @@ def line() -> str:
 
 
 def card() -> str:
-    """The colour behind a figure."""
+    """The background colour of a figure."""
     return _colour("card")
 
 

@@ -29,7 +29,7 @@ def embed(page: str, most: int = MOST) -> str:
         address: f"picture-{number}"
         for number, address in enumerate(a for a, n in counts.items() if n > 1)
     }
-    # what stands in their place
+    # what replaces them
     room = most - len(_IMAGE.sub("", page).encode()) - 400 * len(found)
     kept: set[str] = set()
     for address in counts:
@@ -48,11 +48,11 @@ def embed(page: str, most: int = MOST) -> str:
     defined = (
         f'<svg class="defined" aria-hidden="true"><defs>{shared}</defs></svg>' if shared else ""
     )
-    told = _told(missing, len(found), most) if missing else ""
-    return _IMAGE.sub(put, page).replace("<!-- pictures -->", defined + told, 1)
+    note = _note(missing, len(found), most) if missing else ""
+    return _IMAGE.sub(put, page).replace("<!-- pictures -->", defined + note, 1)
 
 
-def _told(missing: int, of: int, most: int) -> str:
+def _note(missing: int, of: int, most: int) -> str:
     text = Markup(
         '<p class="note">Left out of this page: {} of {} rows of images, those of the last tasks,'
         " so that it has at most {:.1f} MB. <code>--figures</code> exports them all.</p>"
@@ -61,7 +61,7 @@ def _told(missing: int, of: int, most: int) -> str:
 
 
 def _size(address: str) -> tuple[int, int]:
-    """Width and height, which a PNG tells at its beginning."""
+    """Width and height, from the beginning of a PNG."""
     head = base64.b64decode(address.partition(",")[2][:32])
     return struct.unpack(">II", head[16:24])
 

@@ -9,9 +9,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 from nevis_stream.analysis.methods import MethodPoint
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import shortened
-from nevis_stream.report.notation import engineering
 from nevis_stream.report.styles import Style
 
 _ALONG = (0.01, 0.99, 0.35, 0.65)  # where along a line its label may stand, as a share of the width
@@ -58,8 +58,8 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
     axes = figure.subplots()
     axes.set_xscale("log")
     svg.style_axes(axes)
-    axes.set_xlabel("cFLOP: FLOPs of the train phase, all trials (log scale)")
-    axes.set_ylabel("E: mean error over the judged tasks")
+    axes.set_xlabel("training FLOPs, all trials (log scale)")
+    axes.set_ylabel("mean error over the judged tasks")
     shown = [method for method in methods if drawable(method)]
     for method in shown:
         style = styles[method.group.label]

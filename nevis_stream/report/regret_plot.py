@@ -1,53 +1,78 @@
-"""The figure of regret along the stream."""
+"""The figures of regret along the stream."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from nevis_stream.analysis.methods import MethodRegret
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import legend_below
 from nevis_stream.report.styles import Style
 
 
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a figure of regret.
+
+    Attributes:
+      title: above the panel.
+      label: of the vertical axis.
+      curves: one per method; those without values are not drawn.
+      in_flops: whether values are FLOPs, else sums of errors.
+    """
+
+    title: str
+    label: str
+    curves: Sequence[MethodRegret]
+    in_flops: bool = False
+
+    @property
+    def drawable(self) -> bool:
+        """Whether any method has a curve."""
+        return any(curve.curve for curve in self.curves)
+
+
 def regret_plot(
-    panels: Mapping[str, Sequence[MethodRegret]],
-    styles: Mapping[str, Style],
-    wide: bool,
-    legend: bool = False,
+    panels: Sequence[Panel], styles: Mapping[str, Style], wide: bool, legend: bool = False
 ) -> Figure:
-    """Draws one panel for each part of the stream: regret after each task, one line a method.
+    """Draws regret after each task, one line per method.
 
     Args:
-      panels: the curves by panel title; a band of ± 1 std is drawn for two seeds or more.
+      panels: from the left or from the top; a band of ± 1 std is drawn for two seeds or more.
       styles: by label.
       wide: panels side by side for a screen, else below each other for a phone.
-      legend: name the methods inside the figure, which stands alone; the page has a legend of its
-        own.
+      legend: name the methods inside the figure, for a file of its own; the page has a legend.
     """
     count = len(panels)
-    size = (8.4, 3.6) if wide else (4.2, 3.2 * count)
-    figure = svg.new_figure(*size)
-    grid = figure.subplots(1 if wide else count, count if wide else 1, squeeze=False)
-    for axes, (title, curves) in zip(grid.flat, panels.items(), strict=True):
+    figure = svg.new_figure(*((8.4, 3.6) if wide else (4.2, 3.2 * count)))
+    grid = figure.subplots(*((1, count) if wide else (count, 1)), squeeze=False)
+    label_on_the_left = ""
+    for axes, panel in zip(grid.flat, panels, strict=True):
         svg.style_axes(axes)
-        axes.set_title(title, loc="left", color=palette.ink(), size=10)
+        axes.set_title(panel.title, loc="left", color=palette.ink(), size=10)
         axes.set_xlabel("tasks seen, in stream order")
+        if not wide or panel.label != label_on_the_left:
+            axes.set_ylabel(panel.label)
+        label_on_the_left = panel.label
         axes.axhline(0, color=palette.ink(), linewidth=1)
-        draw_curves(axes, curves, styles)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        _draw_curves(axes, panel.curves, styles)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6 if count < 3 else 5))
         axes.set_xlim(left=0)
+        if panel.in_flops:
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: engineering(value)))
+            if not any(value.mean for curve in panel.curves for value in curve.curve):
+                axes.set_ylim(-1, 1)  # whole FLOPs, where all cost the same
     if legend:
-        legend_below(figure, lines_by_name(figure))
-    for axes in grid[:, 0]:
-        axes.set_ylabel("regret: summed error − Indep's")
+        legend_below(figure, _lines_by_name(figure))
     return figure
 
 
-def lines_by_name(figure: Figure) -> dict[str, Artist]:
+def _lines_by_name(figure: Figure) -> dict[str, Artist]:
     """Returns every labelled line of a figure by its label, each once."""
     return {
         name: line
@@ -56,10 +81,10 @@ def lines_by_name(figure: Figure) -> dict[str, Artist]:
     }
 
 
-def draw_curves(axes, curves: Sequence[MethodRegret], styles: Mapping[str, Style]) -> None:
-    """Draws every method's curve from (0, 0) on, with its band.
+def _draw_curves(axes, curves: Sequence[MethodRegret], styles: Mapping[str, Style]) -> None:
+    """Draws every method's curve from (0, 0), with its band.
 
-    A task stands where it stands in the longest curve: published results lack two tasks of the
+    A task's place is its place in the longest curve: published results lack two tasks of the
     stream.
     """
     tasks = max((curve.task_ids for curve in curves), key=len, default=())

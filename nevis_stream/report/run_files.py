@@ -34,11 +34,11 @@ def environment(runs: Sequence[Run]) -> list[tuple[str, str]]:
     facts: dict[str, Counter[str]] = {}
     silent = 0
     for run in runs:
-        found = _facts(run)
-        silent += not found
-        for name, values in found.items():
+        recorded = _facts(run)
+        silent += not recorded
+        for name, values in recorded.items():
             facts.setdefault(name, Counter()).update(values)
-    rows = [(name, _told(counts, len(runs))) for name, counts in sorted(facts.items())]
+    rows = [(name, _with_counts(counts, len(runs))) for name, counts in sorted(facts.items())]
     return rows + ([("not recorded", f"{silent} of {len(runs)} runs")] if silent else [])
 
 
@@ -78,8 +78,7 @@ def is_file_name(task_id: str) -> bool:
 
 
 def picture(run: Run, name: str, count: int | None = None, small: bool = True) -> str | None:
-    """Returns a PNG with a row of images as a `data:` address, or None where there is none that can
-    be read.
+    """Returns a PNG with a row of images as a `data:` address, or None if it cannot be read.
 
     Args:
       run: the run.
@@ -109,7 +108,7 @@ def picture(run: Run, name: str, count: int | None = None, small: bool = True) -
 
 
 def pixels(address: str) -> np.ndarray:
-    """Returns the picture behind a `data:` address as uint8[height, width, 3]."""
+    """Returns the picture in a `data:` address as uint8[height, width, 3]."""
     with Image.open(
         io.BytesIO(base64.b64decode(address.partition(",")[2])), formats=["PNG"]
     ) as image:
@@ -147,7 +146,7 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _told(counts: Counter[str], runs: int) -> str:
+def _with_counts(counts: Counter[str], runs: int) -> str:
     if len(counts) == 1 and counts.total() == runs:
         return next(iter(counts))
     return "; ".join(f"{value} ({count} of {runs} runs)" for value, count in sorted(counts.items()))

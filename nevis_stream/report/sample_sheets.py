@@ -47,7 +47,7 @@ def sheet_of(place: int) -> str:
 
 
 def sheets(images: Sequence[TaskImages]) -> dict[str, Figure]:
-    """Returns figures of all tasks, by name; none for those of which there is no picture.
+    """Returns figures of all tasks, by name; without the tasks that have no picture.
 
     Args:
       images: of every task of a section, in stream order.
@@ -107,7 +107,7 @@ def _lines(words: str) -> list[str]:
 
 
 def _below(mistakes: Mistakes) -> float:
-    """Inches of what stands below its images, and of a gap."""
+    """Inches below its images: captions and a gap."""
     return _LINE * max(len(_lines(words)) for words in mistakes.captions) + 0.12
 
 
@@ -117,7 +117,7 @@ def _pitch() -> float:
 
 
 def _strip(figure: Figure, address: str, top: float) -> None:
-    """Draws a row of images with its upper edge so many inches above the figure's lower edge."""
+    """Draws a row of images with its upper edge `top` inches above the figure's lower edge."""
     row = pixels(address)
     width, height = figure.get_size_inches()
     scale = _pitch() / PITCH  # inches of a pixel

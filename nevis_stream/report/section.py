@@ -71,7 +71,7 @@ class Section:
 
     @cached_property
     def stand_ins(self) -> list[str]:
-        """What the marks at names of learners say."""
+        """The meaning of the marks at names of learners."""
         return notes(group.learner for group in self.groups)
 
     @property

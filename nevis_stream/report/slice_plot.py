@@ -10,7 +10,7 @@ from nevis_stream.report import palette, svg
 from nevis_stream.report.names import legend_below
 from nevis_stream.report.styles import Style
 
-_CUT = 2.5  # intervals of few tasks are wide: panels reach so many times the largest difference
+_CUT = 2.5  # intervals of few tasks are wide: panels reach this many times the largest difference
 
 
 def slice_plot(
@@ -26,8 +26,7 @@ def slice_plot(
       methods: slices by label, at least one of them with a difference.
       styles: by label.
       wide: two panels side by side for a screen, else all below each other for a phone.
-      legend: name the methods inside the figure, which stands alone; the page has a legend of its
-        own.
+      legend: name the methods inside the figure, for a file of its own; the page has a legend.
     """
     every = [one for found in methods.values() for one in found]
     recorded = {one.dimension for one in every if one.name != NOT_RECORDED}

@@ -1,4 +1,4 @@
-"""Markup out of the templates that stand beside the modules of the report."""
+"""Markup from the templates in the report's folders."""
 
 from functools import cache
 from importlib.resources import files

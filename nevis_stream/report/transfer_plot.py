@@ -27,8 +27,8 @@ def transfer_plot(
       repeats: panel title: (method's label, repeat) of each run.
       styles: by label; colour and dashes are the method's.
       wide: three panels a row for a screen, else one.
-      legend: style and text of each method, for a figure that stands alone; the page has a legend
-        of its own.
+      legend: style and text of each method, for a figure in a file of its own; the page has a
+        legend.
     """
     columns = min(3, len(repeats)) if wide else 1
     rows = -(-len(repeats) // columns)

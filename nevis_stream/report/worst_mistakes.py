@@ -17,7 +17,7 @@ class Mistakes:
     """The worst mistakes on one split.
 
     Attributes:
-      picture: the first of them side by side as a `data:` address; empty where there is none.
+      picture: the first of them side by side as a `data:` address; empty without one.
       shown: how many the picture has.
       all: one dict a mistake: sample_id, true, predicted, confidence, predicted_confidence, and
         what else is known.

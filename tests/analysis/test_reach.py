@@ -14,11 +14,11 @@ POINTS = st.lists(st.tuples(st.floats(0.01, 0.99), st.floats(1e10, 1e20)), min_s
 def test_between_two_budgets_it_is_linear_in_error_and_log_flops():
     points = [(0.4, 10**10), (0.5, 10**11), (0.2, 10**12)]  # the second is dominated
     found = flops_to_reach(points, 0.25)
-    assert (found.flops, found.how) == (pytest.approx(10**11.5), "interpolated")
+    assert (found.flops, found.basis) == (pytest.approx(10**11.5), "interpolated")
 
 
 @pytest.mark.parametrize(
-    ("error", "how", "flops"),
+    ("error", "basis", "flops"),
     [
         (0.2, "measured", 1e12),
         (0.4, "measured", 1e10),
@@ -26,9 +26,9 @@ def test_between_two_budgets_it_is_linear_in_error_and_log_flops():
         (0.1, "never", math.nan),
     ],
 )
-def test_ends_are_stated(error, how, flops):
+def test_ends_are_stated(error, basis, flops):
     found = flops_to_reach([(0.4, 1e10), (0.2, 1e12)], error)
-    assert found.how == how
+    assert found.basis == basis
     assert found.flops == flops or math.isnan(flops) and math.isnan(found.flops)
 
 
@@ -42,8 +42,8 @@ def test_a_lower_error_never_costs_less(points, one, other):
 def test_ratio_is_at_an_error_that_both_reach_and_turns_over(a, b):
     one, other = reach_ratio(a, b), reach_ratio(b, a)
     assert one.value * other.value == pytest.approx(1)
-    assert "never" not in (one.a.how, one.b.how)
-    assert "measured" in (one.a.how, one.b.how)
+    assert "never" not in (one.a.basis, one.b.basis)
+    assert "measured" in (one.a.basis, one.b.basis)
     assert {one.bound, other.bound} in ({""}, {"≤", "≥"})
 
 

@@ -6,12 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import fits, methods
-from nevis_stream.dynamic_evaluation.adding import add_models
+from nevis_stream.dynamic_evaluation import fits, methods, response
+from nevis_stream.dynamic_evaluation.adding import add_models, add_samples
 from nevis_stream.dynamic_evaluation.additions import read_additions
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import ValueTable
+from nevis_stream.dynamic_evaluation.file_ask import FileAsk
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.errors import RunWarning
@@ -72,7 +73,8 @@ def test_a_stored_evaluator_says_what_the_fitted_one_says(tmp_path):
     known, method = InMemory(VALUES[:28]), methods.get("recommended")
     key, estimates = jax.random.key(0), []
     for _ in range(2):
-        stored, ctx = fits.StoredFit(tmp_path, method, known, 0, []), context()
+        folder, ctx = tmp_path / "fits" / "recommended", context()
+        stored = fits.StoredFit(folder, method, known, 0, [])
         evaluator = stored.evaluator(known, 20, key, ctx)
         estimates.append(evaluator.evaluate(MatrixAsk(VALUES[28:]), 4, 20, key))
     assert np.array_equal(*(each.values for each in estimates))
@@ -86,3 +88,39 @@ def test_an_addition_that_does_not_pay_warns_before_anything_is_asked(cache):
     price = {"m28": {"flops_per_sample": 1e4}}
     with pytest.raises(KeyboardInterrupt), pytest.warns(RunWarning, match="irt_2pl computes about"):
         add_models(cache, {"m28": refused}, 20, "irt_2pl", provenances=price)
+
+
+@pytest.mark.parametrize("method", ["recommended", "uniform+irt_1pl"])
+def test_another_budget_needs_no_folds_again(tmp_path, method, monkeypatch):
+    known, method, key = InMemory(VALUES[:28]), methods.get(method), jax.random.key(0)
+
+    def evaluated(folder, budget):
+        stored, ctx = fits.StoredFit(tmp_path / folder, method, known, 0, []), context()
+        return stored.evaluator(known, budget, key, ctx), ctx
+
+    evaluated("both", 20)
+    monkeypatch.setattr(response, "fit", None)  # nothing can be fitted again
+    later, _ = evaluated("both", 24)
+    monkeypatch.undo()
+    first, _ = evaluated("alone", 24)
+    estimates = [
+        each.evaluate(MatrixAsk(VALUES[28:]), 4, 24, key).low.tolist() for each in (later, first)
+    ]
+    assert estimates[0] == estimates[1]
+
+
+def test_added_samples_store_their_fit_and_warn_of_its_price(cache):
+    fresh = ValueTable(TABLE.models, ["new0", "new1"], VALUES[:, :2])
+    cache.append_rows(
+        TABLE.models[:28],
+        TABLE.samples[:1],
+        VALUES[:28, :1],
+        provenances=[{"flops_per_sample": 10.0}] * 28,
+    )
+    asks = {
+        model: FileAsk(fresh, model, lambda columns: [fresh.samples[i] for i in columns])
+        for model in TABLE.models[:28]
+    }
+    with pytest.warns(RunWarning, match="24 unasked models of 2 new samples would cost"):
+        first = add_samples(cache, fresh.samples[:2], asks, 4, "irt_1pl")
+    assert first.fit and (cache.directory / "fits" / "irt_1pl-samples").is_dir()

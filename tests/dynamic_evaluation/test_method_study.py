@@ -92,27 +92,6 @@ def test_new_models_are_asked_what_all_of_them_know():
         list(method_study.rows(method_study.Matrix("holes", outcomes), what))
 
 
-def test_files(tmp_path):
-    np.savez(tmp_path / "m.npz", correct=MATRIX.values, group=MATRIX.groups)
-    matrix = method_study.load(tmp_path / "m.npz")
-    assert (
-        matrix.name == "m"
-        and (matrix.values == MATRIX.values).all()
-        and (matrix.groups == MATRIX.groups).all()
-    )
-    (tmp_path / "bad.npz").write_bytes(b"nothing")
-    np.savez(tmp_path / "other.npz", wrong=MATRIX.values)
-    for name in ("bad.npz", "other.npz", "none.npz"):
-        with pytest.raises(BadInput, match=name):
-            method_study.load(tmp_path / name)
-
-
-def test_a_matrix_of_other_values_is_named_with_its_file(tmp_path):
-    np.savez(tmp_path / "odd.npz", correct=np.full((2, 3), 7, np.uint8))
-    with pytest.raises(BadInput, match=r"odd\.npz: outcomes are 0 \(wrong\).*also holds \[7\]"):
-        method_study.load(tmp_path / "odd.npz")
-
-
 def test_scores_with_holes_of_several_data_sets_are_studied(tmp_path):
     random = np.random.default_rng(0)
     values = np.clip(random.normal(0.5, 0.2, (12, 1)) + random.normal(0, 0.2, (12, 90)), 0, 1)

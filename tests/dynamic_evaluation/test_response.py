@@ -80,7 +80,7 @@ def test_padding_changes_nothing_and_more_outcomes_narrow_the_posterior():
 
 @pytest.mark.parametrize(
     "known",
-    [np.ones((1, 1), np.uint8), np.zeros((3, 20), np.uint8), np.full((4, 30), 255, np.uint8)],
+    [np.ones((1, 1), np.uint8), np.zeros((4, 30), np.uint8), np.full((4, 30), 255, np.uint8)],
 )
 def test_constant_and_empty_matrices_are_fitted(known):
     items, abilities = response.fit(known, 2, KEY, CTX)

@@ -14,6 +14,7 @@ from experiments.predictors import KeptRun, kept_model
 from launch.evaluate_commands import adding
 from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.records import PredictRecord
@@ -107,6 +108,34 @@ def test_what_the_run_recorded_is_read_and_not_run_again(kept, tmp_path, monkeyp
     assert price == sum(flops[models[0]]["predict"].values()) / record.n
     with pytest.raises(AttributeError):  # never recorded, so a model has to run
         fill(kept, tmp_path / "read", splits=["dev"])
+
+
+def test_without_checkpoints_recorded_answers_fill_a_cache(kept, tmp_path):
+    fill(kept, tmp_path / "asked", splits=["test"])
+    bare = tmp_path / "run"
+    shutil.copytree(kept.path, bare, ignore=shutil.ignore_patterns("checkpoints"))
+    run = KeptRun(bare, str(kept.path.parent / "few.csv"))
+    filled = fill(run, tmp_path / "read")
+    assert {(f.cache.name, f.models, f.flops) for f in filled} == {
+        ("pico_textures", 4, 0),
+        ("pico_coins", 2, 0),
+    }
+    read, asked = (EvaluationCache(tmp_path / name / "pico_coins") for name in ("read", "asked"))
+    assert read.samples() == asked.samples() and (read.matrix() == asked.matrix()).all()
+    assert all("checkpoint" not in facts for facts in read.models().values())
+    shutil.rmtree(bare / "outcomes")
+    assert not fill(KeptRun(bare, str(kept.path.parent / "few.csv")), tmp_path / "read")[0].models
+
+
+def test_the_class_of_a_sample_is_its_group(kept, tmp_path):
+    fill(kept, tmp_path, splits=["dev", "test"])
+    cache, task = EvaluationCache(tmp_path / "pico_coins"), kept.stream.tasks[1]
+    labels = np.concatenate([kept.stream.splits(task)[split].labels for split in ("dev", "test")])
+    assert cache.facts().group.tolist() == [str(label) for label in labels]
+    groups = means_by_group(cache.facts(), cache.matrix())
+    assert len(groups) == 1 + task.num_classes
+    assert groups[1].means[0] == cache.matrix()[0][labels == int(groups[1].group)].mean()
+    assert not cache.verify()
 
 
 def test_probabilities_may_come_later(kept, tmp_path):

@@ -35,7 +35,11 @@ def test_seeds_are_found_budgets_paired_and_a_csv_written(compare, tmp_path):
         start=forked.alone,
     )
     assert said.startswith("mt · small is better than indep · small")
-    assert "at equal FLOPs" in said and "FLOPs to reach E" in said and "served: mt · large" in said
+    assert (
+        "at equal FLOPs" in said
+        and "FLOPs to reach mean error" in said
+        and "error: mt · large" in said
+    )
     with open(tmp_path / "c.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 7 and rows[-1]["task_id"] == "" and float(rows[-1]["tasks_high"]) < 0
@@ -51,7 +55,7 @@ def test_seeds_are_found_budgets_paired_and_a_csv_written(compare, tmp_path):
 def test_one_seed_is_said_and_mistakes_are_plain(compare, tmp_path):
     for name in ("a", "b", "c"):
         RUN.but(learner=name).write(tmp_path / name)
-    assert "note: One seed: noise that all tasks of a run share" in compare(
+    assert "note: One seed: a single run does not show noise" in compare(
         tmp_path / "a", tmp_path / "b"
     )
     assert "3 methods among these runs" in compare(*(tmp_path / name for name in "abc"), status=2)

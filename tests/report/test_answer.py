@@ -18,7 +18,7 @@ RUN = SyntheticRun(tasks=2, meta_test=1, learner="Indep", errors=(("task_002", 0
 GOOD = RUN.but(learner="FT-d", flops=500, errors=(("task_002", 0.1),))
 
 
-def told(tmp_path, *runs):
+def summary(tmp_path, *runs):
     methods = method_points(
         by_seed(read_runs([run.write(tmp_path / str(i)) for i, run in enumerate(runs)])[0])
     )
@@ -26,7 +26,7 @@ def told(tmp_path, *runs):
 
 
 def test_the_sentences_name_who_is_best_and_how_sure_that_is(tmp_path):
-    text = told(
+    text = summary(
         tmp_path,
         RUN,
         RUN.but(seed=1),
@@ -34,23 +34,25 @@ def test_the_sentences_name_who_is_best_and_how_sure_that_is(tmp_path):
         GOOD.but(budget="large", flops=10**6, errors=(("task_002", 0.2),)),
     )
     assert (
-        text
-        == "3 methods of 2 learners (FT-d, Indep), with 1 to 2 seeds each, on 2 tasks of which 1 is"
-        " judged. Lowest error: FT-d · small, E = 0.1000 (n = 1), for 3.00e3 FLOP of training."
+        text == "3 methods of 2 learners (FT-d, Indep), 1 to 2 seeds each, on 2 tasks; 1 is judged."
+        " Lowest mean error: FT-d · small, 0.1000 (n = 1 seed), with 3.00e3 FLOPs of training."
         " On the Pareto front of error and training FLOPs, cheapest first: FT-d · small; 2"
-        " others are dominated. Learning each task alone (the best of it: Indep · small) has an"
-        " error of 0.4000 ± 0.0000, 0.3000 higher, at 2 times the training FLOPs. One seed only,"
-        " so that a small difference may be chance: FT-d · small, FT-d · large."
+        " others are dominated. Learning each task alone (at best Indep · small) has a mean error"
+        " of 0.4000 ± 0.0000, 0.3000 higher, with 2 times the training FLOPs. One seed only,"
+        " so a small difference may be chance: FT-d · small, FT-d · large."
     )
 
 
 @pytest.mark.parametrize(
     ("runs", "words"),
     [
-        ([RUN], "Lowest error: Indep · small, E = 0.4000 (n = 1), for 6.00e3 FLOP of training."),
+        (
+            [RUN],
+            "Lowest mean error: Indep · small, 0.4000 (n = 1 seed), with 6.00e3 FLOPs of training.",
+        ),
         (
             [RUN, RUN.but(learner="MT")],
-            "Lowest error: Indep · small, MT · small, E = 0.4000 (n = 1).",
+            "Lowest mean error: Indep · small, MT · small, 0.4000 (n = 1 seed).",
         ),
         ([RUN.but(events=1)], "No method has a defined mean error yet"),
         ([RUN, GOOD.but(events=1)], "Every method has one seed"),
@@ -58,7 +60,7 @@ def test_the_sentences_name_who_is_best_and_how_sure_that_is(tmp_path):
     ],
 )
 def test_odd_sets_of_runs(tmp_path, runs, words):
-    text = told(tmp_path, *runs)
+    text = summary(tmp_path, *runs)
     assert words in text
     assert "nan" not in text
 

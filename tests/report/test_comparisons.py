@@ -45,12 +45,12 @@ def test_pairs_have_both_intervals_and_a_verdict(page):
     assert row[0] == "ft · small" and row[1] == "indep · small" and row[3] == "5"
     assert " to " in row[5] and " to " in row[6] and row[8] == "A better"
     assert "part · small: no finished run" in page.text
-    assert "Fewer than 20 tasks" in page.text and "cannot be seen in a single run" not in page.text
+    assert "Fewer than 20 tasks" in page.text and "does not show noise" not in page.text
 
 
 def test_the_page_opens_with_the_answer(page):
     answer = page.text.index("ft · small is better than indep · small by")
-    assert answer < page.text.index("Lowest error") < page.text.index("All pairs")
+    assert answer < page.text.index("Lowest mean error") < page.text.index("All pairs")
     assert "The comparison is at equal FLOPs." in page.text
 
 
@@ -59,7 +59,7 @@ def test_pairs_of_one_seed_say_what_one_seed_cannot_show(tmp_path):
         RUN.but(learner=name, skill=skill).write(tmp_path / name)
         for name, skill in (("indep", 0), ("ft", 0.2))
     ]
-    assert "cannot be seen in a single run" in Page(write_report(paths, tmp_path / "out")).text
+    assert "does not show noise" in Page(write_report(paths, tmp_path / "out")).text
 
 
 def test_learners_have_an_area_and_a_ratio(page):
@@ -78,4 +78,4 @@ def test_repeats_have_their_transfer(page):
 def test_a_single_method_without_repeats_has_neither(tmp_path):
     page = Page(write_report([RUN.write(tmp_path / "r")], tmp_path / "out"))
     assert "pairs-1" not in page.tables and "transfer-1" not in page.tables
-    assert "Differences between methods" not in page.text
+    assert "Differences in error between methods" not in page.text

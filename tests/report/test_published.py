@@ -40,13 +40,13 @@ def test_they_are_lines_and_never_on_a_front(beside):
         sorted(zip(budgets, fronts, strict=True))
         == [("published", "no cost")] * 4 + [("small", "on front")] * 2
     )
-    assert "n = 4 published results, whose FLOPs are not published" in beside.text
-    assert "n = 2 (methods)" in beside.text
+    assert "n = 4 published results whose FLOPs were not published" in beside.text
+    assert "n = 2 methods" in beside.text
 
 
 def test_the_page_says_what_they_are(beside):
-    assert "4 of these runs were not made here" in beside.text
-    assert "matched with the other runs by the names of the tasks" in beside.text
+    assert "4 of these runs are published results" in beside.text
+    assert "matched with the other runs by task name" in beside.text
     assert "iaprtc12, voc2012" in beside.text
     assert beside.text.count("6 runs") and "no value in NEVIS'22, Appendix N" in beside.text
 
@@ -63,7 +63,10 @@ def test_costs_are_those_of_own_runs(beside):
 def test_alone_they_make_a_page_without_a_plane(paths, tmp_path):
     page = Page(write_report(paths, tmp_path / "report"))
     assert "points-1-wide" not in page.source
-    assert "No figure: no method has a defined E and a train cost above zero" in page.text
+    assert (
+        "No figure: no method has both a defined mean error and training FLOPs above zero"
+        in page.text
+    )
     assert not re.search(r"\b(nan|NaN|inf|None)\b", page.text)
 
 
@@ -85,13 +88,14 @@ def test_own_errors_stand_beside_the_published_ones(beside):
 
 def test_regret_in_flops_needs_known_costs(beside):
     methods, spent = (
-        [text for text, _ in beside.column("matched-1", name)] for name in ("Method", "Compute")
+        [text for text, _ in beside.column("regret-ends-1", name)]
+        for name in ("Method", "Training FLOPs")
     )
     by_method = dict(zip(methods, spent, strict=True))
     # 106 · 107 / 2 tasks' worth of 2 · 500 FLOPs
     assert by_method["ft_d · small"] == "5.67e6 n = 1"
     assert {by_method[f"{name} · published"] for name in ("ft_prev", "ft_dynamic", "mt")} == {"–"}
-    assert "ft_d: no Indep run within 5% of its 1.7e+07 FLOPs; the nearest," in beside.text
+    assert "ft_d: no Indep run within 5% of its 17.0e6 training FLOPs; the nearest," in beside.text
 
 
 def test_regret_stands_at_the_tasks_of_the_stream(paths, tmp_path):

@@ -107,12 +107,12 @@ def test_the_page_and_the_csv_say_what_the_analysis_says(tmp_path):
                     assert pd.isna(theirs), (name, column)
                 else:
                     assert type(ours)(theirs) == ours, (name, column)
-    for column, attribute in (("E", "error"), ("cFLOP, paper", "paper_total")):
+    for column, attribute in (("Mean error", "error"), ("Training FLOPs", "paper_total")):
         for (_, value), method in zip(page.column("points-1", column), methods, strict=True):
             mean = getattr(method, attribute).mean
             assert (value == "") if math.isnan(mean) else (float(value) == mean)
     fronts = ["on front" if m.on_paper_front else "–" if not m.error.n else None for m in methods]
-    for (text, _), front in zip(page.column("points-1", "Front paper"), fronts, strict=True):
+    for (text, _), front in zip(page.column("points-1", "Front training"), fronts, strict=True):
         assert text == (front or "dominated")
 
 
@@ -130,7 +130,7 @@ def test_the_error_table_marks_the_best_and_states_gaps(tmp_path):
     best = re.findall(r'<td class="number best" data-value="([^"]*)"', page.source)
     assert [float(value) for value in best[:2]] == [0.0, 0.1]
     assert "Missing and undefined results (1)" in page.text
-    assert page.tables["errors-1"][-1][1][0] == "E"
+    assert page.tables["errors-1"][-1][1][0] == "Mean error"
 
 
 def test_the_report_needs_a_directory(tmp_path):

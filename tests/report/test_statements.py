@@ -66,8 +66,8 @@ def test_what_is_left_out_is_said_with_its_reason(tmp_path):
 @pytest.mark.usefixtures("undrawn")
 def test_unfinished_runs_alone_give_a_page_without_points(tmp_path):
     page = report(tmp_path, RUN.but(events=3), OURS.but(events=0))
-    assert "No figure: no method has a defined E" in page.text
-    assert {value for _, value in page.column("points-1", "E")} == {""}
+    assert "No figure: no method has both a defined mean error" in page.text
+    assert {value for _, value in page.column("points-1", "Mean error")} == {""}
     assert "partial: cost so far" in page.text
     table = pd.read_csv(tmp_path / "out" / "points.csv")
     assert table[["error", "paper_total", "full_total"]].isna().all(axis=None)
@@ -176,7 +176,7 @@ def test_a_cut_last_line_is_dropped_and_told(tmp_path):
         f" {path}" in page.text
     )
     assert f"{path}: unfinished: 4 of 4 tasks trained, 8 of 8 events done" in page.text
-    assert page.column("points-1", "E")[0][1] == ""
+    assert page.column("points-1", "Mean error")[0][1] == ""
 
 
 CONFIGS = {

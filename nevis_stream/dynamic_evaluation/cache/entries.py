@@ -31,16 +31,16 @@ def numbers(db: sqlite3.Connection, table: str, ids: Sequence[str]) -> np.ndarra
     """Returns int64[k], the rows of models or columns of samples with these ids, −1 where there is
     none.
     """
-    found = np.full(len(ids), -1, np.int64)
+    places = np.full(len(ids), -1, np.int64)
     for start in range(0, len(ids), 50_000):
-        some = json.dumps([str(one) for one in ids[start : start + 50_000]])
+        some = json.dumps([str(text) for text in ids[start : start + 50_000]])
         rows = db.execute(
             f"SELECT j.key, t.number FROM json_each(?) j JOIN {table} t ON t.id = j.value", [some]
         ).fetchall()
         if rows:
             keys, values = np.array(rows, np.int64).T
-            found[start + keys] = values
-    return found
+            places[start + keys] = values
+    return places
 
 
 def chosen(
@@ -61,30 +61,30 @@ def chosen(
         return np.arange(size)
     if isinstance(wanted, str):
         raise BadInput(f"{table}: {wanted!r} is one text; a list of ids is expected.")
-    found = _numbers_or_ids(db, table, wanted, size)
-    if len(found) and np.bincount(found).max() > 1:
+    places = _numbers_or_ids(db, table, wanted, size)
+    if len(places) and np.bincount(places).max() > 1:
         raise BadInput(f"{table}: one id occurs twice in the list.")
-    return found
+    return places
 
 
 def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
     if len(wanted) and not isinstance(wanted[0], str):
-        found = np.asarray(wanted)
-        if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
+        places = np.asarray(wanted)
+        if places.ndim != 1 or not np.issubdtype(places.dtype, np.integer):
             raise BadInput(
                 f"{table}: ids are texts and numbers are integers, not"
-                f" {found.dtype}{list(found.shape)}."
+                f" {places.dtype}{list(places.shape)}."
             )
-        if len(found) and (found.min() < 0 or found.max() >= size):
+        if len(places) and (places.min() < 0 or places.max() >= size):
             raise BadInput(
-                f"{table}: numbers from {found.min()} to {found.max()}; the cache has 0 to"
+                f"{table}: numbers from {places.min()} to {places.max()}; the cache has 0 to"
                 f" {size - 1}."
             )
-        return found.astype(np.int64)
-    found = numbers(db, table, wanted)
-    if len(found) and found.min() < 0:
+        return places.astype(np.int64)
+    places = numbers(db, table, wanted)
+    if len(places) and places.min() < 0:
         wrong, some = (
-            wanted[int(np.argmin(found))],
+            wanted[int(np.argmin(places))],
             [row[0] for row in db.execute(f"SELECT id FROM {table} LIMIT 10000")],
         )
         near = difflib.get_close_matches(wrong, some, n=1)
@@ -92,7 +92,7 @@ def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
         raise BadInput(
             f"unknown {table[:-1]} {wrong!r}.{hint} The cache has {size}, from {some[:1]} on."
         )
-    return found
+    return places
 
 
 def count(db: sqlite3.Connection, table: str) -> int:
@@ -105,7 +105,7 @@ def repeated(ids: Sequence[str]) -> str | None:
     if len(set(ids)) == len(ids):
         return None
     seen: set[str] = set()
-    return next(one for one in ids if one in seen or seen.add(one))
+    return next(text for text in ids if text in seen or seen.add(text))
 
 
 def check_ids(table: str, ids: Sequence[str]) -> None:
@@ -114,11 +114,11 @@ def check_ids(table: str, ids: Sequence[str]) -> None:
     """
     if isinstance(ids, str):
         raise BadInput(f"{table}: {ids!r} is one text; a list of ids is expected.")
-    for one in ids:
-        good = isinstance(one, str) and one and "\0" not in one
-        if not good or not one.isascii() and one.encode(errors="ignore").decode() != one:
+    for text in ids:
+        good = isinstance(text, str) and text and "\0" not in text
+        if not good or not text.isascii() and text.encode(errors="ignore").decode() != text:
             raise BadInput(
-                f"{table}: {one!r} is no id; ids are texts that are not empty, of characters other"
+                f"{table}: {text!r} is no id; ids are texts that are not empty, of characters other"
                 " than NUL."
             )
     if (twice := repeated(ids)) is not None:
@@ -128,67 +128,49 @@ def check_ids(table: str, ids: Sequence[str]) -> None:
 def _batch_digest(ids: Iterable[str], provenance: str) -> bytes:
     """Returns the checksum of samples' ids and of their provenance, JSON."""
     total = hashlib.sha256(provenance.encode())
-    for one in ids:
-        total.update(b"\n" + one.encode())
+    for text in ids:
+        total.update(b"\n" + text.encode())
     return total.digest()
 
 
-def columns(
-    db: sqlite3.Connection, wanted: Sequence[str] | np.ndarray, provenance: dict[str, Any] | None
-) -> np.ndarray:
-    """Returns int64[k], the columns of samples to write: ids, new ones are added, or columns."""
-    if len(wanted) and not isinstance(wanted, str) and not isinstance(wanted[0], str):
-        return chosen(db, "samples", wanted)
-    return add_samples(db, wanted, provenance)
-
-
 def add_samples(
-    db: sqlite3.Connection, ids: Sequence[str], provenance: dict[str, Any] | None
+    db: sqlite3.Connection,
+    ids: Sequence[str] | np.ndarray,
+    provenances: Sequence[dict[str, Any] | None],
 ) -> np.ndarray:
-    """Returns int64[k], the columns of these samples; new ones are added after the last, with this
-    provenance. With `low` and `high` in it they have scores in that range, else outcomes.
+    """Returns int64[k], the columns of these samples; new ones are added after the last.
+
+    Args:
+      db: the transaction.
+      ids: k of them.
+      provenances: of each sample, kept for new ones: with `low` and `high` it has scores in that
+        range, else outcomes. Neighbours with the same provenance are one entry of the index.
 
     Raises:
-      BadInput: an id occurs twice, is empty or no text, or a range is none or not the one that a
-        sample has.
+      BadInput: an id occurs twice, is empty or no text, or a range is not valid, or not that of the
+        sample in the cache.
     """
-    ids = [str(one) for one in ids] if isinstance(ids, np.ndarray) else ids
+    ids = [str(sample) for sample in ids] if isinstance(ids, np.ndarray) else ids
     check_ids("samples", ids)
-    given = value_range(provenance or {})
-    found = numbers(db, "samples", ids)
-    new = np.flatnonzero(found < 0)
-    if provenance is not None:
-        check_ranges(db, ids, found, np.tile(np.array(given)[:, None], len(ids)))
-    if len(new):
-        first, text, fresh = (
-            count(db, "samples"),
-            as_json(provenance, "sample_provenance"),
-            [ids[i] for i in new],
-        )
-        found[new] = np.arange(first, first + len(new))
-        db.executemany(
-            "INSERT INTO samples VALUES (?, ?)",
-            zip(range(first, first + len(new)), fresh, strict=True),
-        )
+    runs = [(each, len(list(same))) for each, same in itertools.groupby(provenances)]
+    sizes, places = [size for _, size in runs], numbers(db, "samples", ids)
+    given = np.repeat(np.reshape([value_range(each or {}) for each, _ in runs], (-1, 2)), sizes, 0)
+    stated = np.repeat([each is not None for each, _ in runs], sizes)
+    check_ranges(db, ids, np.where(stated, places, -1), given.T)
+    new = np.flatnonzero(places < 0)
+    places[new] = count(db, "samples") + np.arange(len(new))
+    db.executemany(
+        "INSERT INTO samples VALUES (?, ?)",
+        [(column, ids[i]) for i, column in zip(new.tolist(), places[new].tolist(), strict=True)],
+    )
+    for shared, group in itertools.groupby(new.tolist(), key=provenances.__getitem__):
+        members, text = list(group), as_json(shared, "sample_provenance")
+        digest = _batch_digest((ids[i] for i in members), text)
         db.execute(
             "INSERT INTO batches VALUES (?, ?, ?, ?)",
-            [first, len(new), text, _batch_digest(fresh, text)],
+            [int(places[members[0]]), len(members), text, digest],
         )
-    return found
-
-
-def add_each(
-    db: sqlite3.Connection, ids: Sequence[str], provenances: Sequence[dict[str, Any] | None]
-) -> np.ndarray:
-    """Returns int64[k], the columns of samples with a provenance each, as `add_samples`; neighbours
-    with the same provenance are added together.
-    """
-    found, low = [np.zeros(0, np.int64)], 0
-    for shared, group in itertools.groupby(provenances):
-        high = low + len(list(group))
-        found.append(add_samples(db, ids[low:high], shared))
-        low = high
-    return np.concatenate(found)
+    return places
 
 
 def check_ranges(
@@ -219,13 +201,13 @@ def ranges(db: sqlite3.Connection) -> np.ndarray:
     """Returns float64[2, n], the lower and the upper end of each sample's scores; NaN where a
     sample has outcomes.
     """
-    found = np.full((2, count(db, "samples")), np.nan)
+    ends_by_sample = np.full((2, count(db, "samples")), np.nan)
     low, high = (f"json_extract(provenance, '$.{name}')" for name in RANGE)
     for first, size, *ends in db.execute(
         f"SELECT first, count, {low}, {high} FROM batches WHERE {low} IS NOT NULL"
     ):
-        found[:, first : first + size] = np.array(ends)[:, None]
-    return found
+        ends_by_sample[:, first : first + size] = np.array(ends)[:, None]
+    return ends_by_sample
 
 
 def has_scores(db: sqlite3.Connection) -> bool:
@@ -346,6 +328,11 @@ def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any]]]:
     """Returns columns and provenance of the samples that came together."""
     rows = db.execute("SELECT first, count, provenance FROM batches ORDER BY first")
     return [(slice(first, first + size), json.loads(text)) for first, size, text in rows]
+
+
+def of_each(batches: Sequence[tuple[slice, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Returns the provenance of each sample, from that of the samples that came together."""
+    return [each for columns, each in batches for _ in range(columns.start, columns.stop)]
 
 
 def about(db: sqlite3.Connection) -> dict[str, Any]:

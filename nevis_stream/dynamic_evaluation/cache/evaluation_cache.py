@@ -172,7 +172,10 @@ class EvaluationCache:
     ) -> None:
         planes = writing.arrays(models, samples, given)
         with self.index.writing() as db:
-            columns = entries.columns(db, samples, sample_provenance)
+            if len(samples) and not isinstance(samples, str) and not isinstance(samples[0], str):
+                columns = entries.chosen(db, "samples", samples)
+            else:
+                columns = entries.add_samples(db, samples, [sample_provenance] * len(samples))
             provenances = provenances or [None] * len(models)
             if len(provenances) != len(models):
                 raise BadInput(f"provenances: {len(provenances)} for {len(models)} models.")
@@ -191,7 +194,7 @@ class EvaluationCache:
           BadInput: an id that cannot be, or a range other than that of a sample in the cache.
         """
         with self.index.writing() as db:
-            entries.add_each(db, samples, provenances)
+            entries.add_samples(db, samples, provenances)
 
     def add_features(self, samples: Sequence[str] | np.ndarray, features: np.ndarray) -> None:
         """Adds features, float[k, d], of k samples, ids or int columns; those of a sample never
@@ -292,7 +295,7 @@ class EvaluationCache:
         """Returns what is known of the samples; features only if every sample has them."""
         with self.index.reading() as db:
             batches, weights = entries.batches(db), entries.about(db).get("dataset_weights")
-        each = [provenance for at, provenance in batches for _ in range(at.stop - at.start)]
+        each = entries.of_each(batches)
         features = self.features()
         return facts.facts(each, features if features is None else features[: len(each)], weights)
 
@@ -312,10 +315,10 @@ class EvaluationCache:
           predicted: where nothing was observed, gives what was predicted.
         """
         snapshot = self._snapshot(models, samples)
-        found = snapshot.values(OBSERVED)
+        values = snapshot.values(OBSERVED)
         if predicted:
-            np.copyto(found, snapshot.values(PREDICTED), where=~observed(found))
-        return found
+            np.copyto(values, snapshot.values(PREDICTED), where=~observed(values))
+        return values
 
     def predictions(self, models: Which = None, samples: Which = None) -> np.ndarray:
         """Returns what was predicted, also where something has been observed since; as `matrix`."""

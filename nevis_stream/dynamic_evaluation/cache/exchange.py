@@ -59,7 +59,7 @@ def import_file(
     origin = {"file": path.name} | ({} if threshold is None else {"threshold": threshold})
     try:
         with cache.index.writing() as db:
-            columns = entries.add_each(
+            columns = entries.add_samples(
                 db, table.samples, table.sample_provenance or [{}] * len(table.samples)
             )
             provenances = table.model_provenance or [{}] * len(table.models)
@@ -115,9 +115,7 @@ def export_npz(cache: EvaluationCache, path: str | Path) -> None:
       DamagedCache: `verify` finds damage; no file is written.
     """
     integrity.check(cache)
-    models, of_samples = cache.models(), []
-    for columns, provenance in cache.sample_provenance():
-        of_samples += [provenance] * (columns.stop - columns.start)
+    models, of_samples = cache.models(), entries.of_each(cache.sample_provenance())
     arrays: dict[str, Any] = {
         "models": np.array(list(models), str),
         "samples": np.array(cache.samples(), str),

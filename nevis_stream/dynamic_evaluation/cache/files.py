@@ -121,14 +121,14 @@ def read_features(path: str | Path, samples: list[str]) -> np.ndarray:
     if len(ids) != len(features):
         raise BadInput(f"{path}: {len(features)} rows of features for {len(ids)} samples.")
     columns = {sample: column for column, sample in enumerate(samples)}
-    found = np.full((len(samples), features.shape[1]), np.nan, np.float32)
+    by_sample = np.full((len(samples), features.shape[1]), np.nan, np.float32)
     for sample, row in zip(ids, features, strict=True):
         if sample not in columns:
             raise BadInput(f"{path}: {unknown('sample', sample, samples[:200])}")
         if not np.isfinite(row).all():
             raise BadInput(f"{path}: features of sample {sample!r}: not all are finite.")
-        found[columns[sample]] = row
-    return found
+        by_sample[columns[sample]] = row
+    return by_sample
 
 
 def _npz(path: Path) -> RawTable:
@@ -177,21 +177,21 @@ def _provenance(
     path: Path, arrays, name: str, more: tuple[str, ...], size: int
 ) -> list[dict[str, Any]]:
     try:
-        found = (
+        facts = (
             [json.loads(str(text)) for text in arrays[name].ravel()]
             if name in arrays
             else [{} for _ in range(size)]
         )
     except ValueError as error:
         raise BadInput(f"{path}: `{name}` holds a text that is no JSON ({error}).") from None
-    if len(found) != size or not all(isinstance(each, dict) for each in found):
+    if len(facts) != size or not all(isinstance(each, dict) for each in facts):
         raise BadInput(
-            f"{path}: `{name}` has {len(found)} entries; {size} JSON objects are expected."
+            f"{path}: `{name}` has {len(facts)} entries; {size} JSON objects are expected."
         )
     here = {column: arrays[column].tolist() for column in more if column in arrays}
     return [
         each | {column: values[i] for column, values in here.items()}
-        for i, each in enumerate(found)
+        for i, each in enumerate(facts)
     ]
 
 

@@ -184,10 +184,10 @@ def _overlapping(tiles: list[Tile], view: np.ndarray, samples: int) -> list[Tile
     ranges = sorted((tile.shape.first, tile.shape.first + tile.shape.span) for tile in tiles)
     if all(before[1] <= after[0] for before, after in zip(ranges, ranges[1:], strict=False)):
         return []
-    seen, found = np.zeros(samples, bool), []
+    seen, overlapping = np.zeros(samples, bool), []
     for tile in tiles:
         at, _ = packing.decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
         if seen[at].any():
-            found.append(tile)
+            overlapping.append(tile)
         seen[at] = True
-    return found
+    return overlapping

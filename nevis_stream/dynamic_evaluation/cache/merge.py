@@ -46,8 +46,7 @@ def merge(
         makers = [entries.maker(db, tile.number) for tile in predicted]
         view = source.cells.view(entries.end(db))
     with target.index.writing() as db:
-        new = [entries.add_samples(db, names[these], provenance) for these, provenance in batches]
-        columns = np.concatenate([np.zeros(0, np.int64), *new])
+        columns = entries.add_samples(db, names, entries.of_each(batches))
         for tile in features:
             at, values = packing.decode(
                 tile.shape, view[tile.offset : tile.offset + tile.shape.length]

@@ -65,7 +65,7 @@ class Snapshot:
         """Returns [m, n], or [m, n, classes], of one plane; 255 or NaN where unknown."""
         tiles = self._tiles[state, plane]
         width = [max((tile.shape.classes for tile in tiles), default=0)]
-        found = np.full(
+        matrix = np.full(
             [len(self.rows), len(self.columns), *(width if plane == PROBABILITIES else [])],
             UNKNOWN if plane == CORRECT else np.nan,
             np.uint8 if plane == CORRECT else packing.DTYPES[plane],
@@ -78,8 +78,8 @@ class Snapshot:
             else:
                 at, values = packing.pick(tile.shape, self._data(tile), self.columns[order])
                 at = order[at]
-            found[place[tile.shape.model]][at] = values
-        return found
+            matrix[place[tile.shape.model]][at] = values
+        return matrix
 
     def features(self) -> np.ndarray | None:
         """Returns float32[n, d] of all samples, NaN where one has none; None where none has."""

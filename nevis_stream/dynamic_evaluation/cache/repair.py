@@ -57,8 +57,7 @@ def repair(
             ]:
                 additions.write(target.directory, account)
             samples = entries.samples(db)
-            for columns, provenance in entries.batches(db):
-                entries.add_samples(new, samples[columns], provenance)
+            entries.add_samples(new, samples, entries.of_each(entries.batches(db)))
             names = entries.names(db)
             for row, name in enumerate(names):
                 entries.add_model(

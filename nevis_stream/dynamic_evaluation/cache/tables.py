@@ -164,22 +164,22 @@ def _long(path: Path, header: list[str], rows: Rows, value_column: str) -> RawTa
             numbers.setdefault(("model", model), len(models) - 1),
             numbers.setdefault(key, len(samples) - 1),
         )
-        found = tuple(
+        numbers_in_row = tuple(
             _number(fields.get(name), path, place, model, sample)
             for name in (value_column, "confidence")
         )
         if cell in cells:
-            if not np.array_equal(cells[cell], found, equal_nan=True):
+            if not np.array_equal(cells[cell], numbers_in_row, equal_nan=True):
                 raise BadInput(
                     f"{path}, {place}: model {model!r} on sample {sample!r} has the {value_column}"
-                    f" {found[0]:g}, but {cells[cell][0]:g} in {places[cell]}."
+                    f" {numbers_in_row[0]:g}, but {cells[cell][0]:g} in {places[cell]}."
                 )
             repeats += 1
-        cells[cell] = found
+        cells[cell] = numbers_in_row
         places.setdefault(cell, place)
     values, confidence = np.full((2, len(models), len(samples)), np.nan)
-    for cell, found in cells.items():
-        values[cell], confidence[cell] = found
+    for cell, numbers_in_row in cells.items():
+        values[cell], confidence[cell] = numbers_in_row
     return RawTable(
         list(models),
         _ids(samples),

@@ -267,5 +267,5 @@ def _check_width(db: sqlite3.Connection, plane: str, width: int) -> None:
     """One cache has one label space, and features of one length."""
     kept = db.execute("SELECT max(classes) FROM tiles WHERE plane = ?", [plane]).fetchone()[0]
     if width != (kept or width) or not width:
-        of = "classes" if plane == packing.PROBABILITIES else "numbers"
-        raise BadInput(f"{plane}: of {width} {of}; this cache has some of {kept}.")
+        unit = "classes" if plane == packing.PROBABILITIES else "numbers"
+        raise BadInput(f"{plane}: {width} {unit} for each cell; this cache has {kept}.")

@@ -90,30 +90,30 @@ class Combination(CellPredictor):
         """Returns the multidimensional member."""
         return Items(**tree["many"])
 
-    def tune(self, tree, known, policy, budget, key, ctx, memo):
+    def tune(self, tree, known, policy, budget, key, ctx):
         """Returns weights of the members, float64[6]; `correction`, the share 0 ... 1 of the mean
         residual that is added to the mean; and `widening`, the half-width of the 95% interval in
-        posterior standard deviations.
+        posterior standard deviations. The fits of the folds become part of the tree.
         """
         key = jax.random.split(key)[1]
-        if "folds" not in memo:
-            memo["folds"] = [
-                (values, rest, fit := members.fit(rest.matrix(), key, ctx), policy.fit(
-                    rest, None, self.items(fit), key, ctx
-                ))
-                for values, rest in folds.divided(known, numpy_generator(key), COLUMNS)
-            ]  # fmt: skip
-        if not memo["folds"]:
+        divided = list(folds.divided(known, numpy_generator(key), COLUMNS))
+        if not divided:
             return DEFAULT
-        random = numpy_generator(key)
-        truths = [folds.filled(values, random) for values, *_ in memo["folds"]]
-        views = []
-        for truth, (_, rest, fit, plan) in zip(truths, memo["folds"], strict=True):
+        if "folds" not in tree:
+            fits = [members.fit(rest.matrix(), key, ctx) for _, rest in divided]
+            plans = [
+                policy.fit(rest, None, self.items(fit), key, ctx)
+                for (_, rest), fit in zip(divided, fits, strict=True)
+            ]
+            tree["folds"] = {"fits": fits, "plans": plans}
+        random, values = numpy_generator(key), [values for values, _ in divided]
+        truths, views = [folds.filled(each, random) for each in values], []
+        each_fold = zip(truths, divided, tree["folds"]["fits"], tree["folds"]["plans"], strict=True)
+        for truth, (_, rest), fit, plan in each_fold:
             n = rest.shape[1]
             answers = policy.ask(plan, MatrixAsk(truth), len(truth), n, min(budget, n), key, ctx)
             views.append(_view(fit, answers, rest.facts, ctx))
         groups = len(set(known.groups)) if known.groups else known.shape[0]
-        values = [values for values, *_ in memo["folds"]]
         return _calibrated(views, truths, values, groups, random, ctx)
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:

@@ -4,7 +4,7 @@ Search without Sort).
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.asking import blank
 from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 from nevis_stream.dynamic_evaluation.sort import ranked
@@ -52,11 +52,8 @@ class Nearest(CellPredictor):
         if len(set(groups.tolist())) == 1:
             return np.empty(0)
 
-        def unanswered(cells: Cells) -> Answers:
-            return Answers(cells, np.zeros(cells.samples.shape, np.uint8))
-
         plan = policy.fit(known, None, None, key, ctx)
-        samples = policy.ask(plan, unanswered, 1, n, budget, key, ctx).samples[0]
+        samples = policy.ask(plan, blank, 1, n, budget, key, ctx).samples[0]
         cells, (right, seen) = _filled(tree, known, None, samples), known.row_sums()
         rows = np.flatnonzero(seen > 0)[:: -(-models // TRIED)]
         away = _distance(cells[rows], cells, ctx)
@@ -66,8 +63,8 @@ class Nearest(CellPredictor):
             row: _filled(tree, known, np.array([row])).mean() for row in np.unique(near).tolist()
         }
         kept = (cells[rows].astype(np.float64) - cells[near]).sum(axis=1) / n
-        found = np.array([means[row] for row in near.tolist()]) + kept
-        return right[rows] / seen[rows] - found
+        estimates = np.array([means[row] for row in near.tolist()]) + kept
+        return right[rows] / seen[rows] - estimates
 
 
 def _filled(tree, known, rows: np.ndarray | None, samples: np.ndarray | None = None) -> np.ndarray:

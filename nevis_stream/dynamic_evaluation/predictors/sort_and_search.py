@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.asking import Answers, blank
 from nevis_stream.dynamic_evaluation.known import parts
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
@@ -40,14 +40,14 @@ class SortAndSearch(CellPredictor):
         if policy.adaptive:
             return None
         rank, (right, seen) = self.rank(tree), known.row_sums()
-        found = np.full(known.shape[0], np.nan)
-        for part in parts(len(found), known.groups):
+        means = np.full(known.shape[0], np.nan)
+        for part in parts(len(means), known.groups):
             total, there = known.column_sums(part)
             without = Rank(rank.total - total, rank.seen - there, rank.ties)
             ctx.charge((2 * len(part) + without.n.bit_length()) * without.n)
             if without.seen.any():
                 cells = policy.ask(
-                    policy.fit(known, without, None, key, ctx), _unanswered, 1, without.n, budget,
+                    policy.fit(known, without, None, key, ctx), blank, 1, without.n, budget,
                     key, ctx,
                 ).cells  # fmt: skip
                 samples = cells.samples[0][np.argsort(without.place[cells.samples[0]])]
@@ -57,14 +57,9 @@ class SortAndSearch(CellPredictor):
                 kept = np.where(
                     outcomes == UNKNOWN, 0, outcomes.astype(np.int64) - (positions < until[:, None])
                 )
-                found[part] = (until + kept.sum(axis=1)) / without.n
-        errors = np.divide(right, seen, out=np.full(len(found), np.nan), where=seen > 0) - found
+                means[part] = (until + kept.sum(axis=1)) / without.n
+        errors = np.divide(right, seen, out=np.full(len(means), np.nan), where=seen > 0) - means
         return errors[~np.isnan(errors)]
-
-
-def _unanswered(cells: Cells) -> Answers:
-    """Answers of a policy that does not look at them."""
-    return Answers(cells, np.zeros(cells.samples.shape, np.uint8))
 
 
 def thresholded(rank: Rank, answers: Answers, ctx) -> np.ndarray:

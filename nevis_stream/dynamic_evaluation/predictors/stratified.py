@@ -25,7 +25,7 @@ class Stratified(SortAndSearch):
         super().__init__()
         self.about = "mean of the asked samples; cells by Sort & Search"
 
-    def tune(self, tree, known, policy, budget, key, ctx, memo):
+    def tune(self, tree, known, policy, budget, key, ctx):
         """Compares the variance of one sample per stratum with that of simple random samples."""
         return {"design": _variance_ratio(self.rank(tree), known, budget, ctx)}
 

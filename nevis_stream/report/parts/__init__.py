@@ -5,7 +5,6 @@ place in PARTS.
 from nevis_stream.report.parts import (
     ablations,
     answer,
-    compute_regret,
     costs,
     differences,
     dynamic_evaluation,
@@ -27,7 +26,6 @@ PARTS: tuple[Part, ...] = (
     differences,
     points,
     regret,
-    compute_regret,
     slices,
     per_task,
     costs,

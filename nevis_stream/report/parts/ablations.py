@@ -10,7 +10,7 @@ from nevis_stream.analysis.ablations import Ablation, Variant, ablations
 from nevis_stream.report.across import Across
 from nevis_stream.report.templates import render
 
-TITLE = "Stream variants and task orders"
+TITLE = "Errors on variants and orders of the stream"
 
 
 def html(across: Across) -> Markup | None:
@@ -51,8 +51,8 @@ def _row(ablation: Ablation, variant: Variant) -> dict[str, Any]:
     for name in ("error", "whole_error", "paper_total"):
         row |= {name: getattr(variant, name).mean, f"{name}_std": getattr(variant, name).std}
     row |= {"difference": variant.difference}
-    told = variant.published or {}
+    published = variant.published or {}
     return row | {
-        f"published_{name}": told.get(name)
+        f"published_{name}": published.get(name)
         for name in ("learner", "error", "std", "draws", "meta_train_tasks")
     }

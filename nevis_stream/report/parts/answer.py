@@ -1,4 +1,4 @@
-"""What was found, in plain words, and what is left out of it."""
+"""The results in sentences, and what is left out of them."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from nevis_stream.report.answer_sentences import sentences
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
-TITLE = "Summary"
+TITLE = "Which method is better, and at what cost"
 _MOST_ANSWERS = 5
 
 
@@ -22,20 +22,20 @@ def html(section: Section) -> Markup:
     published = [run for run in section.runs if run.published]
     own = [method for method in section.methods if not method.group.runs[0].published]
     tasks = len(section.tasks) if section.header.tasks is None else section.header.tasks
-    told = sentences(own or section.methods, tasks, section.judged)
+    summary = sentences(own or section.methods, tasks, section.judged)
     notes: dict[str, list[Path]] = {}
     for run in section.runs:
         for note in run.notes:
             notes.setdefault(note, []).append(run.path)
     answers = [
-        f"{verdict(pair)} {cost_statement(pair.paper)}"
+        f"{verdict(pair)} {cost_statement(pair)}"
         for pair in section.against_reference[:_MOST_ANSWERS]
     ]
     return render(
         "parts/answer.html",
         section=section,
         answers=answers,
-        sentences=told,
+        sentences=summary,
         published=published,
         notes=notes,
     )

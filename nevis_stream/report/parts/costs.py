@@ -19,7 +19,7 @@ from nevis_stream.report.cost_plots import cumulative_plot, share_bars
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
-TITLE = "Where the FLOPs go"
+TITLE = "FLOPs by phase and by task"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from nevis_stream.report.forest import forest
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
-TITLE = "Differences between methods"
+TITLE = "Differences in error between methods"
 _WORDS = {"span": span, "mark": mark}
 
 

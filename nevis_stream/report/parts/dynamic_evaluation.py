@@ -21,7 +21,7 @@ from nevis_stream.report.evaluation_plots import (
 )
 from nevis_stream.report.templates import render
 
-TITLE = "Dynamic evaluation"
+TITLE = "Dynamic evaluation: estimates from few samples"
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
 
 

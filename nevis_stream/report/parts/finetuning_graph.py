@@ -27,7 +27,7 @@ from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 from nevis_stream.run_directory.records import TrainRecord
 
-TITLE = "Fine-tuning graph"
+TITLE = "Fine-tuning graph: what each task started from"
 _ENDS = 5  # tasks of a long chain that are named at each end
 
 
@@ -97,12 +97,12 @@ def html(section: Section) -> Markup | None:
     styles = domain_styles(task.domain for task in section.tasks)
     pictures = []
     for number, graph in enumerate(linked):
-        title = f"Fine-tuning graph of {graph.label}: {_told(graph)}"
+        title = f"Fine-tuning graph of {graph.label}: {_in_words(graph)}"
         name = f"finetuning_graph_{letters(number)}-{section.number}"
         drawn = svg.wide_and_narrow(
             name, title, lambda wide, graph=graph: arc_diagram(graph.nodes, styles, wide)
         )
-        title = f"How many tasks have how many fine-tunings behind them in {graph.label}"
+        title = f"Tasks by number of fine-tunings before them in {graph.label}"
         counts = depths(graph.nodes)
         name = f"finetuning_depths_{letters(number)}-{section.number}"
         bars = svg.wide_and_narrow(
@@ -120,7 +120,7 @@ def html(section: Section) -> Markup | None:
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
     """Returns `finetuning`: every run's tasks with source, children and depth; tasks whose source
-    nobody told are left out.
+    no record names are left out.
     """
     rows = []
     for run in section.runs:
@@ -186,7 +186,7 @@ def _has_edge(graph: Graph) -> bool:
     return any(node.parent for node in graph.nodes)
 
 
-def _told(graph: Graph) -> str:
+def _in_words(graph: Graph) -> str:
     edges = sum(node.parent is not None for node in graph.nodes)
     return (
         f"{len(graph.nodes)} tasks, {edges} of them from an earlier one, longest chain"
@@ -197,5 +197,5 @@ def _told(graph: Graph) -> str:
 def _sources(graph: Graph) -> str:
     sources = sorted({node.source for node in graph.nodes})
     if sources in ([], ["unknown"]):
-        return "does not tell where its tasks start from"
+        return "does not record where its tasks start from"
     return f"starts every task from {' or '.join(sources)}"

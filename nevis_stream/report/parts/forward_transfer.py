@@ -24,7 +24,7 @@ from nevis_stream.report.styles import Style
 from nevis_stream.report.templates import render
 from nevis_stream.report.transfer_plot import transfer_plot
 
-TITLE = "Forward transfer on repeated data sets"
+TITLE = "Forward transfer: learning a repeated data set"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from nevis_stream.report.learning_curve_grid import curve_grid
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
-TITLE = "Learning curves"
+TITLE = "Learning curves: dev error against steps"
 
 
 def html(section: Section) -> Markup:
@@ -33,7 +33,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 
 def figures(section: Section) -> dict[str, Figure]:
-    """Returns `curves`: all tasks in one grid; nothing where no run tells a curve."""
+    """Returns `curves`: all tasks in one grid; nothing if no run has a curve."""
     data = section.once(_data)
     drawn = {"tasks": [task for task in data["tasks"] if task["lines"]]}
     return {"curves": curve_grid(data | drawn, _legend(section))} if drawn["tasks"] else {}

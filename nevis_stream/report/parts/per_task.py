@@ -11,7 +11,7 @@ from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 from nevis_stream.vocabulary import PROTOCOLS
 
-TITLE = "Error by task"
+TITLE = "Error of each task"
 
 
 def html(section: Section) -> Markup:

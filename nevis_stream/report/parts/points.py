@@ -12,7 +12,7 @@ from nevis_stream.report.plane import drawable, lined, plane
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
-TITLE = "Error against compute"
+TITLE = "Error against training FLOPs"
 
 
 def html(section: Section) -> Markup:

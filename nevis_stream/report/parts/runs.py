@@ -1,4 +1,4 @@
-"""The run directories behind the page, and where they ran."""
+"""The run directories on the page, and where they ran."""
 
 import pandas as pd
 from markupsafe import Markup
@@ -8,7 +8,7 @@ from nevis_stream.report.run_files import environment
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
-TITLE = "Runs"
+TITLE = "Run directories and machines"
 
 
 def html(section: Section) -> Markup:

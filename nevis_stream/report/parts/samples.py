@@ -13,7 +13,7 @@ from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 from nevis_stream.report.worst_mistakes import read_mistakes
 
-TITLE = "Sample images and worst mistakes"
+TITLE = "Training images and worst mistakes"
 # More would make a page of 106 tasks larger than 10 MB.
 _MANY = 30  # tasks
 _FEW_METHODS, _FEW_IMAGES = 2, 12  # up to so many tasks
@@ -31,10 +31,15 @@ def html(section: Section) -> Markup:
         (one, sheet_of(place))
         for place, one in enumerate(_images(section, shown, most, small=many))
     ]
-    told = [(label, run.header.seed) for label, run in shown]
+    seeds = [(label, run.header.seed) for label, run in shown]
     more = len(section.once(_with_mistakes)) > len(shown)
     return render(
-        "parts/samples.html", number=section.number, images=images, shown=told, most=most, more=more
+        "parts/samples.html",
+        number=section.number,
+        images=images,
+        shown=seeds,
+        most=most,
+        more=more,
     )
 
 
@@ -47,8 +52,8 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
         }
         for task in section.tasks:
             mistakes = read_mistakes(run, task.task_id, most=0)
-            for rank, told in enumerate(mistakes.all if mistakes else (), start=1):
-                rows.append(head | {"task_id": task.task_id, "rank": rank} | told)
+            for rank, mistake in enumerate(mistakes.all if mistakes else (), start=1):
+                rows.append(head | {"task_id": task.task_id, "rank": rank} | mistake)
     return {"mistakes": pd.DataFrame(rows)}
 
 

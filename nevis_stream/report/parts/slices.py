@@ -14,7 +14,7 @@ from nevis_stream.report.slice_plot import slice_plot
 from nevis_stream.report.templates import render
 from nevis_stream.vocabulary import PROTOCOLS
 
-TITLE = "Slices of the stream"
+TITLE = "Error by domain, size, resolution and year"
 DRAWN = 6  # methods beyond these would hide each other
 
 

@@ -12,7 +12,7 @@ from nevis_stream.report.heat_map import heat_map
 from nevis_stream.report.names import letters
 from nevis_stream.report.templates import render
 
-TITLE = "Transfer matrix"
+TITLE = "Transfer matrix: gain from each earlier task"
 
 
 def html(across: Across) -> Markup | None:
@@ -26,8 +26,8 @@ def html(across: Across) -> Markup | None:
         title = f"Transfer matrix of {matrix.path}: gain over Indep for each pair of tasks"
         name = f"transfer_matrix_{letters(number - 1)}"
         drawn = svg.wide_and_narrow(name, title, lambda wide, matrix=matrix: heat_map(matrix, wide))
-        told = best_sources(matrix).to_dict("records"), sources(matrix).to_dict("records")
-        pictures.append((number, matrix, drawn, domain_styles(matrix.domains.values()), *told))
+        rows = best_sources(matrix).to_dict("records"), sources(matrix).to_dict("records")
+        pictures.append((number, matrix, drawn, domain_styles(matrix.domains.values()), *rows))
     return render("parts/transfer_matrix.html", pictures=pictures)
 
 

@@ -66,7 +66,7 @@ def test_probabilities(cache):
     cache.append("a", ["2"], [0])
     assert cache.probabilities("a", ["0", "1"]).tolist() == given[::-1].tolist()
     assert cache.probabilities("a").shape == (3, 3) and np.isnan(cache.probabilities("a")[2]).all()
-    with pytest.raises(BadInput, match="of 2 classes; this cache has some of 3"):
+    with pytest.raises(BadInput, match="2 classes for each cell; this cache has 3"):
         cache.append("a", ["3"], [0], probabilities=[[0.5, 0.5]])
 
 

@@ -163,7 +163,7 @@ def test_features_come_with_ids_or_in_order(tmp_path, cache):
         np.savez(tmp_path / "features.npz", **arrays)
         with pytest.raises(BadInput, match=message):
             read_features(tmp_path / "features.npz", other.samples())
-    with pytest.raises(BadInput, match="features: of 3 numbers; this cache has some of 2"):
+    with pytest.raises(BadInput, match="features: 3 numbers for each cell; this cache has 2"):
         other.add_features(["qa/1"], np.ones((1, 3)))
     with pytest.raises(BadInput, match="sample 'qa/1': it has other features already"):
         other.add_features(["qa/1"], np.ones((1, 2)))

@@ -56,7 +56,7 @@ def contents(cache, without=()):
     told = {
         "samples": cache.samples(),
         "models": cache.models(),
-        "of samples": cache.sample_provenance(),
+        "of samples": entries.of_each(cache.sample_provenance()),
         "about": cache.about,
     }
     told["account"] = read_additions(cache.directory)

@@ -60,7 +60,7 @@ def test_a_cache_is_shown_beside_runs(cache, tmp_path):
     }
     assert shown == {path.stem for path in (tmp_path / "out" / "figures").glob("evaluation*.png")}
     alone = write_report([cache.directory], tmp_path / "alone").read_text()
-    assert "Error against compute on toys" in alone
+    assert "Error against training FLOPs on toys" in alone
 
 
 @pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")
