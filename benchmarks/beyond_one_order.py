@@ -2,7 +2,7 @@
 
 python -m benchmarks.beyond_one_order [--seeds=10] [--print_only]
 
-Results go to benchmarks/beyond_one_order.csv as they come; started again, it goes on. First seeds
+Results go to benchmarks/beyond_one_order.csv as they come; started again, it continues. First seeds
 come before second ones.
 """
 

@@ -182,7 +182,7 @@ def table(
 
 
 def missed(args) -> None:
-    """Prints what ten tasks look like where the interval misses, beside all samples of ten."""
+    """Prints what ten tasks look like where the interval misses, and all samples of ten."""
     looks = []
     for a, b, _, key in simulated(TEN, args):
         low, high = ours(a, b, key)

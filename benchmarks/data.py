@@ -3,7 +3,7 @@
   python -m benchmarks.data
 
 Needs MNIST in the folder of shared data sets. Seconds are CPU seconds of this process on one core;
-every figure is the best of five, with the spread, and beside it what it would be on a machine whose
+every figure is the best of five, with the spread, and what it would be on a machine whose
 matrix product reaches 365 GFLOP/s on two cores.
 """
 

@@ -13,7 +13,7 @@ Every step is a command that a user would give: known runs are imported; `add-mo
 predictor of the new run 5% of the samples of its data set, by running its checkpoint; then all
 outcomes of the new run are merged in, which shows how good the estimates were; `metrics` and
 `launch.report` make the page. The new run has a seed of its own: it holds no copies. A step that is
-done is not done again, and the tables are printed from what lies in the folder.
+done is not done again, and the tables are printed from what is in the folder.
 """
 
 import argparse

@@ -6,7 +6,7 @@
 A refactoring must change none of these numbers: what every learner does on three tasks of `pico`
 (the errors, the curve and the hyper-parameters of each trial, FLOPs), and what every method of
 dynamic evaluation says of new models. Everything is done by commands in processes of their own, so
-the same file serves the code before a change and the code after it. The commands stand in the
+the same file serves the code before a change and the code after it. The commands are in the
 tables below: where a change renames a flag, change it there. Where it changes a file that the
 commands write, change the function under "Reading" that reads it.
 
@@ -197,7 +197,7 @@ METHODS = (
     "stratified_mean",
 )
 STUDIED = ("mvh_edge", "nlu_copa", "cifar10.1_v6")
-# New models are added to matrices whose models stand in groups (checkpoints of one training run),
+# New models are added to matrices whose models form groups (checkpoints of one training run),
 # and to others; new samples to the first.
 ADDED_TO = ("nlu_rte", "mvh_edge")
 NEW_MODELS, NEW_SAMPLES = 3, 40  # the last ones of a matrix; the others are known
@@ -210,7 +210,7 @@ Row = dict[str, Any]
 
 
 def events(run_dir: Path) -> list[Row]:
-    """Returns what a run's ledger tells, a row an event, without ids, hashes and times."""
+    """Returns what a run's ledger says, one row per event, without ids, hashes and times."""
     records = [json.loads(line) for line in (run_dir / "ledger.jsonl").read_text().splitlines()]
     return [_EVENTS[record["kind"]](run_dir, record) for record in records]
 
@@ -250,7 +250,7 @@ _EVENTS: dict[str, Callable[[Path, Row], Row]] = {
 
 
 def pretrained(weights: Path) -> list[Row]:
-    """Returns what stands beside a file of weights: the trials and what they cost."""
+    """Returns the job file next to a file of weights: the trials and what they cost."""
     record = json.loads(weights.with_name(f"{weights.name}.json").read_text())
     return [*record["trials"], {"flops": record["flops"], "chosen": record["chosen"]["hyper"]}]
 
@@ -379,7 +379,7 @@ class Workshop:
 
     def _matrix(self, name: str) -> Path:
         if not self.shared:
-            raise Failed("NEVIS_STREAM_SHARED is not set: the folder in which matrices/ lies.")
+            raise Failed("NEVIS_STREAM_SHARED is not set: the folder that contains matrices/.")
         return Path(self.shared) / "matrices" / f"{name}.npz"
 
     def _study(self, name: str) -> list[Row]:
@@ -520,7 +520,7 @@ def differences(a: Any, b: Any, tolerance: float, place: str = "") -> Iterator[s
       a: the first value.
       b: the second value.
       tolerance: floats may differ by this share of the larger one; whole numbers may not.
-      place: where in the whole they stand.
+      place: where in the whole they are.
     """
     if isinstance(a, dict) and isinstance(b, dict):
         for name in dict.fromkeys([*a, *b]):
@@ -559,7 +559,7 @@ def main() -> None:
     verbs = parser.add_subparsers(dest="verb", required=True)
     recording, comparing = (verbs.add_parser(name) for name in ("record", "compare"))
     for verb in (recording, comparing):
-        verb.add_argument("--only", default="*", help="a pattern of names: 'runs/ft_*', say")
+        verb.add_argument("--only", default="*", help="a pattern of names, for example 'runs/ft_*'")
     root = Path(__file__).resolve().parents[1]
     recording.add_argument("--out", type=Path, required=True, help="file to write")
     recording.add_argument("--tree", type=Path, default=root, help="root of the code that is run")

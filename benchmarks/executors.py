@@ -6,7 +6,7 @@ Four trials a task of the budget tiny on the embedded stream.
 
 Runs of the executors alternate in one process, programs are compiled and workers started before. A
 ratio is the seconds of all train events with `inline` over those with the executor, of the same
-repeat; beside it the lowest and highest ratio of a task.
+repeat; next to it the lowest and highest ratio of a task.
 """
 
 import argparse

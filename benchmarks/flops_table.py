@@ -1,4 +1,4 @@
-"""Counted FLOPs beside analytic ones, as a markdown table on standard output.
+"""Counted FLOPs and analytic ones, as a markdown table on standard output.
 
     python benchmarks/flops_table.py
 

@@ -1,4 +1,4 @@
-"""What keeping the worst mistakes costs beside writing the outcomes of the same answers.
+"""What keeping the worst mistakes costs, compared with writing the outcomes of the same answers.
 
   python -m benchmarks.mistakes
 

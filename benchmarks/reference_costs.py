@@ -195,7 +195,7 @@ def main() -> None:
     programs, later = programs_compiled()
     print(
         "| programs compiled by 10 tasks × 16 trials | every trial, FLOP estimate and prediction"
-        f" (8.7–16.8 s each) | {programs}, of which {later} after the first task | - | - | - | - |"
+        f" (8.7–16.8 s each) | {programs}, {later} of them after the first task | - | - | - | - |"
     )
     print(f"\nIt took {time.time() - begun:.0f} s.")
 

@@ -101,7 +101,7 @@ def main() -> None:
     print(f"| CPU seconds, worst of them | {max(one['cpu'] for one in rounds):.1f} |")
     print(f"| wall seconds, best | {min(one['wall'] for one in rounds):.1f} |")
     print(f"| report.html, MB | {rounds[0]['page'] / 1e6:.2f} |")
-    print(f"| tables beside it, MB | {rounds[0]['tables'] / 1e6:.2f} |")
+    print(f"| its tables, MB | {rounds[0]['tables'] / 1e6:.2f} |")
     print(f"| peak memory, MB | {max(one['memory'] for one in rounds) / 1e6:.0f} |")
 
 

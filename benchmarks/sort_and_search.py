@@ -5,7 +5,7 @@ On shared matrices, and on a synthetic one.
   python -m benchmarks.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--seed=0]
       [--only=study|scale|cells]
 
-The study writes a csv file a matrix below --out and goes on where it stopped; --matrices is
+The study writes a csv file a matrix below --out and continues where it stopped; --matrices is
 matrices/ of NEVIS_STREAM_SHARED by default.
 """  # noqa: E501
 
