@@ -287,7 +287,7 @@ def _value(column: str, text: str) -> str | int | float | None:
         return text
     if column in ("budget", "seed"):
         return int(text)
-    return None if math.isnan(value := float(text)) else value
+    return None if not text or math.isnan(value := float(text)) else value
 
 
 # -- Recording ----------------------------------------------------------------------------------

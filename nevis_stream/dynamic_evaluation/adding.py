@@ -346,7 +346,9 @@ def _cost(
 
 
 def _rank(accuracies: np.ndarray, value: float | None) -> int | None:
-    return None if value is None else 1 + int((accuracies > value).sum())
+    """Returns the place among known models, 1 for the best; equal ones share it."""
+    # sums in another order differ in the last digits
+    return None if value is None else 1 + int((accuracies > value + 1e-9).sum())
 
 
 def _number(value: float) -> float | None:
