@@ -74,6 +74,7 @@ def test_a_run_on_four_devices_has_the_same_events_and_flops(tmp_path):
         from learners.parts.initialisation import FromPrevious
         from learners.parts.model import Network
         from learners.parts.search import RandomSearch
+        from nevis_stream.run_directory.records import PredictRecord, TrainRecord
         from nevis_stream.runner import run
         from nevis_stream.streams.stream import Stream
         from tests.toy import blobs
@@ -83,12 +84,13 @@ def test_a_run_on_four_devices_has_the_same_events_and_flops(tmp_path):
         learner = Baseline(FromPrevious(), search, Recipe(Network("mlp", (("hidden", (16,)),), 8), 20, 10))
         one, four = [run(learner, stream, f"{sys.argv[1]}/{devices}", devices=devices, keep="all") for devices in (1, 4)]
         for before, after in zip(one.records, four.records, strict=True):
-            assert before["kind"] == after["kind"] and before.get("event") == after.get("event")
-            if before["kind"] == "train":
-                assert before["flops"] == after["flops"]
-                assert {t["trial"] for t in before["trials"]} == {t["trial"] for t in after["trials"]}
-            if before["kind"] == "predict":
-                assert abs(before["error"] - after["error"]) <= 0.05, (before["error"], after["error"])  # n = 80
+            assert type(before) is type(after)
+            if isinstance(before, TrainRecord):
+                assert before.event == after.event and before.flops == after.flops
+                assert {t.trial for t in before.trials} == {t.trial for t in after.trials}
+            if isinstance(before, PredictRecord):
+                assert before.event == after.event
+                assert abs(before.error - after.error) <= 0.05, (before.error, after.error)  # n = 80
         """,  # noqa: E501
         tmp_path,
     )
