@@ -2,12 +2,12 @@
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.analysis.beside import Beside, beside
 from nevis_stream.report.run_files import overlaps
 from nevis_stream.report.section import Section
+from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
 from nevis_stream.vocabulary import PROTOCOLS
 
@@ -88,6 +88,6 @@ def _beside(section: Section) -> list[Beside]:
     return beside(section.groups)
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, Drawing]:
     """Returns none."""
     return {}
