@@ -24,15 +24,19 @@ class Progress(Protocol):
 
     def event(self, index: int, events: int | None, description: str) -> None:
         """Event `index` of `events` (None: unknown) begins; -1 is what comes before the first."""
+        return
 
     def trial(self, trial: int, trials: int) -> None:
         """Of the event's `trials`, `trial` are done."""
+        return
 
     def step(self, step: int, steps: int) -> None:
         """Of `steps` steps, `step` are done: of the running trial, or of all that run now."""
+        return
 
     def result(self, text: str) -> None:
         """A task has a result, described by `text`."""
+        return
 
 
 class Silent(Progress):
