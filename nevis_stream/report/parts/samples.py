@@ -53,7 +53,8 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
         for task in section.tasks:
             mistakes = read_mistakes(run, task.task_id, most=0)
             for rank, mistake in enumerate(mistakes.all if mistakes else (), start=1):
-                rows.append(head | {"task_id": task.task_id, "rank": rank} | mistake)
+                facts = dict(sorted(mistake.to_json().items()))
+                rows.append(head | {"task_id": task.task_id, "rank": rank} | facts)
     return {"mistakes": pd.DataFrame(rows)}
 
 
