@@ -104,8 +104,7 @@ def main(_):
             from launch.evaluate_commands.filling import import_run
 
             own = config.learner.partition(":")[0]  # whoever runs a class trusts it
-            how = {"stream": config.stream, "trust": [own]}
-            import_run(directory, Path(_CACHE.value), how)
+            import_run(directory, Path(_CACHE.value), stream=config.stream, trust=[own])
     runs = shlex.quote(_RUN_DIR.value) + ("/*" if _SEEDS.value > 1 else "")
     print(entry.as_typed(f"next: python -m launch.report {runs} --out=report"))
 
