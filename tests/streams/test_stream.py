@@ -35,7 +35,7 @@ def test_events_of_both_protocols():
         ("beta", "dev_test"),
     ]
     only_train = Stream("s", stream.tasks[:2], stream.dataset)
-    with pytest.raises(BadInput, match="protocol 'meta_test' judges nothing"):
+    with pytest.raises(BadInput, match="which protocol 'meta_test' needs"):
         only_train.events("meta_test")
 
 
@@ -163,7 +163,7 @@ def test_unknown_names_and_files():
         BadInput, match="unknown stream 'pica'. Did you mean 'pico'.*or the path of a .csv"
     ):
         load_stream("pica")
-    with pytest.raises(BadInput, match="no such file; a stream is a name"):
+    with pytest.raises(BadInput, match="no such file. Give a csv file or the name of a stream"):
         load_stream("none.csv")
 
 
