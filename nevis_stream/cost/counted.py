@@ -39,7 +39,7 @@ def faster_form() -> bool:
 
 
 def plain_convolutions() -> dict[str, str]:
-    """Returns XLA options for gradients of convolutions on large maps: on a CPU, YNN is switched off.
+    """Returns XLA options for gradients of convolutions on large maps: no YNN on a CPU.
 
     With YNN the gradients of kernels run at 15 to 70% of peak and are less exact; without it they
     run at 60 to 100%. On small maps YNN is as fast or faster (docs/decisions/0030). The option is

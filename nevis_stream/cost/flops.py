@@ -7,8 +7,8 @@ once, counts -1 for calls of a library (LAPACK, a callback), and adds in float32
 folding saves is not deducted.
 
 * A multiply-add counts 2; other arithmetic, including comparisons and integers, counts 1 per
-  element; exp, log, tanh and the like count 0 (XLA calls them "transcendentals"), as does moving data.
-  The padding of a convolution is not counted.
+  element; exp, log, tanh and the like (XLA's "transcendentals") count 0, as does moving data. The
+  padding of a convolution is not counted.
 * `scan` (and `fori_loop`, `map`) counts its length times its body; so does `while`, if it is
   recognised as a loop over a constant range; `cond` counts its most expensive branch, as in XLA.
 * Rematerialised equations count each time that they run. Shardings change nothing: the count is

@@ -143,6 +143,11 @@ class Checkpoint:
         self._trees = body["trees"]
         self.record: dict[str, Any] = body["record"]
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the trees."""
+        return list(self._trees)
+
     def load(self, name: str) -> Tree:
         """Returns one tree, its arrays as numpy.
 

@@ -23,8 +23,8 @@ def describe(learner: Learner) -> dict[str, Any]:
             )
         raise BadInput(
             f"learner {type(learner).__name__}: an attribute of type {type(value).__name__} cannot"
-            " be written as JSON, so runs with different values would look the same. Pass the values"
-            " that matter as run(…, config={…})."
+            " be written as JSON, so runs with different values would look the same. Pass the"
+            " values that matter as run(…, config={…})."
         )
 
     values = (

@@ -229,7 +229,7 @@ _LOCK_ATTEMPTS = 5
 
 
 def _locked(file) -> bool:
-    """Takes the lock of an open file, in several attempts: `launch.watch` takes it for an instant."""
+    """Takes the lock of an open file, in several attempts: `launch.watch` takes it at times."""
     for attempt in range(_LOCK_ATTEMPTS):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
