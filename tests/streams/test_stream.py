@@ -154,7 +154,7 @@ def test_the_longest_names_make_files(tmp_path):
 
 def test_rows_of_one_data_set_may_not_contradict_each_other(tmp_path):
     lines = [HEAD + ",path", "1,1998,a,a,train,x.npz", "2,1999,a_2,a,test,y.npz"]
-    with pytest.raises(BadInput, match=r"line 3: the source of data set 'a' is .*, but in line 2 it is"):
+    with pytest.raises(BadInput, match=r"line 3: the source of .* is .*, but in line 2 it is"):
         load_stream(write(tmp_path / "s.csv", *lines))
 
 
