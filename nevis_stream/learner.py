@@ -17,7 +17,7 @@ import numpy as np
 from nevis_stream.cost.meter import Meter
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
-from nevis_stream.executor import Executor, Inline, Progress, Silent, Trial
+from nevis_stream.executor import Executor, Inline, Progress, Result, Silent, Trial
 from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
 from nevis_stream.run_directory.workspace import EventWorkspace
@@ -232,15 +232,15 @@ class Context:
           LearnerFault: called inside a trial.
         """
         trials = self._new_trials(function, items)
-        done = [result for trial in trials if (result := trial.finished()) is not None]
-        if len(done) < len(trials):
+        results = [result for trial in trials if (result := trial.finished()) is not None]
+        if len(results) < len(trials):
             contexts = [trial.begin(progress=self._progress) for trial in trials]
-            results = function(contexts, items)
-            done = [
-                trial.finish((to_host(result), ctx.meter.counts()))
-                for trial, ctx, result in zip(trials, contexts, results, strict=True)
+            trees = function(contexts, items)
+            results = [
+                trial.finish((to_host(tree), ctx.meter.counts()))
+                for trial, ctx, tree in zip(trials, contexts, trees, strict=True)
             ]
-        return self._charged(done)
+        return self._charged(results)
 
     def _new_trials(self, function: Callable, items: Sequence[Any]) -> list[Trial]:
         if self.trial is not None:
@@ -248,30 +248,26 @@ class Context:
                 f"ctx.map was called inside trial {self.trial}; trials cannot have trials of their"
                 " own."
             )
-        first, self._trials = self._trials, self._trials + len(items)
-
-        def begin(number: int) -> Callable[..., Context]:
-            scalars = self._scalars.part(f"trial-{number:03d}") if self._scalars else None
-            path = (*self._path, f"trial {number}")
-            return functools.partial(
+        trials = []
+        for number, item in enumerate(items, start=self._trials):
+            begin = functools.partial(
                 Context,
-                path=path,
+                path=(*self._path, f"trial {number}"),
                 phase=self._phase,
                 trial=number,
                 workspace=self._workspace,
                 devices=self._devices,
-                scalars=scalars,
+                scalars=self._scalars.part(f"trial-{number:03d}") if self._scalars else None,
             )
+            trials.append(Trial(function, item, number, begin, self._workspace))
+        self._trials += len(items)
+        return trials
 
-        return [
-            Trial(function, item, number, begin(number), self._workspace)
-            for number, item in enumerate(items, start=first)
-        ]
-
-    def _charged(self, done: Sequence[tuple[Tree, dict]]) -> list[Tree]:
-        for _, counts in done:
+    def _charged(self, results: Sequence[Result]) -> list[Tree]:
+        """Adds what trials cost to the meter and returns their trees."""
+        for _, counts in results:
             self.meter.add(counts)
-        return [result for result, _ in done]
+        return [tree for tree, _ in results]
 
     def spread(self, batch: Tree) -> Tree:
         """Returns a tree of arrays [b, …] divided over the devices of this run.
