@@ -132,4 +132,10 @@ TABLE: dict[str, NamedLearner] = {
         2.992e9,
         class_name="learners.closed_form.config:ClosedFormConfig",
     ),
+    "frontier": NamedLearner(
+        "closed_form that recognises a data set that it has met, and keeps its predictor",
+        0.2876,
+        2.992e9,
+        class_name="learners.closed_form.config:FrontierConfig",
+    ),
 }

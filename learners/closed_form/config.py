@@ -108,7 +108,9 @@ class ClosedFormConfig:
         Raises:
           BadInput: values that make no sense together.
         """
-        preset = {name: v for name, v in BUDGETS[budget].items() if getattr(self, name) is None}
+        preset = {
+            name: v for name, v in self.BUDGETS[budget].items() if getattr(self, name) is None
+        }
         config = replace(self, **preset)
         config._check()
         return config
@@ -136,3 +138,34 @@ class ClosedFormConfig:
         from learners.closed_form.learner import ClosedForm
 
         return ClosedForm(self)
+
+
+# As closed_form's, with what repeats save spent on more pictures.
+FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
+    "tiny": BUDGETS["tiny"] | {"pictures": 450, "centres": 450},
+    "small": BUDGETS["small"] | {"pictures": 1100, "centres": 1100},
+    "medium": BUDGETS["medium"] | {"pictures": 1400, "centres": 1400},
+    "large": BUDGETS["large"] | {"pictures": 4000, "centres": 4000},
+    "huge": BUDGETS["huge"],
+}
+
+
+@dataclass(frozen=True)
+class FrontierConfig(ClosedFormConfig):
+    """As `closed_form`, and what is carried from task to task."""
+
+    BUDGETS: ClassVar = FRONTIER_BUDGETS
+
+    repeats: bool = field(
+        default=True,
+        metadata={
+            "help": "whether a data set that is met again keeps its predictor",
+            "label": True,
+        },
+    )
+
+    def build(self) -> Learner:
+        """Returns the learner."""
+        from learners.closed_form.frontier import Frontier
+
+        return Frontier(self)

@@ -105,17 +105,17 @@ class ClosedForm:
             "kernel": [width, mirrored],
             "temperature": temperature,
             "kind": task.kind,
-        }
-        info = {
-            "hyper": {
-                "width": width,
-                "mirrored": bool(mirrored),
-                "regularisation": regularisation,
-                "patches": patches,
+            "facts": {
+                "hyper": {
+                    "width": width,
+                    "mirrored": bool(mirrored),
+                    "regularisation": regularisation,
+                    "patches": patches,
+                },
+                "dev_error": _error(task.kind, labels[from_dev], judged.scores[from_dev]),
             },
-            "dev_error": _error(task.kind, labels[from_dev], judged.scores[from_dev]),
-            "initialised_from": "random",
         }
+        info = tree["facts"] | {"initialised_from": "random"}
         return state, [Predictor(tree, info=info)]
 
     def predict(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
