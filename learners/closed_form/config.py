@@ -143,8 +143,8 @@ class ClosedFormConfig:
 # As closed_form's, with what repeats save spent on more pictures.
 FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
     "tiny": BUDGETS["tiny"] | {"pictures": 450, "centres": 450},
-    "small": BUDGETS["small"] | {"pictures": 1100, "centres": 1100},
-    "medium": BUDGETS["medium"] | {"pictures": 1400, "centres": 1400},
+    "small": BUDGETS["small"] | {"pictures": 1085, "centres": 1085},
+    "medium": BUDGETS["medium"] | {"pictures": 1415, "centres": 1415},
     "large": BUDGETS["large"] | {"pictures": 4000, "centres": 4000},
     "huge": BUDGETS["huge"],
 }
