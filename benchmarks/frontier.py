@@ -1,20 +1,22 @@
-"""The front of error against FLOPs on the 30 real tasks of `local25`: closed_form at five sizes.
+"""The front of error against FLOPs on the 30 real tasks of `local25`, and what the past is worth.
 
   python -m launch.data prepare --stream=local25
   for budget in tiny small medium large huge; do python -m launch.run --config=closed_form \\
-      --config.stream=local25 --config.budget=$budget --seeds=3 --run_dir=runs/frontier/$budget; done
+      --config.stream=local25 --config.budget=$budget --seeds=3 --run_dir=runs/frontier/closed_form_$budget; done
+  for budget in tiny small medium; do python -m launch.run --config=frontier \\
+      --config.stream=local25 --config.budget=$budget --seeds=3 --run_dir=runs/frontier/frontier_$budget; done
   python -m benchmarks.frontier runs/frontier
 
 Prints a table of the complete runs below a folder (NAME/seed-N), by rising cost: errors, FLOPs of
 each phase, CPU seconds of the events, and the error that was asked for at that cost; then paired
-bootstrap intervals over tasks and seeds between neighbours, and the errors of every task. The
-commands continue interrupted runs; other learners' runs in the same folder appear in the same
-tables.
+bootstrap intervals over tasks and seeds, between neighbours of one learner and between learners of
+one budget; and the errors of every task. The commands continue interrupted runs; other learners'
+runs in the same folder appear in the same tables.
 """  # noqa: E501
 
 import sys
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -85,21 +87,36 @@ def print_points(runs: Runs) -> None:
         )
 
 
+def pairs(runs: Runs) -> list[tuple[str, str]]:
+    """Returns neighbours in cost of one learner, then learners of one budget."""
+    headers = {name: ledgers[0].header for name, ledgers in runs.items()}
+    by_learner: dict[str, list[str]] = {}
+    for name, header in headers.items():
+        by_learner.setdefault(header.learner, []).append(name)
+    neighbours = [pair for names in by_learner.values() for pair in pairwise(names)]
+    same = [
+        pair
+        for pair in combinations(sorted(runs), 2)
+        if headers[pair[0]].budget == headers[pair[1]].budget
+    ]
+    return neighbours + same
+
+
 def print_differences(runs: Runs) -> None:
-    """Prints the paired interval of each two neighbours in cost."""
+    """Prints the paired interval of each of `pairs`."""
     print(
         "\n| difference in error over all tasks | mean | 95% interval, paired over tasks and seeds"
         " | tasks better / worse |\n|---|---:|---|---:|"
     )
-    for cheaper, dearer in pairwise(runs):
-        tables = [[errors(ledger) for ledger in runs[name]] for name in (dearer, cheaper)]
+    for first, second in pairs(runs):
+        tables = [[errors(ledger) for ledger in runs[name]] for name in (second, first)]
         a, b = (
             np.asarray([[table[task] for table in side] for task in tables[0][0]])
             for side in tables
         )
         found, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
         print(
-            f"| {dearer} − {cheaper} | {found.estimate:+.4f} | {found.low:+.4f} to"
+            f"| {second} − {first} | {found.estimate:+.4f} | {found.low:+.4f} to"
             f" {found.high:+.4f} | {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
         )
 
