@@ -1,4 +1,4 @@
-"""Runs four learners at rising cost on the embedded stream and writes the report.
+"""Runs five learners at rising cost on the embedded stream and writes the report.
 
   python -m launch.demo
 
@@ -20,6 +20,7 @@ _STREAM = flags.DEFINE_string("stream", "pico", "Stream to run: a name, or a csv
 # by rising cost
 RUNS = (
     ("nearest_class_mean", "tiny"),
+    ("closed_form", "tiny"),
     ("logistic_regression", "tiny"),
     ("indep", "tiny"),
     ("ft_prev", "small"),

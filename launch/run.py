@@ -150,13 +150,15 @@ def _lists() -> str:
     of the chosen learner.
     """
     from launch import executors
+    from learners.closed_form import config as closed_form
     from nevis_stream.catalogue import variants
     from nevis_stream.streams.rows import stream_names
 
     named = [_described(name, executors.options(name)) for name in executors.names()]
     return (
         f"{config_flag.help_text()}\nBudgets: tiny, small, cheap, paper (cheap and"
-        " paper are too long for a CPU: plan them with --dry_run)\nStreams:"
+        " paper are too long for a CPU: plan them with --dry_run); of closed_form:"
+        f" {', '.join(closed_form.BUDGETS)}\nStreams:"
         f" {', '.join(stream_names())}, {variants.SPLIT_HELP};\n  NAME+partial: only the tasks"
         " whose data are here; or the path of a csv (docs/adding-a-task.md)\nExecutors:"
         f" {'; '.join(named)}\n"

@@ -3,7 +3,7 @@
 import io
 from typing import Any
 
-# a spreadsheet takes a cell that begins so for a formula (OWASP, CSV Injection)
+# a spreadsheet takes a cell that begins with one of these for a formula (OWASP, CSV Injection)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -14,6 +14,15 @@ def quoted(value: Any) -> Any:
     ("'=1+1", "'-5", -5, 'ft_prev')
     """
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def unquoted(text: str) -> str:
+    """Returns the text that `quoted` was given.
+
+    >>> unquoted("'=1+1"), unquoted("'tis"), unquoted("ft_prev")
+    ('=1+1', "'tis", 'ft_prev')
+    """
+    return text[1:] if text[:1] == "'" and quoted(text[1:]) == text else text
 
 
 def csv_bytes(frame) -> bytes:
