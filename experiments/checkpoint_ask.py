@@ -34,7 +34,7 @@ class CheckpointAsk:
         if self._tree is None:
             self._tree = self._run.tree(self._predictor)
         ids = self._ids(cells.samples[0])
-        parts = self._run.find(self._predictor.task, ids)
+        parts = self._run.samples_of(self._predictor.task, ids)
         answers = self._run.answer(self._predictor, parts, self._tree, sparing=True)
         place = {cell: i for i, cell in enumerate(answers.ids)}
         positions = np.asarray([place[cell] for cell in ids])

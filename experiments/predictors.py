@@ -155,7 +155,7 @@ class KeptRun:
                 raise BadInput(f"data set {task.dataset_id!r}: {unknown('split', split, have)}")
         return [have[split] for split in splits]
 
-    def find(self, task: Task, cells: Sequence[str]) -> list[Samples]:
+    def samples_of(self, task: Task, cells: Sequence[str]) -> list[Samples]:
         """Returns the samples that some cells belong to, each once, by split.
 
         Raises:

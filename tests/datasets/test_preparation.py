@@ -75,7 +75,7 @@ def test_every_row_builds_a_builder(dataset_id, tmp_path):
     assert about["found"] == dict(expected.counts)
     assert about["classes_with_samples"] == expected.classes
     assert about["kind"] == row["kind"]
-    if catalogue.layouts()[dataset_id].get("populated") != "any":
+    if catalogue.file_layouts()[dataset_id].get("populated") != "any":
         assert about["num_classes"] == int(row["num_classes"])
     removed = about["exact_duplicates_removed"]
     assert (
@@ -100,11 +100,11 @@ def test_every_row_builds_a_builder(dataset_id, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", sorted(name for name, row in catalogue.layouts().items() if "like" in row)
+    "name", sorted(name for name, row in catalogue.file_layouts().items() if "like" in row)
 )
 def test_variants_with_the_errors_of_the_reference_differ(name, tmp_path):
     (tmp_path / "files").mkdir()
-    like = catalogue.layouts()[name]["like"]
+    like = catalogue.file_layouts()[name]["like"]
     MAKERS[like](tmp_path / "files")
     for dataset_id in (like, name):
         run(dataset_id, tmp_path / "files")
@@ -162,7 +162,7 @@ def test_raw_arrays_hold_the_same_samples(tmp_path):
 
 
 def varied_butterflies():
-    numbers = catalogue.layouts()["butterflies"]["read"][0]["parts_by_list"]["members"]
+    numbers = catalogue.file_layouts()["butterflies"]["read"][0]["parts_by_list"]["members"]
     pictures = Pictures()
     return {
         f"{name}/x{number}.jpg": pictures.file("jpg", 8 + number % 3)
@@ -325,7 +325,8 @@ def test_a_copy_that_tfds_has_prepared_is_used(tmp_path):
 
     Mnist(data_dir=str(tmp_path / "tfds"), file_format="array_record").download_and_prepare()
     assert (
-        tfds_copy.find("mnist") == tmp_path / "tfds/mnist/3.0.1" and tfds_copy.find("usps") is None
+        tfds_copy.newest_copy("mnist") == tmp_path / "tfds/mnist/3.0.1"
+        and tfds_copy.find("usps") is None
     )
     prepare.prepare("mnist", download=False)
     about = prepared.about("mnist", "published")

@@ -205,7 +205,8 @@ def test_weights_that_are_not_there_yet_are_no_mistake():
         "--run_dir=x",
     ]
     with pytest.warns(
-        RunWarning, match="not/yet.safetensors: not there yet, so this is not checked: launch.run"
+        RunWarning,
+        match="not/yet.safetensors does not exist yet, so this command is not checked: launch.run",
     ):
         commands.check_configs([["launch.run", *words]])
 
@@ -321,7 +322,7 @@ def test_the_local_executor_runs_and_tells_of_failures(tmp_path, small_stream):
     assert done.stdout.count("done: ") == 2
     assert [Ledger(tmp_path / "r" / f"seed-{seed}").header.seed for seed in (0, 1)] == [0, 1]
     assert all(Ledger(tmp_path / "r" / f"seed-{seed}").complete for seed in (0, 1))
-    assert "status 2, a mistake in the command; error: none.csv: no such file" in done.stdout
+    assert "exit status 2: a mistake in the command; error: none.csv: no such file" in done.stdout
     assert "1 of 3 jobs failed" in done.stderr
     debug = launch(
         "--executor=debug",

@@ -47,7 +47,7 @@ def ledgers(directory):
         (["--trials=2,3", "--set=search.trials=4"], "search.trials is swept twice"),
         (
             ["--trials=2,3", "--config.search.trials=4"],
-            "--config.search.trials is given and search.trials is swept",
+            "--config.search.trials sets a value that is also swept",
         ),
         (
             ["--set=network.widt=8"],
@@ -64,7 +64,7 @@ def ledgers(directory):
         ),
         (
             ["--set=network.width=16,8", "--config.network.width=8"],
-            "network.width is swept; leave one out",
+            "--config.network.width sets a value that is also swept",
         ),
         (["--set=seed=1,2"], "seed is no axis: give --seeds=N"),
         (
@@ -172,10 +172,10 @@ def test_a_sweep_runs_is_killed_goes_on_and_marks_the_front(small_stream, tmp_pa
     assert not (tmp_path / "k" / "trials-2-steps-8").exists()
     again = sweep(*words, f"--run_dir={tmp_path / 'k'}")
     assert again.returncode == 0, again.stderr
-    assert f"{tmp_path / 'k' / 'trials-1-steps-4' / 'seed-0'} (complete already)" in again.stdout
+    assert f"{tmp_path / 'k' / 'trials-1-steps-4' / 'seed-0'} (already complete)" in again.stdout
     assert ledgers(tmp_path / "k") == plain
     once_more = sweep(*words, f"--run_dir={tmp_path / 'k'}")
-    assert once_more.stdout.count("(complete already)") == 4 and ledgers(tmp_path / "k") == plain
+    assert once_more.stdout.count("(already complete)") == 4 and ledgers(tmp_path / "k") == plain
     other = sweep(*words, "--config.train.weight_decay=0.1", f"--run_dir={tmp_path / 'k'}")
     assert other.returncode == 2 and "weight_decay" in other.stderr
 
@@ -201,7 +201,7 @@ def test_commands_do_the_same_runs_and_can_be_sent(small_stream, tmp_path):
     assert first.returncode == 0, first.stderr
     done = sweep(*words)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("(complete already)") == 1
+    assert done.stdout.count("(already complete)") == 1
     names = [path.parent.parent.name for path in (tmp_path / "c").rglob("ledger.jsonl")]
     assert sorted(names) == sorted(
         2 * ["trials-1-train.warmup_share-0.0", "trials-1-train.warmup_share-0.5"]

@@ -59,7 +59,7 @@ def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp
     """It is begun in one place and gone on with in another."""
     begun, tmp_path = tmp_path / "begun", tmp_path / "moved"
     plan = forked.run("launch.transfer_matrix", *start(indep), "--dry_run")
-    assert "2 rows, 3 learner runs of 2 trials: 6 trainings" in plan.stdout, plan.stderr
+    assert "2 rows with 3 tasks of 2 trials: 6 trainings" in plan.stdout, plan.stderr
     first = forked.alone(
         "launch.transfer_matrix", *start(indep), f"--out={begun}", "--sources=pico_textures"
     )

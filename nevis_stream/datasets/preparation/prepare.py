@@ -41,16 +41,18 @@ def gather(
       BadInput: a file is missing (the message says what to do) or has another checksum than
         the published one.
     """
-    if dataset_id not in catalogue.layouts():
-        raise BadInput(unknown("data set", dataset_id, catalogue.layouts()))
+    if dataset_id not in catalogue.file_layouts():
+        raise BadInput(unknown("data set", dataset_id, catalogue.file_layouts()))
     plan = fetch.plan(dataset_id)
     downloads = (
-        prepared.data_root() / "downloads" / catalogue.layouts()[dataset_id].get("like", dataset_id)
+        prepared.data_root()
+        / "downloads"
+        / catalogue.file_layouts()[dataset_id].get("like", dataset_id)
     )
     files: dict[str, Path] = {}
     for number, source in enumerate(plan.sources):
         progress("fetch", number, len(plan.sources))
-        path = fetch.find(
+        path = fetch.local_file(
             source, [*places, *(place / downloads.name for place in places), downloads]
         )
         if path is None and not source.optional:
@@ -86,7 +88,7 @@ def content(
     Raises:
       BadInput: files that are damaged or not as the layout says.
     """
-    layout = catalogue.layouts()[dataset_id]
+    layout = catalogue.file_layouts()[dataset_id]
     row = catalogue.nevis22_datasets()[layout.get("like", dataset_id)]
     for number, path in enumerate(files.values()):
         progress("unpack", number, len(files))
@@ -143,8 +145,8 @@ def prepare(
     """
     if prepared.is_ready(dataset_id, "published") and not force:
         return prepared.directory(dataset_id, "published")
-    layout = catalogue.layouts().get(dataset_id, {})
-    copy = None if places else tfds_copy.find(dataset_id)
+    layout = catalogue.file_layouts().get(dataset_id, {})
+    copy = None if places else tfds_copy.newest_copy(dataset_id)
     files = (
         {}
         if copy
