@@ -215,7 +215,8 @@ def test_a_corrupt_picture_is_named(tmp_path):
 def test_a_wrong_checksum_is_an_error(tmp_path):
     files = mnist_files(tmp_path / "files")
     with pytest.raises(
-        BadInput, match=f"{MNIST[0]}: its MD5 is .*, the published one f68b3c2d.*--unverified"
+        BadInput,
+        match=f"{MNIST[0]}: its MD5 is .*, but the published one is f68b3c2d.*--unverified",
     ):
         prepare.prepare("mnist", [files], download=False)
 
@@ -223,7 +224,7 @@ def test_a_wrong_checksum_is_an_error(tmp_path):
 def test_what_is_missing_is_the_one_thing_to_do(tmp_path):
     for dataset_id, advice in {
         "not_mnist": (
-            "notmnist.zip is missing: with an account of Kaggle, download"
+            "notmnist.zip is missing: log in to Kaggle and download"
             " https://www.kaggle.com/datasets/jwjohnson314/notmnist"
         ),
         "caltech256": "open https://drive.google.com.* in a browser .*--from=FOLDER",
@@ -269,7 +270,7 @@ def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root)
     (folder / MNIST[3]).rename(folder / "gone")
     with pytest.raises(
         BadInput,
-        match=rf"mnist: http://127.*{MNIST[3]}: cannot be fetched \(status 404\). Or see",
+        match=rf"mnist: http://127.*{MNIST[3]}: the download failed \(status 404\). Or see",
     ):
         prepare.prepare("mnist")
     assert sorted(p.name for p in (root / "downloads/mnist").iterdir()) == sorted(MNIST[:3])
@@ -288,7 +289,7 @@ def test_a_server_that_does_not_answer_is_named(monkeypatch):
     dead = tuple(dataclasses.replace(s, url="http://127.0.0.1:9/" + s.file) for s in plan.sources)
     monkeypatch.setattr(fetch, "plan", lambda dataset_id: dataclasses.replace(plan, sources=dead))
     with pytest.raises(
-        BadInput, match=r"http://127.0.0.1:9/.*: cannot be fetched \(ConnectionError\)"
+        BadInput, match=r"http://127.0.0.1:9/.*: the download failed \(ConnectionError\)"
     ):
         prepare.prepare("mnist")
 
@@ -326,7 +327,7 @@ def test_a_copy_that_tfds_has_prepared_is_used(tmp_path):
     Mnist(data_dir=str(tmp_path / "tfds"), file_format="array_record").download_and_prepare()
     assert (
         tfds_copy.newest_copy("mnist") == tmp_path / "tfds/mnist/3.0.1"
-        and tfds_copy.find("usps") is None
+        and tfds_copy.newest_copy("usps") is None
     )
     prepare.prepare("mnist", download=False)
     about = prepared.about("mnist", "published")

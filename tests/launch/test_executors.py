@@ -252,7 +252,7 @@ def test_steps_of_trials_that_run_together_add_up():
 
     context(Catching()).map(numbered, [2, 4])
     together = SideBySide(heard, found)
-    one, two = map(together.of, found)
+    one, two = map(together.of_trial, found)
     one.step(3, 10)
     two.step(1, 10)
     together.ended(found[0])

@@ -38,10 +38,10 @@ def wait_for(what, seconds=120):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([*SLURM], "no command: write it after --"),
+        ([*SLURM], "a command is missing: write it after --"),
         (
             [*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+"],
-            "no command before or after a '+'",
+            "a command is missing before or after a '+'",
         ),
         (
             [*SLURM, "--", "launch.rn", NCM],
@@ -135,11 +135,11 @@ def wait_for(what, seconds=120):
         ),
         (
             [*SLURM, "launch.run", NCM, "--run_dir=x"],
-            "The command to be sent comes after --.",
+            "Write the command that is to be sent after --.",
         ),
         (
             [*SLURM, "--", "launch.run", NCM, "--run_dir=x"],
-            "sbatch and srun not found: start this on a machine of the",
+            "sbatch and srun not found. Run this command on a machine",
         ),
     ],
 )
