@@ -104,7 +104,7 @@ def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp
     facts = tmp_path / "matrix.json"
     facts.write_text(facts.read_text().replace('"seed": 0', '"seed": 1'))
     refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
-    assert "the matrix of another run of indep (seed: there 1, now 0)" in refused.stderr
+    assert "the matrix of another run (seed: there 1, now 0)" in refused.stderr
 
 
 @pytest.mark.parametrize("inside", ["", "transfer/mine"])
@@ -113,7 +113,7 @@ def test_a_matrix_is_not_written_into_a_run(indep, inside):
     refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={indep / inside}")
     assert (
         refused.returncode == 2
-        and f"this is inside the run directory {indep.resolve()}" in refused.stderr
+        and f"is inside the run directory {indep.resolve()}" in refused.stderr
     )
     assert sorted(indep.rglob("*")) == files
 
