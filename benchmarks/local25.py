@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import describe
-from nevis_stream.analysis.beside import beside
 from nevis_stream.analysis.bootstrap import over_tasks
 from nevis_stream.analysis.points import phase_flops
+from nevis_stream.analysis.published_comparison import published_comparisons
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.catalogue.published import LEARNERS
@@ -89,7 +89,7 @@ def per_task(run_dirs: list[Path]) -> None:
 
     And how its data differ from the published ones.
     """
-    rows = beside(by_seed(read_runs(run_dirs)[0]))
+    rows = published_comparisons(by_seed(read_runs(run_dirs)[0]))
     if not rows:
         return
     heads = [own.label for own in rows[0].own] + [f"published: {learner}" for learner in LEARNERS]

@@ -5,14 +5,15 @@ chance can explain it.
   python -m launch.compare runs/ft_prev-* runs/indep-* --out=compare.csv
   python -m launch.compare --a='runs/ft_prev-*' --b='runs/indep-*'
 
-A is the method named first. Runs that differ only in their seed are one method; name a folder of
-seeds (from launch.run --seeds=3) instead of its runs if you like. If a learner has several budgets,
-the two methods nearest in cost are compared; the others only enter the ratio of FLOPs to reach the
-same error. Differences are A - B in points (hundredths of error): below zero, A is better.
+A is the method named first. Runs that differ only in their seed are one method; instead of them you
+can name the folder that contains them (from launch.run --seeds=3). If a learner has several
+budgets, the two methods nearest in cost are compared; the others only enter the ratio of FLOPs to
+reach the same error. Differences are A - B in percentage points: below zero, A is better.
 
-Two intervals, both 95%. Over seeds: on these same tasks, in other runs; needs two seeds of each.
-Over tasks: on other tasks like these, in other runs (paired bootstrap over tasks; with two seeds of
-each, also the noise that whole runs share). Measured coverage: benchmarks/RESULTS.md.
+There are two 95% intervals. Over seeds: for these same tasks, in other runs; it needs two seeds of
+each method. Over tasks: for other tasks like these, in other runs (paired bootstrap over tasks;
+with two seeds of each, it includes the noise that whole runs share). Measured coverage:
+benchmarks/RESULTS.md.
 """
 
 import glob
@@ -24,17 +25,18 @@ from pathlib import Path
 from absl import flags
 
 from launch import entry
+from nevis_stream.cost.engineering import engineering
 
 _A = flags.DEFINE_list(
-    "a", [], "Run directories or patterns of A, instead of naming both sides by position."
+    "a", [], "Run directories or patterns of method A, instead of naming both by position."
 )
-_B = flags.DEFINE_list("b", [], "The same for B.")
+_B = flags.DEFINE_list("b", [], "The same for method B.")
 _OUT = flags.DEFINE_string("out", None, "A csv file for the table, with full precision.")
 _ALL_TASKS = flags.DEFINE_bool(
     "all_tasks", False, "Compare all tasks of the stream, not only those that the protocol judges."
 )
 _ACROSS = flags.DEFINE_bool(
-    "across_streams", False, "Compare runs of different streams on the tasks that both hold."
+    "across_streams", False, "Compare runs of different streams on the tasks that are in both."
 )
 
 
@@ -63,13 +65,13 @@ def main(argv):
 
 
 def _sides(argv) -> list[list[Path]]:
-    """The run directories of the two sides; a single list if more than two are named, to be split
-    by method.
+    """The run directories of the two sides; or one list, to be divided by method, where more than
+    two are named by position.
     """
     if _A.value or _B.value:
         if argv or not (_A.value and _B.value):
             entry.fail(
-                "name both sides, --a=… and --b=…, and nothing else; put patterns in quotes:"
+                "name both methods, --a=… and --b=…, and nothing else; put patterns in quotes:"
                 " --a='runs/a-*'."
             )
         return [_expand(_A.value), _expand(_B.value)]
@@ -84,15 +86,14 @@ def _sides(argv) -> list[list[Path]]:
 
 
 def _expand(names: list[str]) -> list[Path]:
-    run_dirs = []
+    """The run directories that names, patterns and folders of run directories stand for."""
+    from nevis_stream.run_directory.ledger import FILE_NAME
+
+    run_dirs: list[Path] = []
     for name in names:
         for path in map(Path, sorted(glob.glob(name)) or [name]):
-            inside = (
-                []
-                if (path / "ledger.jsonl").exists()
-                else sorted(p.parent for p in path.glob("*/ledger.jsonl"))
-            )
-            run_dirs += inside or [path]
+            inside = sorted(ledger.parent for ledger in path.glob(f"*/{FILE_NAME}"))
+            run_dirs += [path] if (path / FILE_NAME).exists() else inside or [path]
     return run_dirs
 
 
@@ -113,9 +114,9 @@ def _groups(runs, sides, left_out):
                 for group in groups
             )
             entry.fail(
-                f"{len(names)} methods among these runs; expected two:{listed or ' none'}{reasons}"
-                "\nName two sides: --a='runs/a-*' --b='runs/b-*'. For all pairs of more methods:"
-                " python -m launch.report"
+                f"these runs are of {len(names)} methods, not two:{listed or ' none'}{reasons}"
+                "\nName the two methods: --a='runs/a-*' --b='runs/b-*'. To compare more methods,"
+                " pair by pair: python -m launch.report"
             )
         return [[group for group in groups if name_of(group) == name] for name in names]
     split = [
@@ -125,8 +126,8 @@ def _groups(runs, sides, left_out):
     both = [group.label for group in split[0] if group in split[1]]
     if both:
         entry.fail(
-            f"both sides contain runs of {both[0]}, which differ only in their seed. Name two"
-            " methods."
+            f"A and B both contain runs of {both[0]}, which differ only in their seed and so are"
+            " one method. Name two methods."
         )
     for name, side in zip("AB", split, strict=True):
         if not side:
@@ -147,100 +148,87 @@ def _nearest(groups, points):
 
 
 def _print(comparison, left_out, points) -> None:
-    from nevis_stream.analysis.reach import reach_ratio
     from nevis_stream.analysis.stand_ins import notes
     from nevis_stream.analysis.verdict import cautions, cost_statement, count, span, verdict
-    from nevis_stream.cost.engineering import engineering
     from nevis_stream.terminal import Console
 
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    a, b, seeds = comparison.a, comparison.b, comparison.over_seeds.seeds
+    others = [label for side in points for label in side if label not in (a.label, b.label)]
     console.print(verdict(comparison), style="bold")
     console.print(cost_statement(comparison))
-    for name, cost in (
-        ("Training FLOPs", comparison.paper),
-        ("FLOPs of all phases", comparison.full),
-    ):
-        ratio = f" (A / B = {cost.ratio:.3g})" if cost.ratio == cost.ratio else ""
-        console.print(f"  {name}: A {engineering(cost.a)}, B {engineering(cost.b)}{ratio}")
-    a, b = (list(side.values()) for side in points)
-    ratio = reach_ratio(a, b)
-    if len(a) + len(b) > 2 or not comparison.paper.equal:
-        console.print(_reach_statement(ratio, engineering))
-    others = [
-        label
-        for side in points
-        for label in side
-        if label not in (comparison.a.label, comparison.b.label)
-    ]
+    console.print(_cost("Training FLOPs", comparison.paper))
+    console.print(_cost("FLOPs of all phases", comparison.full))
+    if others or not comparison.paper.equal:
+        console.print(_reach_statement(*(list(side.values()) for side in points)))
     if others:
         console.print(
-            "Compared are the two methods nearest in cost. Used only for FLOPs to reach the same"
-            f" error: {', '.join(others)}."
+            "The two methods nearest in cost are compared. Used only for the FLOPs to reach the"
+            f" same error: {', '.join(others)}."
         )
     console.print(
-        f"A: {comparison.a.label}, {count(comparison.over_seeds.seeds[0], 'seed')}; ", end=""
+        f"A: {a.label}, {count(seeds[0], 'seed')}; B: {b.label}, {count(seeds[1], 'seed')}."
     )
-    console.print(f"B: {comparison.b.label}, {count(comparison.over_seeds.seeds[1], 'seed')}.")
     console.print(f"  95% interval over seeds, on these tasks: {span(comparison.over_seeds)}")
     console.print(
         "  95% interval over tasks and seeds, on other tasks like these:"
         f" {span(comparison.over_tasks)}"
     )
-    for remark in (
-        *cautions(comparison),
-        *comparison.remarks,
-        *left_out,
-        *notes((comparison.a.learner, comparison.b.learner)),
-    ):
+    remarks = [*cautions(comparison), *comparison.remarks, *left_out]
+    for remark in (*remarks, *notes((a.learner, b.learner))):
         console.print(f"  note: {remark}")
     console.print(_table(comparison))
     console.print(
-        "In points (hundredths of error); − means that A is better. Intervals of single tasks are"
-        " not corrected for the number of tasks."
+        "Errors and differences are in percentage points; − means that A is better. Intervals of"
+        " single tasks are not corrected for the number of tasks."
     )
 
 
-def _reach_statement(ratio, engineering) -> str:
+def _cost(name: str, cost) -> str:
+    ratio = "" if math.isnan(cost.ratio) else f" (A / B = {cost.ratio:.3g})"
+    return f"  {name}: A {engineering(cost.a)}, B {engineering(cost.b)}{ratio}"
+
+
+def _reach_statement(points_a, points_b) -> str:
+    from nevis_stream.analysis.reach import reach_ratio
+
+    ratio = reach_ratio(points_a, points_b)
     if math.isnan(ratio.value):
         return (
-            "FLOPs to reach the same error: unknown, because one side has no finished run or no"
-            " known cost."
+            "FLOPs to reach the same error: unknown, because A or B has no finished run or no known"
+            " cost."
         )
-    needs = "; ".join(
-        f"{name} {reach.basis} {engineering(reach.flops)}"
-        for name, reach in (("A", ratio.a), ("B", ratio.b))
-    )
-    value = f"{ratio.bound or '='} {ratio.value:.3g}"
+    a, b = (f"{reach.basis} {engineering(reach.flops)}" for reach in (ratio.a, ratio.b))
     return (
         f"Training FLOPs to reach mean error {ratio.error:.4f}, the lowest that both reach: A / B"
-        f" {value} ({needs}; not extrapolated)."
+        f" {ratio.bound or '='} {ratio.value:.3g} (A {a}; B {b}; not extrapolated)."
     )
 
 
 def _table(comparison):
     from rich.table import Table
 
-    from nevis_stream.analysis.differences import table
     from nevis_stream.analysis.verdict import span
 
-    shown = Table(box=None, header_style="bold")
-    shown.add_column("task")
+    table = Table(box=None, header_style="bold")
+    table.add_column("task")
     for heading in ("n", "A", "B", "A − B", "95% over seeds"):
-        shown.add_column(heading, justify="right", no_wrap=True)
-    by_task = {task.task_id: task for task in comparison.tasks}
-    rows = table(comparison).to_dict("records")
-    for row in rows:
-        interval = by_task[row["task_id"]].difference if row["task_id"] else comparison.over_seeds
-        cells = [f"{100 * row[name]:.2f}" for name in ("error_a", "error_b")]
-        difference = f"{100 * row['difference']:+.2f}".replace("-", "−")
+        table.add_column(heading, justify="right", no_wrap=True)
+
+    def add(name: str, n: str, a: float, b: float, interval, last: bool) -> None:
+        difference = f"{100 * interval.estimate:+.2f}".replace("-", "−")
+        limits = "–" if math.isnan(interval.low) else span(interval)
         colour = {-1: "green", 1: "red"}.get(interval.side)
-        limits = span(interval) if interval.low == interval.low else "–"
-        last = row is rows[-1]
-        name, n = ("all tasks" if last else row["task_id"]), ("" if last else str(row["n"] or "–"))
-        shown.add_row(name, n, *cells, difference, limits, style=colour)
-        if row is rows[-2]:
-            shown.add_section()
-    return shown
+        errors = f"{100 * a:.2f}", f"{100 * b:.2f}"
+        table.add_row(name, n, *errors, difference, limits, style=colour, end_section=last)
+
+    tasks = sorted(comparison.tasks, key=lambda task: (task.difference.estimate, task.order))
+    for task in tasks:
+        last = task is tasks[-1]
+        add(task.task_id, str(task.n or "–"), task.a, task.b, task.difference, last)
+    mean_a, mean_b = (math.fsum(getattr(t, side) for t in tasks) / len(tasks) for side in "ab")
+    add("all tasks", "", mean_a, mean_b, comparison.over_seeds, False)
+    return table
 
 
 if __name__ == "__main__":

@@ -78,8 +78,7 @@ def main(_):
             from launch.evaluate_commands.filling import import_run
 
             module = config.learner.partition(":")[0]  # a user who runs a class trusts it
-            options = {"stream": config.stream, "trust": [module]}
-            import_run(directory, Path(_CACHE.value), options)
+            import_run(directory, Path(_CACHE.value), stream=config.stream, trust=[module])
     runs = shlex.quote(_RUN_DIR.value) + ("/*" if _SEEDS.value > 1 else "")
     print(entry.as_typed(f"next: python -m launch.report {runs} --out=report"))
 

@@ -1,66 +1,94 @@
-"""Caches by their directories, and numbers of samples by --budget."""
+"""Finds caches by their directories, reads --budget, and shows means of groups of samples."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
+from rich.table import Table
+
+from launch.terminal import console
 from nevis_stream.dynamic_evaluation.cache import CELLS, INDEX, EvaluationCache
+from nevis_stream.dynamic_evaluation.sample_groups import SampleGroup
 from nevis_stream.errors import BadInput
+
+_MOST_GROUPS = 40  # rows of a table
 
 
 def directories_of_caches(directory: Path) -> list[Path]:
-    """Returns the directory if it is a cache, else those in it that are.
+    """Returns the directory if it is a cache, else the caches in it.
 
     Raises:
-      BadInput: there is none.
+      BadInput: there is no cache.
     """
-    alone = any((directory / name).is_file() for name in (INDEX, CELLS))  # one of them may be lost
-    paths = [directory] if alone else sorted(path.parent for path in directory.glob(f"*/{INDEX}"))
-    if not paths:
+    # a damaged cache may have lost one of the two files
+    is_cache = any((directory / name).is_file() for name in (INDEX, CELLS))
+    paths = sorted(path.parent for path in directory.glob(f"*/{INDEX}"))
+    if not is_cache and not paths:
         raise BadInput(
             f"{directory}: no evaluation cache there. To make one: python -m launch.evaluate import"
             f" FILE --cache={directory}"
         )
-    return paths
+    return [directory] if is_cache else paths
 
 
 def caches_in(directory: Path) -> list[EvaluationCache]:
-    """Returns the cache in a directory, or all in a folder of caches.
+    """Returns the cache in a directory, or all caches in a folder of caches.
 
     Raises:
-      BadInput: there is none, or one cannot be opened.
+      BadInput: there is no cache, or one cannot be opened.
     """
     return [EvaluationCache(path) for path in directories_of_caches(directory)]
 
 
 def one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
-    """Returns the cache in a directory; of several in a folder, that of a data set.
+    """Returns the cache in a directory; in a folder of several caches, the one of a data set.
 
     Raises:
-      BadInput: there is none, or it is unclear which.
+      BadInput: there is no cache, or several could be meant.
     """
-    found = caches_in(directory)
-    wanted = [cache for cache in found if cache.directory.name == dataset_id] or found
-    if len(wanted) > 1:
-        names = ", ".join(str(cache.directory) for cache in found)
-        raise BadInput(f"--cache={directory} holds {len(found)} caches; name one: {names}.")
-    return wanted[0]
+    caches = caches_in(directory)
+    candidates = [cache for cache in caches if cache.directory.name == dataset_id] or caches
+    if len(candidates) > 1:
+        names = ", ".join(str(cache.directory) for cache in caches)
+        raise BadInput(f"--cache={directory} holds {len(caches)} caches; name one: {names}.")
+    return candidates[0]
 
 
 def budget(text: str, size: int) -> int:
-    """Returns how many of `size` samples (or models) are asked: "64", or "5%" of them, at least
-    one.
+    """Returns the number of samples (or models) that --budget means.
+
+    Args:
+      text: a number, "64", or a share of them, "5%"; at least one is meant.
+      size: number of samples (or models) that there are.
 
     Raises:
-      BadInput: it is neither.
+      BadInput: the text is neither.
     """
-    share = text.endswith("%")
+    is_share = text.endswith("%")
     try:
-        value = float(text[:-1]) if share else int(text)
+        value = float(text[:-1]) if is_share else int(text)
     except ValueError:
         value = math.nan
-    if not (0 < value <= 100 if share else value >= 1):
+    if not (0 < value <= 100 if is_share else value >= 1):
         raise BadInput(
             f"--budget={text}: a whole number from 1 up, or a share above 0% and up to 100%, is"
             " expected."
         )
-    return max(1, round(size * value / 100)) if share else int(value)
+    return max(1, round(size * value / 100)) if is_share else int(value)
+
+
+def print_groups(title: str, groups: Sequence[SampleGroup]) -> None:
+    """Prints the mean value of each group, over its models; nothing if there is a single group."""
+    if len(groups) < 2:
+        return
+    table = Table(title=title)
+    for column in ("data set", "group", "samples", "range", "mean"):
+        table.add_column(column, justify="right" if column in ("samples", "mean") else "left")
+    for group in groups[:_MOST_GROUPS]:
+        ends = f"{group.low:g} to {group.high:g}"
+        mean = "unknown" if math.isnan(group.mean) else f"{group.mean:.4f}"
+        cells = group.dataset or "–", group.group or "all", f"{group.samples:,}", ends, mean
+        table.add_row(*cells)
+    console().print(table)
+    if len(groups) > _MOST_GROUPS:
+        print(f"and {len(groups) - _MOST_GROUPS} more groups")

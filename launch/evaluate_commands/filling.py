@@ -1,13 +1,14 @@
-"""`launch.evaluate import`, `merge` and `export`: caches from files and runs, caches from caches,
-files from caches.
-"""
+"""`launch.evaluate import`, `merge`, `export` and `repair`: filling caches and copying them."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+from absl.flags import FlagValues
 
 from experiments.filling import fill
 from experiments.predictors import KeptRun
+from launch.entry import use_compilation_cache
 from launch.evaluate_commands.caches import caches_in, one_cache
 from launch.terminal import bar, flops
 from nevis_stream.dynamic_evaluation.additions import merge_additions
@@ -19,125 +20,151 @@ from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
 
 
-def import_all(
-    paths: Sequence[Path], out: Path, how_file: dict[str, Any], how_run: dict[str, Any]
-) -> None:
-    """Adds files to the cache `out`, and runs to the caches in the folder `out`.
-
-    Args:
-      paths: files and run directories.
-      out: a cache, or a folder of caches; created if needed.
-      how_file: threshold, range, features and dataset_weights, of files.
-      how_run: models, splits, probabilities, stream and trust, of runs.
-    """
+def import_all(words: Sequence[str], values: FlagValues) -> None:
+    """Adds files to the cache --cache, and runs to the caches in the folder --cache."""
+    paths, target = [Path(word) for word in words], Path(values.cache)
     for path in paths:
         if not path.exists():
             raise BadInput(f"{path}: no such file or directory.")
         if path.is_dir() and not (path / FILE_NAME).is_file():
-            inside = sorted(path.glob(f"*/{FILE_NAME}"))
-            merge = (
-                " It is a cache: `merge` adds it to another." if (path / INDEX).is_file() else ""
-            )
-            hint = f" It holds runs: import {path}/*" if inside else merge
+            hint = ""
+            if (path / INDEX).is_file():
+                hint = " It is a cache: `merge` adds it to another."
+            if any(path.glob(f"*/{FILE_NAME}")):
+                hint = f" It holds runs: import {path}/*"
             raise BadInput(f"{path}: not a run directory (no {FILE_NAME}).{hint}")
+    if any(path.is_dir() for path in paths):  # the predictors of a run are compiled
+        use_compilation_cache()
     for path in paths:
         if path.is_dir():
-            import_run(path, out, how_run)
+            import_run(
+                path,
+                target,
+                stream=values.stream,
+                trust=values.trust,
+                which=values.models,
+                splits=values.splits or HELD_OUT_SPLITS,
+                probabilities=values.probabilities,
+            )
         else:
-            _import_file(path, out, how_file)
-    if weights := how_file["dataset_weights"]:
-        one_cache(out).set_dataset_weights(weights)
+            _import_file(path, target, values)
+    if values.dataset_weights:
+        one_cache(target).set_dataset_weights(values.dataset_weights)
 
 
-def _import_file(path: Path, out: Path, how: dict[str, Any]) -> None:
-    if not (out / INDEX).is_file() and (
-        inside := [cache.parent for cache in sorted(out.glob(f"*/{INDEX}"))]
-    ):
+def _import_file(path: Path, target: Path, values: FlagValues) -> None:
+    caches = [] if (target / INDEX).is_file() else sorted(target.glob(f"*/{INDEX}"))
+    if caches:
         raise BadInput(
-            f"{out}: holds caches, {inside[0]} among them; a file goes into one:"
-            f" --cache={out / path.stem}"
+            f"{target}: holds caches, {caches[0].parent} among them; a file goes into one cache:"
+            f" --cache={target / path.stem}"
         )
-    features = how["features"] and (lambda samples: read_features(how["features"], samples))
-    with bar(f"import {path}") as move:
+
+    def features(samples: list[str]) -> np.ndarray:
+        return read_features(values.features, samples)
+
+    with bar(f"import {path}") as show_progress:
         table = import_file(
-            out,
+            target,
             path,
-            how["threshold"],
-            how["range"],
-            features,
-            lambda stage: move(stage, 0, None),
+            values.threshold,
+            values.range,
+            features if values.features else None,
+            lambda stage: show_progress(stage, 0, None),
         )
     for remark in table.remarks:
         print(f"{path}: {remark}")
-    print(_size(EvaluationCache(out)))
+    print(_size(EvaluationCache(target)))
 
 
-def import_run(path: Path, out: Path, how: dict[str, Any]) -> None:
-    """Adds a run's predictors to the caches of its data sets, a line for each cache."""
-    run = KeptRun(path, how.get("stream"), how.get("trust", ()))
-    with bar(f"import {path}") as move:
-        filled = fill(
+def import_run(
+    path: Path,
+    folder: Path,
+    *,
+    stream: str | None = None,
+    trust: Sequence[str] = (),
+    which: str = "all",
+    splits: Sequence[str] = HELD_OUT_SPLITS,
+    probabilities: bool = False,
+) -> None:
+    """Adds a run's predictors to the caches of its data sets and prints a line for each cache.
+
+    Args:
+      path: the run directory.
+      folder: of the caches, one for each data set.
+      stream, trust: as of `KeptRun`.
+      which, splits, probabilities: as of `fill`.
+    """
+    run = KeptRun(path, stream, trust)
+    with bar(f"import {path}") as show_progress:
+        additions = fill(
             run,
-            out,
-            which=how.get("which", "all"),
-            splits=how.get("splits") or HELD_OUT_SPLITS,
-            probabilities=how.get("probabilities", False),
-            progress=move,
+            folder,
+            which=which,
+            splits=splits,
+            probabilities=probabilities,
+            progress=show_progress,
         )
-    for each in filled:
+    for added in additions:
         print(
-            f"{path}: {each.models} models new, {flops(each.flops)};"
-            f" {_size(EvaluationCache(each.cache))}"
+            f"{path}: {added.models} new models, {flops(added.flops)};"
+            f" {_size(EvaluationCache(added.cache))}"
         )
     if not run.ledger.complete:
         print(
-            f"{path}: the run is unfinished; import it again later: what is in the cache already"
+            f"{path}: the run is unfinished; import it again later: what is already in the cache"
             " costs nothing."
         )
 
 
-def merge(paths: Sequence[Path], out: Path) -> None:
-    """Adds caches to another; those of a folder to those of the same names in the folder `out`,
-    which may be new.
+def merge(words: Sequence[str], values: FlagValues) -> None:
+    """Adds caches to the cache --cache; those of a folder to the caches of the same names in the
+    folder --cache, which may be new.
     """
-    for path in paths:
-        alone = (path / INDEX).is_file() or (out / INDEX).is_file()
+    folder = Path(values.cache)
+    for path in map(Path, words):
+        single = (path / INDEX).is_file() or (folder / INDEX).is_file()
         for source in caches_in(path):
-            where = out if alone else out / source.directory.name
-            target = EvaluationCache(where, create=True, about=source.about)
-            with bar(f"merge {source.directory}") as move:
-                target.merge(source, move)
+            directory = folder if single else folder / source.directory.name
+            target = EvaluationCache(directory, create=True, about=source.about)
+            with bar(f"merge {source.directory}") as show_progress:
+                target.merge(source, show_progress)
             merge_additions(target.directory, source.directory)
             print(f"{source.directory} merged; {_size(target)}")
 
 
-def export(path: Path, directory: Path) -> None:
-    """Writes a cache as one npz file."""
+def export(words: Sequence[str], values: FlagValues) -> None:
+    """Writes the cache --cache as one npz file."""
+    path = Path(words[0])
     if path.suffix != ".npz":
-        raise BadInput(f"{path}: export writes a file that ends in .npz.")
-    export_npz(one_cache(directory), path)
+        raise BadInput(f"{path}: the file to export to must end in .npz.")
+    export_npz(one_cache(Path(values.cache)), path)
     print(f"written: {path}")
 
 
-def repair(directory: Path, out: Path) -> None:
-    """Writes all that is sound in a cache into a new one, and prints what is left out."""
-    cache = one_cache(directory)
-    with bar(f"repair {directory}") as move:
-        damage = cache.repair(out, lambda stage, done, total: move(stage, done, total or None))
+def repair(_: Sequence[str], values: FlagValues) -> None:
+    """Writes everything that is sound in --cache into the new cache --out, and prints what is left
+    out.
+    """
+    cache, target = one_cache(Path(values.cache)), Path(values.out)
+    with bar(f"repair {values.cache}") as show_progress:
+        damage = cache.repair(
+            target, lambda stage, done, total: show_progress(stage, done, total or None)
+        )
     if not (lines := damage.lines()):
-        print(f"{cache.directory}: sound, nothing to repair; {out} was not made")
+        print(f"{cache.directory}: sound, nothing to repair; {target} was not made")
         return
     print(f"{cache.directory}: {len(lines)} damaged, left out:")
     for line in lines:
         print(f"  {line}")
     print(
         f"everything else is in a new cache; {cache.directory} is unchanged;"
-        f" {_size(EvaluationCache(out))}"
+        f" {_size(EvaluationCache(target))}"
     )
     if damage.tiles:
         print(
-            "to restore observed values, import the same runs and files again; for predicted ones,"
-            " run `add-model` again"
+            "to restore observed values, import the same runs and files again; to restore predicted"
+            " values, run `add-model` again"
         )
 
 

@@ -1,195 +1,124 @@
 """The flags of the subcommands of `launch.evaluate`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from absl import flags
 
-from launch.subcommands import Subcommand, define
+from launch.subcommands import Subcommand
 from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP
+
+
+class _Parser(flags.ArgumentParser):
+    """Turns the text of a flag into its value; a `ValueError` becomes the flag's error."""
+
+    def __init__(self, parse: Callable[[str], Any]):
+        self.parse = parse
+
+
+def _parsed(parse: Callable[[str], Any]) -> Callable:
+    """Returns what defines a flag whose text `parse` turns into its value."""
+
+    def define(name: str, default: Any, meaning: str, flag_values: flags.FlagValues) -> None:
+        serializer = flags.ListSerializer(",")
+        flags.DEFINE(_Parser(parse), name, default, meaning, flag_values, serializer)
+
+    return define
+
+
+def _score_range(text: str) -> tuple[float, float]:
+    low, _, high = text.partition(",")
+    try:
+        ends = float(low), float(high)
+    except ValueError:
+        ends = 0.0, 0.0
+    if not ends[0] < ends[1]:
+        raise ValueError("two numbers are expected, the lower one first, such as 0,100.")
+    return ends
+
+
+def _weights(text: str) -> dict[str, float] | str:
+    if text == "equal":
+        return text
+    weights = {}
+    for word in text.split(","):
+        name, _, weight = word.rpartition("=")
+        try:
+            weights[name] = float(weight)
+        except ValueError:
+            name = ""
+        if not name:
+            raise ValueError(f"{word!r} is not NAME=WEIGHT; or give just `equal`.")
+    return weights
+
+
+def _budgets(text: str) -> list[int]:
+    for word in text.split(","):
+        if not word.isdecimal() or int(word) < 1:
+            raise ValueError(f"{word!r} is not a whole number above 0; an example: 16,64,256.")
+    return sorted({int(word) for word in text.split(",")})
 
 
 def define_flags(subcommands: Sequence[Subcommand]) -> None:
     """Defines the flags of each subcommand."""
-    named = {each.name: each for each in subcommands}
-    adding = [named["add-model"], named["add-samples"]]
-    trying = [named["metrics"], named["study"]]
-    reading = [named["import"], named["study"]]
-    one_cache = [named["repair"], named["export"], named["add-samples"]]
-    several_caches = [each for each in subcommands if each not in (*one_cache, named["study"])]
-    define(flags.DEFINE_string, one_cache, "cache", None, "Directory of a cache.")
-    define(
-        flags.DEFINE_string,
-        several_caches,
-        "cache",
-        None,
-        "Directory of a cache, or of several caches.",
+    values_of = {each.name: each.flags for each in subcommands}
+
+    def flag(names: str, kind: Callable, name: str, default: Any, meaning: str, **more) -> None:
+        for subcommand in names.split():
+            kind(name, default, meaning, flag_values=values_of[subcommand], **more)
+
+    text, words, whole = flags.DEFINE_string, flags.DEFINE_list, flags.DEFINE_integer
+    adding, trying = "add-model add-samples", "metrics study"
+    several = "import stats verify merge add-model metrics"
+    flag("repair export add-samples", text, "cache", None, "Directory of a cache.")
+    flag(several, text, "cache", None, "Directory of a cache, or of several caches.")
+
+    meaning = "Turns real-valued scores into outcomes, right above it; default: keep scores."
+    flag("import study", flags.DEFINE_float, "threshold", None, meaning)
+    meaning = "LOW,HIGH: the range of scores if the file does not state it; default: 0,1."
+    flag(f"import study {adding}", _parsed(_score_range), "range", None, meaning)
+    meaning = (
+        "NAME=WEIGHT,... or equal: weights of the data sets; default: all samples weigh the same."
     )
-    define(
-        flags.DEFINE_float,
-        reading,
-        "threshold",
-        None,
-        "Turns real-valued scores into outcomes, right above it; default: keep scores.",
-    )
-    define(
-        flags.DEFINE_list,
-        [*reading, *adding],
-        "range",
-        [],
-        "LOW,HIGH: the range of scores if the file does not state it; default: 0,1.",
-    )
-    define(
-        flags.DEFINE_list,
-        reading,
-        "dataset_weights",
-        [],
-        "NAME=WEIGHT,... or equal: weights of the data sets; default: all samples weigh the same.",
-    )
-    define(
-        flags.DEFINE_string,
-        [named["import"]],
-        "features",
-        None,
-        "FILE.npz with `features` of the samples, float[n, d], and perhaps their ids, `samples`.",
-    )
-    define(
-        flags.DEFINE_enum,
-        [named["import"]],
-        "models",
-        "all",
-        KEEP,
-        "Which predictors of a run are imported.",
-    )
-    define(
-        flags.DEFINE_list,
-        [named["import"]],
-        "splits",
-        [],
-        f"Splits of a run's data set: {', '.join(HELD_OUT_SPLITS)}; default: all.",
-    )
-    define(
-        flags.DEFINE_bool,
-        [named["import"]],
-        "probabilities",
-        False,
-        "Keep the classes' probabilities of runs, too.",
-    )
-    define(
-        flags.DEFINE_string,
-        [named["import"], *adding],
-        "stream",
-        None,
-        "The csv of a run's stream, if it was a csv; default: the run's own stream.",
-    )
-    define(
-        flags.DEFINE_list,
-        [named["import"], *adding],
-        "trust",
-        [],
-        "Modules outside this project whose learners may be imported and run.",
-    )
-    define(
-        flags.DEFINE_string,
-        [named["add-model"]],
-        "model",
-        None,
-        "What to add: RUN/checkpoints/EVENT-TASK, a RUN (all its models), or a file.",
-    )
-    define(
-        flags.DEFINE_integer,
-        [named["add-model"]],
-        "trial",
-        None,
-        "Trial of the checkpoint; default: the chosen one.",
-    )
-    define(
-        flags.DEFINE_string, [named["add-model"]], "name", None, "Model of the file; default: all."
-    )
-    define(
-        flags.DEFINE_string,
-        [named["add-samples"]],
-        "samples",
-        None,
-        "A file of known models × new samples.",
-    )
-    define(
-        flags.DEFINE_list, [named["add-samples"]], "splits", [], "Splits of the cache's data set."
-    )
-    define(
-        flags.DEFINE_list,
-        [named["add-samples"]],
-        "run_dir",
-        [],
-        "Directories of the runs of the cache's models, if they were moved.",
-    )
-    define(
-        flags.DEFINE_string,
-        [named["add-model"]],
-        "budget",
-        None,
-        "Number of samples that a new model is asked: 64, or 5%.",
-    )
-    define(
-        flags.DEFINE_string,
-        [named["add-samples"]],
-        "budget",
-        None,
-        "Number of models that are asked on a new sample: 64, or 5%.",
-    )
-    define(
-        flags.DEFINE_string,
-        adding,
-        "method",
-        "recommended",
-        "How samples are chosen and the others predicted.",
-    )
-    define(
-        flags.DEFINE_integer,
-        adding,
-        "seed",
-        0,
-        "Seed of a method's choices.",
-        lower_bound=-(2**63),
-        upper_bound=2**63 - 1,
-    )
-    define(flags.DEFINE_list, trying, "methods", [], "Methods to compare; default: the main ones.")
-    define(
-        flags.DEFINE_list,
-        trying,
-        "budgets",
-        ["16", "64", "256"],
-        "Numbers of samples that each new model is asked.",
-    )
-    define(
-        flags.DEFINE_float,
-        trying,
-        "known",
-        0.6,
-        "Share of the models that are known; the others are new.",
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
-    define(
-        flags.DEFINE_integer,
-        [named["metrics"]],
-        "seeds",
-        3,
-        "Number of random splits of the models.",
-        lower_bound=1,
-    )
-    define(
-        flags.DEFINE_integer,
-        [named["study"]],
-        "seeds",
-        10,
-        "Number of random splits of the models.",
-        lower_bound=1,
-    )
-    define(flags.DEFINE_string, [named["repair"]], "out", None, "Directory of the new cache.")
-    define(
-        flags.DEFINE_string,
-        [named["study"]],
-        "out",
-        "study",
-        "Directory of the tables and figures.",
-    )
+    flag("import study", _parsed(_weights), "dataset_weights", None, meaning)
+    meaning = "FILE.npz with `features`, float[n, d], and optionally the samples' ids, `samples`."
+    flag("import", text, "features", None, meaning)
+
+    meaning = "Which of a run's predictors are imported."
+    flags.DEFINE_enum("models", "all", KEEP, meaning, flag_values=values_of["import"])
+    meaning = f"Splits of a run's data set: {', '.join(HELD_OUT_SPLITS)}; default: all."
+    flag("import", words, "splits", [], meaning)
+    meaning = "Also keep the class probabilities of a run's predictors."
+    flag("import", flags.DEFINE_bool, "probabilities", False, meaning)
+    meaning = "The csv of a run's stream, if it was a csv; default: the run's own stream."
+    flag(f"import {adding}", text, "stream", None, meaning)
+    meaning = "Modules outside this project whose learners may be imported and run."
+    flag(f"import {adding}", words, "trust", [], meaning)
+
+    meaning = "What to add: RUN/checkpoints/EVENT-TASK, a RUN (all its models), or a file."
+    flag("add-model", text, "model", None, meaning)
+    flag("add-model", whole, "trial", None, "Trial of the checkpoint; default: the chosen one.")
+    flag("add-model", text, "name", None, "Model of the file to add; default: all of them.")
+    meaning = "Number of samples on which each new model is evaluated: 64, or 5%."
+    flag("add-model", text, "budget", None, meaning)
+    meaning = "Number of models that are evaluated on each new sample: 64, or 5%."
+    flag("add-samples", text, "budget", None, meaning)
+    flag("add-samples", text, "samples", None, "A file of known models × new samples.")
+    flag("add-samples", words, "splits", [], "Splits of the cache's data set.")
+    meaning = "Directories of the runs of the cache's models, if they were moved."
+    flag("add-samples", words, "run_dir", [], meaning)
+    meaning = "How samples are chosen and the other values predicted."
+    flag(adding, text, "method", "recommended", meaning)
+    ends = {"lower_bound": -(2**63), "upper_bound": 2**63 - 1}
+    flag(adding, whole, "seed", 0, "Seed of the method's random choices.", **ends)
+
+    flag(trying, words, "methods", [], "Methods to compare; default: the main ones.")
+    meaning = "Numbers of samples on which each new model is evaluated."
+    flag(trying, _parsed(_budgets), "budgets", "16,64,256", meaning)
+    meaning = "Share of the models that are known; the others play the new ones."
+    share = {"lower_bound": 0.0, "upper_bound": 1.0}
+    flag(trying, flags.DEFINE_float, "known", 0.6, meaning, **share)
+    for name, count in (("metrics", 3), ("study", 10)):
+        flag(name, whole, "seeds", count, "Number of random splits of the models.", lower_bound=1)
+    flag("repair", text, "out", None, "Directory of the new cache.")
+    flag("study", text, "out", "study", "Directory of the tables and figures.")

@@ -2,20 +2,22 @@
 
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from absl.flags import FlagValues
 from rich.table import Table
 
 from launch.entry import INCOMPLETE
-from launch.evaluate_commands.caches import caches_in, directories_of_caches
+from launch.evaluate_commands.caches import caches_in, directories_of_caches, print_groups
 from launch.terminal import console
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.integrity import advice
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, NevisStreamError
 
-_SHOWN = (
+_COLUMNS = (
     "models",
     "samples",
     "observed",
@@ -26,83 +28,67 @@ _SHOWN = (
     "with probabilities",
     "bytes",
 )
-_MOST_GROUPS = 40  # rows of the table of data sets and groups
 
 
-def stats(directory: Path) -> None:
-    """Prints one row per cache; and one per data set or group of samples, where there are some."""
+def stats(_: Sequence[str], values: FlagValues) -> None:
+    """Prints a row for each cache, and the means of its data sets and of their groups of samples,
+    if the samples say to which they belong.
+    """
     table = Table()
     table.add_column("cache")
-    for column in _SHOWN:
+    for column in _COLUMNS:
         table.add_column(column, justify="right")
-    caches = caches_in(directory)
+    caches = caches_in(Path(values.cache))
     for cache in caches:
-        found = cache.stats()
-        table.add_row(str(cache.directory), *(_text(found[column]) for column in _SHOWN))
+        counts = cache.stats()
+        table.add_row(str(cache.directory), *(_text(counts[column]) for column in _COLUMNS))
     console().print(table)
     for cache in caches:
-        _print_groups(cache)
+        facts = cache.facts()
+        total, known = (sums[: facts.n] for sums in cache.column_sums())
+        with np.errstate(invalid="ignore", divide="ignore"):
+            groups = means_by_group(facts, (total / known)[None])
+        title = f"{cache.directory}: means of the observed values by sample, in their own ranges"
+        print_groups(title, groups)
 
 
-def _print_groups(cache: EvaluationCache) -> None:
-    """Prints the mean of the observed values by data set and group."""
-    facts = cache.facts()
-    total, known = cache.column_sums()
-    n = facts.n
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rows = means_by_group(facts, (total[:n] / known[:n])[None])
-    if len(rows) < 2:
-        return
-    title = f"{cache.directory}: means of the observed values by sample, in their own ranges"
-    table = Table(title=title)
-    for column in ("data set", "group", "samples", "range", "mean"):
-        table.add_column(column, justify="right" if column in ("samples", "mean") else "left")
-    for row in rows[:_MOST_GROUPS]:
-        ends = f"{row.low:g} to {row.high:g}"
-        mean = _text(float(row.means[0]))
-        table.add_row(row.dataset or "–", row.group or "all", f"{row.samples:,}", ends, mean)
-    console().print(table)
-    if len(rows) > _MOST_GROUPS:
-        print(f"and {len(rows) - _MOST_GROUPS} more")
-
-
-def verify(directory: Path) -> None:
-    """Checks every byte; prints what is damaged and exits with 1 where something is."""
+def verify(_: Sequence[str], values: FlagValues) -> None:
+    """Checks every byte of the caches, prints what is damaged and exits with 1 if anything is."""
     damaged = 0
-    for path in directories_of_caches(directory):
-        found, hints = _verified(path)
-        damaged += len(found)
-        print(f"{path}: " + ("sound" if not found else f"{len(found)} damaged"))
-        for line in [*found, *hints]:
+    for path in directories_of_caches(Path(values.cache)):
+        lines, hints = _verified(path)
+        damaged += len(lines)
+        print(f"{path}: " + (f"{len(lines)} damaged" if lines else "sound"))
+        for line in [*lines, *hints]:
             print(f"  {line}")
     if damaged:
         sys.exit(INCOMPLETE)
 
 
 def damage(directory: Path) -> str:
-    """Returns what is damaged in the first cache that is; "" where none is, or none exists yet."""
+    """Returns what is damaged in the first damaged cache of a directory; "" if there is none."""
     try:
         paths = directories_of_caches(directory)
     except BadInput:
         return ""
     for path in paths:
-        found, hints = _verified(path)
-        if found:
-            return "\n  ".join([f"{path}: is damaged, so this cannot be done", *found, *hints])
+        lines, hints = _verified(path)
+        if lines:
+            return "\n  ".join([f"{path}: is damaged, so this cannot be done", *lines, *hints])
     return ""
 
 
 def _verified(path: Path) -> tuple[list[str], list[str]]:
-    """Returns what is damaged, and what can be done; a cache that cannot be opened does not hide
-    the others.
+    """Returns what is damaged and what can be done about it; an error of opening the cache is
+    damage, so that the other caches are still checked.
     """
     try:
         cache = EvaluationCache(path)
-        found = cache.verify()
-        hint = advice(cache, found) if found else ""
+        lines = cache.verify()
+        hint = advice(cache, lines) if lines else ""
     except NevisStreamError as error:
         return [str(error)], []
-    return found, [hint] if hint else []
+    return lines, [hint] if hint else []
 
 
 def _text(value: float) -> str:

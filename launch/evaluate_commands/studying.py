@@ -1,5 +1,5 @@
-"""`launch.evaluate study` and `metrics`: how well methods evaluate models that they have
-not seen.
+"""`launch.evaluate study` and `metrics`: how well methods evaluate models that they have not
+seen.
 """
 
 import dataclasses
@@ -8,14 +8,14 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from absl.flags import FlagValues
 from rich.table import Table
 
-from launch.entry import as_typed
-from launch.evaluate_commands.caches import caches_in
+from launch import entry
+from launch.evaluate_commands.caches import caches_in, print_groups
 from launch.terminal import console, progress_bars
 from nevis_stream.dynamic_evaluation import evaluation_summary, method_study, methods
 from nevis_stream.dynamic_evaluation.additions import read_additions
@@ -23,13 +23,14 @@ from nevis_stream.dynamic_evaluation.cache.entries import repeated
 from nevis_stream.dynamic_evaluation.cache.files import ValueTable, read_values
 from nevis_stream.dynamic_evaluation.intervals import FEWEST
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.dynamic_evaluation.samples import checked_weights
 from nevis_stream.errors import BadInput
 from nevis_stream.report import palette
 from nevis_stream.report.evaluation_plots import budget_plot, styles_of
 from nevis_stream.storage import write_file
 
-SETTINGS = "study.json"  # in a study's folder: what it is about
+SETTINGS = "study.json"  # in the folder of a study: what it is a study of
 MAIN = (
     "published",
     "sort_and_search",
@@ -48,49 +49,27 @@ _SHOWN = {
 }
 
 
-def study(
-    paths: Sequence[Path], settings: dict[str, Any], out: str, how_file: dict[str, Any]
-) -> None:
-    """Tries methods on files of values; writes OUT/study.csv, and a figure for each file.
-
-    Args:
-      paths: the files.
-      settings: methods, budgets, known and seeds of the `StudyDesign`.
-      out: the folder.
-      how_file: threshold, range and dataset_weights of the files.
-    """
-    if (twice := repeated([path.stem for path in paths])) is not None:
+def study(words: Sequence[str], values: FlagValues) -> None:
+    """Tries methods on files of values; writes OUT/study.csv, and a figure for each file."""
+    entry.use_compilation_cache()
+    paths, folder = [Path(word) for word in words], Path(values.out)
+    if (name := repeated([path.stem for path in paths])) is not None:
         raise BadInput(
-            f"two of the files are called {twice!r}, and results go by that name: rename one."
+            f"two of the files are called {name!r}, and results go by that name: rename one."
         )
     matrices = []
     for path in paths:
-        table = read_values(path, how_file["threshold"], how_file["range"])
+        table = read_values(path, values.threshold, values.range)
         for remark in table.remarks:
             print(f"{path}: {remark}")
-        matrices.append(_matrix(path.stem, table, how_file["dataset_weights"]))
-    design = _design(settings, matrices)
+        matrices.append(_matrix(path.stem, table, values.dataset_weights))
+    design = _design(values, matrices)
     for matrix in matrices:
         _check(matrix, design)
-    folder = Path(out)
-    _same_study(folder / SETTINGS, matrices, design)
+    _check_same_study(folder / SETTINGS, matrices, design)
     frame = _run(matrices, design, folder / "study.csv")
     for matrix in matrices:
-        rows = frame[frame["matrix"] == matrix.name]
-        curves = {
-            method: evaluation_summary.curve(part)
-            for method, part in rows.groupby("method", sort=False)
-        }
-        about = {
-            "methods": curves,
-            "samples": matrix.values.shape[1],
-            "scores": matrix.values.dtype != np.uint8,
-            "seeds": design.seeds,
-        }
-        with palette.printed():
-            figure = budget_plot(about, styles_of(curves), wide=True, legend=True)
-            for form in ("png", "pdf"):
-                _save(figure, folder / f"{matrix.name}.{form}")
+        _write_figure(folder, matrix, design, frame[frame["matrix"] == matrix.name])
     _show(
         frame,
         f"means over {design.seeds} splits of {len(matrices)} matrices, {design.known:.0%} of the"
@@ -99,7 +78,27 @@ def study(
     print(f"written: {folder / 'study.csv'}, and a figure for each matrix")
 
 
-def _matrix(name: str, table: ValueTable, weights: dict[str, float] | str) -> Matrix:
+def _write_figure(folder: Path, matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> None:
+    """Writes the curves of one matrix as png and pdf."""
+    curves = {
+        method: evaluation_summary.curve(part)
+        for method, part in rows.groupby("method", sort=False)
+    }
+    summary = {
+        "methods": curves,
+        "samples": matrix.values.shape[1],
+        "scores": matrix.values.dtype != np.uint8,
+        "seeds": design.seeds,
+    }
+    with palette.printed():
+        figure = budget_plot(summary, styles_of(curves), wide=True, legend=True)
+        for form in ("png", "pdf"):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=form, dpi=160)
+            write_file(folder / f"{matrix.name}.{form}", buffer.getvalue())
+
+
+def _matrix(name: str, table: ValueTable, weights: dict[str, float] | str | None) -> Matrix:
     facts = table.facts
     if weights:
         datasets = set() if facts.dataset is None else set(facts.dataset.tolist())
@@ -109,11 +108,11 @@ def _matrix(name: str, table: ValueTable, weights: dict[str, float] | str) -> Ma
 
 
 def _check(matrix: Matrix, design: StudyDesign) -> int:
-    """Returns how many models or groups of a matrix will be known; refuses what would leave nothing
-    to study.
+    """Returns how many models or groups of a matrix will be known; refuses a matrix that leaves
+    nothing to study.
     """
     if min(design.budgets) > (n := matrix.values.shape[1]):
-        raise BadInput(f"{matrix.name}: has {n} samples, fewer than the least of --budgets.")
+        raise BadInput(f"{matrix.name}: has {n} samples, fewer than the smallest of --budgets.")
     try:
         known, _ = method_study.split(len(matrix.values), matrix.groups, design.known, seed=0)
     except BadInput as error:
@@ -121,29 +120,21 @@ def _check(matrix: Matrix, design: StudyDesign) -> int:
     return len(known if matrix.groups is None else set(matrix.groups[known]))
 
 
-def _same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesign) -> None:
-    """Records what a folder's study is about, and refuses to continue another: its rows would be
-    taken for this one's.
+def _check_same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesign) -> None:
+    """Records what a folder's study is about; refuses to continue a study of something else, whose
+    rows would be taken for rows of this one.
     """
-    old = (
-        json.loads(path.read_text(encoding="utf-8"))
-        if path.is_file()
-        else {"known": design.known, "matrices": {}}
-    )
-    if old["known"] != design.known:
-        raise BadInput(
-            f"{path.parent}: holds a study with --known={old['known']}. Give another --out, or"
-            " delete it."
-        )
-    new = {matrix.name: _fingerprint(matrix) for matrix in matrices}
-    for name, value in new.items():
-        if old["matrices"].get(name, value) != value:
-            raise BadInput(
-                f"{path.parent}: holds a study of another {name!r}. Give another --out, or"
-                " delete it."
-            )
-    about = {"known": design.known, "matrices": old["matrices"] | new}
-    write_file(path, json.dumps(about, indent=1, sort_keys=True).encode())
+    settings = {"known": design.known, "matrices": {}}
+    if path.is_file():
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    advice = "Give another --out, or delete it."
+    if settings["known"] != design.known:
+        raise BadInput(f"{path.parent}: holds a study with --known={settings['known']}. {advice}")
+    for matrix in matrices:
+        fingerprint = _fingerprint(matrix)
+        if settings["matrices"].setdefault(matrix.name, fingerprint) != fingerprint:
+            raise BadInput(f"{path.parent}: holds a study of another {matrix.name!r}. {advice}")
+    write_file(path, json.dumps(settings, indent=1, sort_keys=True).encode())
 
 
 def _fingerprint(matrix: Matrix) -> str:
@@ -154,59 +145,62 @@ def _fingerprint(matrix: Matrix) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def metrics(directory: Path, settings: dict[str, Any]) -> None:
-    """Tries methods on a cache (or each of those in a folder) and leaves there what a report shows
-    of it.
+def metrics(_: Sequence[str], values: FlagValues) -> None:
+    """Tries methods on each cache of --cache, prints how well they do and the means of its data
+    sets and groups of samples, and writes into the cache what a report shows.
     """
-    for cache in caches_in(directory):
+    entry.use_compilation_cache()
+    for cache in caches_in(Path(values.cache)):
         read_additions(cache.directory)  # a damaged line is an error before the work, not after it
         matrix = evaluation_summary.studied_part(cache)
-        design = _design(settings, [matrix])
+        design = _design(values, [matrix])
         path = cache.directory / "study.csv"
         known = _check(matrix, design)
         if RECOMMENDED in design.methods and known < FEWEST:
             kind = "models" if matrix.groups is None else "runs"
             print(
-                f"{cache.directory}: with {known} known {kind}, recommended is the stratified mean;"
+                f"{cache.directory}: with {known} known {kind}, `recommended` is `stratified_mean`;"
                 " see --known."
             )
         path.unlink(missing_ok=True)  # the cache may have grown since
         frame = _run([matrix], design, path)
-        written = evaluation_summary.write(cache, matrix, frame, design.known)
-        size = f"{written['models']} models × {written['samples']:,} samples"
+        summary = evaluation_summary.write(cache, matrix, frame, design.known)
+        size = f"{summary['models']} models × {summary['samples']:,} samples"
         by = "models" if matrix.groups is None else "whole runs"
         _show(
             frame,
             f"{cache.directory}: {size}; {design.known:.0%} of the {by} known, {design.seeds}"
             " splits",
         )
-    print(as_typed(f"next: python -m launch.report RUNS {directory} --out=report"))
+        print_groups(
+            f"{cache.directory}: means of the models' values, in their own ranges",
+            means_by_group(matrix.facts, matrix.values),
+        )
+    print(entry.as_typed(f"next: python -m launch.report RUNS {values.cache} --out=report"))
 
 
-def _design(settings: dict[str, Any], matrices: Sequence[Matrix]) -> StudyDesign:
-    """The methods are those given, or the main ones that can read the matrices."""
+def _design(values: FlagValues, matrices: Sequence[Matrix]) -> StudyDesign:
+    """The methods are those of --methods, or the main ones that can read the matrices."""
     scores = any(matrix.values.dtype != np.uint8 for matrix in matrices)
-    names = settings["methods"] or [
+    names = values.methods or [
         name for name in MAIN if methods.get(name).takes_scores or not scores
     ]
     for name in names:
         methods.get(name)
-    return StudyDesign(
-        tuple(names), tuple(settings["budgets"]), settings["known"], settings["seeds"]
-    )
+    return StudyDesign(tuple(names), tuple(values.budgets), values.known, values.seeds)
 
 
 def _run(matrices: Sequence[Matrix], design: StudyDesign, path: Path) -> pd.DataFrame:
-    """Runs what is missing of a study, with a bar, and returns its rows."""
+    """Computes the missing rows of a study, with a progress bar, and returns all of them."""
     total = sum(
         design.seeds
         * len(design.methods)
         * sum(budget <= matrix.values.shape[1] for budget in design.budgets)
         for matrix in matrices
     )
-    there = len(method_study.read(path))
+    done = len(method_study.read(path))
     with progress_bars() as bars:
-        task = bars.add_task("study", total=total, completed=there)
+        task = bars.add_task("study", total=total, completed=done)
         for row in method_study.run(matrices, design, path):
             bars.update(task, advance=1, description=f"study: {row['matrix']}, {row['method']}")
     frame = pd.DataFrame(method_study.read(path), columns=method_study.COLUMNS)
@@ -215,8 +209,8 @@ def _run(matrices: Sequence[Matrix], design: StudyDesign, path: Path) -> pd.Data
     for name in names:
         if not (frame["matrix"] == name).any():
             raise BadInput(
-                f"{name}: no budget is small enough: too few samples are known of all new models."
-                " Give smaller --budgets."
+                f"{name}: no budget is small enough: too few samples are observed for all new"
+                " models. Give smaller --budgets."
             )
     return frame
 
@@ -230,15 +224,10 @@ def _show(frame: pd.DataFrame, title: str) -> None:
         frame.groupby(["method", "budget", "matrix"], sort=False)[list(_SHOWN)].mean().reset_index()
     )
     for method, of_method in means.groupby("method", sort=False):
-        for budget, rows in of_method.groupby("budget"):  # none of a budget above a matrix's n
+        # a matrix has no row for a budget above its number of samples
+        for budget, rows in of_method.groupby("budget"):
             values = (
                 "–" if pd.isna(value) else f"{value:.4f}" for value in rows[list(_SHOWN)].mean()
             )
             table.add_row(method, str(budget), str(len(rows)), *values)
     console().print(table)
-
-
-def _save(figure, path: Path) -> None:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=path.suffix[1:], dpi=160)
-    write_file(path, buffer.getvalue())

@@ -1,8 +1,7 @@
-"""Streams set side by side: what a method's error and cost are on variants of a stream that judge
-the same tasks.
+"""A method's error and cost on variants of a stream that judge the same tasks.
 
-Runs of different streams are not compared elsewhere. Here they are, on the tasks that all of them
-judge, if these are the same tasks on the same data; everything else is left out with the reason.
+Only here are runs of different streams compared: on the tasks that all of them judge, if these are
+the same tasks on the same data. Everything else is left out with the reason.
 """
 
 import csv
@@ -29,14 +28,15 @@ class Variant:
 
     Attributes:
       name: the stream's, without the draw.
-      runs: number of runs in the means; draws: number of different streams among them; seeds: of
-        different seeds.
+      runs: number of runs in the means.
+      draws: number of different streams among them.
+      seeds: number of different seeds among them.
       tasks, judged: number of tasks and of judged tasks, of the first run.
       error: mean error over the compared tasks.
-      whole_error: mean error over all tasks, where these are the same as the reference's; else
-        without a value.
+      whole_error: mean error over all tasks; without a value unless the tasks are those of the
+        reference.
       paper_total: FLOPs of training over the variant's whole stream.
-      difference: of the mean error to the reference's; NaN for the reference itself.
+      difference: mean error minus the reference's; NaN for the reference itself.
     """
 
     name: str
@@ -52,8 +52,8 @@ class Variant:
 
     @property
     def published(self) -> dict[str, float | int | str] | None:
-        """What is published of the whole variant (`catalogue.published.variants`), whatever the
-        method; None: nothing.
+        """What is published about the whole variant, for any method
+        (`catalogue.published.variants`); None if nothing is.
         """
         return published.variants().get(self.name.removesuffix(_PARTIAL))
 
@@ -80,27 +80,27 @@ class Ablation:
 
 
 def ablations(runs: Sequence[Run]) -> list[Ablation]:
-    """Returns a comparison for each method and protocol that has runs of two streams or more; NaN
-    and unfinished runs left out.
+    """Returns a comparison for each method and protocol that has runs of two or more streams;
+    unfinished runs and those with an undefined error are left out.
 
-    A method is what has the same config but for stream and seed. The reference is the stream with
-    most tasks; a run is compared with it if it judges all tasks that the reference judges, on the
-    same data (fingerprints in stream.csv).
+    Runs are of one method if their configs differ in stream and seed alone. The reference is the
+    stream with most tasks. A run is compared with it if it judges all tasks that the reference
+    judges, on the same data (fingerprints in stream.csv).
     """
-    own = [run for run in runs if not run.published and run.settings is not None]
     by_protocol: dict[str, list[Run]] = {}
-    for run in own:
-        settings = {
-            name: value for name, value in run.settings.items() if name not in _OF_THE_STREAM
-        }
-        alike = replace(run, settings=settings)
-        by_protocol.setdefault(run.header.protocol, []).append(alike)
-    found = [
+    for run in runs:
+        if not run.published and run.settings is not None:
+            settings = {
+                name: value for name, value in run.settings.items() if name not in _OF_THE_STREAM
+            }
+            alike = by_protocol.setdefault(run.header.protocol, [])
+            alike.append(replace(run, settings=settings))
+    comparisons = [
         _ablation(group, protocol)
         for protocol, alike in by_protocol.items()
         for group in by_seed(alike)
     ]
-    return [ablation for ablation in found if ablation is not None]
+    return [comparison for comparison in comparisons if comparison is not None]
 
 
 def variant_of(stream: str) -> str:
@@ -115,51 +115,48 @@ def variant_of(stream: str) -> str:
 def _ablation(group: SeedGroup, protocol: str) -> Ablation | None:
     if len({run.header.stream_digest for run in group.runs}) < 2:
         return None
-    left_out, judged = [], {}
+    usable, left_out = [], []
     for run in group.runs:
         result = point(run.ledger)
-        judged[run.path] = _judged(run)
         if math.isnan(result.error):
             left_out.append((run.name, result.reason))
-    unusable = {name for name, _ in left_out}
-    usable = [run for run in group.runs if run.name not in unusable]
+        else:
+            usable.append(run)
     if not usable:
         return None
     largest = max(
         usable,
-        key=lambda run: (
-            run.header.tasks,
-            run.header.stream == variant_of(run.header.stream),
-        ),
+        key=lambda run: (run.header.tasks, run.header.stream == variant_of(run.header.stream)),
     )
-    wanted = judged[largest.path]
-    kept: dict[str, list[Run]] = {}
+    compared = _judged_data(largest)
+    by_variant: dict[str, list[Run]] = {}
     for run in usable:
-        same = sum(judged[run.path].get(task) == data for task, data in wanted.items())
-        if same < len(wanted):
+        own = _judged_data(run)
+        same = sum(own.get(task) == data for task, data in compared.items())
+        if same == len(compared):
+            by_variant.setdefault(_variant_name(run), []).append(run)
+        else:
             reason = (
-                f"judges {same} of the {len(wanted)} tasks that {largest.header.stream} judges,"
+                f"judges {same} of the {len(compared)} tasks that {largest.header.stream} judges,"
                 " on the same data"
             )
             left_out.append((run.name, reason))
-        else:
-            kept.setdefault(_kind(run), []).append(run)
-    if len(kept) < 2:
+    if len(by_variant) < 2:
         return None
-    reference = _kind(largest)
-    names = sorted(kept, key=lambda name: (name != reference, name))
+    reference = _variant_name(largest)
+    names = sorted(by_variant, key=lambda name: (name != reference, name))
     whole = _errors(largest)
-    base = spread([_mean(_errors(run), wanted) for run in kept[reference]]).mean
+    base = spread([_mean(_errors(run), compared) for run in by_variant[reference]]).mean
     variants = tuple(
-        _variant(name, kept[name], wanted, whole, math.nan if name == reference else base)
+        _variant(name, by_variant[name], compared, whole, math.nan if name == reference else base)
         for name in names
     )
-    return Ablation(group.label, protocol, reference, tuple(wanted), variants, tuple(left_out))
+    return Ablation(group.label, protocol, reference, tuple(compared), variants, tuple(left_out))
 
 
-def _kind(run: Run) -> str:
-    """The variant, with the mark of a stream that lacks tasks (its digest's), so that it is told
-    from the whole one.
+def _variant_name(run: Run) -> str:
+    """The variant's name, marked where the stream lacks tasks (as its digest says), so that it is
+    not taken for the whole stream.
     """
     digest = run.header.stream_digest
     return variant_of(run.header.stream) + (_PARTIAL if digest.endswith("-partial") else "")
@@ -168,12 +165,12 @@ def _kind(run: Run) -> str:
 def _variant(
     name: str,
     runs: Sequence[Run],
-    wanted: Mapping[str, str],
+    compared: Mapping[str, str],
     whole: Mapping[str, float],
     base: float,
 ) -> Variant:
     errors = [_errors(run) for run in runs]
-    error = spread([_mean(each, wanted) for each in errors])
+    error = spread([_mean(each, compared) for each in errors])
     same = all(set(each) == set(whole) for each in errors)
     first = runs[0]
     return Variant(
@@ -182,7 +179,7 @@ def _variant(
         draws=len({run.header.stream_digest for run in runs}),
         seeds=len({run.header.seed for run in runs}),
         tasks=first.header.tasks,
-        judged=len(_judged(first)),
+        judged=len(_judged_data(first)),
         error=error,
         whole_error=spread([_mean(each, each) for each in errors] if same else []),
         paper_total=spread([point(run.ledger).paper_total for run in runs]),
@@ -198,17 +195,17 @@ def _mean(errors: Mapping[str, float], tasks: Mapping[str, object]) -> float:
     return math.fsum(errors[task] for task in tasks) / len(tasks)
 
 
-def _judged(run: Run) -> dict[str, str]:
-    """The data of each judged task: the fingerprint that stream.csv has, else the number of samples
-    that were predicted.
+def _judged_data(run: Run) -> dict[str, str]:
+    """What identifies the data of each judged task: the fingerprint in stream.csv, or without one
+    the number of predicted samples.
     """
     try:
         with open(own_file(run.path, "stream.csv"), newline="", encoding="utf-8") as file:
-            prints = {row["task_id"]: row["fingerprint"] for row in csv.DictReader(file)}
+            fingerprints = {row["task_id"]: row["fingerprint"] for row in csv.DictReader(file)}
     except (BadInput, OSError, ValueError, KeyError, csv.Error):
-        prints = {}
+        fingerprints = {}
     return {
-        r.task_id: prints.get(r.task_id) or f"n = {r.n}"
-        for r in task_errors(run.ledger)
-        if r.judged
+        result.task_id: fingerprints.get(result.task_id) or f"n = {result.n}"
+        for result in task_errors(run.ledger)
+        if result.judged
     }

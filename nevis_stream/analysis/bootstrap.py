@@ -1,9 +1,9 @@
 """Intervals of a difference between two methods: over tasks and seeds, or over seeds alone.
 
-Two questions, two intervals. `over_tasks`: would A beat B on other tasks like these, in other runs?
-Tasks and seeds are random samples. `over_seeds`: would A beat B on these same tasks, in other runs?
-Only the seeds are random. Decisions 0017 and 0026 say why these forms;
-coverage is measured in benchmarks/RESULTS.md.
+There are two questions. `over_tasks`: would A beat B on other tasks like these, in other runs? Both
+tasks and seeds are random samples. `over_seeds`: would A beat B on these same tasks, in other runs?
+Only the seeds are random. Decisions 0017 and 0026 give the reasons for these forms; coverage is
+measured in benchmarks/RESULTS.md.
 """
 
 import functools
@@ -49,9 +49,7 @@ class Interval:
 
     @property
     def side(self) -> int:
-        """-1 where the whole interval is below zero, 1 where it is above, else (or without
-        one) 0.
-        """
+        """-1 if the whole interval is below zero, 1 if it is above; 0 otherwise."""
         return int(self.low > 0) - int(self.high < 0)
 
 
@@ -59,10 +57,9 @@ def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
     """Returns the interval of the mean difference over tasks like these and runs like these.
 
     Over tasks: a studentised bootstrap of the tasks' differences, the same draws for both methods,
-    on neither side shorter than Student's t. Noise that all tasks of a run share doesn't show in
-    the spread over tasks: its half-width comes from the runs' means, and the two add in quadrature.
-    A
-    method with a single seed adds nothing there: one run cannot show such noise.
+    on neither side shorter than Student's t. Noise that all tasks of a run share does not show in
+    the spread over tasks: its half-width comes from the runs' means, and the two are added in
+    quadrature. A method with a single seed adds nothing to that: one run cannot show such noise.
 
     Args:
       a, b: float[tasks, seeds], finite; the same tasks in the same order, seeds of any number.
@@ -80,7 +77,7 @@ def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
     estimate = float(differences.mean())
     if tasks < FEWEST_TASKS:
         reason = (
-            f"{tasks} task{'s' * (tasks != 1)}; an interval for other tasks needs {FEWEST_TASKS}"
+            f"an interval for other tasks needs at least {FEWEST_TASKS} tasks; there are {tasks}"
         )
         return Interval(estimate, math.nan, math.nan, tasks, seeds, reason)
     below, above = np.hypot(_of_tasks(differences - estimate, key), _of_runs(a, b))
@@ -91,10 +88,10 @@ def over_seeds(a: np.ndarray, b: np.ndarray) -> Interval:
     """Returns the interval of the mean difference on these same tasks: Welch's t on the runs'
     means.
 
-    A bootstrap of three values covers far less than 95%, so none is used here.
+    A bootstrap of three values covers far less than 95%, so it is not used here.
 
     Args:
-      a, b: as in `over_tasks`; one task will do.
+      a, b: as in `over_tasks`; one task is enough.
 
     Raises:
       BadInput: other shapes, or values that are not finite.
@@ -105,12 +102,13 @@ def over_seeds(a: np.ndarray, b: np.ndarray) -> Interval:
     runs = a.mean(axis=0), b.mean(axis=0)
     estimate = float(runs[0].mean() - runs[1].mean())
     seeds = len(runs[0]), len(runs[1])
-    nothing = Interval(estimate, math.nan, math.nan, len(a), seeds)
     if min(seeds) < 2:
-        return _without(nothing, "one seed does not show the noise between seeds")
+        reason = "one seed does not show the variation between seeds"
+        return Interval(estimate, math.nan, math.nan, len(a), seeds, reason)
     variance, freedom = _welch(runs)
     if variance <= np.finfo(float).eps ** 2:
-        return _without(nothing, "all seeds gave the same error")
+        reason = "all seeds gave the same error"
+        return Interval(estimate, math.nan, math.nan, len(a), seeds, reason)
     half = float(stdtrit(freedom, (1 + LEVEL) / 2) * math.sqrt(variance))
     return Interval(estimate, estimate - half, estimate + half, len(a), seeds)
 
@@ -121,18 +119,15 @@ def _check(a: np.ndarray, b: np.ndarray) -> None:
             f"errors of shapes {a.shape} and {b.shape} are not [tasks, seeds] of the same tasks."
         )
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
-        raise BadInput("errors to be compared must be finite; leave out tasks without one.")
-
-
-def _without(interval: Interval, reason: str) -> Interval:
-    return Interval(interval.estimate, math.nan, math.nan, interval.tasks, interval.seeds, reason)
+        raise BadInput("errors to be compared must be finite; leave out tasks that have none.")
 
 
 def _of_tasks(deviations: np.ndarray, key: int) -> np.ndarray:
     """float[2]: how far the interval over tasks reaches below and above the mean.
 
-    A draw's variance is averaged with that of all tasks, as one task in n: draws that repeat a task
-    or two have next to none of their own, and would make the interval of a few tasks endless.
+    A draw's variance is averaged with that of all tasks, which counts as one task in n. Draws that
+    repeat one or two tasks have almost no variance of their own and would make the interval of a
+    few tasks endless.
     """
     tasks = len(deviations)
     variance = deviations @ deviations / (tasks - 1)
@@ -151,8 +146,8 @@ def _of_tasks(deviations: np.ndarray, key: int) -> np.ndarray:
 
 
 def _of_runs(a: np.ndarray, b: np.ndarray) -> float:
-    """The half-width of what whole runs share, by Welch's t on their means less the noise of single
-    tasks in these.
+    """The half-width of the noise that whole runs share: by Welch's t on their means, less the
+    noise of single tasks in these means.
     """
     methods = [errors for errors in (a, b) if errors.shape[1] > 1]
     if not methods:
@@ -165,8 +160,8 @@ def _of_runs(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _welch(runs: Sequence[np.ndarray]) -> tuple[float, float]:
-    """Returns the variance of the difference of the methods' means and its degrees of freedom, NaN
-    where the variance is 0.
+    """Returns the variance of the difference of the methods' means, and its degrees of freedom (NaN
+    if the variance is 0).
     """
     parts = [float(run.var(ddof=1)) / len(run) for run in runs]
     spread = sum(part**2 / (len(run) - 1) for part, run in zip(parts, runs, strict=True))

@@ -1,7 +1,8 @@
-"""Learners over their budgets: the area that each dominates, and the FLOPs that each needs for an
-error.
+"""Learners with several budgets: the area that each dominates, and the FLOPs that each needs to
+reach an error.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -12,35 +13,25 @@ from nevis_stream.analysis.methods import MethodPoint
 from nevis_stream.analysis.reach import Points, reach_ratio
 
 _VOLUMES = ["learner", "budgets", "hypervolume", "reference_error", "reference_flops"]
-_REACH = [
-    "learner_a",
-    "learner_b",
-    "error",
-    "flops_a",
-    "how_a",
-    "flops_b",
-    "how_b",
-    "bound",
-    "ratio",
-]
+_NEEDS = ["flops_a", "basis_a", "flops_b", "basis_b"]
+_REACH = ["learner_a", "learner_b", "error", *_NEEDS, "bound", "ratio"]
 
 
 def by_learner(methods: Sequence[MethodPoint]) -> dict[str, Points]:
-    """Returns the points (E, the paper's cFLOP) of each learner's methods that have one, a mean
-    over seeds each.
+    """Returns for each learner the points (mean error, training FLOPs) of its methods, each a mean
+    over seeds. Methods without an error or a cost are left out.
     """
-    found: dict[str, list[tuple[float, float]]] = {}
+    learners: dict[str, list[tuple[float, float]]] = {}
     for method in methods:
         if not math.isnan(method.error.mean) and method.paper_total.mean > 0:
-            found.setdefault(method.group.learner, []).append(
-                (method.error.mean, method.paper_total.mean)
-            )
-    return found
+            points = learners.setdefault(method.group.learner, [])
+            points.append((method.error.mean, method.paper_total.mean))
+    return learners
 
 
 def hypervolumes(learners: Mapping[str, Points]) -> pd.DataFrame:
-    """Returns one row a learner, the largest area first, and a last one for all together, all from
-    one reference point.
+    """Returns one row for each learner, the largest area first. With several learners a last row
+    has the area of all of them together. All areas have the same reference point.
     """
     together = [point for points in learners.values() for point in points]
     reference = reference_point(together)
@@ -49,24 +40,19 @@ def hypervolumes(learners: Mapping[str, Points]) -> pd.DataFrame:
         for name, points in learners.items()
     ]
     rows.sort(key=lambda row: -row[2])
-    rows += (
-        [("all together", len(together), hypervolume(together, reference), *reference)]
-        if len(learners) > 1
-        else []
-    )
+    if len(learners) > 1:
+        area = hypervolume(together, reference)
+        rows.append(("all together", len(together), area, *reference))
     return pd.DataFrame(rows, columns=_VOLUMES)
 
 
 def reach_table(learners: Mapping[str, Points]) -> pd.DataFrame:
-    """Returns one row for each ordered pair of learners: the FLOPs of A over B's at the lowest
-    error that both reach.
+    """Returns one row for each ordered pair of learners: the FLOPs of A divided by those of B at
+    the lowest error that both reach.
     """
     rows = []
-    for a, points in learners.items():
-        for b, others in learners.items():
-            if a != b:
-                r = reach_ratio(points, others)
-                rows.append(
-                    (a, b, r.error, r.a.flops, r.a.basis, r.b.flops, r.b.basis, r.bound, r.value)
-                )
+    for (a, points), (b, others) in itertools.permutations(learners.items(), 2):
+        ratio = reach_ratio(points, others)
+        needs = ratio.a.flops, ratio.a.basis, ratio.b.flops, ratio.b.basis
+        rows.append((a, b, ratio.error, *needs, ratio.bound, ratio.value))
     return pd.DataFrame(rows, columns=_REACH)

@@ -1,4 +1,4 @@
-"""What is odd about a run that can still be used, and runs that contradict each other."""
+"""Notes on runs that can be used in spite of a defect, and runs that contradict each other."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def run_notes(ledger: Ledger) -> list[str]:
     notes = []
     if not ledger.path.read_bytes().endswith(b"\n"):
         notes.append(
-            "its last line was cut by a crash and is dropped; the same command goes on from there"
+            "its last line was cut by a crash and is ignored; the same command continues from there"
         )
     if (schema := ledger.header.schema) in SCHEMA_NOTES:
         notes.append(SCHEMA_NOTES[schema])
@@ -33,10 +33,10 @@ def run_notes(ledger: Ledger) -> list[str]:
 
 
 def stream_difference(ledger: Ledger, other: Ledger) -> str:
-    """Returns how the streams of two ledgers with one stream digest and protocol differ; empty
-    where they agree.
+    """Returns how the streams of two ledgers with the same stream digest and protocol differ; empty
+    if they agree.
 
-    Equal digests mean equal tasks, images and splits: where the records differ, one of the
+    Equal digests mean equal tasks, images and splits, so if the records differ, one of the
     directories is damaged.
     """
     for name in ("tasks", "events"):
@@ -54,16 +54,16 @@ def stream_difference(ledger: Ledger, other: Ledger) -> str:
 
 
 def events_differ(ledgers: Sequence[Ledger]) -> bool:
-    """Returns whether a stream's rule chose other events in some of these runs, as far as all of
-    them have come.
+    """Returns whether a stream's rule chose different events in some of these runs, as far as all
+    of them have come.
     """
     keys = [[record.key for record in ledger.events] for ledger in ledgers]
     return any(pair[0] != pair[1] for each in keys for pair in zip(keys[0], each, strict=False))
 
 
 def first_difference(ledger: Ledger, other: Ledger) -> str:
-    """Returns the first difference between two ledgers of one config; empty where they are equal
-    or one is the beginning of the other.
+    """Returns the first difference between two ledgers of one config; empty if they are equal or
+    one is the beginning of the other.
     """
     pairs = zip(_without_end(ledger), _without_end(other), strict=False)
     for number, (ours, theirs) in enumerate(pairs, start=1):

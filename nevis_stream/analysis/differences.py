@@ -1,10 +1,9 @@
-"""Two methods compared: the difference of their errors, per task and overall, and what each
-cost.
-"""
+"""Two methods compared: the difference of their errors, by task and overall, and their costs."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,8 +20,8 @@ EQUAL = 0.05  # costs within this share of each other are called equal
 
 @dataclass(frozen=True)
 class TaskDifference:
-    """One task: errors of A and B, each the mean over seeds, and the difference with its interval
-    over seeds.
+    """One task: the errors of A and B, each a mean over seeds, and their difference with its
+    interval over seeds. `n` is the number of samples.
     """
 
     order: int
@@ -35,8 +34,8 @@ class TaskDifference:
 
 @dataclass(frozen=True)
 class Cost:
-    """cFLOP of A and B by one total, each the mean over its runs; NaN where a method has no
-    finished run.
+    """What A and B cost in FLOPs, each a mean over its runs; NaN where a method has no finished
+    run.
     """
 
     a: float
@@ -44,12 +43,12 @@ class Cost:
 
     @property
     def ratio(self) -> float:
-        """A's over B's; NaN where B cost nothing."""
+        """A's cost divided by B's; NaN where B cost nothing."""
         return self.a / self.b if self.b else math.nan
 
     @property
     def equal(self) -> bool:
-        """Whether the two differ by at most 5%; False where a cost is not known."""
+        """Whether the two differ by at most 5%; False where a cost is unknown."""
         return self.a == self.b or (
             self.ratio > 0 and abs(math.log(self.ratio)) <= math.log1p(EQUAL)
         )
@@ -62,9 +61,9 @@ class Comparison:
     Attributes:
       a, b: the runs that were used.
       tasks: the compared tasks, in stream order.
-      over_tasks, over_seeds: the mean difference with the interval for other tasks like these, and
-        for these very tasks.
-      paper, full: cFLOP of the train phase, and of all phases.
+      over_tasks: the mean difference with its interval for other tasks like these.
+      over_seeds: the same with its interval for these same tasks.
+      paper, full: the cost of the train phase, and of all phases.
       remarks: what was left out, and why.
     """
 
@@ -83,50 +82,52 @@ def compare(
 ) -> Comparison:
     """Returns A against B on the tasks that all their runs have.
 
-    Finished runs are used where a method has any. One that has none is compared on the tasks that
-    it has come to, without costs. Tasks whose error is undefined in a run, or that were scored on
-    other samples, are left out; every omission is a remark.
+    If a method has finished runs, only those are used. A method without any is compared on the
+    tasks that it has reached, without costs. Tasks whose error is undefined in a run, or that were
+    scored on different samples, are left out; every omission is a remark.
 
     Args:
-      a, b: runs of the same protocol and, but for `across_streams`, of the same stream.
-      judged_only: compare the tasks that the protocol judges, else the whole stream.
-      across_streams: compare what two streams have in common: learner and stream then differ.
+      a, b: runs of the same protocol and, unless `across_streams`, of the same stream.
+      judged_only: whether to compare only the tasks that the protocol judges.
+      across_streams: whether to compare the tasks that two streams have in common; differences are
+        then those of learner and stream together.
 
     Raises:
       BadInput: different streams or protocols, or no common task.
     """
     remarks = _check(a, b, across_streams)
-    (a, left_a), (b, left_b) = _finished(a), _finished(b)
-    errors = [[_errors(run, judged_only) for run in group.runs] for group in (a, b)]
-    every = [of_run for of_group in errors for of_run in of_group]
-    common, left = _common(every)
+    (a, remarks_a), (b, remarks_b) = _finished(a), _finished(b)
+    runs = [*a.runs, *b.runs]
+    errors = [_errors(run, judged_only) for run in runs]
+    common, omissions = _common(errors)
     if not common:
-        why = (*left_a, *left_b, *left) or ("no run has come to a task that is judged",)
-        raise BadInput(f"no task to compare: {'; '.join(why)}.")
-    matrices = [
-        np.array([[run[task].error for run in of_group] for task in common]) for of_group in errors
+        reasons = (*remarks_a, *remarks_b, *omissions)
+        reasons = reasons or ("no run has reached a task that is judged",)
+        raise BadInput(f"no task to compare: {'; '.join(reasons)}.")
+    sides = [
+        np.array([[of_run[task].error for of_run in side] for task in common])
+        for side in (errors[: len(a.runs)], errors[len(a.runs) :])
     ]
     tasks = []
     for place, task_id in enumerate(common):
-        rows = [matrix[place : place + 1] for matrix in matrices]
-        task = every[0][task_id]
+        task, rows = errors[0][task_id], [side[place : place + 1] for side in sides]
         means = (float(row.mean()) for row in rows)
-        tasks.append(
-            TaskDifference(task.order, task_id, task.n, *means, over_seeds(*rows).possible)
-        )
+        difference = over_seeds(*rows).possible
+        tasks.append(TaskDifference(task.order, task_id, task.n, *means, difference))
     return Comparison(
         a=a,
         b=b,
         tasks=tuple(tasks),
-        over_tasks=over_tasks(*matrices).possible,
-        over_seeds=over_seeds(*matrices).possible,
-        paper=_cost(a, b, "paper_total"),
-        full=_cost(a, b, "full_total"),
-        remarks=(*remarks, *left_a, *left_b, *left),
+        over_tasks=over_tasks(*sides).possible,
+        over_seeds=over_seeds(*sides).possible,
+        paper=Cost(mean_cost(a, "paper_total"), mean_cost(b, "paper_total")),
+        full=Cost(mean_cost(a, "full_total"), mean_cost(b, "full_total")),
+        remarks=(*remarks, *remarks_a, *remarks_b, *omissions),
     )
 
 
 def _check(a: SeedGroup, b: SeedGroup, across_streams: bool) -> tuple[str, ...]:
+    """Returns a remark where the streams differ, as `across_streams` permits."""
     ours, theirs = a.runs[0].header, b.runs[0].header
     if ours.protocol != theirs.protocol:
         raise BadInput(
@@ -140,111 +141,110 @@ def _check(a: SeedGroup, b: SeedGroup, across_streams: bool) -> tuple[str, ...]:
         f"different streams: {a.label} ran on {ours.stream} ({ours.stream_digest[:8]}),"
         f" {b.label} on {theirs.stream} ({theirs.stream_digest[:8]})"
     )
-    if across_streams:
-        return (
-            (
-                f"{streams}; the difference is that of learner and stream together, and so are the"
-                " costs"
-            ),
+    if not across_streams:
+        raise BadInput(
+            f"{streams}. With --across_streams the tasks in both are compared; differences are then"
+            " those of learner and stream together."
         )
-    raise BadInput(
-        f"{streams}. With --across_streams the tasks that both hold are compared; the difference is"
-        " then that of learner and stream together."
-    )
+    return (f"{streams}; differences and costs are those of learner and stream together",)
 
 
 def _finished(group: SeedGroup) -> tuple[SeedGroup, tuple[str, ...]]:
-    """Returns the group's finished runs, or all where none is, with remarks on the others."""
-    done = tuple(run for run in group.runs if run.ledger.complete)
-    others = [run for run in group.runs if run not in done]
-    verdict = (
-        "left out" if done else "compared on the tasks that it has come to, so not E of the stream"
+    """Returns the group's finished runs, or all if there is none, with remarks on the others."""
+    finished = tuple(run for run in group.runs if run.ledger.complete)
+    consequence = (
+        "left out"
+        if finished
+        else "compared on the tasks it has reached, so this is not the mean error of the stream"
     )
-    remarks = tuple(f"{run.name}: {unfinished(run.ledger)}; {verdict}" for run in others)
-    return SeedGroup(done or group.runs, group.apart), remarks
+    remarks = tuple(
+        f"{run.name}: {unfinished(run.ledger)}; {consequence}"
+        for run in group.runs
+        if run not in finished
+    )
+    return SeedGroup(finished or group.runs, group.apart), remarks
 
 
 def _errors(run: Run, judged_only: bool) -> dict[str, TaskError]:
-    found = task_errors(run.ledger)
-    return {error.task_id: error for error in found if error.judged or not judged_only}
+    errors = task_errors(run.ledger)
+    return {error.task_id: error for error in errors if error.judged or not judged_only}
 
 
-def _common(every: Sequence[dict[str, TaskError]]) -> tuple[list[str], list[str]]:
-    """Returns the tasks that every run can be compared on, and why the others are left out."""
-    common, left = [], []
-    tasks = dict.fromkeys(task for run in every for task in run)
-    missing = 0
+def _common(runs: Sequence[dict[str, TaskError]]) -> tuple[list[str], list[str]]:
+    """Returns the tasks on which all runs can be compared, and why the others are left out.
+
+    Args:
+      runs: the errors of each run by task.
+    """
+    common, omissions, missing = [], [], 0
+    tasks = dict.fromkeys(task for errors in runs for task in errors)
     for task in tasks:
-        found = [run[task] for run in every if task in run]
-        samples = sorted({error.n for error in found if error.n})
-        undefined = [error.reason for error in found if math.isnan(error.error)]
-        if len(found) < len(every):
+        errors = [of_run[task] for of_run in runs if task in of_run]
+        samples = sorted({error.n for error in errors if error.n})
+        undefined = [error.reason for error in errors if math.isnan(error.error)]
+        if len(errors) < len(runs):
             missing += 1
         elif undefined:
-            left.append(f"{task}: no error in every run ({undefined[0]})")
+            omissions.append(f"{task}: its error is undefined in a run ({undefined[0]})")
         elif len(samples) > 1:
-            left.append(f"{task}: scored on {' and on '.join(map(str, samples))} samples")
+            omissions.append(f"{task}: scored on {' and on '.join(map(str, samples))} samples")
         else:
             common.append(task)
     if missing:
-        left.append(f"{missing} of {len(tasks)} tasks are not in every run")
-    return common, left
+        omissions.append(f"{missing} of {len(tasks)} tasks are not in every run")
+    return common, omissions
 
 
-def _cost(a: SeedGroup, b: SeedGroup, total: str) -> Cost:
-    return Cost(
-        *(
-            spread([getattr(point(run.ledger), total) for run in group.runs]).mean
-            for group in (a, b)
-        )
-    )
+def mean_cost(group: SeedGroup, total: str) -> float:
+    """Returns a total of a method (`paper_total` or `full_total` of `points.Point`), as a mean over
+    its finished runs; NaN without any.
+    """
+    return spread([getattr(point(run.ledger), total) for run in group.runs]).mean
 
 
-def table(found: Comparison) -> pd.DataFrame:
-    """Returns one row a task, the one where A gains most first, and last a row for all of them.
+def table(comparison: Comparison) -> pd.DataFrame:
+    """Returns one row for each task, the one where A gains most first, and a last row for all.
 
     Columns: task_id (empty in the last row), order, n (samples), error_a, error_b, difference (A -
-    B), low and high (95% over
-    seeds, on this very task or these very tasks), tasks_low and tasks_high (95% over tasks and
-    seeds; last row only), seeds_a, seeds_b, label_a, label_b and reason (why there is no interval).
+    B), low and high (95% over seeds, on these same tasks), tasks_low and tasks_high (95% over tasks
+    and seeds; last row only), seeds_a, seeds_b, label_a, label_b and reason (why there is no
+    interval).
     """
-    rows = [
-        {"task_id": t.task_id, "order": t.order, "n": t.n, "error_a": t.a, "error_b": t.b}
-        | _ends(t.difference)
-        for t in sorted(found.tasks, key=lambda t: (t.difference.estimate, t.order))
+    tasks = sorted(comparison.tasks, key=lambda task: (task.difference.estimate, task.order))
+    rows: list[dict[str, Any]] = [
+        {
+            "task_id": task.task_id,
+            "order": task.order,
+            "n": task.n,
+            "error_a": task.a,
+            "error_b": task.b,
+        }
+        | _ends(task.difference)
+        for task in tasks
     ]
-    means = {
-        f"error_{side}": math.fsum(getattr(t, side) for t in found.tasks) / len(found.tasks)
-        for side in "ab"
+    over_seeds, over_tasks = comparison.over_seeds, comparison.over_tasks
+    overall = {
+        "task_id": "",
+        "error_a": math.fsum(task.a for task in tasks) / len(tasks),
+        "error_b": math.fsum(task.b for task in tasks) / len(tasks),
+        **_ends(over_seeds),
+        "tasks_low": over_tasks.low,
+        "tasks_high": over_tasks.high,
+        "reason": "; ".join(filter(None, (over_seeds.reason, over_tasks.reason))),
     }
-    overall = {"task_id": ""} | means | _ends(found.over_seeds)
-    overall |= {"tasks_low": found.over_tasks.low, "tasks_high": found.over_tasks.high}
-    overall["reason"] = "; ".join(filter(None, (overall["reason"], found.over_tasks.reason)))
-    seeds = dict(zip(("seeds_a", "seeds_b"), found.over_seeds.seeds, strict=True))
-    labels = {"label_a": found.a.label, "label_b": found.b.label}
-    frame = pd.DataFrame([row | seeds | labels for row in (*rows, overall)], columns=_COLUMNS)
+    frame = pd.DataFrame([*rows, overall], columns=_COLUMNS)
+    frame["seeds_a"], frame["seeds_b"] = over_seeds.seeds
+    frame["label_a"], frame["label_b"] = comparison.a.label, comparison.b.label
     return frame.astype({"order": "Int64", "n": "Int64"})
 
 
-_COLUMNS = [
-    "task_id",
-    "order",
-    "n",
-    "error_a",
-    "error_b",
-    "difference",
-    "low",
-    "high",
-    "tasks_low",
-    "tasks_high",
-]
-_COLUMNS += ["seeds_a", "seeds_b", "label_a", "label_b", "reason"]
+_ERRORS = ["task_id", "order", "n", "error_a", "error_b"]
+_INTERVALS = ["difference", "low", "high", "tasks_low", "tasks_high"]
+_METHODS = ["seeds_a", "seeds_b", "label_a", "label_b", "reason"]
+_COLUMNS = [*_ERRORS, *_INTERVALS, *_METHODS]
 
 
-def _ends(interval: Interval) -> dict:
-    return {
-        "difference": interval.estimate,
-        "low": interval.low,
-        "high": interval.high,
-        "reason": interval.reason,
+def _ends(interval: Interval) -> dict[str, Any]:
+    return {"difference": interval.estimate} | {
+        name: getattr(interval, name) for name in ("low", "high", "reason")
     }

@@ -1,5 +1,5 @@
-"""The fine-tuning graph of a run: which task's predictor each task started from (NEVIS'22, section
-5).
+"""The fine-tuning graph of a run: the task from whose predictor each task started (NEVIS'22,
+section 5).
 """
 
 from collections import Counter
@@ -19,10 +19,10 @@ class Node:
       task_id: the task.
       domain: its domain.
       source: what the chosen trial was initialised from: a task id, "random", "pretrained", or
-        "unknown" where the learner does not tell.
-      parent: the earlier task that it is; None for anything else.
+        "unknown" if the learner does not record it.
+      parent: the source if it is an earlier task; None otherwise.
       children: how many later tasks started from this one.
-      depth: number of fine-tunings behind it: 0 without a parent, else one more than its parent's.
+      depth: number of fine-tunings before it: 0 without a parent, else one more than its parent's.
     """
 
     order: int
@@ -35,34 +35,32 @@ class Node:
 
 
 def finetuning_graph(ledger: Ledger) -> list[Node]:
-    """Returns every trained task in stream order; of an unfinished run those that it has
-    trained.
-    """
+    """Returns every trained task in stream order."""
     rows, depths = [], {}
     for record in ledger.of_kind(TrainRecord):
         source = _source(record)
-        # an edge leads to a task met before, whatever a learner tells
+        # a learner may record anything; only an earlier task can be a parent
         parent = source if source in depths else None
         depths[record.task_id] = 0 if parent is None else depths[parent] + 1
         rows.append((record, source, parent))
     children = Counter(parent for _, _, parent in rows)
     return [
         Node(
-            r.order,
-            r.task_id,
-            r.domain,
-            source,
-            parent,
-            children[r.task_id],
-            depths[r.task_id],
+            order=record.order,
+            task_id=record.task_id,
+            domain=record.domain,
+            source=source,
+            parent=parent,
+            children=children[record.task_id],
+            depth=depths[record.task_id],
         )
-        for r, source, parent in rows
+        for record, source, parent in rows
     ]
 
 
 def hubs(nodes: Sequence[Node], most: int = 5) -> list[Node]:
-    """Returns the tasks from which most others started, at least two each; of equals the earlier
-    first.
+    """Returns up to `most` tasks from which two or more others started, those with most first; of
+    equal ones the earlier first.
     """
     ranked = sorted(
         (node for node in nodes if node.children > 1), key=lambda node: (-node.children, node.order)
@@ -71,8 +69,8 @@ def hubs(nodes: Sequence[Node], most: int = 5) -> list[Node]:
 
 
 def longest_chain(nodes: Sequence[Node]) -> list[Node]:
-    """Returns the tasks of the longest chain of fine-tunings, from its root on; of equals the one
-    that ends first.
+    """Returns the tasks of the longest chain of fine-tunings, from its root on; of equally long
+    chains the one that ends first.
 
     >>> longest_chain([])
     []
@@ -87,7 +85,7 @@ def longest_chain(nodes: Sequence[Node]) -> list[Node]:
 
 
 def depths(nodes: Sequence[Node]) -> list[int]:
-    """Returns how many tasks have 0, 1, 2, … fine-tunings behind them."""
+    """Returns how many tasks have 0, 1, 2, … fine-tunings before them."""
     counts = Counter(node.depth for node in nodes)
     return [counts[depth] for depth in range(max(counts, default=-1) + 1)]
 
@@ -98,8 +96,8 @@ def isolated(nodes: Sequence[Node]) -> list[Node]:
 
 
 def agreement(ledgers: Sequence[Ledger]) -> dict[str, tuple[int, int]]:
-    """Returns for each task of the first ledger in how many of those that trained it (second
-    number) its source is the same.
+    """Returns for each task of the first ledger in how many ledgers its source is the same, and how
+    many ledgers have trained it.
     """
     sources = [
         {record.task_id: _source(record) for record in ledger.of_kind(TrainRecord)}

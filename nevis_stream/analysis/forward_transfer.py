@@ -39,7 +39,7 @@ class Repeat:
 
 
 def forward_transfer(ledger: Ledger) -> list[Repeat]:
-    """Returns FWT = (AUC_k - AUC_1) / (1 - AUC_1) of each later meeting with a data set, in stream
+    """Returns FWT = (AUC_k - AUC_1) / (1 - AUC_1) for each later meeting with a data set, in stream
     order.
 
     AUC is the area under dev accuracy (1 - dev error) of the chosen trial against steps, by the
@@ -49,18 +49,23 @@ def forward_transfer(ledger: Ledger) -> list[Repeat]:
     Source: NEVIS'22, eq. 5.
     """
     curves = learning_curves(ledger)
-    first: dict[str, str] = {}
-    found = []
+    first_tasks: dict[str, str] = {}
+    repeats = []
     for train in ledger.of_kind(TrainRecord):
-        dataset, task = train.dataset_id, train.task_id
-        earlier = first.setdefault(dataset, task)
-        if earlier != task:
-            found.append(_repeat(dataset, (earlier, task), (curves[earlier], curves[task])))
-    return found
+        first = first_tasks.setdefault(train.dataset_id, train.task_id)
+        if first != train.task_id:
+            repeats.append(
+                _repeat(
+                    train.dataset_id,
+                    (first, train.task_id),
+                    (curves[first], curves[train.task_id]),
+                )
+            )
+    return repeats
 
 
 def areas(first: Curve, later: Curve) -> tuple[float, float]:
-    """Returns both curves' AUC over the steps that both cover; NaN where these are fewer than two.
+    """Returns both curves' AUC over the steps that both cover; NaN where that is no range of steps.
 
     >>> areas([(0, 1.0), (10, 0.0)], [(0, 0.5), (10, 0.0), (20, 0.0)])
     (0.5, 0.75)
@@ -82,27 +87,21 @@ def mean_transfer(values: np.ndarray) -> Interval:
     """
     defined = values[np.isfinite(values).all(axis=1)]
     if not defined.size:
-        return Interval(
-            math.nan,
-            math.nan,
-            math.nan,
-            0,
-            (values.shape[1], 1),
-            "no repeat has a value in every seed",
-        )
+        reason = "no repeat has a value in every seed"
+        return Interval(math.nan, math.nan, math.nan, 0, (values.shape[1], 1), reason)
     return over_tasks(defined, np.zeros((len(defined), 1)))
 
 
-def _repeat(dataset: str, tasks: tuple[str, str], curves: tuple[Curve, Curve]) -> Repeat:
-    one, two = areas(*curves)
+def _repeat(dataset_id: str, tasks: tuple[str, str], curves: tuple[Curve, Curve]) -> Repeat:
+    first, later = areas(*curves)
     value, reason = math.nan, ""
-    if math.isnan(one):
+    if math.isnan(first):
         reason = "the two learning curves have no range of steps in common"
-    elif one >= 1:
+    elif first >= 1:
         reason = "the first curve has nothing left to gain"
     else:
-        value = (two - one) / (1 - one)
-    return Repeat(dataset, tasks, curves, (one, two), value, reason)
+        value = (later - first) / (1 - first)
+    return Repeat(dataset_id, tasks, curves, (first, later), value, reason)
 
 
 def _area(curve: Curve, low: float, high: float) -> float:

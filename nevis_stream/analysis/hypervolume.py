@@ -1,6 +1,4 @@
-"""The area that a set of points dominates in the plane of error and log10 cFLOP; larger is
-better.
-"""
+"""The area that points dominate in the plane of error and log10 FLOPs; larger is better."""
 
 import math
 from collections.abc import Sequence
@@ -15,11 +13,11 @@ def reference_point(points: Sequence[tuple[float, float]]) -> tuple[float, float
     """Returns (1, ten times the highest cost), the corner from which areas of these points are
     measured.
 
-    Every point with an error below 1 then has an area, the costliest too. Areas are comparable only
-    from one corner: take the corner of all methods that are compared.
+    Every point with an error below 1 then has an area, even the costliest. Areas can be compared
+    only if they have the same corner: that of all methods compared.
 
     Args:
-      points: (error, cFLOP); NaN are left out. No cost at all gives NaN.
+      points: (error, FLOPs); NaN are ignored. Without any cost the result has a NaN.
     """
     costs = [cost for _, cost in points if not math.isnan(cost)]
     return WORST_ERROR, ROOM * max(costs) if costs else math.nan
@@ -30,12 +28,12 @@ def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, f
     FLOPs.
 
     Exact, by sorting. Points beyond the reference, with a NaN, or with a cost of 0 (which has no
-    logarithm) dominate nothing; without any other point the area is 0. NaN without a point that
-    could be placed at all.
+    logarithm) dominate nothing; without any other point the area is 0. It is NaN if every point has
+    a NaN or a cost of 0.
 
     Args:
-      points: (error, cFLOP) of each method or budget.
-      reference: (error, cFLOP) of the worst corner.
+      points: (error, FLOPs) of each method or budget.
+      reference: (error, FLOPs) of the worst corner.
 
     >>> hypervolume([(0.5, 1e10), (0.25, 1e11)], (1.0, 1e12))
     1.25

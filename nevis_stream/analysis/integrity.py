@@ -1,4 +1,4 @@
-"""Whether a ledger holds together: no event lost or doubled, so that sums are right.
+"""Checks that a ledger is consistent: no event is missing or repeated, so that sums are right.
 
 The values of each record are checked where it is read (`nevis_stream.run_directory.records`).
 """
@@ -16,7 +16,7 @@ from nevis_stream.run_directory.records import (
 
 
 def check(ledger: Ledger) -> None:
-    """Checks that no event is missing or doubled and that only published results lack costs.
+    """Checks that no event is missing or repeated and that only published results lack costs.
 
     Args:
       ledger: a run's ledger, complete or not.
@@ -42,25 +42,27 @@ def _check_costs(header: Header, record: Record) -> None:
         return
     if header.published:
         if record.flops is not None:
-            raise ValueError("flops is not null, as it must be in published results.")
+            raise ValueError("flops must be null in published results.")
         if record is header and not (header.source and header.flops_reason):
-            raise ValueError("source and flops_reason must be texts in published results.")
+            raise ValueError("source or flops_reason is missing, which published results need.")
         if record is header and header.left_out is None:
-            raise ValueError("left_out is missing: reasons by task, in published results.")
+            raise ValueError("left_out (reasons by task) is missing, which published results need.")
         return
     if record.flops is None:
-        raise ValueError("flops is null; it may be so in published results alone.")
+        raise ValueError("flops is null; only published results may lack it.")
     if isinstance(record, PredictRecord) and record.n is None:
-        raise ValueError("n of a predict record is null; it may be so in published results alone.")
+        raise ValueError("n of a predict record is null; only published results may lack it.")
 
 
 def _check_place(place: int, record: Record, length: int) -> None:
     if isinstance(record, Header) != (place == 0):
-        raise ValueError(f"a {record.kind} record in this place; the one run record is the first.")
+        raise ValueError(
+            f"a {record.kind} record; the first line, and no other, is the run record."
+        )
     if isinstance(record, EndRecord) and place != length - 1:
         raise ValueError("an end record before the last line.")
     if isinstance(record, EventRecord) and record.event != place - 1:
-        raise ValueError(f"event {record.event} where event {place - 1} is due.")
+        raise ValueError(f"event {record.event}, but event {place - 1} is expected here.")
 
 
 def _check_tasks(ledger: Ledger) -> None:
@@ -85,4 +87,4 @@ def _check_counts(ledger: Ledger) -> None:
     for name, count in counts.items():
         announced = getattr(ledger.header, name)
         if announced not in (None, count):
-            raise BadInput(f"{ledger.path}: ends after {count} {name}; announced were {announced}.")
+            raise BadInput(f"{ledger.path}: ends after {count} of {announced} {name}.")

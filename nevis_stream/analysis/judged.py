@@ -16,8 +16,8 @@ class TaskError:
       order: place in the stream.
       task_id: the task.
       judged: whether the protocol judges this task.
-      n: samples that were predicted; 0 where the task was not predicted or n is not known.
-      error: lower is better (the error rate, or 1 - mAP); NaN where undefined.
+      n: samples that were predicted; 0 if the task was not predicted or their number is unknown.
+      error: lower is better (the error rate, or 1 - mAP); NaN if undefined.
       reason: why the error is NaN; empty otherwise.
     """
 
@@ -36,7 +36,9 @@ def task_errors(ledger: Ledger) -> list[TaskError]:
     of the meta-train tasks; meta-testing: test of the meta-test tasks).
     """
     meta_split, split = PROTOCOLS[ledger.header.protocol]
-    results = {r.task_id: r for r in ledger.of_kind(PredictRecord) if r.split == split}
+    results = {
+        record.task_id: record for record in ledger.of_kind(PredictRecord) if record.split == split
+    }
     errors = []
     for train in ledger.of_kind(TrainRecord):
         result = results.get(train.task_id)

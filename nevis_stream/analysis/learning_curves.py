@@ -9,8 +9,8 @@ from nevis_stream.run_directory.records import TrainRecord
 def learning_curves(ledger: Ledger) -> dict[str, list[tuple[float, float]]]:
     """Returns, for every trained task, the (step, dev error) pairs of its chosen trial.
 
-    Points whose dev error is not a finite number are left out; a trial that records no curve gives
-    an empty list. What a trial records (`info`) is the learner's own: every value is checked.
+    Points whose dev error is not a finite number are left out; a trial without a curve has an empty
+    list. Learners may record anything (`info`), so every value is checked.
     """
     return {train.task_id: _pairs(_curve(train)) for train in ledger.of_kind(TrainRecord)}
 

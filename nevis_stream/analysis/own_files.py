@@ -1,4 +1,4 @@
-"""Files that really are in a directory: a stranger's may contain links to elsewhere."""
+"""Files that really are in a directory: one from elsewhere may contain links to other files."""
 
 from pathlib import Path
 
@@ -15,7 +15,8 @@ def own_file(directory: Path, name: str) -> Path:
       name: of the file, below the directory.
 
     Raises:
-      BadInput: a symbolic link on the way from the directory to the file, or not a regular file.
+      BadInput: a part of the path below the directory is a symbolic link, or it is not a regular
+        file.
       FileNotFoundError: no such file.
     """
     path = directory

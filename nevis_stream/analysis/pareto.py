@@ -7,12 +7,11 @@ from collections.abc import Sequence
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     """Returns the indices of the non-dominated points, by rising cost, then error, then index.
 
-    A point is dominated where another is no worse in both coordinates and better in one; equal
-    points do not dominate each other, so all of them are kept. A point with a NaN never enters and
-    never dominates.
+    A point is dominated if another is no worse in both coordinates and better in one. Equal points
+    do not dominate each other, so all of them are kept. Points with a NaN are ignored.
 
     Args:
-      points: (error, cFLOP) of each method; lower is better in both.
+      points: (error, FLOPs) of each method; lower is better in both.
 
     Source: NEVIS'22, section 3 (methods are compared by their Pareto front).
 

@@ -1,4 +1,4 @@
-"""A run's result: the point (E, cFLOP)."""
+"""A run's result: its mean error and its cost, the point (E, cFLOP) of NEVIS'22."""
 
 import math
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ class Point:
     """The result of one run; lower is better in every number.
 
     Attributes:
-      error: E, the mean error over the judged tasks; NaN where undefined.
-      paper_total: FLOPs of the `train` phase over all trials of all tasks; NaN if unfinished or
-        not known.
-      full_total: FLOPs of all phases, `init` included; NaN if unfinished or not known.
+      error: the mean error over the judged tasks (E in the paper); NaN if undefined.
+      paper_total: FLOPs of the `train` phase over all trials of all tasks (cFLOP in the paper); NaN
+        if the run is unfinished or its cost unknown.
+      full_total: FLOPs of all phases, `init` included; NaN as `paper_total`.
       judged: number of judged tasks.
       reason: why a number is NaN; empty where all are defined.
     """
@@ -32,8 +32,8 @@ class Point:
 def point(ledger: Ledger) -> Point:
     """Returns the point of one run.
 
-    An unfinished run has no point: a mean over some tasks or the cost of a part of the stream would
-    be the number of another experiment.
+    An unfinished run has no point: a mean over some of the tasks, or the cost of a part of the
+    stream, would be the result of another experiment.
 
     Source: NEVIS'22, section 3: eq. 2 (E, the mean error) and eq. 3 (cFLOP, every trial included).
     """
@@ -56,18 +56,18 @@ def point(ledger: Ledger) -> Point:
 
 
 def costs_unknown(ledger: Ledger) -> str:
-    """Returns why the costs of a run are not known; empty where they are counted, as in every run
-    of the runner.
+    """Returns why the costs of a run are unknown; empty if they were counted, as in every run of
+    the runner.
     """
     return ledger.header.flops_reason if ledger.header.flops is None else ""
 
 
 def phase_flops(ledger: Ledger) -> dict[str, int | float]:
-    """Returns the FLOPs of each phase over all records and trials: exact integers, or NaN where
-    costs are not known.
+    """Returns the FLOPs of each phase over all records and trials: exact integers, or NaN if costs
+    are unknown.
 
-    The kept trials' predictions (`others`) are left out: they serve the evaluation cache, not the
-    learner.
+    The predictions of kept trials that were not chosen (`others`) are left out: they serve the
+    evaluation cache, not the learner.
     """
     if costs_unknown(ledger):
         return dict.fromkeys(PHASES, math.nan)
@@ -85,7 +85,7 @@ def _both(*reasons: str) -> str:
 def unfinished(ledger: Ledger) -> str:
     """Returns how far an incomplete run has come, in words."""
     tasks, events = len(ledger.of_kind(TrainRecord)), len(ledger.events)
-    if ledger.header.tasks is None:  # the stream's rule decides as it goes
+    if ledger.header.tasks is None:  # the number follows from the results
         return f"unfinished: {tasks} tasks trained, {events} events done"
     return (
         f"unfinished: {tasks} of {ledger.header.tasks} tasks trained,"

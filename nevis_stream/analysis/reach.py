@@ -18,7 +18,7 @@ class Reach:
       flops: the cost; NaN where the error is never reached.
       basis: "measured" (a point has this error), "interpolated" (between two points of the front,
         linear in error and log FLOPs), "at most" (the cheapest point is already better) or "never"
-        (no point has such a low error).
+        (no point has an error as low as this).
     """
 
     flops: float
@@ -31,7 +31,7 @@ class Ratio:
 
     Attributes:
       error: at which the two are compared; NaN where a learner has no point.
-      value: the ratio; NaN if one of them never reaches the error.
+      value: the ratio; NaN if A or B never reaches the error.
       a, b: what each needs.
     """
 
@@ -42,8 +42,8 @@ class Ratio:
 
     @property
     def bound(self) -> str:
-        """What the value is: "" (exact or interpolated), "≤", "≥", or "?" where both costs are
-        upper bounds.
+        """How the true ratio relates to the value: "" (equal or interpolated), "≤", "≥", or "?" if
+        both costs are upper bounds.
         """
         return {(False, False): "", (True, False): "≤", (False, True): "≥", (True, True): "?"}[
             self.a.basis == AT_MOST, self.b.basis == AT_MOST
@@ -53,25 +53,25 @@ class Ratio:
 def flops_to_reach(points: Points, error: float) -> Reach:
     """Returns what a learner with these (error, training FLOPs) points needs to reach an error.
 
-    Only its Pareto front counts; nothing is extrapolated. Points with a NaN or without cost are
-    left out.
+    Only its Pareto front counts, and nothing is extrapolated. Points with a NaN or without a cost
+    are ignored.
 
     >>> flops_to_reach([(0.4, 1e10), (0.2, 1e12)], 0.3)
     Reach(flops=100000000000.0, basis='interpolated')
     """
     front = _front(points)
-    reached = [i for i, (reached, _) in enumerate(front) if reached <= error]
-    if not reached or math.isnan(error):
+    first = next((i for i, point in enumerate(front) if point[0] <= error), None)
+    if first is None:
         return Reach(math.nan, NEVER)
-    first = reached[0]
-    e1, c1 = front[first]
-    if e1 == error:
-        return Reach(float(c1), MEASURED)
+    error_1, cost_1 = front[first]
+    if error_1 == error:
+        return Reach(float(cost_1), MEASURED)
     if first == 0:
-        return Reach(float(c1), AT_MOST)
-    e0, c0 = front[first - 1]
-    share = (e0 - error) / (e0 - e1)
-    return Reach(10 ** (math.log10(c0) + share * (math.log10(c1) - math.log10(c0))), INTERPOLATED)
+        return Reach(float(cost_1), AT_MOST)
+    error_0, cost_0 = front[first - 1]
+    share = (error_0 - error) / (error_0 - error_1)
+    logarithm = math.log10(cost_0) + share * (math.log10(cost_1) - math.log10(cost_0))
+    return Reach(10**logarithm, INTERPOLATED)
 
 
 def reach_ratio(a: Points, b: Points, error: float | None = None) -> Ratio:
@@ -81,11 +81,11 @@ def reach_ratio(a: Points, b: Points, error: float | None = None) -> Ratio:
       a, b: (error, training FLOPs) of each learner's budgets.
       error: to be reached; by default the lowest that both reach.
     """
-    lowest = [min((e for e, _ in _front(points)), default=math.nan) for points in (a, b)]
     if error is None:
-        error = math.nan if any(map(math.isnan, lowest)) else max(lowest)
-    of_a, of_b = flops_to_reach(a, error), flops_to_reach(b, error)
-    return Ratio(error, of_a.flops / of_b.flops, of_a, of_b)
+        fronts = _front(a), _front(b)
+        error = max(front[-1][0] for front in fronts) if all(fronts) else math.nan
+    reach_a, reach_b = flops_to_reach(a, error), flops_to_reach(b, error)
+    return Ratio(error, reach_a.flops / reach_b.flops, reach_a, reach_b)
 
 
 def _front(points: Points) -> list[tuple[float, float]]:

@@ -1,6 +1,5 @@
 """Regret: how a method's error adds up along the stream, relative to learning each task alone."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,12 +14,13 @@ REFERENCE = "indep"
 
 @dataclass(frozen=True)
 class Regret:
-    """The regret curve of one run; below zero is better than the reference.
+    """The regret curve of one run, in error or in FLOPs; below zero is better than the reference.
 
     Attributes:
       orders: place in the stream of each task.
       task_ids: the tasks, in stream order.
-      differences: e_j(method) - e_j(reference) of each task; NaN where one of them is undefined.
+      differences: the run's error (or FLOPs) minus the reference's on each task; NaN where one of
+        them is undefined.
       values: cumulative sum of the differences, NaN from the first undefined one on.
       reason: why there is no curve, or why it ends early; empty otherwise.
     """
@@ -32,20 +32,25 @@ class Regret:
     reason: str
 
 
+def without_curve(reason: str) -> Regret:
+    """Returns a regret without any value, for this reason."""
+    return Regret((), (), (), (), reason)
+
+
 def regret(method: Ledger, reference: Ledger, judged_only: bool) -> Regret:
     """Returns sum_{j <= i} (e_j(method) - e_j(reference)) for every task i, in stream order.
 
     Args:
       method: a complete run.
-      reference: a complete run over the same stream under the same protocol, as a rule Indep.
-      judged_only: sum over the judged tasks only, else over the whole stream (every task on the
-        protocol's split).
+      reference: a complete run over the same stream under the same protocol, usually Indep.
+      judged_only: whether to sum over the judged tasks only, not over the whole stream (every task
+        on the protocol's split).
 
     Source: NEVIS'22, section 3 (regret curve, over S_Ts and over the full stream).
     """
     reason = _mismatch(method, reference)
     if reason:
-        return Regret((), (), (), (), reason)
+        return without_curve(reason)
     pairs = [
         (ours, theirs)
         for ours, theirs in zip(task_errors(method), task_errors(reference), strict=True)
@@ -65,37 +70,31 @@ def regret(method: Ledger, reference: Ledger, judged_only: bool) -> Regret:
 def reference_of(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
     """Finds the complete Indep run of the same stream, protocol, budget and seed.
 
-    Of several, the one that agrees with the run in every setting that both have.
+    If there are several, it is the one that agrees with the run in every setting that both have.
 
     Returns:
-      The run and an empty text, or what it differs in; None and the reason where there is none.
+      The run, and an empty text or what it differs in; without one, None and the reason.
     """
     budget, seed = run.header.budget, run.header.seed
     same = [other for other in runs if _comparable(other) == _comparable(run)]
     indep = [other for other in same if other.header.learner.casefold() == REFERENCE]
-    what = f"Indep run with {f'budget {budget}' if budget else 'no budget'} and seed {seed}"
+    name = f"Indep run with {f'budget {budget}' if budget else 'no budget'} and seed {seed}"
     if not indep:
-        return None, f"no {what}"
+        return None, f"no {name}"
     complete = [other for other in indep if other.ledger.complete]
     if not complete:
-        return None, f"the {what} is {unfinished(indep[0].ledger)}"
+        return None, f"the {name} is {unfinished(indep[0].ledger)}"
     agreeing = [other for other in complete if not _differing(run, other)]
     if len(agreeing) == 1:
         return agreeing[0], ""
     if len(complete) > 1:
-        names = ", ".join(other.name for other in complete)
-        return None, f"more than one {what}: {names}"
+        return None, f"more than one {name}: {', '.join(other.name for other in complete)}"
     differing = ", ".join(_differing(run, complete[0]))
     return complete[0], f"the reference, {complete[0].name}, differs in {differing}"
 
 
-def final(curve: Regret) -> float:
-    """Returns the regret after the last task; NaN where there is none."""
-    return curve.values[-1] if curve.values else math.nan
-
-
 def _differing(run: Run, other: Run) -> list[str]:
-    """Names of the settings that both runs have, with other values; the learner's name aside."""
+    """Settings that both runs have, with different values; the learner's name is left out."""
     ours, theirs = run.settings or {}, other.settings or {}
     shared = ours.keys() & theirs.keys() - {"learner", "learner.name", "learner.learner", "keep"}
     return sorted(name for name in shared if ours[name] != theirs[name])
@@ -115,7 +114,7 @@ def _mismatch(method: Ledger, reference: Ledger) -> str:
             return f"different {name}: {ours} and {theirs}"
     ours, theirs = task_errors(method), task_errors(reference)
     if [(e.order, e.task_id) for e in ours] != [(e.order, e.task_id) for e in theirs]:
-        return "regret needs the same tasks in the same order, and the two runs have others"
+        return "regret needs the same tasks in the same order, but those of the two runs differ"
     for a, b in zip(ours, theirs, strict=True):
         if a.n != b.n and a.n and b.n:
             return f"{a.task_id} was scored on {a.n} and on {b.n} samples"

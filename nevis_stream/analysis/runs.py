@@ -15,8 +15,6 @@ from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 from nevis_stream.run_directory.records import Header, TrainRecord
 
 _ALONE = "so the run counts as a method of its own, not as a seed of another"
-
-
 _LONGEST = 200  # characters of an error's text
 
 
@@ -28,7 +26,7 @@ class Run:
       path: the directory.
       name: what it is called in tables: the directory's name, longer where two share it.
       ledger: its records.
-      settings: the config's values by dotted name, less the seed; None if config.json can't be
+      settings: the config's values by dotted name, except the seed; None if config.json cannot be
         used.
       notes: what a reader of its numbers should know.
     """
@@ -59,11 +57,11 @@ class LeftOut:
 
 
 def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]:
-    """Reads run directories; what cannot be used is returned with its reason instead of raised.
+    """Reads run directories; those that cannot be used are returned with the reason.
 
-    Runs with one config hash (and so one seed) are repetitions, not more samples: where their
-    ledgers agree the one that has come furthest is kept, where they contradict each other none is.
-    A run whose stream is not that of an earlier run with the same digest is left out.
+    Runs with the same config hash (and so the same seed) are repetitions, not more samples: if
+    their ledgers agree, the one with most records is kept, otherwise none. A run whose stream
+    differs from that of an earlier run with the same digest is left out.
 
     Args:
       run_dirs: paths of run directories, in the order in which they should be listed.
@@ -78,12 +76,12 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
     for path in paths:
         try:
             ledger = _read_ledger(path)
-            settings, why = _settings(path, ledger.header.config_hash)
-            notes = (*([why] if why else []), *run_notes(ledger))
+            settings, reason = _settings(path, ledger.header.config_hash)
+            notes = tuple(filter(None, (reason, *run_notes(ledger))))
             runs.append(Run(path, names[path], ledger, settings, notes))
         except (BadInput, OSError) as error:
             left_out.append(LeftOut(path, str(error)))
-        except Exception as error:  # a stranger's file: whatever it causes, the others are read
+        except Exception as error:  # one damaged file must not stop the others from being read
             reason = f"cannot be read: {type(error).__name__}: {str(error)[:_LONGEST]}"
             left_out.append(LeftOut(path, reason))
     return _without_repetitions(_without_contradictions(runs, left_out), left_out)
@@ -92,24 +90,21 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
 def group_by_stream(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
     """Returns the runs that may be compared with each other, by (stream digest, protocol).
 
-    A published run has no data and so no digest of them: it joins every group whose runs go over
-    its tasks in its order, the tasks without a published value aside, and stands in a group of its
-    own only where there is none (docs/decisions/0016).
+    A published run has no data and so no digest of them. It joins every group whose runs have its
+    tasks in its order (tasks without a published value are ignored), and has a group of its own
+    only if there is no such group (docs/decisions/0016).
     """
-    groups: dict[tuple[str, str], list[Run]] = {}
-    published = []
+    runs = list(runs)
+    own: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        if not run.published:
+            own.setdefault(_digest_and_protocol(run), []).append(run)
+    groups = {key: list(group) for key, group in own.items()}
     for run in runs:
         if run.published:
-            published.append(run)
-        else:
-            groups.setdefault(_digest_and_protocol(run), []).append(run)
-    own = list(groups.values())
-    fits = [
-        [group for group in own if any(_same_tasks(run, o) for o in group)] for run in published
-    ]
-    for run, fitting in zip(published, fits, strict=True):
-        for group in fitting or [groups.setdefault(_digest_and_protocol(run), [])]:
-            group.append(run)
+            keys = [key for key, group in own.items() if any(_same_tasks(run, o) for o in group)]
+            for key in keys or [_digest_and_protocol(run)]:
+                groups.setdefault(key, []).append(run)
     return groups
 
 
@@ -118,12 +113,10 @@ def _digest_and_protocol(run: Run) -> tuple[str, str]:
 
 
 def _same_tasks(published: Run, run: Run) -> bool:
-    """Whether a run goes over a published run's tasks, as far as it has come."""
+    """Whether a run has a published run's tasks in the same order, as far as it has come."""
     left_out = published.header.left_out
-    if (published.header.protocol, published.header.tasks + len(left_out)) != (
-        run.header.protocol,
-        run.header.tasks,
-    ):
+    number = published.header.tasks + len(left_out)
+    if (published.header.protocol, number) != (run.header.protocol, run.header.tasks):
         return False
     theirs, done = _tasks(published), [task for task in _tasks(run) if task[0] not in left_out]
     return bool(done) and done == theirs[: len(done)]
@@ -149,24 +142,21 @@ def _read_ledger(path: Path) -> Ledger:
 
 
 def _settings(path: Path, config_hash: str) -> tuple[dict[str, str] | None, str]:
-    """The settings, or None and why there are none."""
+    """Returns the settings and an empty text, or None and why there are none."""
     try:
         own_file(path, "config.json")
         config = read_config(path)
-        named = _flatten(config.values)
+        settings = _flatten(config.values)
     except FileNotFoundError:
         return None, f"config.json is missing; {_ALONE}"
     except (BadInput, RecursionError) as error:
         return None, f"{error}; {_ALONE}"
-    if config.config_hash not in (None, config_hash):
-        return (
-            None,
-            (
-                f"config.json has hash {config.config_hash}, the ledger {config_hash}: it"
-                f" belongs to another run; {_ALONE}"
-            ),
+    if config.config_hash not in ("", config_hash):
+        return None, (
+            f"config.json has hash {config.config_hash}, the ledger {config_hash}: it belongs to"
+            f" another run; {_ALONE}"
         )
-    return {name: value for name, value in named.items() if not _names_the_run(name)}, ""
+    return {n: value for n, value in settings.items() if n.rpartition(".")[2] != "seed"}, ""
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -179,10 +169,6 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return flat
 
 
-def _names_the_run(name: str) -> bool:
-    return name.rpartition(".")[2] == "seed"
-
-
 def _names(paths: list[Path]) -> dict[Path, str]:
     short = [path.name for path in paths]
     return {path: path.name if short.count(path.name) == 1 else str(path) for path in paths}
@@ -192,14 +178,14 @@ def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Ru
     first: dict[tuple[str, str], Run] = {}
     kept = []
     for run in runs:
-        # a rule that decides as it goes may choose other events for other learners
-        free = run.published or run.header.rule is not None
-        earlier = run if free else first.setdefault(_digest_and_protocol(run), run)
+        # a rule that depends on the results may choose other events for other learners
+        may_differ = run.published or run.header.rule is not None
+        earlier = run if may_differ else first.setdefault(_digest_and_protocol(run), run)
         difference = stream_difference(run.ledger, earlier.ledger) if earlier is not run else ""
         if difference:
             reason = (
-                f"has the stream digest of {earlier.path} but another stream: {difference}; one of"
-                " the two is damaged"
+                f"has the stream digest of {earlier.path} but a different stream: {difference}; one"
+                " of the two is damaged"
             )
             left_out.append(LeftOut(run.path, reason))
         else:
@@ -221,8 +207,8 @@ def _without_repetitions(
         other, difference = next((pair for pair in differences if pair[1]), (furthest, ""))
         if difference:
             reason = (
-                f"one config and seed (hash {config_hash}), but contradicting ledgers:"
-                f" {other.path} and {furthest.path} differ in {difference}; none of them is used"
+                f"same config and seed (hash {config_hash}), but contradicting ledgers:"
+                f" {other.path} and {furthest.path} differ in {difference}; neither is used"
             )
             left_out += [LeftOut(run.path, reason) for run in repetitions]
             continue

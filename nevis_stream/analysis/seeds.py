@@ -26,7 +26,8 @@ class SeedGroup:
 
     Attributes:
       runs: by rising seed.
-      apart: what sets it apart where another group has the same learner and budget; else empty.
+      apart: how it differs from other groups with the same learner and budget; empty if there are
+        none.
     """
 
     runs: tuple[Run, ...]
@@ -44,16 +45,16 @@ class SeedGroup:
 
     @property
     def label(self) -> str:
-        """Learner (a stand-in's name short), budget and what sets it apart: unique among groups
-        made together.
+        """Learner (in short if it is a stand-in), budget and `apart`: unique among the groups that
+        one call of `by_seed` returns.
         """
         return " · ".join(filter(None, (short(self.learner), self.budget, self.apart)))
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Returns mean and sample standard deviation of the defined values.
+    """Returns mean and sample standard deviation of the values that are not NaN.
 
-    One value is returned as it is (an integer stays exact); none gives NaN.
+    A single value is returned as it is (an integer stays exact); without any the mean is NaN.
 
     >>> spread([0.25, 0.5, 0.75])
     Spread(mean=0.5, std=0.25, n=3)
@@ -70,8 +71,8 @@ def spread(values: Sequence[float]) -> Spread:
 def by_seed(runs: Sequence[Run]) -> list[SeedGroup]:
     """Groups runs that differ only in their seed, ordered by learner, cost and budget.
 
-    Runs differ only in their seed where config.json without the seed is equal; a run without a
-    readable config.json stands alone.
+    Runs differ only in their seed if the rest of their config.json is equal; a run without a
+    readable config.json is a group of its own.
     """
     groups: dict[tuple, list[Run]] = {}
     for run in runs:
@@ -114,8 +115,7 @@ def _difference(run: Run, same: list[Run]) -> str:
         return run.name
     names = sorted({name for other in same for name in other.settings})
     differing = [n for n in names if len({other.settings.get(n) for other in same}) > 1]
-    # trials, steps and looks, which a sweep varies together, can still be read
-    if len(differing) > 3:
+    if len(differing) > 3:  # three, which a sweep varies together, can still be read
         return f"config {run.header.config_hash[:8]}"
     short = [name.removeprefix("learner.") for name in differing]
     values = [run.settings.get(name, "unset") for name in differing]

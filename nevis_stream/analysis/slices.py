@@ -1,7 +1,7 @@
 """Slices: mean error, and the difference to Indep, over tasks that have something in common.
 
 Every trained task counts, S_Tr and S_Ts together, on the protocol's split: under `meta_test` all
-are test errors, as in the paper.
+errors are test errors, as in the paper.
 """
 
 import math
@@ -21,7 +21,6 @@ from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 from nevis_stream.run_directory.records import TrainRecord
 
 NOT_RECORDED = "not recorded"
-_PARTS = {"train": "meta-train", "test": "meta-test"}
 _SIZES = ((1e3, "< 1k"), (1e4, "1k–10k"), (1e5, "10k–100k"), (math.inf, "> 100k"))
 _RESOLUTIONS = (
     (64, "< 64"),
@@ -40,9 +39,9 @@ class Slice:
     Attributes:
       dimension: one of `DIMENSIONS`.
       name: of the slice.
-      tasks: how many of its tasks the method has an error on, in every finished run.
+      tasks: on how many of its tasks the method has an error, in every finished run.
       error: the mean over these tasks, spread over seeds.
-      pairs: how many of them the method's Indep runs have an error on too.
+      pairs: on how many of them the method's Indep runs have an error too.
       difference: mean over these pairs of the method's error minus Indep's; NaN without a
         reference.
       low, high: 95% interval of the difference, for other tasks like these and other runs.
@@ -61,7 +60,7 @@ class Slice:
 
 
 def slices(group: SeedGroup, runs: Sequence[Run]) -> list[Slice]:
-    """Returns a method's slices, the same in the same order for all methods of a stream; none where
+    """Returns a method's slices, the same in the same order for all methods of a stream; empty if
     no run is finished.
 
     Args:
@@ -74,30 +73,26 @@ def slices(group: SeedGroup, runs: Sequence[Run]) -> list[Slice]:
     finished = [run for run in group.runs if run.ledger.complete]
     if not finished:
         return []
-    references, why = _references(finished, runs)
-    facts = {train.task_id: train for train in finished[0].ledger.of_kind(TrainRecord)}
-    ours, theirs = _errors(finished), _errors(references)
-    found = []
-    for dimension, slice_of in DIMENSIONS.items():
+    references, reason = _references(finished, runs)
+    own, indep = _errors(finished), _errors(references)
+    method_slices = []
+    for dimension, slices_of in DIMENSIONS.items():
         members: dict[tuple, list[str]] = {}
-        for task_id, train in facts.items():
-            for place in slice_of(train):
-                members.setdefault(place, []).append(task_id)
+        for train in finished[0].ledger.of_kind(TrainRecord):
+            for key in slices_of(train):
+                members.setdefault(key, []).append(train.task_id)
         for (_, name), tasks in sorted(members.items()):
-            found.append(
-                _slice(
-                    dimension, name, [ours[t] for t in tasks], [theirs.get(t) for t in tasks], why
-                )
-            )
-    return found
+            pairs = [(own[task], indep.get(task)) for task in tasks]
+            method_slices.append(_slice(dimension, name, pairs, reason))
+    return method_slices
 
 
-def table(found: Mapping[str, Sequence[Slice]], groups: Sequence[SeedGroup]) -> pd.DataFrame:
+def table(by_label: Mapping[str, Sequence[Slice]], groups: Sequence[SeedGroup]) -> pd.DataFrame:
     """Returns one row for every method and slice; a method without a finished run has one row with
     the reason.
 
     Args:
-      found: the slices of each group, by its label.
+      by_label: the slices of each group, by its label.
       groups: the methods.
 
     Columns: label, learner, budget, seeds, dimension, slice, tasks, error, error_std (over seeds),
@@ -106,60 +101,40 @@ def table(found: Mapping[str, Sequence[Slice]], groups: Sequence[SeedGroup]) -> 
     rows: list[dict[str, Any]] = []
     for group in groups:
         head = {"label": group.label, "learner": group.learner, "budget": group.budget}
-        if not found[group.label]:
+        if not by_label[group.label]:
             rows.append(head | {"seeds": 0, "reason": unfinished(group.runs[0].ledger)})
-        for one in found[group.label]:
-            row = head | {
-                "seeds": one.error.n,
-                "dimension": one.dimension,
-                "slice": one.name,
-                "tasks": one.tasks,
-            }
-            row |= {"error": one.error.mean, "error_std": one.error.std, "pairs": one.pairs}
-            rows.append(
-                row | {name: getattr(one, name) for name in ("difference", "low", "high", "reason")}
-            )
-    columns = [
-        "label",
-        "learner",
-        "budget",
-        "seeds",
-        "dimension",
-        "slice",
-        "tasks",
-        "error",
-        "error_std",
-        "pairs",
-    ]
-    frame = pd.DataFrame(rows, columns=[*columns, "difference", "low", "high", "reason"])
+        for entry in by_label[group.label]:
+            error = {"error": entry.error.mean, "error_std": entry.error.std}
+            renamed = {"seeds": entry.error.n, "slice": entry.name}
+            rows.append(head | vars(entry) | error | renamed)
+    frame = pd.DataFrame(rows, columns=_COLUMNS)
     return frame.astype({"tasks": "Int64", "pairs": "Int64"})
 
 
-def training_samples(train: TrainRecord) -> float:
-    """Returns a task's samples to train on and to choose by (train and dev), NaN where not
-    recorded.
+_MEANS = ["seeds", "dimension", "slice", "tasks", "error", "error_std"]
+_INTERVAL = ["pairs", "difference", "low", "high", "reason"]
+_COLUMNS = ["label", "learner", "budget", *_MEANS, *_INTERVAL]
 
-    A published task has the printed number of both together.
+
+def training_samples(train: TrainRecord) -> float:
+    """Returns the size of a task's train and dev splits together; NaN if not recorded.
+
+    For a published task this is the published number.
     """
-    own = train.n_train, train.n_dev
-    if None not in own:
-        return float(sum(own))
+    if train.n_train is not None and train.n_dev is not None:
+        return float(train.n_train + train.n_dev)
     return float(train.size or math.nan)
 
 
 def resolution(train: TrainRecord) -> float:
-    """Returns the geometric mean of a task's mean height and width in pixels, NaN where not
-    recorded.
-    """
+    """Returns the geometric mean of a task's mean height and width, in pixels; NaN if unknown."""
     height, width = train.mean_height, train.mean_width
     return math.sqrt(height * width) if height and width else math.nan
 
 
 def _part(train: TrainRecord) -> list[tuple]:
-    return [
-        (_PARTS[train.meta_split] != "meta-train", _PARTS[train.meta_split]),
-        (2, "whole stream"),
-    ]
+    part = (0, "meta-train") if train.meta_split == "train" else (1, "meta-test")
+    return [part, (2, "whole stream")]
 
 
 def _domain(train: TrainRecord) -> list[tuple]:
@@ -175,9 +150,7 @@ def _year(train: TrainRecord) -> list[tuple]:
 
 
 def _below(value: float, steps: Sequence[tuple[float, str]]) -> list[tuple]:
-    return [
-        next(((limit, name) for limit, name in steps if value < limit), (math.inf, NOT_RECORDED))
-    ]
+    return [next((step for step in steps if value < step[0]), (math.inf, NOT_RECORDED))]
 
 
 DIMENSIONS: Mapping[str, Callable[[TrainRecord], list[tuple]]] = {
@@ -187,19 +160,21 @@ DIMENSIONS: Mapping[str, Callable[[TrainRecord], list[tuple]]] = {
     "mean resolution, px": lambda train: _below(resolution(train), _RESOLUTIONS),
     "year": _year,
 }
-"""By name: which slices a task belongs to, from its train record; each as (what to sort by, name).
-"""
+"""By name: the slices of a task, from its train record, each as (sort key, name of the slice)."""
 
 
 def _references(finished: Sequence[Run], runs: Sequence[Run]) -> tuple[list[Run], str]:
-    """The Indep runs of a method's runs, each once, or none and why."""
+    """Returns the Indep runs of a method's runs, each once; or an empty list and the reason."""
     if finished[0].header.learner.casefold() == REFERENCE:
         return [], "the reference itself"
-    found = [(run, *reference_of(run, runs)) for run in finished]
-    missing = [f"{run.name}: {why}" for run, reference, why in found if reference is None]
-    if missing:
-        return [], "; ".join(missing)
-    return list({reference.path: reference for _, reference, _ in found}.values()), ""
+    references, missing = {}, []
+    for run in finished:
+        reference, reason = reference_of(run, runs)
+        if reference is None:
+            missing.append(f"{run.name}: {reason}")
+        else:
+            references[reference.path] = reference
+    return ([], "; ".join(missing)) if missing else (list(references.values()), "")
 
 
 def _errors(runs: Sequence[Run]) -> dict[str, list[float]]:
@@ -211,16 +186,22 @@ def _errors(runs: Sequence[Run]) -> dict[str, list[float]]:
     return errors
 
 
-def _slice(dimension: str, name: str, ours: list, theirs: list, why: str) -> Slice:
-    known = [errors for errors in ours if np.isfinite(errors).all()]
+def _slice(
+    dimension: str, name: str, pairs: Sequence[tuple[list, list | None]], reason: str
+) -> Slice:
+    """Returns a slice.
+
+    Args:
+      dimension, name: of the slice.
+      pairs: for each of its tasks the method's errors by run, and Indep's (None without any).
+      reason: why there is no reference; empty if there is one.
+    """
+    known = [own for own, _ in pairs if np.isfinite(own).all()]
     error = spread(np.mean(known, axis=0).tolist() if known else [])
-    both = [
-        pair
-        for pair in zip(ours, theirs, strict=True)
-        if pair[1] and np.isfinite([*pair[0], *pair[1]]).all()
-    ]
-    if why or not both:
-        return Slice(dimension, name, len(known), error, reason=why or "no task with both errors")
+    both = [(own, indep) for own, indep in pairs if indep and np.isfinite([*own, *indep]).all()]
+    if reason or not both:
+        reason = reason or "no task with both errors"
+        return Slice(dimension, name, len(known), error, reason=reason)
     interval = over_tasks(*(np.array(errors) for errors in zip(*both, strict=True))).possible
     ends = interval.estimate, interval.low, interval.high, interval.reason
     return Slice(dimension, name, len(known), error, len(both), *ends)

@@ -1,8 +1,9 @@
-"""Names of learners whose pre-training data stand in for others: short with a mark, and the note
-that the mark refers to.
+"""Names of learners that were pre-trained on other data than the paper's: a short name with a
+mark, and the note that the mark refers to.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 MARK = "†"
@@ -10,7 +11,7 @@ _NAME = re.compile(r"(\S.*?) \((stand-in: .*)\)")
 
 
 def short(name: str) -> str:
-    """Returns the name without what stands in for what, marked.
+    """Returns the name with a mark instead of the note in parentheses.
 
     >>> short("pt_ft (stand-in: pre-trained on omniglot (stream omniglot), not ImageNet)"), short("ft_d")
     ('pt_ft†', 'ft_d')
@@ -20,14 +21,14 @@ def short(name: str) -> str:
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Returns the short name of each, and the whole one of those whose short names are the same."""
-    found = {name: short(name) for name in names}
-    shared = list(found.values())
-    return {name: one if shared.count(one) == 1 else name for name, one in found.items()}
+    """Returns the short name of each; the whole name of those whose short names are the same."""
+    shortened = {name: short(name) for name in names}
+    counts = Counter(shortened.values())
+    return {name: text if counts[text] == 1 else name for name, text in shortened.items()}
 
 
 def notes(names: Iterable[str]) -> list[str]:
-    """Returns what the marks say, one text a learner that has one.
+    """Returns the notes that the marks refer to, one text for each learner that has one.
 
     >>> notes(["ft_d", "pt_ft (stand-in: pre-trained on omniglot, not ImageNet)"])
     ['pt_ft†: stand-in: pre-trained on omniglot, not ImageNet']

@@ -7,10 +7,11 @@ from typing import Any
 import pandas as pd
 
 from nevis_stream.analysis.compute_regret import compute_regret
+from nevis_stream.analysis.costs import PARTS
 from nevis_stream.analysis.learning_curves import learning_curves
-from nevis_stream.analysis.methods import Find, MethodPoint
+from nevis_stream.analysis.methods import SPREADS, Find, MethodPoint
 from nevis_stream.analysis.points import unfinished
-from nevis_stream.analysis.regret import reference_of, regret
+from nevis_stream.analysis.regret import reference_of, regret, without_curve
 from nevis_stream.analysis.runs import Run
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.vocabulary import PROTOCOLS
@@ -18,18 +19,16 @@ from nevis_stream.vocabulary import PROTOCOLS
 _RUN = ("learner", "budget", "seed")
 _TASK = ("order", "task_id", "dataset_id", "year", "domain", "task_kind", "meta_split")
 _RESULT = ("split", "n", "metric", "value", "error", "trial")
-_TOTALS = ("paper_total", "full_total")
-_SPREADS = ("error", *_TOTALS)
 PER_TASK = (*_TASK, "judged", *_RESULT, "n_leaked", *_RUN, "run", "status", "reason")
 
 
 def points(methods: Sequence[MethodPoint]) -> pd.DataFrame:
     """Returns one row for every method (`row` is "method") and for every run of it ("run").
 
-    Columns: label, learner, budget, seed (a method: its seeds), run (a method: empty), `n` (seeds
-    in the mean), judged_tasks, error, paper_total and full_total in FLOP, each followed by its
-    sample standard deviation over seeds (NaN for n < 2), the two fronts (methods only) and the
-    reason of a NaN.
+    Columns: label, learner, budget, seed (of a method: all its seeds), run (of a method: empty),
+    `n` (seeds in the mean), judged_tasks, error, paper_total and full_total in FLOPs, each followed
+    by its sample standard deviation over seeds (NaN for n < 2), the two fronts (methods only) and
+    why a number is NaN.
     """
     rows: list[dict[str, Any]] = []
     for method in methods:
@@ -38,7 +37,7 @@ def points(methods: Sequence[MethodPoint]) -> pd.DataFrame:
         seeds = " ".join(str(run.header.seed) for run in group.runs)
         row = {"row": "method"} | head | {"seed": seeds, "run": "", "n": method.error.n}
         row |= {"judged_tasks": max(point.judged for point in method.points)}
-        for name in _SPREADS:
+        for name in SPREADS:
             row |= {name: getattr(method, name).mean, f"{name}_std": getattr(method, name).std}
         fronts = method.on_paper_front, method.on_full_front
         row |= dict(zip(("on_paper_front", "on_full_front"), fronts, strict=True))
@@ -46,60 +45,60 @@ def points(methods: Sequence[MethodPoint]) -> pd.DataFrame:
         for run, point in zip(group.runs, method.points, strict=True):
             row = {"row": "run"} | head | {"seed": run.header.seed, "run": run.name}
             row |= {"n": int(point.error == point.error), "judged_tasks": point.judged}
-            row |= {name: getattr(point, name) for name in _SPREADS} | {"reason": point.reason}
+            row |= {name: getattr(point, name) for name in SPREADS} | {"reason": point.reason}
             rows.append(row)
     columns = list(rows[0]) if rows else []
     frame = pd.DataFrame(rows, columns=columns, dtype=object)
-    return frame.astype({f"{name}_std": float for name in _SPREADS} | {"error": float})
+    return frame.astype({f"{name}_std": float for name in SPREADS} | {"error": float})
 
 
 def regrets(runs: Sequence[Run], find: Find = reference_of) -> pd.DataFrame:
-    """Returns every run's regret curve: one row a task and part ("judged" tasks, "whole" stream).
+    """Returns every run's regret curve: one row for each task and part ("judged" tasks, "whole"
+    stream).
 
     Columns: the run's, `reference` (the Indep run's name), part, position (from 1), order, task_id,
     difference and regret (cumulative). A run without a curve has one row with the reason.
     """
     rows: list[dict[str, Any]] = []
     for run in runs:
-        head = {name: getattr(run.header, name) for name in _RUN} | {"run": run.name}
-        reference, why = find(run, runs)
-        head["reference"] = reference.name if reference else ""
+        reference, remark = find(run, runs)
         for part in ("judged", "whole"):
-            curve = regret(run.ledger, reference.ledger, part == "judged") if reference else None
-            if curve is None or not curve.values:
-                rows.append(head | {"part": part, "reason": curve.reason if curve else why})
-                continue
+            head = _head(run, reference) | {"part": part}
+            curve = without_curve(remark)
+            if reference:
+                curve = regret(run.ledger, reference.ledger, part == "judged")
+            if not curve.values:
+                rows.append(head | {"reason": curve.reason})
             for i, task_id in enumerate(curve.task_ids):
-                row = {"part": part, "position": i + 1, "order": curve.orders[i]}
-                row |= {"task_id": task_id, "difference": curve.differences[i]}
-                undefined = curve.values[i] != curve.values[i]
-                row |= {"regret": curve.values[i], "reason": curve.reason if undefined else why}
-                rows.append(head | row)
+                row = {"position": i + 1, "order": curve.orders[i], "task_id": task_id}
+                row |= {"difference": curve.differences[i], "regret": curve.values[i]}
+                reason = curve.reason if math.isnan(curve.values[i]) else remark
+                rows.append(head | row | {"reason": reason})
     columns = [*_RUN, "run", "reference", "part", "position", "order", "task_id"]
     frame = pd.DataFrame(rows, columns=[*columns, "difference", "regret", "reason"])
     return frame.astype({"position": "Int64", "order": "Int64"})
 
 
 def compute_regrets(runs: Sequence[Run]) -> pd.DataFrame:
-    """Returns every run's regret in FLOPs, one row a task of the whole stream, as `regrets`.
+    """Returns every run's regret in FLOPs, one row for each task of the whole stream, as `regrets`.
 
     Columns: the run's, reference, position, order, task_id, flops (cumulative, training of all
-    trials, minus the
-    reference's), full_flops (of all phases) as exact integers, and reason.
+    trials, minus the reference's), full_flops (the same of all phases) as exact integers, and
+    reason.
     """
     rows: list[dict[str, Any]] = []
     for run in runs:
-        head = {name: getattr(run.header, name) for name in _RUN} | {"run": run.name}
-        reference, why = reference_of(run, runs)
-        head["reference"] = reference.name if reference else ""
-        curve = compute_regret(run, reference) if reference else None
-        if curve is None or not curve.paper:
-            rows.append(head | {"reason": curve.reason if curve else why})
+        reference, remark = reference_of(run, runs)
+        head = _head(run, reference)
+        curve = compute_regret(run, reference) if reference else without_curve(remark)
+        if not reference or not curve.values:
+            rows.append(head | {"reason": curve.reason})
             continue
-        facts = zip(curve.orders, curve.task_ids, curve.paper, curve.full, strict=True)
-        for position, values in enumerate(facts, start=1):
-            row = dict(zip(("order", "task_id", "flops", "full_flops"), values, strict=True))
-            rows.append(head | {"position": position} | row | {"reason": why})
+        full = compute_regret(run, reference, PARTS).values
+        for i, task_id in enumerate(curve.task_ids):
+            row = {"position": i + 1, "order": curve.orders[i], "task_id": task_id}
+            row |= {"flops": curve.values[i], "full_flops": full[i], "reason": remark}
+            rows.append(head | row)
     columns = [
         *_RUN,
         "run",
@@ -122,7 +121,7 @@ def per_task(runs: Sequence[Run]) -> pd.DataFrame:
     this split), the result's (n in samples; value of the metric; error, lower is better),
     `n_leaked` (of the n, copies of training pictures), the run's and `status`: `ok`, `undefined`
     (predicted, but the metric has no value), `missing` (the run finished without it) or `partial`
-    (an unfinished run has not come to it); `reason` says why a number is NaN.
+    (an unfinished run has not reached it); `reason` says why a number is NaN.
 
     Args:
       runs: runs of one stream and protocol.
@@ -137,7 +136,10 @@ def per_task(runs: Sequence[Run]) -> pd.DataFrame:
         for task_id, task in tasks.items():
             judged = task.meta_split == judged_part
             predicted = results.get(task_id, [])
-            rows += [_row(run, task, judged and r.split == split) | _result(r) for r in predicted]
+            rows += [
+                _row(run, task, judged and result.split == split) | _result(result)
+                for result in predicted
+            ]
             if split not in {result.split for result in predicted}:
                 rows.append(_row(run, task, judged) | _absent(run, task_id, split))
     return pd.DataFrame(rows, columns=list(PER_TASK)).astype({"n": "Int64"})
@@ -154,6 +156,11 @@ def curves(runs: Sequence[Run]) -> pd.DataFrame:
         for step, error in points
     ]
     return pd.DataFrame(rows, columns=[*_RUN, "run", "task_id", "step", "dev_error"])
+
+
+def _head(run: Run, reference: Run | None) -> dict[str, Any]:
+    head = {name: getattr(run.header, name) for name in _RUN} | {"run": run.name}
+    return head | {"reference": reference.name if reference else ""}
 
 
 def _tasks(runs: Sequence[Run]) -> dict[str, TrainRecord]:

@@ -1,8 +1,8 @@
 """The transfer matrix (NEVIS'22, Appendix J): what training from each earlier task's predictor
 gains on each later task.
 
-`launch.transfer_matrix` writes it as matrix.csv (one row a pair) and matrix.json (which tasks, in
-which order).
+`launch.transfer_matrix` writes it as matrix.csv (one row for each pair) and matrix.json (the tasks
+in their order, and facts of the runs).
 """
 
 import json
@@ -26,8 +26,7 @@ class TransferMatrix:
 
     Attributes:
       path: its directory.
-      facts: learner, budget, stream, stream_digest and seed of the Indep run; empty where nobody
-        wrote them down.
+      facts: learner, budget, stream, stream_digest and seed of the Indep run; empty if unrecorded.
       domains: of every task, in stream order.
       pairs: columns source, target, error (on the target after transfer), indep_error and gain
         (indep_error - error); NaN where an error is undefined. Pairs that have not been run are
@@ -41,27 +40,33 @@ class TransferMatrix:
 
     @property
     def stream(self) -> str:
-        """The stream's name, or that of the directory where nobody wrote it down."""
+        """The stream's name, or the directory's if it is not recorded."""
         return str(self.facts.get("stream", self.path.name))
 
     @property
     def gains(self) -> pd.DataFrame:
-        """Gains with a row a source and a column a target, both in stream order; NaN where there is
-        none.
+        """Gains with a row for each source and a column for each target, both in stream order; NaN
+        for pairs without a gain.
         """
-        order = list(self.domains)
         table = self.pairs.pivot(index="source", columns="target", values="gain")
-        rows, columns = (
-            [task for task in order if task in set(found)] for found in (table.index, table.columns)
+        rows, columns = set(table.index), set(table.columns)
+        return table.reindex(
+            index=[task for task in self.domains if task in rows],
+            columns=[task for task in self.domains if task in columns],
         )
-        return table.reindex(index=rows, columns=columns)
 
 
 def pair(source: str, target: str, before: float | None, after: float | None) -> dict[str, Any]:
-    """Returns a row of the matrix from the target's error alone (`before`) and after transfer;
-    None: undefined.
+    """Returns a row of the matrix.
 
-    `gain` is accuracy (or mAP) above that of Indep, `ratio` its ratio to it (NaN where that is 0).
+    Args:
+      source, target: the tasks.
+      before: the target's error when it is trained alone, by Indep; None if undefined.
+      after: its error after transfer from the source; None if undefined.
+
+    Returns:
+      Among the rest `gain`, the accuracy (or mAP) after transfer minus that of Indep, and `ratio`,
+      the first divided by the second (NaN if that is 0).
     """
     known = before is not None and after is not None
     gain = before - after if known else math.nan
@@ -85,7 +90,7 @@ def read_matrix(path: Path) -> TransferMatrix:
     """Reads a directory's matrix, finished or not.
 
     Raises:
-      BadInput: a file can't be read, lacks a column, holds a pair twice, or has no pair.
+      BadInput: a file cannot be read, lacks a column, contains a pair twice, or has no pair.
     """
     try:
         pairs = pd.read_csv(own_file(path, PAIRS), dtype={"source": str, "target": str})
@@ -96,15 +101,13 @@ def read_matrix(path: Path) -> TransferMatrix:
         if pairs.empty:
             raise ValueError("has no pair")
         if pairs.duplicated(["source", "target"]).any():
-            raise ValueError("holds a pair twice")
+            raise ValueError("contains a pair twice")
     except (OSError, ValueError) as error:
         raise BadInput(f"{path / PAIRS}: cannot be read as a transfer matrix ({error}).") from None
-    met = list(dict.fromkeys([*pairs["source"], *pairs["target"]]))
     facts = _facts(path / FACTS)
     domains = {str(task["task_id"]): str(task["domain"]) for task in facts.pop("tasks", ())}
-    return TransferMatrix(
-        path, facts, domains if set(met) <= set(domains) else dict.fromkeys(met, "unstated"), pairs
-    )
+    tasks = dict.fromkeys([*pairs["source"], *pairs["target"]], "unstated")
+    return TransferMatrix(path, facts, domains if set(tasks) <= set(domains) else tasks, pairs)
 
 
 def _facts(path: Path) -> dict[str, Any]:
@@ -119,32 +122,27 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def best_sources(matrix: TransferMatrix) -> pd.DataFrame:
-    """Returns one row a target in stream order: its best source and what that and the mean source
-    gain.
+    """Returns one row for each target in stream order: its best source, what that gains, and what
+    sources gain on average.
 
     Columns: target, domain, sources (number that were tried), best_source, source_domain,
-    best_gain, mean_gain, helped
-    (number of sources that gain), indep_error. The best of many noisy gains is above what the
-    source is worth.
+    best_gain, mean_gain, helped (number of sources that gain), indep_error. The best of many noisy
+    gains overstates what its source is worth.
     """
     rows = []
     for target, pairs in _each(matrix, "target"):
-        best = pairs.loc[pairs["gain"].idxmax()] if pairs["gain"].notna().any() else None
-        row = {
-            "target": target,
-            "domain": matrix.domains[target],
-            "sources": int(pairs["gain"].notna().sum()),
-        }
-        row |= {"best_source": "" if best is None else best["source"]}
-        row |= {"source_domain": "" if best is None else matrix.domains[best["source"]]}
-        row |= {
-            "best_gain": math.nan if best is None else best["gain"],
-            "mean_gain": pairs["gain"].mean(),
-        }
+        gains = pairs["gain"]
+        best = pairs.loc[gains.idxmax()] if gains.notna().any() else None
         rows.append(
-            row
-            | {
-                "helped": int((pairs["gain"] > 0).sum()),
+            {
+                "target": target,
+                "domain": matrix.domains[target],
+                "sources": int(gains.notna().sum()),
+                "best_source": "" if best is None else best["source"],
+                "source_domain": "" if best is None else matrix.domains[best["source"]],
+                "best_gain": math.nan if best is None else best["gain"],
+                "mean_gain": gains.mean(),
+                "helped": int((gains > 0).sum()),
                 "indep_error": pairs["indep_error"].iloc[0],
             }
         )
@@ -152,20 +150,23 @@ def best_sources(matrix: TransferMatrix) -> pd.DataFrame:
 
 
 def sources(matrix: TransferMatrix) -> pd.DataFrame:
-    """Returns one row a source in stream order: domain, targets (number), mean_gain over them,
-    helped, and best_target.
+    """Returns one row for each source in stream order: domain, targets (number), mean_gain over
+    them, helped (number of targets that gain), and best_target.
     """
     rows = []
     for source, pairs in _each(matrix, "source"):
         known = pairs[pairs["gain"].notna()]
         best = known.loc[known["gain"].idxmax(), "target"] if len(known) else ""
-        row = {
-            "source": source,
-            "domain": matrix.domains[source],
-            "targets": len(known),
-            "mean_gain": known["gain"].mean(),
-        }
-        rows.append(row | {"helped": int((known["gain"] > 0).sum()), "best_target": best})
+        rows.append(
+            {
+                "source": source,
+                "domain": matrix.domains[source],
+                "targets": len(known),
+                "mean_gain": known["gain"].mean(),
+                "helped": int((known["gain"] > 0).sum()),
+                "best_target": best,
+            }
+        )
     return pd.DataFrame(rows)
 
 

@@ -1,4 +1,4 @@
-"""The result of a comparison in one sentence, and the two costs in another."""
+"""The result of a comparison in words, and its costs."""
 
 import math
 
@@ -6,47 +6,71 @@ from scipy.special import stdtrit
 
 from nevis_stream.analysis.bootstrap import LEVEL, Interval
 from nevis_stream.analysis.differences import Comparison
+from nevis_stream.cost.engineering import ratio
 
-# below, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
+# with fewer, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
 FEW_TASKS = 20
 _MOST_SEEDS = 100
 
 
 def verdict(comparison: Comparison) -> str:
-    """Returns one sentence: A is better, worse, or the data cannot decide, and for which tasks that
-    holds.
+    """Returns one or two sentences: whether A is better or worse than B or the data cannot tell,
+    and whether that holds on these tasks only or on others too.
 
-    First: is the difference larger than the noise between seeds, on these tasks? Then: would it
-    hold on other tasks like these? One seed can answer only the second question, and only if the
-    tasks of a run share no noise.
+    The first question is whether the difference is larger than the variation between seeds, on
+    these tasks; the second, whether it would hold on other tasks like these. One seed can answer
+    only the second, and only if the tasks of a run share no noise.
     """
-    names = comparison.a.label, comparison.b.label
+    a, b = comparison.a.label, comparison.b.label
     seeds, tasks = comparison.over_seeds, comparison.over_tasks
-    size = f"{abs(100 * tasks.estimate):.2f} points on average over {count(tasks.tasks, 'task')}"
     if tasks.estimate == 0 and all(task.a == task.b for task in comparison.tasks):
-        return (
-            f"{names[0]} and {names[1]} have the same error on each of"
-            f" {count(tasks.tasks, 'task')}."
-        )
-    better = (
-        f"{names[0]} is {'better' if tasks.estimate < 0 else 'worse'} than {names[1]} by {size}"
-    )
-    if math.isnan(seeds.low) and min(seeds.seeds) > 1:
-        return f"{better}; the seeds of each method agree exactly{_elsewhere(tasks)}."
-    if math.isnan(seeds.low):
-        return _by_one_seed(better, names, size, tasks)
-    if not seeds.side:
+        return f"{a} and {b} have the same error on each of {count(tasks.tasks, 'task')}."
+    better, lower = ("better", "lower") if tasks.estimate < 0 else ("worse", "higher")
+    size = f"{abs(100 * tasks.estimate):.2f} percentage points"
+    average = f"on average over {count(tasks.tasks, 'task')}"
+    result = f"{a} is {better} than {b}: {average} its error is {size} {lower}"
+    differ = f"Their errors differ by {size} {average}"
+    if not math.isnan(seeds.low):
+        if seeds.side:
+            return (
+                f"{result}, more than the variation between seeds explains (95% interval over seeds"
+                f" {span(seeds)}). {_elsewhere(a, better, tasks)}"
+            )
         needed = seeds_needed(seeds)
-        more = (
-            f"about {needed} of each would" if needed else f"even {_MOST_SEEDS} of each would not"
-        )
+        more = f"about {needed} of each could" if needed else f"even {_MOST_SEEDS} could not"
         return (
-            f"{_seed_counts(seeds)} cannot tell {names[0]} from {names[1]}; {more}. They differ by"
-            f" {size} (95% interval over seeds {span(seeds)})."
+            f"{_seed_counts(seeds)} cannot tell which of {a} and {b} is better; {more}. {differ},"
+            f" and the 95% interval over seeds, {span(seeds)}, contains zero."
+        )
+    if min(seeds.seeds) > 1:
+        return f"{result}, and all seeds agree exactly. {_elsewhere(a, better, tasks)}"
+    if math.isnan(tasks.low):
+        return (
+            f"The error of {a} is {size} {lower} than that of {b} {average}, but one seed on"
+            f" {count(tasks.tasks, 'task')} cannot show whether that is chance."
+        )
+    if tasks.side:
+        return (
+            f"{result}, judging from one seed and the variation between tasks (95% interval over"
+            f" tasks {span(tasks)})."
         )
     return (
-        f"{better}, more than the noise between seeds explains (95% interval over seeds"
-        f" {span(seeds)}){_elsewhere(tasks)}."
+        f"One seed cannot tell which of {a} and {b} is better. {differ}, and the 95% interval over"
+        f" tasks, {span(tasks)}, contains zero."
+    )
+
+
+def _elsewhere(label: str, better: str, tasks: Interval) -> str:
+    if math.isnan(tasks.low):
+        return f"Whether this holds on other tasks is unknown: {tasks.reason}."
+    if tasks.side:
+        return (
+            f"{label} would probably be {better} on other tasks like these too (95% interval over"
+            f" tasks {span(tasks)})."
+        )
+    return (
+        "On other tasks like these the result may be the opposite: the 95% interval over tasks,"
+        f" {span(tasks)}, contains zero."
     )
 
 
@@ -68,7 +92,7 @@ def mark(comparison: Comparison) -> str:
 
 def seeds_needed(interval: Interval) -> int | None:
     """Returns about how many seeds of each method would show a difference of this size, if its
-    estimate and the noise between seeds are right; None where even 100 would not.
+    estimate and the variation between seeds are right; None if even 100 would not.
     """
     fewest, freedom = min(interval.seeds), sum(interval.seeds) - 2
     error = (interval.high - interval.low) / 2 / _student(freedom)
@@ -91,20 +115,19 @@ def cautions(comparison: Comparison) -> list[str]:
     """Returns sentences on why the interval over tasks may be too narrow; empty without such an
     interval.
     """
-    tasks = comparison.over_tasks
-    sentences = []
+    tasks, sentences = comparison.over_tasks, []
     if math.isnan(tasks.low):
-        return sentences
+        return []
     if min(tasks.seeds) < 2:
         sentences.append(
-            "One seed: a single run does not show noise that all its tasks share. If there is such"
-            " noise, the interval over tasks is too narrow; two or more seeds of each method would"
-            " show it."
+            "With one seed, the interval over tasks may be too narrow: a single run does not show"
+            " noise that raises or lowers the error of all its tasks together. Two or more seeds of"
+            " each method would show it."
         )
     if tasks.tasks < FEW_TASKS:
         sentences.append(
-            f"Fewer than {FEW_TASKS} tasks: if only a few tasks in many gain most, a small sample"
-            " may contain none of them, and the interval over tasks is then too narrow."
+            f"With fewer than {FEW_TASKS} tasks, the interval over tasks may be too narrow: where"
+            " a few rare tasks gain most, a small sample may contain none of them."
         )
     return sentences
 
@@ -120,44 +143,24 @@ def cost_statement(comparison: Comparison) -> str:
     if math.isnan(cost.ratio):
         return f"The comparison is not at equal FLOPs: {names[1]} used none for training."
     return (
-        f"The comparison is not at equal FLOPs: {names[0]} used {cost.ratio:.3g} times the training"
-        f" FLOPs of {names[1]}."
+        f"The comparison is not at equal FLOPs: {names[0]} used {ratio(cost.ratio)} times the"
+        f" training FLOPs of {names[1]}."
     )
 
 
 def span(interval: Interval) -> str:
-    """Returns an interval in points, with signs: "-5.1 to -1.4"; without one, the reason."""
+    """Returns an interval in percentage points, with signs: "−5.10 to −1.40"; without one, the
+    reason.
+    """
     if math.isnan(interval.low):
         return f"none: {interval.reason}"
     return f"{100 * interval.low:+.2f} to {100 * interval.high:+.2f}".replace("-", "−")
 
 
-def count(n: int, what: str) -> str:
-    """Returns "1 task" or "5 tasks"."""
-    return f"{n} {what}{'s' * (n != 1)}"
+def count(n: int, noun: str) -> str:
+    """Returns "1 task" or "5 tasks".
 
-
-def _elsewhere(tasks: Interval) -> str:
-    if math.isnan(tasks.low):
-        return f"; whether this holds on other tasks is unknown ({tasks.reason})"
-    if tasks.side:
-        return (
-            f", and probably so on other tasks like these (95% interval over tasks {span(tasks)})"
-        )
-    return (
-        f"; on other tasks like these it may be different (95% interval over tasks {span(tasks)})"
-    )
-
-
-def _by_one_seed(better: str, names: tuple[str, str], size: str, tasks: Interval) -> str:
-    if math.isnan(tasks.low):
-        return (
-            f"{names[0]} and {names[1]} differ by {size}. One seed on {count(tasks.tasks, 'task')}"
-            " cannot show whether that is chance."
-        )
-    if tasks.side:
-        return f"{better}, judging from one seed (95% interval over tasks {span(tasks)})."
-    return (
-        f"One seed cannot tell {names[0]} from {names[1]}: they differ by {size} (95% interval over"
-        f" tasks {span(tasks)})."
-    )
+    >>> count(1, "task"), count(5, "task")
+    ('1 task', '5 tasks')
+    """
+    return f"{n} {noun}{'s' * (n != 1)}"

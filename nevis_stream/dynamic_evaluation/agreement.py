@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.matrix import UNKNOWN, numbers, observed
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed
 from nevis_stream.errors import BadInput
 
 
@@ -20,21 +20,9 @@ def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """
     there = observed(truth)
     distance = np.abs(numbers(truth).astype(np.float64) - predicted)
-    return _share(np.where(there, distance, 0).sum(axis=1), there.sum(axis=1))
-
-
-def aggregate_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Returns |share predicted right - share right|, float64[m]; it can be 0 while every sample is predicted wrongly.
-
-    Source: Sort & Search, E_agg(y, a).
-    """  # noqa: E501
-    there = truth != UNKNOWN
-    difference = ((predicted == 1) & there).sum(axis=1) - ((truth == 1) & there).sum(axis=1)
-    return _share(np.abs(difference), there.sum(axis=1))
-
-
-def _share(count: np.ndarray, of: np.ndarray) -> np.ndarray:
-    return np.divide(count, of, out=np.full(len(count), np.nan), where=of > 0)
+    known = there.sum(axis=1)
+    total = np.where(there, distance, 0).sum(axis=1)
+    return np.divide(total, known, out=np.full(len(known), np.nan), where=known > 0)
 
 
 def rank_agreement(estimated: np.ndarray, true: np.ndarray) -> tuple[float, float]:

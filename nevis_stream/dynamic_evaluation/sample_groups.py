@@ -11,15 +11,15 @@ from nevis_stream.dynamic_evaluation.samples import SampleFacts
 
 @dataclass(frozen=True)
 class SampleGroup:
-    """A data set, or a group of samples inside it.
+    """A data set, or a group of samples in it.
 
     Attributes:
-      dataset: its name; "" where it is unknown.
-      group: the group's name; "" for all of a data set.
-      samples: how many samples.
+      dataset: name of the data set; "" if it is unknown.
+      group: name of the group; "" for all samples of the data set.
+      samples: number of samples.
       low, high: the range of their scores.
-      means: float64[m], each model's mean over the known samples, in that range; NaN where none is
-        known.
+      means: float64[m], each model's mean over the known samples, in that range; NaN if no sample
+        is known.
     """
 
     dataset: str
@@ -29,10 +29,15 @@ class SampleGroup:
     high: float
     means: np.ndarray
 
+    @property
+    def mean(self) -> float:
+        """The mean over models; NaN if no sample is known."""
+        return float(np.nanmean(self.means)) if np.isfinite(self.means).any() else float("nan")
+
 
 def means_by_group(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
-    """Returns the means of each data set and, after it, of its groups; [] where samples carry
-    neither.
+    """Returns the means of each data set, each followed by those of its groups; [] if the samples
+    have neither.
 
     Args:
       facts: about n samples.
@@ -40,18 +45,18 @@ def means_by_group(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
     """
     if facts.dataset is None and facts.group is None:
         return []
-    nothing = np.full(facts.n, "")
+    unnamed = np.full(facts.n, "")
     datasets, groups = (
-        nothing if names is None else names for names in (facts.dataset, facts.group)
+        unnamed if names is None else names for names in (facts.dataset, facts.group)
     )
     values = np.where(observed(values), values, np.nan)
     means = []
     for dataset in dict.fromkeys(datasets.tolist()):
-        here = datasets == dataset
-        means.append(_group(facts, values, here, dataset, ""))
-        for group in dict.fromkeys(groups[here].tolist()):
+        members = datasets == dataset
+        means.append(_group(facts, values, members, dataset, ""))
+        for group in dict.fromkeys(groups[members].tolist()):
             if group:
-                means.append(_group(facts, values, here & (groups == group), dataset, group))
+                means.append(_group(facts, values, members & (groups == group), dataset, group))
     return means
 
 
@@ -62,14 +67,14 @@ def means_by_dataset(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup
     return means_by_group(dataclasses.replace(facts, group=None), values)
 
 
-def _group(facts: SampleFacts, values, here: np.ndarray, dataset: str, group: str) -> SampleGroup:
+def _group(facts: SampleFacts, values, members, dataset: str, group: str) -> SampleGroup:
     low, high = (
         np.full(facts.n, default) if ends is None else ends
         for ends, default in ((facts.low, 0.0), (facts.high, 1.0))
     )
-    ends = set(zip(low[here].tolist(), high[here].tolist(), strict=True))
-    first, last = ends.pop() if len(ends) == 1 else (0.0, 1.0)  # mixed ranges stay scaled
-    part = values[:, here].astype(np.float64)
+    ranges = set(zip(low[members].tolist(), high[members].tolist(), strict=True))
+    first, last = ranges.pop() if len(ranges) == 1 else (0.0, 1.0)  # mixed ranges stay scaled
+    part = values[:, members].astype(np.float64)
     known = ~np.isnan(part)
     means = np.divide(
         np.where(known, part, 0).sum(axis=1),
@@ -77,4 +82,6 @@ def _group(facts: SampleFacts, values, here: np.ndarray, dataset: str, group: st
         out=np.full(len(part), np.nan),
         where=known.any(axis=1),
     )
-    return SampleGroup(dataset, group, int(here.sum()), first, last, first + means * (last - first))
+    return SampleGroup(
+        dataset, group, int(members.sum()), first, last, first + means * (last - first)
+    )

@@ -90,7 +90,11 @@ def test_no_interval_has_a_reason_and_still_an_estimate():
         over_seeds(TASKS, TASKS),
         over_seeds(*[np.ones((2, 3))] * 2),
     )
-    for found, word in ((few, "3 tasks"), (single, "one seed"), (same, "same error")):
+    for found, word in (
+        (few, "at least 4 tasks; there are 3"),
+        (single, "one seed"),
+        (same, "same error"),
+    ):
         assert math.isnan(found.low) and math.isnan(found.high) and word in found.reason
         assert (found.estimate, found.side) == (0, 0)
 

@@ -6,6 +6,7 @@ import pytest
 
 from nevis_stream.analysis import tables
 from nevis_stream.analysis.compute_regret import compute_regret, matched_reference
+from nevis_stream.analysis.costs import PARTS
 from nevis_stream.analysis.methods import method_compute_regret, method_regret
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.runs import read_runs
@@ -22,16 +23,16 @@ def runs_of(tmp_path, *runs):
 
 def test_flops_add_up_along_the_stream(tmp_path):
     indep, ours = runs_of(tmp_path, INDEP, OURS)
-    curve = compute_regret(ours, indep)
-    assert curve.paper == (1000, 3000, 6000, 10_000)
+    curve, full = compute_regret(ours, indep), compute_regret(ours, indep, PARTS)
+    assert curve.values == (1000, 3000, 6000, 10_000)
     assert curve.orders == (1, 2, 3, 4) and curve.reason == ""
     validation = [2 * (150 - 100) * task for task in (1, 2, 3, 4)]
-    assert curve.full == tuple(
-        paper + 100 + more for paper, more in zip(curve.paper, validation, strict=True)
+    assert full.values == tuple(
+        paper + 100 + more for paper, more in zip(curve.values, validation, strict=True)
     )
-    assert curve.paper[-1] == point(ours.ledger).paper_total - point(indep.ledger).paper_total
-    assert curve.full[-1] == point(ours.ledger).full_total - point(indep.ledger).full_total
-    assert set(compute_regret(indep, indep).full) == {0}
+    assert curve.values[-1] == point(ours.ledger).paper_total - point(indep.ledger).paper_total
+    assert full.values[-1] == point(ours.ledger).full_total - point(indep.ledger).full_total
+    assert set(compute_regret(indep, indep, PARTS).values) == {0}
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_flops_add_up_along_the_stream(tmp_path):
 def test_no_curve_has_its_reason(tmp_path, changes, words):
     [indep], [ours] = runs_of(tmp_path / "a", INDEP), runs_of(tmp_path / "b", OURS.but(**changes))
     curve = compute_regret(ours, indep)
-    assert curve.paper == () and words in curve.reason
+    assert curve.values == () and words in curve.reason
 
 
 def test_the_reference_costs_as_much_whatever_its_budget(tmp_path):

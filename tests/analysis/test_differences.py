@@ -80,8 +80,8 @@ def test_table_begins_with_the_largest_gain_and_ends_with_all_tasks(tmp_path):
             0.01,
             3,
             (
-                "a · small is better than b · small by 12.50 points on average over 6 tasks, more"
-                " than the noise between seeds explains"
+                "a · small is better than b · small: on average over 6 tasks its error is 12.50"
+                " percentage points lower, more than the variation between seeds explains"
             ),
         ),
         (0.1, 0.01, 3, "a · small is worse than b · small"),
@@ -91,12 +91,12 @@ def test_table_begins_with_the_largest_gain_and_ends_with_all_tasks(tmp_path):
             0,
             1,
             (
-                "is better than b · small by 12.50 points on average over 6 tasks, judging from"
-                " one seed"
+                "is better than b · small: on average over 6 tasks its error is 12.50 percentage"
+                " points lower, judging from one seed"
             ),
         ),
         (0, 0, 1, "have the same error on each of 6 tasks"),
-        (-0.1, 0, 3, "the seeds of each method agree exactly"),
+        (-0.1, 0, 3, "all seeds agree exactly"),
     ],
 )
 def test_the_sentence(tmp_path, shift, noise, n, words):
@@ -109,7 +109,7 @@ def test_one_task_of_many_that_decides_may_turn_around_elsewhere(tmp_path):
     better = [run("a", [0.2, 0.2, 0.2, 0.2, 0.2, 0.01 + s / 1000], s) for s in range(3)]
     worse = [run("b", [0.19, 0.19, 0.19, 0.19, 0.19, 0.5 + s / 1000], s) for s in range(3)]
     said = verdict(compare(*groups(tmp_path, *better, *worse)))
-    assert "more than the noise between seeds" in said and "it may be different" in said
+    assert "more than the variation between seeds" in said and "may be the opposite" in said
 
 
 def test_one_seed_and_a_mean_that_chance_explains(tmp_path):
@@ -128,9 +128,9 @@ def test_what_the_interval_over_tasks_cannot_know_is_said(tmp_path):
     several, one = seeds("a", -0.1, 0.01), run("b", [0.3] * 6)
     seed, few = cautions(compare(*groups(tmp_path / "one", *several, one)))
     assert (
-        "One seed" in seed
+        "With one seed" in seed
         and "a single run does not show noise" in seed
-        and "Fewer than 20 tasks" in few
+        and "fewer than 20 tasks" in few
     )
     assert cautions(compare(*groups(tmp_path / "two", *several, *seeds("b", 0, 0.02, 2)))) == [few]
     long = RUN.but(tasks=22, meta_test=20)
@@ -174,7 +174,7 @@ def test_unfinished_seeds_are_left_out_or_compared_as_far_as_they_came(tmp_path)
     found = compare(part, b)
     assert len(found.tasks) == 5
     assert math.isnan(found.paper.ratio) and "unknown" in cost_statement(found)
-    assert any("not E of the stream" in remark for remark in found.remarks)
+    assert any("not the mean error of the stream" in remark for remark in found.remarks)
     assert any("1 of 6 tasks" in remark for remark in found.remarks)
 
 
@@ -244,7 +244,8 @@ def test_two_seeds_that_cannot_tell_say_how_many_would(tmp_path):
     needed = seeds_needed(found.over_seeds)
     assert 2 < needed < 10
     assert verdict(found).startswith(
-        f"2 seeds of each cannot tell a · small from b · small; about {needed} of each would."
+        f"2 seeds of each cannot tell which of a · small and b · small is better; about {needed} of"
+        " each could."
     )
     assert "within seed noise" not in verdict(found)
     assert mark(found) == "seeds cannot tell"

@@ -77,4 +77,4 @@ def test_the_mean_is_over_repeats_with_a_value_in_every_seed():
     assert found.estimate == pytest.approx(0.275)
     assert found.low < 0.275 < found.high
     assert "no repeat" in mean_transfer(np.full((2, 1), math.nan)).reason
-    assert "needs 4" in mean_transfer(np.full((2, 1), 0.5)).reason
+    assert "at least 4" in mean_transfer(np.full((2, 1), 0.5)).reason

@@ -37,9 +37,9 @@ def cut_and_ended(records):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (without(3), "event 3 where event 2 is due"),
-        (twice(4), "event 3 where event 4 is due"),
-        (cut_and_ended, "ends after 3 tasks"),
+        (without(3), "event 3, but event 2 is expected here"),
+        (twice(4), "event 3, but event 4 is expected here"),
+        (cut_and_ended, "ends after 3 of 4 tasks"),
         (setting(0, protocol="meta"), "unknown protocol 'meta'"),
         (setting(0, seed="0"), "seed is '0', not a whole number"),
         (setting(0, learner=None), "learner is None, not a text"),

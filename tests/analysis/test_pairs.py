@@ -83,7 +83,7 @@ def test_learners_over_budgets(tmp_path):
     assert volumes["hypervolume"]["all together"] == pytest.approx(0.7 * 3 + 0.1 * 1)
     assert volumes["reference_flops"].unique() == [10 * costs[1000]]
     a_b, b_a = budgets.reach_table(learners).itertuples()
-    assert (a_b.how_a, a_b.how_b, a_b.bound) == ("interpolated", "measured", "")
+    assert (a_b.basis_a, a_b.basis_b, a_b.bound) == ("interpolated", "measured", "")
     assert (a_b.ratio, b_a.ratio) == (pytest.approx(10), pytest.approx(0.1))
 
 

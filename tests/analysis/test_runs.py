@@ -62,7 +62,7 @@ def test_contradicting_ledgers_of_one_config_are_both_left_out(tmp_path):
     assert {item.path for item in left_out} == set(paths)
     for item in left_out:
         assert f"differ in line 5, error: 0.0 and {RUN.error(2)}" in item.reason
-        assert "none of them is used" in item.reason
+        assert "neither is used" in item.reason
 
 
 def test_the_beginning_of_a_run_does_not_contradict_it(tmp_path):

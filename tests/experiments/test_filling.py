@@ -11,6 +11,7 @@ from experiments import run_config
 from experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
 from experiments.filling import fill
 from experiments.predictors import KeptRun, kept_model
+from launch.evaluate import SUBCOMMANDS
 from launch.evaluate_commands import adding
 from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
@@ -193,11 +194,17 @@ def test_runs_that_were_moved_are_asked_where_they_lie_now(kept, tmp_path):
     fill(KeptRun(tmp_path / "before" / "run", stream), tmp_path / "caches", splits=["dev"])
     (tmp_path / "before").rename(tmp_path / "now")
     cache = tmp_path / "caches" / "pico_textures"
-    how = {"budget": "2", "method": "sort_and_search", "seed": 0, "stream": stream, "trust": ()}
-    for run_dirs, told in (([], "--run_dir=FOLDER"), ([str(tmp_path)], "holds none")):
-        with pytest.raises(BadInput, match=told):
-            adding.add_samples(cache, None, ["test"], how | {"run_dirs": run_dirs})
-    adding.add_samples(cache, None, ["test"], how | {"run_dirs": [str(tmp_path / "now")]})
+
+    def add_samples(*run_dirs):
+        values = next(each.flags for each in SUBCOMMANDS if each.name == "add-samples")
+        words = [f"--cache={cache}", "--splits=test", "--budget=2", "--method=sort_and_search"]
+        values(["add-samples", *words, f"--stream={stream}", f"--run_dir={','.join(run_dirs)}"])
+        adding.add_samples([], values)
+
+    for run_dirs, message in (([], "--run_dir=FOLDER"), ([str(tmp_path)], "holds none")):
+        with pytest.raises(BadInput, match=message):
+            add_samples(*run_dirs)
+    add_samples(str(tmp_path / "now"))
     test = kept.samples(kept.stream.tasks[0], ["test"])[0].ids
     assert ((EvaluationCache(cache).matrix(samples=test) != 255).sum(axis=0) == 2).all()
     first, other = kept.predictors[:2]

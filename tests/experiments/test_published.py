@@ -13,7 +13,7 @@ from nevis_stream import catalogue
 from nevis_stream.analysis import tables
 from nevis_stream.analysis.methods import method_points
 from nevis_stream.analysis.points import point
-from nevis_stream.analysis.regret import final, reference_of, regret
+from nevis_stream.analysis.regret import reference_of, regret
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.slices import slices
@@ -110,12 +110,12 @@ def test_regret_curves_end_at_the_sums(runs, table, judged_only, count):
         curve = regret(run.ledger, reference.ledger, judged_only)
         learner = run.header.learner
         assert list(curve.task_ids) == part and len(part) == count
-        assert round(final(curve), 4) == round(
+        assert round(curve.values[-1], 4) == round(
             float((table[learner] - table["indep"])[part].sum()), 4
         )
         expected = AVERAGES["27 meta-test" if judged_only else "104"]
         means = dict(zip(COLUMNS, expected, strict=True))
-        assert final(curve) / count == pytest.approx(means[learner] - means["indep"], abs=1e-4)
+        assert curve.values[-1] / count == pytest.approx(means[learner] - means["indep"], abs=1e-4)
 
 
 def recomputed_slices(table, learner):
@@ -240,11 +240,11 @@ def test_a_folder_with_another_run_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("place", "changes", "message"),
     [
-        (0, {"source": ""}, "source and flops_reason must be texts"),
-        (0, {"flops_reason": None}, "source and flops_reason must be texts"),
+        (0, {"source": ""}, "source or flops_reason is missing"),
+        (0, {"flops_reason": None}, "source or flops_reason is missing"),
         (0, {"left_out": []}, "left_out is [], not an object"),
-        (0, {"flops": {}}, "flops is not null"),
-        (3, {"flops": {"train": {"0": 1}}}, "line 4: flops is not null"),
+        (0, {"flops": {}}, "flops must be null"),
+        (3, {"flops": {"train": {"0": 1}}}, "line 4: flops must be null"),
         (2, {"n": -1}, "n is -1; valid: 0 to"),
         (2, {"error": "0.1"}, "error is '0.1'"),
     ],

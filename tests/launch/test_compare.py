@@ -43,7 +43,7 @@ def test_seeds_are_found_budgets_paired_and_a_csv_written(compare, tmp_path):
     with open(tmp_path / "c.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 7 and rows[-1]["task_id"] == "" and float(rows[-1]["tasks_high"]) < 0
-    assert "Fewer than 20 tasks" in said and "note: One seed" not in said
+    assert "fewer than 20 tasks" in said and "note: With one seed" not in said
     by_position = compare(
         tmp_path / "mt" / "seed-0",
         tmp_path / "mt" / "seed-1",
@@ -55,9 +55,11 @@ def test_seeds_are_found_budgets_paired_and_a_csv_written(compare, tmp_path):
 def test_one_seed_is_said_and_mistakes_are_plain(compare, tmp_path):
     for name in ("a", "b", "c"):
         RUN.but(learner=name).write(tmp_path / name)
-    assert "note: One seed: a single run does not show noise" in compare(
+    assert "note: With one seed, the interval over tasks may be too narrow" in compare(
         tmp_path / "a", tmp_path / "b"
     )
-    assert "3 methods among these runs" in compare(*(tmp_path / name for name in "abc"), status=2)
+    assert "these runs are of 3 methods, not two" in compare(
+        *(tmp_path / name for name in "abc"), status=2
+    )
     assert "no such directory" in compare(tmp_path / "a", tmp_path / "nowhere", status=2)
-    assert "both sides" in compare(tmp_path / "a", f"--b={tmp_path}/b", status=2)
+    assert "name both methods" in compare(tmp_path / "a", f"--b={tmp_path}/b", status=2)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import sqlite3
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -196,7 +197,7 @@ def test_a_study_goes_on_only_with_what_it_is_of(cache, tmp_path):
     assert "holds a study of another 'known'" in command("study", known, *what).stderr
     assert "two of the files are called" in command("study", known, known, *what).stderr
     assert (
-        "fewer than the least of --budgets"
+        "fewer than the smallest of --budgets"
         in command("study", known, "--budgets=800", f"--out={tmp_path / 'b'}").stderr
     )
 
@@ -229,6 +230,45 @@ def test_scores_do_not_become_outcomes_without_a_word(tmp_path):
     assert "28.6% of the cells are within 0.1 of it; the mean score is 0.4571" in done.stdout
 
 
+def test_accuracies_are_given_by_class(tmp_path):
+    names, correct = np.array(["cat", "dog", "owl", "ant"])[np.arange(N) % 4], outcomes()
+    for path, rows in (("known", range(M - 1)), ("new", [M - 1])):
+        np.savez(
+            tmp_path / path,
+            correct=correct[rows],
+            models=[f"m{row}" for row in rows],
+            samples=[f"s{j}" for j in range(N)],
+            **{"class": names},
+        )
+    where = f"--cache={tmp_path / 'cache'}"
+    assert command("import", tmp_path / "known.npz", where).returncode == 0
+
+    def shown(*words):
+        done = command(*words, where)
+        assert done.returncode == 0, done.stderr
+        rows = [[cell.strip() for cell in line.split("│")] for line in done.stdout.splitlines()]
+        return {row[2]: row[-2] for row in rows if len(row) == 7 and row[2] in names}
+
+    known = {name: f"{correct[:-1, names == name].mean():.4f}" for name in set(names)}
+    assert shown("stats") == known
+    study = ["--methods=random_mean", "--budgets=8", "--seeds=1"]
+    assert shown("metrics", *study) == known
+    add = ["add-model", f"--model={tmp_path / 'new.npz'}", "--budget=40", "--method=random_mean"]
+    means = shown(*add)
+    predicted = EvaluationCache(tmp_path / "cache").matrix(["m13"], predicted=True)[0]
+    assert means == {name: f"{predicted[names == name].mean():.4f}" for name in set(names)}
+
+
+def test_a_run_whose_stream_was_a_csv_asks_for_it(tmp_path):
+    run = Path(__file__).parents[1] / "golden" / "indep"
+    refused = command("import", run, f"--cache={tmp_path / 'cache'}")
+    assert refused.returncode == 2 and "Traceback" not in refused.stderr
+    assert f"error: {run}: unknown stream 'two'" in refused.stderr
+    assert "name it: --stream=my_stream.csv" in refused.stderr
+    assert "no evaluation cache there" not in refused.stderr
+    assert not (tmp_path / "cache").exists()
+
+
 def test_mistakes_are_told_in_a_line(cache, tmp_path):
     text = tmp_path / "text.csv"
     text.write_text("model,s0,s1\nm0,1,perhaps\n")
@@ -243,7 +283,17 @@ def test_mistakes_are_told_in_a_line(cache, tmp_path):
             ["add-model", "--model=x.npz", "--budget=0%", f"--cache={cache}"],
             "--budget=0%: a whole number from 1 up",
         ),
-        (["study", tmp_path / "known.npz", "--budgets="], "--budgets is empty"),
+        (
+            ["study", tmp_path / "known.npz", "--budgets="],
+            "flag --budgets=: '' is not a whole number above 0",
+        ),
+        (["study", tmp_path / "known.npz", "--budgets=8,x"], "'x' is not a whole number above 0"),
+        (["import", text, "--range=1,0", f"--cache={cache}"], "flag --range=1,0: two numbers"),
+        (["import", text, "--range=1", f"--cache={cache}"], "flag --range=1: two numbers"),
+        (
+            ["import", text, "--dataset_weights=a=1,b", f"--cache={cache}"],
+            "'b' is not NAME=WEIGHT",
+        ),
         (
             ["add-model", "--model=x.npz", "--budget=4", f"--seed={2**64}", f"--cache={cache}"],
             "--seed",
@@ -262,11 +312,11 @@ def test_mistakes_are_told_in_a_line(cache, tmp_path):
         ),
         (
             ["add-model", f"--model={text}", "--trial=3", "--budget=4", f"--cache={cache}"],
-            "--trial=3 is of one checkpoint",
+            "--trial=3 needs a checkpoint",
         ),
         (
             ["add-model", f"--model={tmp_path}", "--name=m0", "--budget=4", f"--cache={cache}"],
-            "--name=m0 is of a file",
+            "--name=m0 needs a file",
         ),
         (
             ["add-samples", "--splits=test", "--budget=4", f"--cache={cache}"],

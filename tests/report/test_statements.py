@@ -52,7 +52,7 @@ def test_what_is_left_out_is_said_with_its_reason(tmp_path):
     page = report(tmp_path, RUN, OURS, more=(torn, garbled, half, missing, tmp_path))
     assert "4 left out" in page.text
     for words in (
-        f"{torn}: {torn}/ledger.jsonl, line 3: event 2 where event 1 is due",
+        f"{torn}: {torn}/ledger.jsonl, line 3: event 2, but event 1 is expected here",
         "line 2: not a ledger record",
         f"{missing}: no such directory",
         f"{tmp_path}: not a run directory",
@@ -172,7 +172,7 @@ def test_a_cut_last_line_is_dropped_and_told(tmp_path):
     file.write_bytes(file.read_bytes()[:-20])
     page = report(tmp_path, RUN, more=(path,))
     assert (
-        "its last line was cut by a crash and is dropped; the same command goes on from there:"
+        "its last line was cut by a crash and is ignored; the same command continues from there:"
         f" {path}" in page.text
     )
     assert f"{path}: unfinished: 4 of 4 tasks trained, 8 of 8 events done" in page.text

@@ -1,4 +1,4 @@
-"""The growing matrix of models × samples, on disk: `EvaluationCache`, and what its files hold."""
+"""The growing matrix of models × samples on disk: `EvaluationCache`."""
 
 from nevis_stream.dynamic_evaluation.cache.evaluation_cache import CELLS, INDEX, EvaluationCache
 

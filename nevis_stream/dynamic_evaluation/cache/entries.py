@@ -1,6 +1,4 @@
-"""What the index of an evaluation cache entries: the rows' models, the columns' samples, and the
-tiles.
-"""
+"""The entries of an evaluation cache's index: models (rows), samples (columns) and tiles."""
 
 import difflib
 import hashlib
@@ -14,28 +12,25 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache.facts import OUTCOME_RANGE, RANGE, value_range
 from nevis_stream.dynamic_evaluation.cache.index import CHECKS, as_json
-from nevis_stream.dynamic_evaluation.cache.packing import (
-    NO_MODEL,
-    Shape,
-    Tile,
-)
+from nevis_stream.dynamic_evaluation.cache.packing import NO_MODEL, Shape, Tile
 from nevis_stream.errors import BadInput
 
-EACH = "flops_per_sample"  # in a model's provenance: the cost of a cell, when many are asked
-# of a model's provenance: another machine measures another cost, another file has more samples
+EACH = "flops_per_sample"  # in a model's provenance: the cost of a cell if many are asked at once
+# entries of a model's provenance that may differ later: another machine measures another cost, and
+# another file has more samples
 FIRST_STAYS = (EACH, "file")
 TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
 
 
 def numbers(db: sqlite3.Connection, table: str, ids: Sequence[str]) -> np.ndarray:
-    """Returns int64[k], the rows of models or columns of samples with these ids, −1 where there is
-    none.
+    """Returns int64[k], the rows of models or columns of samples with these ids, −1 for an unknown
+    id.
     """
     places = np.full(len(ids), -1, np.int64)
     for start in range(0, len(ids), 50_000):
-        some = json.dumps([str(text) for text in ids[start : start + 50_000]])
+        part = json.dumps([str(text) for text in ids[start : start + 50_000]])
         rows = db.execute(
-            f"SELECT j.key, t.number FROM json_each(?) j JOIN {table} t ON t.id = j.value", [some]
+            f"SELECT j.key, t.number FROM json_each(?) j JOIN {table} t ON t.id = j.value", [part]
         ).fetchall()
         if rows:
             keys, values = np.array(rows, np.int64).T
@@ -46,7 +41,7 @@ def numbers(db: sqlite3.Connection, table: str, ids: Sequence[str]) -> np.ndarra
 def chosen(
     db: sqlite3.Connection, table: str, wanted: Sequence[str] | np.ndarray | None
 ) -> np.ndarray:
-    """Returns int64[k], the rows of models or columns of samples that a caller means.
+    """Returns int64[k], the rows of the wanted models or the columns of the wanted samples.
 
     Args:
       db: an open transaction.
@@ -54,7 +49,7 @@ def chosen(
       wanted: ids, or integer rows or columns, or None for all.
 
     Raises:
-      BadInput: an id or a number that the cache does not have, or one twice.
+      BadInput: the cache does not have an id or a number, or one occurs twice.
     """
     size = count(db, table)
     if wanted is None:
@@ -83,25 +78,24 @@ def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
         return places.astype(np.int64)
     places = numbers(db, table, wanted)
     if len(places) and places.min() < 0:
-        wrong, some = (
-            wanted[int(np.argmin(places))],
-            [row[0] for row in db.execute(f"SELECT id FROM {table} LIMIT 10000")],
-        )
-        near = difflib.get_close_matches(wrong, some, n=1)
+        wrong = wanted[int(np.argmin(places))]
+        known = [row[0] for row in db.execute(f"SELECT id FROM {table} LIMIT 10000")]
+        near = difflib.get_close_matches(wrong, known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
+        first = f"; the first is {known[0]!r}" if known else ""
         raise BadInput(
-            f"unknown {table[:-1]} {wrong!r}.{hint} The cache has {size}, from {some[:1]} on."
+            f"unknown {table[:-1]} {wrong!r}.{hint} The cache has {size} {table}{first}."
         )
     return places
 
 
 def count(db: sqlite3.Connection, table: str) -> int:
-    """Returns how many models or samples there are; their numbers go from 0 up."""
+    """Returns the number of models or samples; they are numbered from 0."""
     return db.execute(f"SELECT coalesce(max(number) + 1, 0) FROM {table}").fetchone()[0]
 
 
 def repeated(ids: Sequence[str]) -> str | None:
-    """Returns an id that occurs twice, or None."""
+    """Returns the first id that occurs twice, or None."""
     if len(set(ids)) == len(ids):
         return None
     seen: set[str] = set()
@@ -109,24 +103,23 @@ def repeated(ids: Sequence[str]) -> str | None:
 
 
 def check_ids(table: str, ids: Sequence[str]) -> None:
-    """Raises `BadInput` where an id occurs twice, is empty, is no text, or contains NUL, at which
+    """Raises `BadInput` if an id occurs twice, is empty, is not a text, or contains NUL, at which
     SQLite's JSON ends a text.
     """
     if isinstance(ids, str):
         raise BadInput(f"{table}: {ids!r} is one text; a list of ids is expected.")
     for text in ids:
-        good = isinstance(text, str) and text and "\0" not in text
-        if not good or not text.isascii() and text.encode(errors="ignore").decode() != text:
+        is_id = isinstance(text, str) and text and "\0" not in text
+        if not is_id or not text.isascii() and text.encode(errors="ignore").decode() != text:
             raise BadInput(
-                f"{table}: {text!r} is no id; ids are texts that are not empty, of characters other"
-                " than NUL."
+                f"{table}: {text!r} is not an id; an id is valid Unicode, not empty, without NUL."
             )
-    if (twice := repeated(ids)) is not None:
-        raise BadInput(f"{table}: {twice!r} occurs twice in one list.")
+    if (name := repeated(ids)) is not None:
+        raise BadInput(f"{table}: {name!r} occurs twice in one list.")
 
 
 def _batch_digest(ids: Iterable[str], provenance: str) -> bytes:
-    """Returns the checksum of samples' ids and of their provenance, JSON."""
+    """Returns the checksum of samples' ids and of their provenance, a JSON text."""
     total = hashlib.sha256(provenance.encode())
     for text in ids:
         total.update(b"\n" + text.encode())
@@ -138,25 +131,26 @@ def add_samples(
     ids: Sequence[str] | np.ndarray,
     provenances: Sequence[dict[str, Any] | None],
 ) -> np.ndarray:
-    """Returns int64[k], the columns of these samples; new ones are added after the last.
+    """Returns int64[k], the columns of these samples; new samples are added at the end.
 
     Args:
       db: the transaction.
       ids: k of them.
-      provenances: of each sample, kept for new ones: with `low` and `high` it has scores in that
-        range, else outcomes. Neighbours with the same provenance are one entry of the index.
+      provenances: of each sample, recorded for new samples: one with `low` and `high` has scores in
+        that range, any other has outcomes. Neighbours of equal provenance are one entry of the
+        index.
 
     Raises:
-      BadInput: an id occurs twice, is empty or no text, or a range is not valid, or not that of the
-        sample in the cache.
+      BadInput: an id occurs twice, is empty or not a text; or a range is not valid, or differs from
+        that of the sample in the cache.
     """
     ids = [str(sample) for sample in ids] if isinstance(ids, np.ndarray) else ids
     check_ids("samples", ids)
     runs = [(each, len(list(same))) for each, same in itertools.groupby(provenances)]
     sizes, places = [size for _, size in runs], numbers(db, "samples", ids)
-    given = np.repeat(np.reshape([value_range(each or {}) for each, _ in runs], (-1, 2)), sizes, 0)
+    ends = np.repeat(np.reshape([value_range(each or {}) for each, _ in runs], (-1, 2)), sizes, 0)
     stated = np.repeat([each is not None for each, _ in runs], sizes)
-    check_ranges(db, ids, np.where(stated, places, -1), given.T)
+    check_ranges(db, ids, np.where(stated, places, -1), ends.T)
     new = np.flatnonzero(places < 0)
     places[new] = count(db, "samples") + np.arange(len(new))
     db.executemany(
@@ -174,32 +168,32 @@ def add_samples(
 
 
 def check_ranges(
-    db: sqlite3.Connection, ids: Sequence[str], columns: np.ndarray, given: np.ndarray
+    db: sqlite3.Connection, ids: Sequence[str], columns: np.ndarray, ends: np.ndarray
 ) -> None:
-    """Raises `BadInput` where samples that the cache has have another range there.
+    """Raises `BadInput` if a sample of the cache has another range there.
 
     Args:
       db: an open transaction.
       ids: of k samples.
-      columns: int64[k], −1 for new ones.
-      given: float64[2, k], the ends of their ranges.
+      columns: int64[k], −1 for new samples.
+      ends: float64[2, k], the lower and upper ends of their ranges.
     """
     if not (columns >= 0).any():
         return
-    kept = ranges(db)[:, np.maximum(columns, 0)]
-    kept = np.where(np.isnan(kept), np.array(OUTCOME_RANGE)[:, None], kept)
-    if len(other := np.flatnonzero((columns >= 0) & (kept != given).any(axis=0))):
+    stored = ranges(db)[:, np.maximum(columns, 0)]
+    stored = np.where(np.isnan(stored), np.array(OUTCOME_RANGE)[:, None], stored)
+    if len(other := np.flatnonzero((columns >= 0) & (stored != ends).any(axis=0))):
         k = other[0]
         raise BadInput(
-            f"sample {ids[k]!r}: its range is {kept[0, k]:g} to {kept[1, k]:g} in this cache,"
-            f" not {given[0, k]:g} to {given[1, k]:g} ({len(other)} such samples). State it in the"
+            f"sample {ids[k]!r}: its range is {stored[0, k]:g} to {stored[1, k]:g} in this cache,"
+            f" not {ends[0, k]:g} to {ends[1, k]:g} ({len(other)} such samples). State it in the"
             " file, or by --range=LOW,HIGH."
         )
 
 
 def ranges(db: sqlite3.Connection) -> np.ndarray:
-    """Returns float64[2, n], the lower and the upper end of each sample's scores; NaN where a
-    sample has outcomes.
+    """Returns float64[2, n], the lower and the upper end of each sample's scores; NaN for a sample
+    with outcomes.
     """
     ends_by_sample = np.full((2, count(db, "samples")), np.nan)
     low, high = (f"json_extract(provenance, '$.{name}')" for name in RANGE)
@@ -217,46 +211,33 @@ def has_scores(db: sqlite3.Connection) -> bool:
 
 
 def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | None) -> int:
-    """Returns the row of a model; its provenance gains what it did not have. Of `FIRST_STAYS` the
-    first stays.
+    """Returns the row of a model, which is added if it is new; otherwise its provenance gains the
+    entries that it lacks. Of `FIRST_STAYS` the first value stays.
 
     Raises:
-      BadInput: the provenance contradicts what is known of the model.
+      BadInput: the provenance contradicts that of the model in the cache.
     """
-    given = json.loads(as_json(provenance, f"provenance of model {model!r}"))
-    old = db.execute("SELECT number, provenance FROM models WHERE id = ?", [model]).fetchone()
-    if old is None:
-        number = count(db, "models")
-        db.execute("INSERT INTO models VALUES (?, ?, ?)", [number, model, as_json(given, model)])
-        _check(db, number, as_json(given, model))
-        return number
-    known = json.loads(old[1])
-    for key, value in given.items():
-        if key not in FIRST_STAYS and known.get(key, value) != value:
+    new = json.loads(as_json(provenance, f"provenance of model {model!r}"))
+    row = db.execute("SELECT number, provenance FROM models WHERE id = ?", [model]).fetchone()
+    number, old = (count(db, "models"), {}) if row is None else (row[0], json.loads(row[1]))
+    for key, value in new.items():
+        if key not in FIRST_STAYS and old.get(key, value) != value:
             raise BadInput(
-                f"model {model!r}: its provenance says {key} = {known[key]!r}, not {value!r}."
-                " Another model needs another id."
+                f"model {model!r}: its provenance says {key} = {old[key]!r}, not {value!r}. Give a"
+                " different model a different id."
             )
-    if known.keys() < known.keys() | given.keys():
-        db.execute(
-            "UPDATE models SET provenance = ? WHERE number = ?",
-            [as_json(given | known, model), old[0]],
-        )
-        _check(db, old[0], as_json(given | known, model))
-    return old[0]
-
-
-def _check(db: sqlite3.Connection, number: int, provenance: str) -> None:
-    db.execute(CHECKS)
-    db.execute(
-        "INSERT OR REPLACE INTO checks VALUES (?, ?)",
-        [number, hashlib.sha256(provenance.encode()).digest()],
-    )
+    if row is None or new.keys() - old.keys():
+        text = as_json(new | old, model)
+        db.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?)", [number, model, text])
+        db.execute(CHECKS)
+        digest = hashlib.sha256(text.encode()).digest()
+        db.execute("INSERT OR REPLACE INTO checks VALUES (?, ?)", [number, digest])
+    return number
 
 
 def changed_models(db: sqlite3.Connection) -> dict[int, str]:
-    """Returns rows and ids of models whose provenance is not what was written; from before it was
-    checked, is no JSON.
+    """Returns rows and ids of models whose provenance is not what was written, or, in caches from
+    before it had checksums, is not JSON.
     """
     wrong = unreadable(db, "models", "provenance")
     if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'checks'").fetchone():
@@ -271,17 +252,15 @@ def changed_models(db: sqlite3.Connection) -> dict[int, str]:
 
 
 def changed_samples(db: sqlite3.Connection, samples: list[str]) -> list[str]:
-    """Returns a line for the samples of each call whose ids or provenance are not those that were
-    written.
-    """
+    """Returns a line for each batch of samples whose ids or provenance are not what was written."""
     lines, end = [], 0
     for first, size, text, digest in db.execute(
         "SELECT first, count, provenance, digest FROM batches ORDER BY first"
     ):
         if first != end or _batch_digest(samples[first : first + size], text) != digest:
             lines.append(
-                f"samples {first}–{first + size - 1}: their ids or provenance are not those that"
-                " were written"
+                f"samples {first}–{first + size - 1}: their ids or provenance are not what was"
+                " written"
             )
         end = first + size
     if end != len(samples):
@@ -303,7 +282,7 @@ def names(db: sqlite3.Connection) -> list[str]:
 
 
 def name_of(models: Sequence[str], row: int) -> str:
-    """Returns the id of the model that a tile is about; "" where it is about samples alone."""
+    """Returns the id of a tile's model; "" for a tile about samples only."""
     if row == NO_MODEL:
         return ""
     return models[row] if 0 <= row < len(models) else "(not in the index)"
@@ -311,27 +290,26 @@ def name_of(models: Sequence[str], row: int) -> str:
 
 def provenance(db: sqlite3.Connection, row: int) -> dict[str, Any]:
     """Returns the provenance of one model."""
-    return json.loads(
-        db.execute("SELECT provenance FROM models WHERE number = ?", [row]).fetchone()[0]
-    )
+    query = "SELECT provenance FROM models WHERE number = ?"
+    return json.loads(db.execute(query, [row]).fetchone()[0])
 
 
 def samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> list[str]:
-    """Returns the samples' ids, in the order of the columns, or of some int columns alone."""
+    """Returns the samples' ids, in the order of the columns, or the ids of some int columns."""
     if columns is None:
         return [row[0] for row in db.execute("SELECT id FROM samples ORDER BY number")]
-    wanted = "SELECT t.id FROM json_each(?) j JOIN samples t ON t.number = j.value ORDER BY j.key"
-    return [row[0] for row in db.execute(wanted, [json.dumps(columns.tolist())])]
+    query = "SELECT t.id FROM json_each(?) j JOIN samples t ON t.number = j.value ORDER BY j.key"
+    return [row[0] for row in db.execute(query, [json.dumps(columns.tolist())])]
 
 
 def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any]]]:
-    """Returns columns and provenance of the samples that came together."""
+    """Returns columns and provenance of the samples that were added together."""
     rows = db.execute("SELECT first, count, provenance FROM batches ORDER BY first")
     return [(slice(first, first + size), json.loads(text)) for first, size, text in rows]
 
 
 def of_each(batches: Sequence[tuple[slice, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Returns the provenance of each sample, from that of the samples that came together."""
+    """Returns the provenance of each sample, given that of the samples added together."""
     return [each for columns, each in batches for _ in range(columns.start, columns.stop)]
 
 
@@ -351,8 +329,8 @@ def tiles(
     values: Sequence[Any] = (),
     rows: np.ndarray | None = None,
 ) -> list[Tile]:
-    """Returns the tiles that a condition picks, of these rows (None: of all), in the order in which
-    they came.
+    """Returns the tiles of these rows (None: of all) that meet a condition, in the order in which
+    they were written.
     """
     if rows is not None and len(rows) < count(db, "models"):
         where += " AND model IN (SELECT value FROM json_each(?))"
@@ -364,20 +342,17 @@ def tiles(
 
 
 def end(db: sqlite3.Connection) -> int:
-    """Returns where the last tile ends; bytes after it are of writers that have not committed."""
+    """Returns the byte at which the last tile ends; bytes after it were never committed."""
     return db.execute("SELECT end FROM about").fetchone()[0]
 
 
 def unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
-    """Returns the numbers of a table's rows in which a text is no JSON."""
-    return {
-        number
-        for (number,) in db.execute(f"SELECT rowid FROM {table} WHERE NOT json_valid({column})")
-    }
+    """Returns the numbers of a table's rows in which a text is not JSON."""
+    query = f"SELECT rowid FROM {table} WHERE NOT json_valid({column})"
+    return {number for (number,) in db.execute(query)}
 
 
 def maker(db: sqlite3.Connection, tile: int) -> dict[str, Any]:
-    """Returns what made a tile's predictions."""
-    return json.loads(
-        db.execute("SELECT made_by FROM tiles WHERE number = ?", [tile]).fetchone()[0]
-    )
+    """Returns what made a tile's predictions: method, budget, seed, …"""
+    query = "SELECT made_by FROM tiles WHERE number = ?"
+    return json.loads(db.execute(query, [tile]).fetchone()[0])

@@ -5,11 +5,11 @@
                  provenance={"flops_per_sample": 3.0e6})
     cache.matrix()                                                # uint8[1, 2]; 255 = unknown
 
-A row is a model, a column a sample; both carry ids and provenance. A sample has outcomes (0 or 1)
-or, where its provenance says `low` and `high`, real-valued scores, scaled from this range to
-[0, 1]. A cell is unknown, observed or predicted: predictions are tiles of their own and are read
-only on request. Observed values are never changed, so repeating a call changes nothing. What a call
-has written counts when it returns: several processes may write at a time, and be killed.
+A row is a model, a column a sample; both have ids and provenance. A sample has outcomes (0 or 1)
+or, if its provenance has `low` and `high`, real-valued scores, scaled from this range to [0, 1]. A
+cell is unknown, observed or predicted: predictions are stored apart and are read only on request.
+Observed values never change, so repeating a call changes nothing. When a call returns, everything
+it wrote is safe on disk: several processes may write at a time, and any of them may be killed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ INDEX, CELLS = "index.sqlite", "cells.bin"
 
 
 class EvaluationCache:
-    """One cache on disk; the object holds its path only, so any number of processes may have
+    """One cache on disk. The object holds only its path, so any number of processes may have
     one.
     """
 
@@ -55,13 +55,13 @@ class EvaluationCache:
         """Opens a cache.
 
         Args:
-          directory: where it is.
-          create: make it if there is none.
-          about: what a new cache is about (data set, label space); caches that differ here are not
-            merged.
+          directory: of the cache.
+          create: make the cache if there is none.
+          about: what a new cache is about (data set, label space); caches that differ here cannot
+            be merged.
 
         Raises:
-          BadInput: there is no cache and `create` is false, or it is of another kind or version.
+          BadInput: there is no cache and `create` is false, or it has another format or version.
         """
         self.directory = Path(directory)
         self.index = index.Index(self.directory / INDEX)
@@ -80,8 +80,8 @@ class EvaluationCache:
             pass
 
     def _check_index(self) -> None:
-        """Cells without an index never become a cache."""
-        # in this order: another process may just have made both
+        """Refuses a file of cells without an index, for which no new index is made."""
+        # in this order: another process may just have made both files
         if self.cells.size() and not self.index.path.exists():
             raise DamagedCache(
                 f"{self.directory}: has {CELLS}, but its {INDEX} is gone. {index.BEYOND_REPAIR}"
@@ -99,27 +99,25 @@ class EvaluationCache:
         provenance: dict[str, Any] | None = None,
         sample_provenance: dict[str, Any] | None = None,
     ) -> None:
-        """Adds what was observed of one model.
+        """Adds observed values of one model.
 
         Args:
           model: its id; a known model gains cells.
           samples: k ids (new ones become columns), or int columns.
-          values: [k]: outcomes of 0 and 1, or, of samples with scores, float scores in [0, 1]; 255
+          values: [k]: outcomes 0 and 1, or, for samples with scores, float scores in [0, 1]; 255
             or NaN where unknown.
           confidence: probability of the true class, float[k] in [0, 1]; NaN where unknown.
           probabilities: float[k, classes].
           provenance: of the model: run, learner, task, trial, step, flops_per_sample, …
-          sample_provenance: of the samples that are new: dataset, split, …; with `low` and `high`
-            they have scores.
+          sample_provenance: of the new samples: dataset, split, …; with `low` and `high` they have
+            scores.
 
         Raises:
-          BadInput: values of the wrong kind, or one that contradicts an observed one. Nothing is
-            written.
+          BadInput: values are not valid, or contradict observed ones. Nothing is written.
         """
         planes = {CORRECT: values, CONFIDENCE: confidence, PROBABILITIES: probabilities}
         rows = {
-            plane: None if given is None else np.asarray(given)[None]
-            for plane, given in planes.items()
+            plane: None if row is None else np.asarray(row)[None] for plane, row in planes.items()
         }
         self._add(OBSERVED, [model], samples, rows, [provenance], sample_provenance)
 
@@ -132,7 +130,7 @@ class EvaluationCache:
         provenances: Sequence[dict[str, Any] | None] | None = None,
         sample_provenance: dict[str, Any] | None = None,
     ) -> None:
-        """Adds what was observed of m models on the same k samples, all or nothing; arguments as of
+        """Adds observed values of m models on the same k samples, all or nothing; arguments as of
         `append`, but [m, k].
         """
         planes = {CORRECT: values, CONFIDENCE: confidence}
@@ -145,8 +143,8 @@ class EvaluationCache:
         values: np.ndarray,
         made_by: dict[str, Any] | None = None,
     ) -> None:
-        """Adds predicted cells, apart from the observed ones; a later prediction of a cell replaces
-        an earlier one.
+        """Adds predicted cells, which are stored apart from observed ones; a later prediction of a
+        cell replaces an earlier one.
 
         Args:
           models: m ids.
@@ -156,7 +154,7 @@ class EvaluationCache:
           made_by: method, budget, seed, …
 
         Raises:
-          BadInput: values of the wrong kind. Nothing is written.
+          BadInput: values are not valid. Nothing is written.
         """
         self._add(PREDICTED, models, samples, {CORRECT: values}, made_by=made_by)
 
@@ -165,12 +163,12 @@ class EvaluationCache:
         state: str,
         models: Sequence[str],
         samples: Sequence[str] | np.ndarray,
-        given: Mapping[str, Any],
+        values_by_plane: Mapping[str, Any],
         provenances: Sequence[dict[str, Any] | None] | None = None,
         sample_provenance: dict[str, Any] | None = None,
         made_by: dict[str, Any] | None = None,
     ) -> None:
-        planes = writing.arrays(models, samples, given)
+        planes = writing.arrays(models, samples, values_by_plane)
         with self.index.writing() as db:
             if len(samples) and not isinstance(samples, str) and not isinstance(samples[0], str):
                 columns = entries.chosen(db, "samples", samples)
@@ -188,21 +186,21 @@ class EvaluationCache:
     def add_samples(
         self, samples: Sequence[str], provenances: Sequence[dict[str, Any] | None]
     ) -> None:
-        """Adds k samples of which no value is known yet, each with its provenance.
+        """Adds k samples without values, each with its provenance.
 
         Raises:
-          BadInput: an id that cannot be, or a range other than that of a sample in the cache.
+          BadInput: an id is not valid, or a range differs from that of the sample in the cache.
         """
         with self.index.writing() as db:
             entries.add_samples(db, samples, provenances)
 
     def add_features(self, samples: Sequence[str] | np.ndarray, features: np.ndarray) -> None:
-        """Adds features, float[k, d], of k samples, ids or int columns; those of a sample never
+        """Adds features, float[k, d], of k samples, ids or int columns; a sample's features never
         change.
 
         Raises:
-          BadInput: an unknown sample, other features than before, or features of another length.
-            Nothing is written.
+          BadInput: a sample is unknown or has other features, or the length differs. Nothing is
+            written.
         """
         with self.index.writing() as db:
             columns = entries.chosen(db, "samples", samples)
@@ -222,17 +220,8 @@ class EvaluationCache:
         other: "EvaluationCache",
         progress: Callable[[str, int, int], None] = lambda model, done, total: None,
     ) -> None:
-        """Adds all that another cache has; into an empty cache, this leaves out what replaced
-        predictions take up.
-
-        Args:
-          other: another cache of the same things.
-          progress: called with each model's id, the number of models done and of all.
-
-        Raises:
-          BadInput: the caches are of different things, or contradict each other; what comes before
-            that has been added.
-          DamagedCache: `verify` finds damage in `other`; nothing has been added.
+        """Adds everything in another cache; see `merge.merge`. Into an empty cache this makes a
+        smaller copy, without replaced predictions.
         """
         merge.merge(self, other, progress)
 
@@ -241,7 +230,7 @@ class EvaluationCache:
         directory: str | Path,
         progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
     ) -> integrity.Damage:
-        """Copies all that is sound in this cache into a new one; see `repair.repair`."""
+        """Copies everything that is sound in this cache into a new one; see `repair.repair`."""
         return repair.repair(self, Path(directory), progress)
 
     # Reading
@@ -254,7 +243,7 @@ class EvaluationCache:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What the cache is about, as it was created; and `dataset_weights`."""
+        """What the cache is about, as given when it was created, and `dataset_weights`."""
         with self.index.reading() as db:
             return entries.about(db)
 
@@ -264,25 +253,25 @@ class EvaluationCache:
             return entries.models(db)
 
     def samples(self, columns: np.ndarray | None = None) -> list[str]:
-        """Returns the samples' ids, in the order of the columns; or of some int columns alone, in
+        """Returns the samples' ids, in the order of the columns; or the ids of some int columns, in
         their order.
         """
         with self.index.reading() as db:
             return entries.samples(db, columns)
 
     def sample_provenance(self) -> list[tuple[slice, dict[str, Any]]]:
-        """Returns columns and provenance of the samples that came together."""
+        """Returns columns and provenance of the samples that were added together."""
         with self.index.reading() as db:
             return entries.batches(db)
 
     def stats(self) -> dict[str, Any]:
-        """Returns counts of models, samples, cells by state and bytes, and the mean of the observed
-        values.
+        """Returns the numbers of models, samples, cells by state and bytes, and the mean of the
+        observed values.
         """
         return integrity.stats(self)
 
     def verify(self) -> list[str]:
-        """Returns what is damaged, a line each that names the tile; nothing where all is well."""
+        """Returns a line for each damaged part, [] if there is none; see `integrity.verify`."""
         return integrity.verify(self)
 
     @property
@@ -292,27 +281,28 @@ class EvaluationCache:
             return entries.has_scores(db)
 
     def facts(self) -> SampleFacts:
-        """Returns what is known of the samples; features only if every sample has them."""
+        """Returns facts about the samples; features only if every sample has them."""
         with self.index.reading() as db:
             batches, weights = entries.batches(db), entries.about(db).get("dataset_weights")
-        each = entries.of_each(batches)
-        features = self.features()
-        return facts.facts(each, features if features is None else features[: len(each)], weights)
+        provenances, features = entries.of_each(batches), self.features()
+        if features is not None:
+            features = features[: len(provenances)]  # others may have added samples since
+        return facts.facts(provenances, features, weights)
 
     def features(self) -> np.ndarray | None:
-        """Returns float32[n, d], NaN where a sample has no features; None where none has."""
+        """Returns float32[n, d], NaN for a sample without features; None if no sample has any."""
         return self._snapshot(np.zeros(0, np.int64)).features()
 
     def matrix(
         self, models: Which = None, samples: Which = None, predicted: bool = False
     ) -> np.ndarray:
-        """Returns uint8[m, n] of outcomes, 0, 1 and 255 = unknown; of a cache with `scores`
+        """Returns uint8[m, n] of outcomes, 0, 1 and 255 = unknown; for a cache with `scores`
         float32[m, n] in [0, 1], outcomes and scores, NaN = unknown.
 
         Args:
           models: ids or int rows, none twice; None for all.
           samples: ids or int columns, none twice; None for all.
-          predicted: where nothing was observed, gives what was predicted.
+          predicted: gives predicted values for cells that were not observed.
         """
         snapshot = self._snapshot(models, samples)
         values = snapshot.values(OBSERVED)
@@ -321,7 +311,7 @@ class EvaluationCache:
         return values
 
     def predictions(self, models: Which = None, samples: Which = None) -> np.ndarray:
-        """Returns what was predicted, also where something has been observed since; as `matrix`."""
+        """Returns predicted values, also of cells that were observed later; as `matrix`."""
         return self._snapshot(models, samples).values(PREDICTED)
 
     def states(self, models: Which = None, samples: Which = None) -> np.ndarray:
@@ -337,37 +327,37 @@ class EvaluationCache:
     ) -> np.ndarray:
         """Returns float16[m, n], the probability of the true class, NaN where unknown.
 
-        With `predicted`, the predicted probability of being correct instead (of cells that were
-        observed, too).
+        With `predicted`, the predicted probability of being correct instead, also of cells that
+        were observed later.
         """
         state = PREDICTED if predicted else OBSERVED
         return self._snapshot(models, samples).plane(CONFIDENCE, state)
 
     def probabilities(self, model: str, samples: Which = None) -> np.ndarray:
-        """Returns float16[n, classes] of one model, NaN where unknown; of no class where it has
-        none.
+        """Returns float16[n, classes] of one model, NaN where unknown; float16[n, 0] if the model
+        has no probabilities.
         """
         return self._snapshot([model], samples).plane(PROBABILITIES, OBSERVED)[0]
 
     def packed_rows(self, models: Which = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Reads outcomes row by row, 64 cells a word, without memory of their own where one tile
-        has a whole row; of a cache without `scores`.
+        """Reads outcomes row by row, 64 cells in a word; for caches without `scores`. A row that is
+        in one tile is not copied.
 
         Args:
           models: ids or int rows, none twice; None for all.
 
         Yields:
           uint64[⌈n / 64⌉], whose bytes are the observed correct outcomes as `numpy.packbits` packs
-          them, unknown cells 0; and the same of the cells that are known, or None where all are.
+          them, unknown cells 0; and the same of the cells that are known, or None if all are.
         """
         return self._snapshot(models).packed_rows()
 
     def column_sums(self, models: Which = None) -> tuple[np.ndarray, np.ndarray]:
-        """Returns, for each sample, [n] the sum of its values and int32[n] how many are known;
-        observed cells only.
+        """Returns, for each sample, the sum of its observed values, [n], and their number,
+        int32[n].
 
-        Sums are int32 (how many models are right), or float64 of a cache with `scores`. Outcomes
-        are read from the file, eight cells a byte, and need no memory.
+        Sums are int32 (the number of models that are right), or float64 for a cache with `scores`.
+        Outcomes are added up in the mapped file, eight cells in a byte.
 
         Args:
           models: ids or int rows, none twice; None for all.
@@ -375,14 +365,14 @@ class EvaluationCache:
         return self._snapshot(models).column_sums()
 
     def confidence_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns, for each sample, float64[n] the sum of the observed confidences, and int32[n]
-        how many there are.
+        """Returns, for each sample, the sum of the observed confidences, float64[n], and their
+        number, int32[n].
         """
         return self._snapshot().confidence_sums()
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns [m], the sum of each model's observed values (int64, or float64 of a cache with
-        `scores`), and int64[m], how many there are.
+        """Returns, for each model, the sum of its observed values, [m] (int64, or float64 for a
+        cache with `scores`), and their number, int64[m].
         """
         return self._snapshot().row_sums()
 

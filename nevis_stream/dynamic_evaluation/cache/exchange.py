@@ -1,4 +1,4 @@
-"""Files of values go into an evaluation cache, and a cache into a file."""
+"""Imports files of values into an evaluation cache, and exports a cache as a file."""
 
 import dataclasses
 import io
@@ -33,16 +33,16 @@ def import_file(
 ) -> ValueTable:
     """Adds a file's values to a cache, all or nothing.
 
-    The models' provenance gains the file's name, and the threshold if there was one.
+    The models' provenance gains the file's name, and the threshold if there is one.
 
     Args:
-      cache: the cache, or its directory, where it is created once the file has been read.
+      cache: the cache; or its directory, in which it is created once the file has been read.
       path, threshold, value_range: as of `read_values`.
-      features: returns float32[n, d] of samples' ids, NaN where a sample has none.
-      progress: called with each stage.
+      features: takes samples' ids and returns float32[n, d], NaN for a sample without features.
+      progress: called with the name of each stage.
 
     Raises:
-      BadInput: as `read_values`; or a value or range contradicts those of the cache.
+      BadInput: as `read_values`; or a value or range contradicts that of the cache.
     """
     progress("read")
     table, path = read_values(path, threshold, value_range), Path(path)
@@ -50,8 +50,8 @@ def import_file(
     progress(f"write {len(table.models)} models × {len(table.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
     planes, predicted = (
-        writing.arrays(table.models, table.samples, given)
-        for given in (
+        writing.arrays(table.models, table.samples, values)
+        for values in (
             {CORRECT: table.values, CONFIDENCE: table.confidence},
             {CORRECT: table.predicted},
         )
@@ -81,24 +81,25 @@ def import_file(
 def read_for(
     cache: EvaluationCache, path: str | Path, value_range: tuple[float, float] | None = None
 ) -> ValueTable:
-    """Reads a file whose values will be asked for a cache: of the same kind, in the same ranges.
+    """Reads a file from which new cells of a cache will be asked: its values must be of the same
+    kind, and in the same ranges, as those of the cache.
 
     Raises:
-      BadInput: as `read_values`; or the file has scores where the cache has outcomes, or other
-        ranges.
+      BadInput: as `read_values`; or the file has scores and the cache outcomes, or their ranges
+        differ.
     """
     table = read_values(path, None, value_range)
     scores = cache.scores
     if table.values.dtype != np.uint8 and not scores:
         raise BadInput(
-            f"{path}: has real-valued scores, {cache.directory} has outcomes. Import both into a"
-            " new cache, with --threshold to turn scores into outcomes."
+            f"{path}: has real-valued scores, but {cache.directory} has outcomes. Import both into"
+            " a new cache, with --threshold to turn scores into outcomes."
         )
-    given = [facts.value_range(each) for each in table.sample_provenance]
+    ranges = [facts.value_range(provenance) for provenance in table.sample_provenance]
     try:
         with cache.index.reading() as db:
             columns = entries.numbers(db, "samples", table.samples)
-            entries.check_ranges(db, table.samples, columns, np.array(given).T)
+            entries.check_ranges(db, table.samples, columns, np.array(ranges).T)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     if not scores or table.values.dtype != np.uint8:
@@ -108,23 +109,23 @@ def read_for(
 
 
 def export_npz(cache: EvaluationCache, path: str | Path) -> None:
-    """Writes all of a cache but its class probabilities as one npz file, which `import_file` reads
-    again.
+    """Writes everything in a cache except class probabilities as one npz file, which `import_file`
+    can read.
 
     Raises:
       DamagedCache: `verify` finds damage; no file is written.
     """
     integrity.check(cache)
-    models, of_samples = cache.models(), entries.of_each(cache.sample_provenance())
+    models, provenances = cache.models(), entries.of_each(cache.sample_provenance())
     arrays: dict[str, Any] = {
         "models": np.array(list(models), str),
         "samples": np.array(cache.samples(), str),
         "model_provenance": np.array([json.dumps(each) for each in models.values()], str),
-        "sample_provenance": np.array([json.dumps(each) for each in of_samples], str),
+        "sample_provenance": np.array([json.dumps(each) for each in provenances], str),
     }
     values, states = cache.matrix(), cache.states()
-    if cache.scores:  # as they were imported, in their own ranges
-        low, high = np.array([facts.value_range(each) for each in of_samples]).T
+    if cache.scores:  # in their own ranges, as they were imported
+        low, high = np.array([facts.value_range(each) for each in provenances]).T
         arrays["score"] = low + values.astype(np.float64) * (high - low)
     else:
         arrays["correct"] = values

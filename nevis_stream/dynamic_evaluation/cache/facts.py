@@ -1,4 +1,4 @@
-"""What the provenance of samples says of them: data set, group, and the range of their scores."""
+"""Facts that the provenance of samples gives: data set, group, and the range of their scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,23 +8,23 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
 
-RANGE = ("low", "high")  # samples that have these have scores in this range, not outcomes
+RANGE = ("low", "high")  # samples with these have scores in this range, not outcomes
 OUTCOME_RANGE = (0.0, 1.0)
-# the first of each that is there: the data set, and a group inside it
+# the data set, and a group of samples in it: the first of these names that the provenance has
 DATASET, GROUP = ("dataset", "dataset_id"), ("category", "subject", "class")
 
 
 def value_range(provenance: Mapping[str, Any]) -> tuple[float, float]:
-    """Returns the range of samples' values: 0 to 1 unless their provenance says another.
+    """Returns the range of samples' values: 0 to 1 unless their provenance states another.
 
     Raises:
-      BadInput: one end is missing, or they are not finite numbers, the lower one first.
+      BadInput: one end is missing, or they are not two finite numbers, the lower one first.
     """
     if not any(name in provenance for name in RANGE):
         return OUTCOME_RANGE
     low, high = (provenance.get(name) for name in RANGE)
-    numbers = all(isinstance(end, (int, float)) and np.isfinite(end) for end in (low, high))
-    if not numbers or low >= high:
+    are_numbers = all(isinstance(end, (int, float)) and np.isfinite(end) for end in (low, high))
+    if not are_numbers or low >= high:
         raise BadInput(
             f"a range of scores from low = {low} to high = {high}: two finite numbers are expected,"
             " the lower one first."
@@ -33,7 +33,7 @@ def value_range(provenance: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def dataset(provenance: Mapping[str, Any]) -> str:
-    """Returns the data set that samples belong to; "" where it is unknown."""
+    """Returns the data set that samples belong to; "" if it is unknown."""
     return _first(provenance, DATASET)
 
 
@@ -42,7 +42,7 @@ def facts(
     features: np.ndarray | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> SampleFacts:
-    """Returns the facts of n samples by their provenance.
+    """Returns the facts about n samples that their provenance gives.
 
     Args:
       provenances: of each sample.

@@ -1,13 +1,12 @@
-"""Files of values, models × samples: npz, csv, parquet.
+"""Reads files of values, models × samples: npz, csv, parquet.
 
-A table (csv, parquet) has one row per model: its id in the column `model`, optionally a `group`,
-and one column per sample; or, in long form, one row per cell: `model`, `sample`, `outcome` or
-`score`, and optionally more (see `tables`). An npz file has `models`, `samples`, and `correct` or
-`score`.
+A table (csv, parquet) has one row for each model: its id in the column `model`, optionally a
+`group`, and one column for each sample; or, in long form, one row for each cell: `model`, `sample`,
+`outcome` or `score`, and optionally more (see `tables`). An npz file has `models`, `samples`, and
+`correct` or `score`.
 
-Values are outcomes, 0 and 1, or real-valued scores in a range, 0 to 1 unless the file says another;
-NaN, an empty field, or 255 outside of the range is an unknown cell, and so is one that is
-`imputed`.
+Values are outcomes, 0 and 1, or real-valued scores in a range, 0 to 1 unless the file states
+another. A cell is unknown if it is NaN, empty, 255 (unless 255 is in the range) or `imputed`.
 """
 
 import json
@@ -27,7 +26,7 @@ from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.npz import read_npz
 
-# arrays of an npz file that are provenance
+# arrays of an npz file that become provenance
 _OF_MODELS = ("group",)
 _OF_SAMPLES = ("dataset", "category", "subject", "class", "metric", *sample_facts.RANGE)
 _MATRICES = ("correct", "score", "imputed", "confidence", "predicted")
@@ -44,9 +43,9 @@ class ValueTable:
         to [0, 1], with NaN.
       confidence: float16[m, n] with NaN, or None.
       model_provenance, sample_provenance: m and n of them.
-      predicted: uint8[m, n] or float32[m, n], what was predicted, or None.
-      features: float32[n, d], NaN where a sample has none, or None.
-      remarks: lines for people: what the file holds.
+      predicted: uint8[m, n] or float32[m, n] of predicted values, or None.
+      features: float32[n, d], NaN for a sample without features, or None.
+      remarks: lines for people about the content of the file.
     """
 
     models: list[str]
@@ -61,15 +60,15 @@ class ValueTable:
 
     @property
     def groups(self) -> list[str] | None:
-        """Each model's group (checkpoints of one training run are one), or None where the file has
-        none.
+        """Each model's group (checkpoints of one training run are a group), or None if the file has
+        no groups.
         """
         groups = [provenance.get("group") for provenance in self.model_provenance]
         return None if None in groups else [str(group) for group in groups]
 
     @cached_property
     def facts(self) -> SampleFacts:
-        """What is known of the samples."""
+        """Facts about the samples."""
         return sample_facts.facts(self.sample_provenance or [{}] * len(self.samples), self.features)
 
 
@@ -82,36 +81,36 @@ def read_values(
 
     Args:
       path: ends in .npz, .csv or .parquet.
-      threshold: scores become outcomes, right above it; None: scores stay scores.
-      value_range: of all values whose range the file does not say.
+      threshold: scores above it become the outcome 1, others 0; None: scores stay scores.
+      value_range: of all values whose range the file does not state.
 
     Raises:
-      BadInput: the file cannot be read, or a value cannot be; the message names file, model, sample
-        and value.
+      BadInput: the file cannot be read, or a value is not valid; the message names file, model,
+        sample and value.
     """
     path = Path(path)
     readers = {".npz": _npz, ".csv": read_csv, ".parquet": read_parquet}
     if path.suffix not in readers:
         raise BadInput(f"{path}: {unknown('kind of file', path.suffix, readers)}")
     if not path.is_file():
-        raise BadInput(f"{path}: there is no such file.")
+        raise BadInput(f"{path}: no such file.")
     raw = readers[path.suffix](path)
     for kind, ids in (("model", raw.models), ("sample", raw.samples)):
         if not ids or "" in ids:
             raise BadInput(f"{path}: has " + (f"an empty {kind} id." if ids else f"no {kind}s."))
-        if (twice := repeated(ids)) is not None:
-            raise BadInput(f"{path}: {kind} {twice!r} occurs twice.")
+        if (name := repeated(ids)) is not None:
+            raise BadInput(f"{path}: {kind} {name!r} occurs twice.")
     return _checked(path, raw, threshold, value_range)
 
 
 def read_features(path: str | Path, samples: list[str]) -> np.ndarray:
     """Reads features from an npz file: `features`, float[k, d], of the samples `samples`, str[k];
-    without these, of all samples in their order.
+    without `samples`, of all samples in their order.
 
-    Returns: float32[n, d], NaN for a sample without.
+    Returns: float32[n, d], NaN for a sample without features.
 
     Raises:
-      BadInput: no such array, another number of rows, or a sample that is not in the list.
+      BadInput: there is no such array, its number of rows is wrong, or a sample is unknown.
     """
     arrays, path = read_npz(Path(path), ("features", "samples")), Path(path)
     if "features" not in arrays or arrays["features"].ndim != 2:
@@ -174,29 +173,29 @@ def _npz(path: Path) -> RawTable:
 
 
 def _provenance(
-    path: Path, arrays, name: str, more: tuple[str, ...], size: int
+    path: Path, arrays, name: str, columns: tuple[str, ...], size: int
 ) -> list[dict[str, Any]]:
-    try:
-        facts = (
-            [json.loads(str(text)) for text in arrays[name].ravel()]
-            if name in arrays
-            else [{} for _ in range(size)]
-        )
-    except ValueError as error:
-        raise BadInput(f"{path}: `{name}` holds a text that is no JSON ({error}).") from None
-    if len(facts) != size or not all(isinstance(each, dict) for each in facts):
+    """Returns provenance from JSON texts, `name`, and from arrays of their own, `columns`."""
+    provenances: list[dict[str, Any]] = [{} for _ in range(size)]
+    if name in arrays:
+        try:
+            provenances = [json.loads(str(text)) for text in arrays[name].ravel()]
+        except ValueError as error:
+            raise BadInput(f"{path}: `{name}` has a text that is not JSON ({error}).") from None
+    if len(provenances) != size or not all(isinstance(each, dict) for each in provenances):
         raise BadInput(
-            f"{path}: `{name}` has {len(facts)} entries; {size} JSON objects are expected."
+            f"{path}: `{name}` has {len(provenances)} entries; {size} JSON objects are expected."
         )
-    here = {column: arrays[column].tolist() for column in more if column in arrays}
-    return [
-        each | {column: values[i] for column, values in here.items()}
-        for i, each in enumerate(facts)
-    ]
+    for column in columns:
+        for provenance, value in zip(provenances, arrays.get(column, ()), strict=False):
+            provenance[column] = value.item()
+    return provenances
 
 
 def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
-    """Decides what is an outcome and what a score, and scales scores to [0, 1]."""
+    """Checks values, decides which are outcomes and which are scores, and scales scores to
+    [0, 1].
+    """
     low, high, kinds = _ranges(path, raw, value_range)
     values = raw.values
     values[(values == UNKNOWN) & (high < UNKNOWN)] = np.nan
@@ -207,16 +206,17 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
         i, k = np.argwhere(outside)[0]
         raise BadInput(
             f"{path}{raw.place(i, k)}: model {raw.models[i]!r}, sample {raw.samples[k]!r}:"
-            f" {values[i, k]:g} is not between {low[k]:g} and {high[k]:g}. If scores have another"
-            " range, state it: in columns (or arrays) `low` and `high`, or by --range=LOW,HIGH."
+            f" {values[i, k]:g} is not between {low[k]:g} and {high[k]:g}. If the scores have"
+            " another range, state it in columns (or arrays) `low` and `high`, or by"
+            " --range=LOW,HIGH."
         )
-    there = known.any(axis=1)
+    has_values = known.any(axis=1)
     if raw.predicted is not None:
-        there |= (raw.predicted != UNKNOWN).any(axis=1)
-    if not there.all():
-        raise BadInput(f"{path}: model {raw.models[np.argmin(there)]!r} has no value at all.")
+        has_values |= (raw.predicted != UNKNOWN).any(axis=1)
+    if not has_values.all():
+        raise BadInput(f"{path}: model {raw.models[np.argmin(has_values)]!r} has no values.")
     scaled = ((values - low) / (high - low)).astype(np.float32)
-    # of one data set and metric either all values are outcomes, or all are scores
+    # for one data set and metric either all values are outcomes, or all are scores
     binary = (~known | (scaled == 0) | (scaled == 1)).all(axis=0) & (low == 0) & (high == 1)
     scores = (np.bincount(kinds, ~binary) > 0)[kinds]
     remarks = [*_remarks(raw, known, kinds, low, high, scores)]
@@ -227,10 +227,13 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
             f"{path}: sample {sample!r} has scores; only outcomes (0 or 1) can have a confidence."
         )
     if scores.any() and threshold is not None:
-        if (ends := {(low[k], high[k]) for k in np.flatnonzero(scores)}) and not all(
-            end[0] <= threshold <= end[1] for end in ends
-        ):
-            raise BadInput(f"threshold {threshold:g}: it is outside of a range of scores, {ends}.")
+        outside = scores & ~((low <= threshold) & (threshold <= high))
+        if outside.any():
+            k = int(np.argmax(outside))
+            raise BadInput(
+                f"--threshold={threshold:g} is outside the range {low[k]:g} to {high[k]:g} of"
+                f" sample {raw.samples[k]!r}."
+            )
         remarks.append(_thresholded(values[:, scores][known[:, scores]], threshold))
         confidence = scaled.astype(np.float16) if confidence is None else confidence
         scaled = np.where(known, values > np.where(scores, threshold, 0.5), np.nan)
@@ -240,14 +243,12 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
         | ({"low": float(low[k]), "high": float(high[k])} if scores[k] else {})
         for k, each in enumerate(raw.sample_provenance)
     ]
-    if scores.any():
-        kept = scaled.astype(np.float32)
-    else:
-        kept = np.where(known, scaled, UNKNOWN).astype(np.uint8)
+    if not scores.any():
+        scaled = np.where(known, scaled, UNKNOWN).astype(np.uint8)
     return ValueTable(
         raw.models,
         raw.samples,
-        kept,
+        scaled,
         confidence,
         raw.model_provenance,
         provenance,
@@ -258,8 +259,8 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
 
 
 def _ranges(path: Path, raw: RawTable, value_range) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the ends of each sample's range, float64[n] each, and the number of its data set and
-    metric, int64[n].
+    """Returns the lower and the upper end of each sample's range, float64[n] each, and the number
+    of its data set and metric, int64[n].
     """
     default = dict(zip(sample_facts.RANGE, value_range, strict=True)) if value_range else {}
     kinds: dict[tuple, int] = {}
@@ -275,27 +276,27 @@ def _ranges(path: Path, raw: RawTable, value_range) -> tuple[np.ndarray, np.ndar
 
 
 def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
-    """Yields what a file holds, in lines for people."""
+    """Yields lines for people about the content of a file."""
     holes = known.size - int(known.sum())
     yield f"{len(raw.models)} models × {len(raw.samples):,} samples" + (
         f", {holes:,} cells unknown ({100 * holes / known.size:.2g}%)" if holes else ""
     )
     if raw.repeats:
-        yield f"{raw.repeats:,} cells occur more than once with the same value; counted once"
+        yield f"{raw.repeats:,} repeated cells with the same value were left out"
     for kind, size in sorted(Counter(kinds.tolist()).items()):
         k = int(np.argmax(kinds == kind))
         provenance = raw.sample_provenance[k]
         name = " ".join(
             filter(None, (sample_facts.dataset(provenance), provenance.get("metric", "")))
         )
-        what = f"scores from {low[k]:g} to {high[k]:g}" if scores[k] else "outcomes"
-        here = known & (kinds == kind)
-        mean = f", mean {raw.values[here].mean():.4f}" if here.any() else ""
-        yield f"{name or 'values'}: {size:,} samples, {what}{mean}"
+        value_type = f"scores from {low[k]:g} to {high[k]:g}" if scores[k] else "outcomes"
+        cells = known & (kinds == kind)
+        mean = f", mean {raw.values[cells].mean():.4f}" if cells.any() else ""
+        yield f"{name or 'values'}: {size:,} samples, {value_type}{mean}"
 
 
 def _thresholded(scores: np.ndarray, threshold: float) -> str:
-    """Says what scores, float64[k], lose when they become outcomes."""
+    """Returns what scores, float64[k], lose when they become outcomes."""
     near = np.abs(scores - threshold) <= 0.1
     return (
         f"real-valued scores became outcomes, right above {threshold:g}: {near.mean():.1%} of the"

@@ -1,7 +1,7 @@
 """The index of an evaluation cache: models, samples, and which tile has which cells, in SQLite.
 
-Its write transaction is the one lock between writers, and its commit is the instant from which a
-tile counts. SQLite's write-ahead log needs memory shared by the processes: all of them run on one
+Its write transaction is the only lock between writers, and a tile counts from its commit on.
+SQLite's write-ahead log needs memory that the processes share, so all of them must run on one
 machine.
 """
 
@@ -35,7 +35,7 @@ CREATE TABLE tiles (
   classes INTEGER NOT NULL, offset INTEGER NOT NULL, digest BLOB NOT NULL, made_by TEXT NOT NULL);
 CREATE INDEX tiles_of_a_row ON tiles (model, state, plane);
 """  # noqa: E501
-# older caches have none
+# older caches have no such table
 CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"
 BEYOND_REPAIR = (
     "This cannot be repaired: only the index says which model and sample a cell belongs to. Import"
@@ -43,24 +43,25 @@ BEYOND_REPAIR = (
 )
 
 
-def mending(directory: Path) -> str:
-    """Returns what an error says of how to go on with a damaged cache."""
+def repair_advice(directory: Path) -> str:
+    """Returns the sentence of an error message that tells how to continue with a damaged cache."""
     return f"Save what is sound: python -m launch.evaluate repair --cache={directory} --out=NEW_DIR"
 
 
 class Index:
-    """Reads and changes the index; any number of processes and threads at a time."""
+    """Reads and changes the index; any number of processes and threads may do so at a time."""
 
     def __init__(self, path: Path):
         self.path = path
-        self._held: dict[tuple[int, int], tuple[int, sqlite3.Connection]] = {}
+        # by process and thread: the file's inode, and the connection to it
+        self._connections: dict[tuple[int, int], tuple[int, sqlite3.Connection]] = {}
 
     def __reduce__(self):
         return Index, (self.path,)
 
     @classmethod
     def create(cls, path: Path, about: dict[str, Any]) -> None:
-        """Makes an empty index in one step; where another process has just made one, that one
+        """Makes an empty index in one step; if another process has just made one, that one
         stays.
         """
         temporary = path.with_name(
@@ -84,29 +85,30 @@ class Index:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                 raise
-            raise StorageFull(f"{path}: the disk is full; no cache was made.") from error
+            raise StorageFull(f"{path}: the disk is full; the cache was not made.") from error
         finally:
             temporary.unlink(missing_ok=True)
 
     def _connection(self) -> sqlite3.Connection:
         # SQLite forbids the use of a parent process's connection
-        mine = os.getpid(), threading.get_ident()
+        owner = os.getpid(), threading.get_ident()
         try:
-            file = os.stat(self.path).st_ino
+            inode = os.stat(self.path).st_ino
         except FileNotFoundError:
             raise BadInput(
                 f"{self.path}: does not exist; is this the directory of an evaluation cache?"
             ) from None
-        if mine in self._held and self._held[mine][0] == file:
-            return self._held[mine][1]
-        place = self.path.resolve().as_uri()
+        if owner in self._connections and self._connections[owner][0] == inode:
+            return self._connections[owner][1]
+        address = self.path.resolve().as_uri()
         if (
             not os.access(self.path.parent, os.W_OK)
             and not self.path.with_name(f"{self.path.name}-wal").exists()
         ):
-            place += "?immutable=1"  # the log's files cannot be made, and no process can write
+            # the files of the log cannot be made, and no process can write
+            address += "?immutable=1"
         connection = sqlite3.connect(
-            place, isolation_level=None, timeout=_WAIT, check_same_thread=False, uri=True
+            address, isolation_level=None, timeout=_WAIT, check_same_thread=False, uri=True
         )
         application, version = (
             connection.execute(f"PRAGMA {name}").fetchone()[0]
@@ -120,14 +122,14 @@ class Index:
                 f" {SCHEMA_VERSION}."
             )
         connection.execute("PRAGMA synchronous = FULL")
-        self._held[mine] = file, connection
+        self._connections[owner] = inode, connection
         return connection
 
     @contextlib.contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, first_statement: str) -> Iterator[sqlite3.Connection]:
         try:
             connection = self._connection()
-            connection.execute(begin)
+            connection.execute(first_statement)
             try:
                 yield connection
                 connection.execute("COMMIT")
@@ -139,40 +141,40 @@ class Index:
             code = getattr(error, "sqlite_errorcode", None) or 0  # Python's own errors have none
             if code == sqlite3.SQLITE_FULL:
                 raise StorageFull(
-                    f"{self.path}: the disk is full; nothing already acknowledged is lost."
+                    f"{self.path}: the disk is full; everything written before is safe."
                 ) from error
             if code & 255 in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
                 raise BadInput(f"{self.path}: cannot be written here ({error}).") from error
             if code == sqlite3.SQLITE_BUSY:
                 raise RunLocked(
-                    f"{self.path}: others have been writing for {_WAIT:.0f} s; nothing was changed."
+                    f"{self.path}: other processes have been writing for {_WAIT:.0f} s; nothing was"
+                    " changed."
                 ) from error
             if code & 255 in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error
-            raise DamagedCache(f"{self.path}: {error}. {mending(self.path.parent)}") from error
+            advice = repair_advice(self.path.parent)
+            raise DamagedCache(f"{self.path}: {error}. {advice}") from error
         except UnicodeDecodeError as error:  # in the names of tables
             raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error
         except json.JSONDecodeError as error:
             raise DamagedCache(
-                f"{self.path}: a text is no JSON ({error}). {mending(self.path.parent)}"
+                f"{self.path}: a text is not JSON ({error}). {repair_advice(self.path.parent)}"
             ) from error
 
     def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        """One consistent view of the index while the block runs; it waits for no writer."""
+        """Gives the block one consistent view of the index, without waiting for writers."""
         return self._transaction("BEGIN")
 
     def writing(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        """The lock of the writers while the block runs; its changes count together, at the block's
-        end, or not at all.
+        """Gives the block the writers' lock; its changes count together, at the end of the block,
+        or not at all.
         """
         return self._transaction("BEGIN IMMEDIATE")
 
 
 @contextlib.contextmanager
 def lenient(db: sqlite3.Connection) -> Iterator[None]:
-    """Reads bytes that are no text as if they were, so that checksums and not the reading find
-    them.
-    """
+    """Reads damaged texts without an error, so that the checksums find them."""
     strict, db.text_factory = db.text_factory, lambda text: text.decode(errors="replace")
     try:
         yield
@@ -181,18 +183,18 @@ def lenient(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def as_json(value: dict[str, Any] | None, what: str) -> str:
-    """Returns a JSON object as text; `what` names it in an error."""
+    """Returns a JSON object as text; `what` is its name in an error."""
     try:
         if isinstance(value or {}, dict):
             return json.dumps(value or {}, sort_keys=True, allow_nan=False, default=_plain)
         reason = f"is a {type(value).__name__}"
     except (TypeError, ValueError) as error:
         reason = str(error)
-    raise BadInput(f"{what}: must be a dict of values that JSON has; {reason}.")
+    raise BadInput(f"{what}: must be a dict of JSON values; {reason}.")
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's scalars are numbers, too."""
+    """Turns NumPy's scalars into Python's."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -1,10 +1,10 @@
-"""Tiles: the cells of one model on some columns, as bytes; one follows the other in one file.
+"""Tiles: the cells of one model on some columns, as bytes, one tile after the other in one file.
 
-A tile says which of its `span` columns from `first` on it knows, in the shortest of three forms:
-`all` of them (no bytes), a bit for each column (`bits`), or a `list` of int32 offsets. Outcomes are
-packed, eight in a byte; other values are floats, of the known cells only. The features of samples
-are tiles, too, of no model. Tiles begin at multiples of 64 bytes, so that words of 64 bits can be
-read from them.
+A tile records which of its `span` columns, starting at `first`, are known, in the shortest of three
+forms: `all` of them (no bytes), a bit for each column (`bits`), or a `list` of int32 offsets.
+Outcomes are packed, eight in a byte; other values are floats, of the known cells only. The features
+of samples are tiles as well, with no model. Tiles start at multiples of 64 bytes, so that words of
+64 bits can be read from them.
 """
 
 import hashlib
@@ -14,17 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache.index import mending
+from nevis_stream.dynamic_evaluation.cache.index import repair_advice
 from nevis_stream.errors import DamagedCache
 
 ALIGNMENT = 64
 CORRECT, CONFIDENCE, PROBABILITIES = "correct", "confidence", "probabilities"
 SCORE, FEATURES = "score", "features"
-# how the values of each plane are kept; outcomes are bits
+# how the values of each plane are stored; outcomes are bits
 DTYPES = {CONFIDENCE: "<f2", PROBABILITIES: "<f2", SCORE: "<f4", FEATURES: "<f4"}
 PLANES = (CORRECT, *DTYPES)
 LATER_PLANES = (SCORE, FEATURES)  # since schema version 2
-VECTORS = (PROBABILITIES, FEATURES)  # planes with several values a cell
+VECTORS = (PROBABILITIES, FEATURES)  # planes with several values per cell
 NO_MODEL = -1  # the row of a tile about samples alone
 OBSERVED, PREDICTED = STATES = ("observed", "predicted")
 ALL, BITS, LIST = "all", "bits", "list"
@@ -32,7 +32,7 @@ ALL, BITS, LIST = "all", "bits", "list"
 
 @dataclass(frozen=True)
 class Shape:
-    """What a tile's bytes mean: everything about a tile but its place and its checksum."""
+    """The meaning of a tile's bytes: everything about a tile except its place and checksum."""
 
     model: int
     state: str
@@ -42,11 +42,11 @@ class Shape:
     span: int
     cells: int
     ones: int  # correct outcomes among the cells; 0 in the other planes
-    classes: int  # values a cell: of probabilities or features; 0 in the other planes
+    classes: int  # values per cell of probabilities or features; 0 in the other planes
 
     @property
     def known_bytes(self) -> int:
-        """Bytes, with padding, that say which columns are known."""
+        """Bytes, with padding, that record which columns are known."""
         return padded({ALL: 0, BITS: -(-self.span // 8), LIST: 4 * self.cells}[self.form])
 
     @property
@@ -74,8 +74,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of the file: its number (later tiles have higher ones), its shape, its place in bytes
-    and its checksum.
+    """A tile of the file: its number (later tiles have higher ones), its shape, the byte at which
+    it starts, and its checksum.
     """
 
     number: int
@@ -83,19 +83,27 @@ class Tile:
     offset: int
     digest: bytes
 
+    def data(self, view: np.ndarray) -> np.ndarray:
+        """Returns the tile's bytes, uint8[length], from a map of the file."""
+        return view[self.offset : self.offset + self.shape.length]
+
+    def decode(self, view: np.ndarray) -> tuple[np.ndarray | slice, np.ndarray]:
+        """Returns the tile's columns and values; see `decode`."""
+        return decode(self.shape, self.data(view))
+
     def name(self, model: str) -> str:
-        """Returns the name that messages give the tile."""
+        """Returns the name of the tile in messages."""
         shape = self.shape
         about = shape.plane if shape.model == NO_MODEL else f"{shape.plane} of model {model!r}"
         return (
             f"tile {self.number} ({shape.state} {about}, {shape.cells}"
-            f" cells of columns {shape.first}–{shape.first + shape.span - 1}, from byte"
-            f" {self.offset} on)"
+            f" cells of columns {shape.first}–{shape.first + shape.span - 1}, starting at byte"
+            f" {self.offset})"
         )
 
 
 def padded(size: int) -> int:
-    """Returns the next multiple of the alignment."""
+    """Returns the size rounded up to a multiple of the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
@@ -167,48 +175,46 @@ def decode(shape: Shape, data: np.ndarray) -> tuple[np.ndarray | slice, np.ndarr
     return columns, shape.floats(data)
 
 
-def pick(shape: Shape, data: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Reads single cells of a tile.
+def pick(tile: Tile, view: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Reads some columns of a tile.
 
     Args:
-      shape: the tile's.
-      data: its bytes, uint8[length].
-      columns: int64[k], ascending, that somebody asks for.
+      tile: the tile.
+      view: a map of the file.
+      columns: int64[k], ascending.
 
     Returns:
-      int64[j], the positions in `columns` of those that the tile knows, and their values, [j].
+      int64[j], the positions in `columns` of those that the tile has, and their values, [j].
     """
+    shape, data = tile.shape, tile.data(view)
     low, high = np.searchsorted(columns, [shape.first, shape.first + shape.span])
-    asked, positions = columns[low:high] - shape.first, np.arange(low, high)
+    offsets, positions = columns[low:high] - shape.first, np.arange(low, high)
     known, data = data[: shape.known_bytes], data[shape.known_bytes :]
-    place = asked
+    places = offsets
     if shape.form == BITS:
-        there = _bits(known, asked) == 1
-        asked, positions = asked[there], positions[there]
-        place = asked
+        is_known = _bits(known, offsets) == 1
+        places, positions = offsets[is_known], positions[is_known]
         if shape.plane != CORRECT:
-            places = np.cumsum(np.unpackbits(known, count=shape.span), dtype=np.int64) - 1
-            _check(shape, places[-1] == shape.cells - 1)
-            place = places[asked]
+            place_of = np.cumsum(np.unpackbits(known, count=shape.span), dtype=np.int64) - 1
+            _check(shape, place_of[-1] == shape.cells - 1)
+            places = place_of[places]
     elif shape.form == LIST:
-        offsets = known[: 4 * shape.cells].view("<i4")
-        place = np.searchsorted(offsets, asked)
-        there = offsets[np.minimum(place, shape.cells - 1)] == asked
-        place, positions = place[there], positions[there]
+        known_offsets = known[: 4 * shape.cells].view("<i4")
+        places = np.searchsorted(known_offsets, offsets)
+        is_known = known_offsets[np.minimum(places, shape.cells - 1)] == offsets
+        places, positions = places[is_known], positions[is_known]
     if shape.plane == CORRECT:
-        return positions, _bits(data, place)
-    return positions, shape.floats(data)[place]
+        return positions, _bits(data, places)
+    return positions, shape.floats(data)[places]
 
 
 def _check(shape: Shape, sound: bool) -> None:
-    """Reading compares no checksums; a flipped bit that shows is an error."""
+    """Reading does not compare checksums, but damage that it notices is an error."""
     if not sound:
-        what = (
-            f"a tile of {shape.state} {shape.plane} (columns"
-            f" {shape.first}–{shape.first + shape.span - 1}) is damaged"
-        )
         raise DamagedCache(
-            f"{what}: python -m launch.evaluate verify names it and says how to save the others."
+            f"a tile of {shape.state} {shape.plane} (columns"
+            f" {shape.first}–{shape.first + shape.span - 1}) is damaged: python -m launch.evaluate"
+            " verify names it and says how to save the others."
         )
 
 
@@ -217,7 +223,7 @@ def _bits(packed: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def digest(model: str, shape: Shape, data: bytes | np.ndarray) -> bytes:
-    """Returns the checksum of a tile: SHA-256 of the model's id, of the shape and of the bytes."""
+    """Returns the checksum of a tile: the SHA-256 of the model's id, the shape and the bytes."""
     total = hashlib.sha256(repr((model, *astuple(shape)[1:])).encode())
     total.update(data)
     return total.digest()
@@ -226,30 +232,30 @@ def digest(model: str, shape: Shape, data: bytes | np.ndarray) -> bytes:
 class Cells:
     """The file of tiles. It only grows: no byte is written twice, so that readers need no lock.
 
-    What a killed writer left is skipped, not written over: SQLite may still find that writer's
-    commit in its log, as if it had been made, and then the bytes must be there.
+    The bytes of a killed writer are skipped, not overwritten: SQLite may still find that writer's
+    commit in its log and apply it, and the index then refers to these bytes.
     """
 
     def __init__(self, path: Path):
         self.path = path
 
     def append(self, tiles: list[bytes]) -> int:
-        """Writes tiles after all that was ever written, syncs them, returns where they begin; the
-        caller has the lock.
+        """Appends tiles to the file, syncs it and returns the byte at which they start; the caller
+        holds the lock.
         """
         with open(self.path, "r+b") as file:
-            begin = file.seek(padded(file.seek(0, os.SEEK_END)))
+            start = file.seek(padded(file.seek(0, os.SEEK_END)))
             file.writelines(tiles)
             file.flush()
             os.fdatasync(file.fileno())
-        return begin
+        return start
 
     def size(self) -> int:
-        """Returns how many bytes the file has; 0 where it is gone."""
+        """Returns the number of bytes of the file; 0 if it is missing."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def view(self, end: int) -> np.ndarray:
-        """Returns the file's first `end` bytes as a map, uint8[end], which needs no memory of ours.
+        """Returns the file's first `end` bytes as a memory map, uint8[end].
 
         Raises:
           DamagedCache: the file is shorter.
@@ -257,7 +263,7 @@ class Cells:
         if (size := self.size()) < end:
             raise DamagedCache(
                 f"{self.path}: has {size} bytes, its index expects {end}. `verify` names what is"
-                f" lost. {mending(self.path.parent)}"
+                f" lost. {repair_advice(self.path.parent)}"
             )
         return (
             np.asarray(np.memmap(self.path, np.uint8, "r", shape=(end,)))

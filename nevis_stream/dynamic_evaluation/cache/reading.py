@@ -1,4 +1,4 @@
-"""Reading an evaluation cache as it is at one instant."""
+"""Reads an evaluation cache as it is at one instant."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -20,12 +20,12 @@ from nevis_stream.dynamic_evaluation.cache.packing import (
 )
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 
-# of models or samples: ids, or integer numbers, or None for all
+# chooses models or samples: ids, integer numbers, or None for all
 Which = Sequence[str] | np.ndarray | None
 
 
 class Snapshot:
-    """Some models of a cache on some samples; what is written later is not seen.
+    """Some models of a cache on some samples; anything written later is not seen.
 
     Args:
       index, cells: the cache's.
@@ -33,7 +33,7 @@ class Snapshot:
       samples: ids or int columns, none twice; None for all.
 
     Attributes:
-      rows, columns: int64, those chosen.
+      rows, columns: int64, the chosen ones.
       scores: whether some sample of the cache has scores.
     """
 
@@ -53,7 +53,7 @@ class Snapshot:
             self._tiles[tile.shape.state, tile.shape.plane].append(tile)
 
     def values(self, state: str) -> np.ndarray:
-        """Returns uint8[m, n] of outcomes, or float32[m, n] where the cache has `scores`."""
+        """Returns uint8[m, n] of outcomes, or float32[m, n] if the cache has `scores`."""
         outcomes = self.plane(CORRECT, state)
         if not self.scores:
             return outcomes
@@ -74,21 +74,21 @@ class Snapshot:
         order = np.argsort(self.columns, kind="stable")
         for tile in tiles:
             if self._all_columns:
-                at, values = packing.decode(tile.shape, self._data(tile))
+                columns, values = tile.decode(self._view)
             else:
-                at, values = packing.pick(tile.shape, self._data(tile), self.columns[order])
-                at = order[at]
-            matrix[place[tile.shape.model]][at] = values
+                positions, values = packing.pick(tile, self._view, self.columns[order])
+                columns = order[positions]
+            matrix[place[tile.shape.model]][columns] = values
         return matrix
 
     def features(self) -> np.ndarray | None:
-        """Returns float32[n, d] of all samples, NaN where one has none; None where none has."""
+        """Returns float32[n, d] of all samples, NaN if a sample has none; None if none has any."""
         if not (tiles := self._tiles[OBSERVED, FEATURES]):
             return None
         features = np.full((len(self.columns), tiles[0].shape.classes), np.nan, np.float32)
         for tile in tiles:
-            at, values = packing.decode(tile.shape, self._data(tile))
-            features[at] = values
+            columns, values = tile.decode(self._view)
+            features[columns] = values
         return features
 
     def column_sums(self) -> tuple[np.ndarray, np.ndarray]:
@@ -112,7 +112,7 @@ class Snapshot:
             total[tile.shape.model] += tile.shape.ones
             known[tile.shape.model] += tile.shape.cells
         for tile in self._tiles[OBSERVED, SCORE]:
-            _, values = packing.decode(tile.shape, self._data(tile))
+            _, values = tile.decode(self._view)
             total[tile.shape.model] += values.sum(dtype=np.float64)
             known[tile.shape.model] += tile.shape.cells
         return (total if self.scores else total.astype(np.int64)), known.astype(np.int64)
@@ -120,23 +120,20 @@ class Snapshot:
     def packed_rows(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """See `EvaluationCache.packed_rows`."""
         n, words = len(self.columns), self._view.view(np.uint64)
-        of_row: dict[int, list[Tile]] = defaultdict(list)
+        tiles_of: dict[int, list[Tile]] = defaultdict(list)
         for tile in self._tiles[OBSERVED, CORRECT]:
-            of_row[tile.shape.model].append(tile)
+            tiles_of[tile.shape.model].append(tile)
         for row in self.rows.tolist():
-            tiles = of_row[row]
+            tiles = tiles_of[row]
             if len(tiles) == 1 and tiles[0].shape.form == ALL and tiles[0].shape.span == n:
                 yield words[tiles[0].offset // 8 :][: -(-n // 64)], None
                 continue
             line = np.full(-(-n // 64) * 64, UNKNOWN, np.uint8)
             for tile in tiles:
-                at, values = packing.decode(tile.shape, self._data(tile))
-                line[at] = values
+                columns, values = tile.decode(self._view)
+                line[columns] = values
             known = line != UNKNOWN
             yield (
                 np.packbits(line == 1).view(np.uint64),
                 None if known[:n].all() else np.packbits(known).view(np.uint64),
             )
-
-    def _data(self, tile: Tile) -> np.ndarray:
-        return self._view[tile.offset : tile.offset + tile.shape.length]

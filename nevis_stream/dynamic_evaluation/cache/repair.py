@@ -1,4 +1,4 @@
-"""A damaged cache is copied without what is damaged; it stays as it is itself."""
+"""Copies the sound parts of a damaged cache; the damaged cache itself stays as it is."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from nevis_stream.dynamic_evaluation.cache.index import lenient
 from nevis_stream.dynamic_evaluation.cache.packing import Tile
 from nevis_stream.errors import BadInput, DamagedCache
 
-_AT_ONCE = 1 << 26  # bytes of tiles that are written and synced together
+_BYTES_AT_ONCE = 1 << 26  # of tiles that are written and synced together
 
 
 def repair(
@@ -19,11 +19,11 @@ def repair(
     directory: Path,
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> integrity.Damage:
-    """Makes a cache of all that is sound in another: ids, provenance, tiles, the account of
-    additions.
+    """Makes a cache of everything that is sound in another one: ids, provenance, tiles, and the
+    account of additions.
 
-    The copy counts in one commit: a killed one leaves an empty cache, and the same call begins
-    again.
+    The copy is made in one commit: if it is killed it leaves an empty cache, and the same call
+    starts again.
 
     Args:
       source: an `EvaluationCache`.
@@ -31,10 +31,10 @@ def repair(
       progress: called with the stage, the number of tiles copied and of all.
 
     Returns:
-      What is left out; if that is nothing, no cache is made.
+      What is damaged and left out; if nothing is, no cache is made.
 
     Raises:
-      DamagedCache: the index or samples' ids are damaged, so it is unknown whose the cells are. No
+      DamagedCache: the index or samples' ids are damaged, so it is unknown which cell is whose. No
         cache is made.
       BadInput: there is a cache in `directory` already.
     """
@@ -52,10 +52,11 @@ def repair(
                     f"{directory}: there is a cache already; a repaired one goes into a directory"
                     " of its own."
                 )
-            if account := [
+            accounts = [
                 line for line in additions.examined(source.directory) if not isinstance(line, str)
-            ]:
-                additions.write(target.directory, account)
+            ]
+            if accounts:
+                additions.write(target.directory, accounts)
             samples = entries.samples(db)
             entries.add_samples(new, samples, entries.of_each(entries.batches(db)))
             names = entries.names(db)
@@ -65,28 +66,27 @@ def repair(
                 )
             view, done = source.cells.view(min(source.cells.size(), entries.end(db))), 0
             sound = [tile for tile in entries.tiles(db) if tile.number not in damage.tiles]
-            for made_by, some in _together(db, sound):
+            for made_by, tiles in _together(db, sound):
                 progress("copy", done, len(sound))
-                parts = [
-                    (tile.shape, view[tile.offset : tile.offset + tile.shape.length].tobytes())
-                    for tile in some
+                copies = [
+                    (
+                        entries.name_of(names, tile.shape.model),
+                        tile.shape,
+                        tile.data(view).tobytes(),
+                    )
+                    for tile in tiles
                 ]
-                writing.enter(
-                    new,
-                    target.cells,
-                    [(entries.name_of(names, shape.model), shape, data) for shape, data in parts],
-                    made_by,
-                )
-                done += len(some)
+                writing.enter(new, target.cells, copies, made_by)
+                done += len(tiles)
     return damage
 
 
 def _together(db, tiles: list[Tile]) -> Iterator[tuple[dict[str, Any], list[Tile]]]:
-    """Yields, in their order, tiles that are written together, and what made them."""
-    before = itertools.accumulate(tile.shape.length for tile in tiles)
-    each = [
-        (entries.maker(db, tile.number), size // _AT_ONCE, tile)
-        for tile, size in zip(tiles, before, strict=True)
+    """Yields, in their order, what made tiles, and the tiles that are written together."""
+    sizes = itertools.accumulate(tile.shape.length for tile in tiles)
+    parts = [
+        (entries.maker(db, tile.number), size // _BYTES_AT_ONCE, tile)
+        for tile, size in zip(tiles, sizes, strict=True)
     ]
-    for (made_by, _), some in itertools.groupby(each, key=lambda one: one[:2]):
-        yield made_by, [tile for _, _, tile in some]
+    for (made_by, _), part in itertools.groupby(parts, key=lambda entry: entry[:2]):
+        yield made_by, [tile for _, _, tile in part]

@@ -1,28 +1,27 @@
-"""Sums over the rows of packed bits, eight cells a byte, without unpacking the rows.
+"""Sums over the rows of packed bits, eight cells in a byte, without unpacking the rows.
 
-Counters are kept as planes of bits, 64 columns to a word: three words of one weight become one of
-it and one of twice the weight (a full adder, Harley and Seal's carry-save addition), so a row costs
-about five operations a word.
+Counters are stored as planes of bits, 64 columns in a word: three words of one weight become one
+word of that weight and one of twice the weight (a full adder: Harley and Seal's carry-save
+addition), so a row costs about five operations per word.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache.packing import LIST, Tile, decode
+from nevis_stream.dynamic_evaluation.cache.packing import LIST, Tile
 
-# words of 8 bytes; the planes of 1,000 rows and what is worked on stay in a core's second-level
-# cache
+# words of 8 bytes; the planes of 1,000 rows and the working arrays fit a core's second-level cache
 _CHUNK = 8192
 
 
 def column_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns int32[n], the sums of observed outcomes in tiles, and int32[n], how many there are.
+    """Returns int32[n], the sums of the outcomes in tiles, and int32[n], the numbers of outcomes.
 
     Args:
       view: the file of the tiles, uint8[bytes].
-      tiles: what is added up; no two have the same cell.
-      n: columns.
+      tiles: the tiles to add up; no cell is in two of them.
+      n: number of columns.
     """
     correct, known = np.zeros(n, np.int32), np.zeros(n, np.int32)
     words = view.view(np.uint64)
@@ -35,26 +34,26 @@ def column_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.nda
     for (form, first, span), group in groups.items():
         if form == LIST:
             for tile in group:
-                at, values = decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
-                correct[at] += values
-                known[at] += 1
+                columns, values = tile.decode(view)
+                correct[columns] += values
+                known[columns] += 1
             continue
-        here, width = slice(first, first + span), -(-span // 64)
+        columns, width = slice(first, first + span), -(-span // 64)
         known_bytes = group[0].shape.known_bytes
         starts = [(tile.offset + known_bytes) // 8 for tile in group]
-        correct[here] += packed_sums(words, starts, width)[:span]
+        correct[columns] += packed_sums(words, starts, width)[:span]
         starts = [tile.offset // 8 for tile in group]
-        known[here] += packed_sums(words, starts, width)[:span] if known_bytes else len(group)
+        known[columns] += packed_sums(words, starts, width)[:span] if known_bytes else len(group)
     return correct, known
 
 
 def value_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns float64[n], the sums of the floats in tiles, and int32[n], how many there are."""
+    """Returns float64[n], the sums of the floats in tiles, and int32[n], the numbers of floats."""
     sums, known = np.zeros(n), np.zeros(n, np.int32)
     for tile in tiles:
-        at, values = decode(tile.shape, view[tile.offset : tile.offset + tile.shape.length])
-        sums[at] += values
-        known[at] += 1
+        columns, values = tile.decode(view)
+        sums[columns] += values
+        known[columns] += 1
     return sums, known
 
 
@@ -63,8 +62,8 @@ def packed_sums(words: np.ndarray, starts: Sequence[int], width: int) -> np.ndar
 
     Args:
       words: uint64 words that hold the rows (a map of a file may be larger than memory).
-      starts: where each row begins in `words`.
-      width: words of a row.
+      starts: the position in `words` at which each row starts.
+      width: number of words of a row.
     """
     sums = np.zeros(64 * width, np.int32)
     for low in range(0, width, _CHUNK):
@@ -80,7 +79,7 @@ class _CarrySave:
     """Counts the set bits of each column of a chunk as binary numbers, one array for each digit."""
 
     def __init__(self, size: int):
-        # of each weight, at most two arrays wait for a third
+        # for each weight, at most two arrays that wait for a third
         self.digits: list[list[np.ndarray]] = []
         self.work = np.empty(size, np.uint64)
         self.spare: list[np.ndarray] = []

@@ -1,8 +1,8 @@
-"""Tables of values, csv and parquet: one row per model, or one row per cell.
+"""Reads tables of values, csv and parquet: one row for each model, or one row for each cell.
 
-In long form, one row per cell, the columns are `model`, `sample`, and `outcome` or `score`;
+In long form, one row for each cell, the columns are `model`, `sample`, and `outcome` or `score`;
 optionally `dataset` and `metric` (a sample's id is then DATASET/SAMPLE, and DATASET/SAMPLE#METRIC
-where it has several metrics), `low` and `high` (the range of the score), `category`, `subject` or
+if it has several metrics), `low` and `high` (the range of the score), `category`, `subject` or
 `class` (a group of samples), `confidence`, and `group` (of models).
 """
 
@@ -21,12 +21,12 @@ from nevis_stream.errors import BadInput
 _VALUE = ("score", "outcome")
 _TEXTS = ("dataset", "metric", "category", "subject", "class")
 _LONG = {"model", "sample", *_VALUE, *_TEXTS, *RANGE, "confidence", "group"}
-Rows = list[tuple[str, list]]  # where each is, "line 3" for example, and its fields
+Rows = list[tuple[str, list]]  # the place of each row, for example "line 3", and its fields
 
 
 @dataclass
 class RawTable:
-    """What a file says, before it is checked.
+    """The content of a file before its values are checked.
 
     Attributes:
       models, samples: ids.
@@ -34,8 +34,8 @@ class RawTable:
       model_provenance, sample_provenance: m and n of them; a sample's may have `low` and `high`.
       confidence, predicted: [m, n], or None.
       features: float32[n, d], or None.
-      repeats: how many cells occur more than once.
-      places: where each cell, model row or (row, column), is in the file.
+      repeats: number of repeated cells.
+      places: the place in the file of each model's row, or of each cell (row, column).
     """
 
     models: list[str]
@@ -50,13 +50,13 @@ class RawTable:
     places: dict[Any, str] = field(default_factory=dict)
 
     def place(self, row: int, column: int) -> str:
-        """Returns ", line 3" of a cell for example; "" where the file has no lines."""
+        """Returns the place of a cell, for example ", line 3"; "" if the file has no lines."""
         place = self.places.get((row, column)) or self.places.get(row)
         return f", {place}" if place else ""
 
 
 def read_csv(path: Path) -> RawTable:
-    """Reads a csv file; raises BadInput where it cannot be read."""
+    """Reads a csv file; raises BadInput if it cannot be read."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, strict=True)
@@ -67,7 +67,7 @@ def read_csv(path: Path) -> RawTable:
 
 
 def read_parquet(path: Path) -> RawTable:
-    """Reads a parquet file; raises BadInput where it cannot be read."""
+    """Reads a parquet file; raises BadInput if it cannot be read."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -77,7 +77,7 @@ def read_parquet(path: Path) -> RawTable:
             " npz."
         ) from None
     try:
-        # `read_table` fails where two columns have one name
+        # `read_table` fails if two columns have the same name
         table = pyarrow.parquet.ParquetFile(path).read()
     except (OSError, pyarrow.ArrowException) as error:
         raise BadInput(f"{path}: cannot be read as parquet ({error}).") from error
@@ -87,12 +87,10 @@ def read_parquet(path: Path) -> RawTable:
 
 
 def _table(path: Path, header: list[str], rows: Rows) -> RawTable:
-    if (twice := repeated(header)) is not None:
-        places = ", ".join(
-            str(place) for place, name in enumerate(header, start=1) if name == twice
-        )
+    if (name := repeated(header)) is not None:
+        places = ", ".join(str(place) for place, n in enumerate(header, start=1) if n == name)
         raise BadInput(
-            f"{path}: columns {places} have the same name, {twice!r}; give each its own, or leave"
+            f"{path}: columns {places} have the same name, {name!r}; give each its own, or leave"
             " one out."
         )
     if "model" not in header:
@@ -105,20 +103,20 @@ def _table(path: Path, header: list[str], rows: Rows) -> RawTable:
                 f"{path}, {place}: it begins with {row[0]!r} and has {len(row)} fields, the header"
                 f" {len(header)}."
             )
-    value = [name for name in _VALUE if name in header]
-    if "sample" in header and value and set(header) <= _LONG:
-        if len(value) == 2:
+    value_columns = [name for name in _VALUE if name in header]
+    if "sample" in header and value_columns and set(header) <= _LONG:
+        if len(value_columns) == 2:
             raise BadInput(f"{path}: has the columns `outcome` and `score`; leave one out.")
-        return _long(path, header, rows, value[0])
+        return _long(path, header, rows, value_columns[0])
     return _wide(path, header, rows)
 
 
 def _wide(path: Path, header: list[str], rows: Rows) -> RawTable:
-    keep = [k for k, name in enumerate(header) if name not in ("model", "group")]
-    samples, model = [header[k] for k in keep], header.index("model")
-    values = np.full((len(rows), len(keep)), np.nan)
+    columns = [k for k, name in enumerate(header) if name not in ("model", "group")]
+    samples, model = [header[k] for k in columns], header.index("model")
+    values = np.full((len(rows), len(columns)), np.nan)
     for i, (place, row) in enumerate(rows):
-        for k, column in enumerate(keep):
+        for k, column in enumerate(columns):
             values[i, k] = _number(row[column], path, place, row[model], header[column])
     group = header.index("group") if "group" in header else None
     return RawTable(
@@ -132,54 +130,55 @@ def _wide(path: Path, header: list[str], rows: Rows) -> RawTable:
 
 
 def _long(path: Path, header: list[str], rows: Rows, value_column: str) -> RawTable:
-    """Values of a table with a row per cell; cells that have no row, or no value, are unknown."""
+    """Reads a table with a row for each cell; cells without a row, or without a value, are
+    unknown.
+    """
     models: dict[str, dict[str, Any]] = {}
     samples: dict[tuple[str, ...], dict[str, Any]] = {}
-    cells: dict[tuple[int, int], tuple[float, float]] = {}
-    numbers: dict[Any, int] = {}  # of models by id, of samples by key
+    cells: dict[tuple[int, int], tuple[float, float]] = {}  # value and confidence
+    indices: dict[Any, int] = {}  # of models by id, of samples by key
     places: dict[Any, str] = {}
     repeats = 0
     for place, row in rows:
         fields = dict(zip(header, row, strict=True))
         model, sample = _id(fields["model"]), _id(fields["sample"])
         key = sample and (_id(fields.get("dataset")), sample, _id(fields.get("metric")))
-        of_model = {"group": str(fields["group"])} if "group" in header else {}
-        of_sample = {name: _id(fields[name]) for name in _TEXTS if _id(fields.get(name))} | {
+        group = {"group": str(fields["group"])} if "group" in header else {}
+        facts = {name: _id(fields[name]) for name in _TEXTS if _id(fields.get(name))} | {
             name: _number(fields[name], path, place, model, sample)
             for name in RANGE
             if fields.get(name) not in ("", None)
         }
-        if models.setdefault(model, of_model) != of_model:
-            raise BadInput(
-                f"{path}, {place}: model {model!r} is of group {of_model['group']!r}, but was of"
-                f" {models[model]['group']!r}."
-            )
-        if (old := samples.setdefault(key, of_sample)) != of_sample:
-            name = next(n for n in {**old, **of_sample} if old.get(n) != of_sample.get(n))
-            raise BadInput(
-                f"{path}, {place}: sample {sample!r} has {name} = {of_sample.get(name)}, but had"
-                f" {old.get(name)}."
-            )
+        for kind, name, old, new in (
+            ("model", model, models.setdefault(model, group), group),
+            ("sample", sample, samples.setdefault(key, facts), facts),
+        ):
+            if old != new:
+                fact = next(fact for fact in {**old, **new} if old.get(fact) != new.get(fact))
+                raise BadInput(
+                    f"{path}, {place}: {kind} {name!r} has {fact} = {new.get(fact)}, but had"
+                    f" {old.get(fact)} before."
+                )
         cell = (
-            numbers.setdefault(("model", model), len(models) - 1),
-            numbers.setdefault(key, len(samples) - 1),
+            indices.setdefault(("model", model), len(models) - 1),
+            indices.setdefault(key, len(samples) - 1),
         )
-        numbers_in_row = tuple(
+        numbers = tuple(
             _number(fields.get(name), path, place, model, sample)
             for name in (value_column, "confidence")
         )
         if cell in cells:
-            if not np.array_equal(cells[cell], numbers_in_row, equal_nan=True):
+            if not np.array_equal(cells[cell], numbers, equal_nan=True):
                 raise BadInput(
                     f"{path}, {place}: model {model!r} on sample {sample!r} has the {value_column}"
-                    f" {numbers_in_row[0]:g}, but {cells[cell][0]:g} in {places[cell]}."
+                    f" {numbers[0]:g}, but {cells[cell][0]:g} in {places[cell]}."
                 )
             repeats += 1
-        cells[cell] = numbers_in_row
+        cells[cell] = numbers
         places.setdefault(cell, place)
     values, confidence = np.full((2, len(models), len(samples)), np.nan)
-    for cell, numbers_in_row in cells.items():
-        values[cell], confidence[cell] = numbers_in_row
+    for cell, numbers in cells.items():
+        values[cell], confidence[cell] = numbers
     return RawTable(
         list(models),
         _ids(samples),
@@ -193,7 +192,7 @@ def _long(path: Path, header: list[str], rows: Rows, value_column: str) -> RawTa
 
 
 def _confidence(path: Path, confidence: np.ndarray, models, samples) -> np.ndarray | None:
-    """Returns float16[m, n] of confidences, or None where there is none."""
+    """Returns float16[m, n] of confidences, or None if there are none."""
     if np.isnan(confidence).all():
         return None
     outside = (confidence < 0) | (confidence > 1)
@@ -207,21 +206,17 @@ def _confidence(path: Path, confidence: np.ndarray, models, samples) -> np.ndarr
 
 
 def _ids(keys: Iterable[tuple[str, str, str]]) -> list[str]:
-    """Returns samples' ids by data set, id in the file, and metric."""
-    keys = list(keys)
-    several = len({key[:2] for key in keys if key}) < len(keys)
-    return [
-        ""
-        if not key
-        else (f"{key[0]}/" if key[0] and not key[1].startswith(f"{key[0]}/") else "")
-        + key[1]
-        + (f"#{key[2]}" if several and key[2] else "")
-        for key in keys
-    ]
+    """Returns samples' ids, given data set, id in the file, and metric."""
+    keys, ids = list(keys), []
+    several_metrics = len({key[:2] for key in keys if key}) < len(keys)
+    for dataset, sample, metric in (key or ("", "", "") for key in keys):
+        prefix = f"{dataset}/" if dataset and not sample.startswith(f"{dataset}/") else ""
+        ids.append(prefix + sample + (f"#{metric}" if several_metrics and metric else ""))
+    return ids
 
 
 def _id(value) -> str:
-    """An id as text; "" for none, which is refused."""
+    """Returns an id as text; "" for a missing one, which is refused later."""
     return "" if value is None else str(value)
 
 

@@ -1,5 +1,5 @@
-"""Writing into an evaluation cache: values are checked, those already known are left out, and the
-rest becomes tiles.
+"""Writes into an evaluation cache: values are checked, cells that are already known are left out,
+and the others become tiles.
 """
 
 import sqlite3
@@ -23,23 +23,23 @@ from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import clear_when_full
 
-# of m models on k samples: values [m, k] under the name "correct", whatever they are; confidence
+# of m models on k samples: values [m, k], outcomes or scores, under the name "correct"; confidence
 # float[m, k]; probabilities float[m, k, classes]
 Planes = dict[str, np.ndarray]
 _SAME = 1e-6  # scores that differ by less are equal
 
 
 def arrays(
-    models: Sequence[str], samples: Sequence[str] | np.ndarray, given: Mapping[str, Any]
+    models: Sequence[str], samples: Sequence[str] | np.ndarray, values_by_plane: Mapping[str, Any]
 ) -> Planes:
-    """Returns what is given, but None, as arrays of m models on k samples.
+    """Returns the values that are not None as arrays of m models on k samples.
 
     Raises:
-      BadInput: a model's id or a shape that cannot be; the message names it.
+      BadInput: a model's id or a shape is not valid; the message names it.
     """
     entries.check_ids("models", models)
     expected, planes = (len(models), len(samples)), {}
-    for plane, values in given.items():
+    for plane, values in values_by_plane.items():
         if values is None:
             continue
         values = np.asarray(values)
@@ -68,15 +68,15 @@ def write(
     Args:
       db: the transaction.
       cells: the file of tiles.
-      state: "observed": what the cache has is left out, or must agree; "predicted": replaces
-        earlier predictions.
+      state: "observed": cells that the cache has must agree, and are left out; "predicted": earlier
+        predictions are replaced.
       rows: id and row of each of the m models.
       columns: int64[k], no column twice.
       planes: as `arrays` returns them.
       made_by: recorded with predictions.
 
     Raises:
-      BadInput: a value that cannot be, or contradicts an observed one; the message names model and
+      BadInput: a value is not valid, or contradicts an observed one; the message names model and
         sample.
     """
     ascending = np.argsort(columns, kind="stable")
@@ -92,50 +92,50 @@ def write(
     enter(db, cells, new, made_by)
 
 
-def _typed(db, values_plane: str, state: str, rows, columns: np.ndarray, given: Planes) -> Planes:
-    """Returns planes in the types in which they are kept; raises where a value cannot be."""
+def _typed(db, values_plane: str, state: str, rows, columns: np.ndarray, part: Planes) -> Planes:
+    """Returns planes in the types in which they are stored; raises if a value is not valid."""
     planes = {}
-    given = {values_plane: given.pop(CORRECT), **given}
-    values = given[values_plane]
+    part = {values_plane: part.pop(CORRECT), **part}
+    values = part[values_plane]
     if state == PREDICTED and values_plane == CORRECT and values.dtype.kind == "f":
         if not np.isin(values[~np.isnan(values)], (0, 1)).all():
-            given[CONFIDENCE] = values  # predicted probabilities of being right
-        given[CORRECT] = np.where(np.isnan(values), UNKNOWN, values >= 0.5).astype(np.uint8)
-    for plane, values in given.items():
+            part[CONFIDENCE] = values  # predicted probabilities of being right
+        part[CORRECT] = np.where(np.isnan(values), UNKNOWN, values >= 0.5).astype(np.uint8)
+    for plane, values in part.items():
         if plane == CORRECT:
-            kept, good = _outcomes(values)
+            stored, is_valid = _outcomes(values)
             valid = "0, 1, or 255 for unknown"
         else:
             if plane == SCORE and values.dtype == np.uint8:
                 values = np.where(values == UNKNOWN, np.nan, values)
-            kept = values.astype(packing.DTYPES[plane])
+            stored = values.astype(packing.DTYPES[plane])
             valid = "from 0 to 1, or NaN for unknown"
-            good = np.isnan(values) | ((values >= 0) & (values <= 1))
-        if not good.all():
-            i, k, *_ = np.argwhere(~good)[0]
+            is_valid = np.isnan(values) | ((values >= 0) & (values <= 1))
+        if not is_valid.all():
+            i, k, *_ = np.argwhere(~is_valid)[0]
             raise BadInput(
                 f"{plane} of model {rows[i][0]!r}, sample {_sample(db, columns[k])!r}:"
-                f" {values[~good][0]} is not {valid}."
+                f" {values[~is_valid][0]} is not {valid}."
             )
         if plane in VECTORS:
-            _check_width(db, plane, kept.shape[2])
-        planes[plane] = kept
+            _check_width(db, plane, stored.shape[2])
+        planes[plane] = stored
     return planes
 
 
 def _outcomes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns outcomes as uint8 of 0, 1 and 255, and which of them they could be."""
+    """Returns outcomes as uint8 of 0, 1 and 255, and which of the values are valid."""
     if values.dtype == bool:
         return values.view(np.uint8), np.True_
     if values.dtype != np.uint8:
         missing = np.isnan(values)
-        good = missing | (values == 0) | (values == 1) | (values == UNKNOWN)
-        return np.where(missing | ~good, UNKNOWN, values).astype(np.uint8), good
+        is_valid = missing | (values == 0) | (values == 1) | (values == UNKNOWN)
+        return np.where(missing | ~is_valid, UNKNOWN, values).astype(np.uint8), is_valid
     return values, (values <= 1) | (values == UNKNOWN)
 
 
 def _tiles(db, cells, values_plane: str, state: str, rows, columns: np.ndarray, planes: Planes):
-    """Yields id of the model, shape and bytes of the tiles of new cells; columns are ascending."""
+    """Yields the tiles of new cells: id of the model, shape and bytes. Columns are ascending."""
     view = cells.view(entries.end(db))
     for i, (model, row) in enumerate(rows):
         values = planes[values_plane][i]
@@ -151,9 +151,10 @@ def _tiles(db, cells, values_plane: str, state: str, rows, columns: np.ndarray, 
                 if plane == values_plane:
                     _check_agrees(db, model, columns, known, old, values)
                 wanted = wanted & np.isnan(old)
-            here, new = (columns, values) if wanted.all() else (columns[wanted], values[wanted])
-            if len(here):
-                yield model, *packing.encode(row, state, plane, here, new)
+            if wanted.any():
+                chosen = slice(None) if wanted.all() else wanted  # a slice copies nothing
+                tile = packing.encode(row, state, plane, columns[chosen], values[chosen])
+                yield model, *tile
 
 
 def _check_agrees(db, model: str, columns, known, old: np.ndarray, values: np.ndarray) -> None:
@@ -163,8 +164,8 @@ def _check_agrees(db, model: str, columns, known, old: np.ndarray, values: np.nd
         k = np.flatnonzero(differs)[0]
         raise BadInput(
             f"model {model!r}, sample {_sample(db, columns[k])!r}: observed as {old[k]:g}, now"
-            f" given as {values[k]:g} ({differs.sum()} such cells). Nothing was written; another"
-            " model needs another id."
+            f" given as {values[k]:g} ({differs.sum()} such cells). Nothing was written; give a"
+            " different model a different id."
         )
 
 
@@ -174,8 +175,8 @@ def write_features(
     """Writes features, float[k, d], of samples that have none, within the transaction `db`.
 
     Raises:
-      BadInput: they are no finite numbers, of another length than those of the cache, or differ
-        from what a sample has.
+      BadInput: they are not finite numbers, have another length than those of the cache, or differ
+        from the features that a sample already has.
     """
     features = np.asarray(features)
     if features.ndim != 2 or features.dtype.kind not in "biuf" or len(features) != len(columns):
@@ -190,16 +191,15 @@ def write_features(
             f"features of sample {_sample(db, columns[wrong[0]])!r}: not all are finite."
         )
     _check_width(db, FEATURES, features.shape[1])
-    there, view = np.zeros(len(columns), bool), cells.view(entries.end(db))
+    is_new, view = np.ones(len(columns), bool), cells.view(entries.end(db))
     for tile in entries.tiles(db, "plane = ?", [FEATURES]):
-        data = view[tile.offset : tile.offset + tile.shape.length]
-        places, values = packing.pick(tile.shape, data, columns)
-        if len(other := np.flatnonzero((values != features[places]).any(axis=1))):
-            sample = _sample(db, columns[places[other[0]]])
-            raise BadInput(f"sample {sample!r}: it has other features already.")
-        there[places] = True
-    if not there.all():
-        tile = packing.encode(NO_MODEL, OBSERVED, FEATURES, columns[~there], features[~there])
+        positions, values = packing.pick(tile, view, columns)
+        if len(other := np.flatnonzero((values != features[positions]).any(axis=1))):
+            sample = _sample(db, columns[positions[other[0]]])
+            raise BadInput(f"sample {sample!r}: it already has other features.")
+        is_new[positions] = False
+    if is_new.any():
+        tile = packing.encode(NO_MODEL, OBSERVED, FEATURES, columns[is_new], features[is_new])
         enter(db, cells, [("", *tile)], None)
 
 
@@ -209,14 +209,14 @@ def enter(
     new: Sequence[tuple[str, packing.Shape, bytes]],
     made_by: dict[str, Any] | None,
 ) -> None:
-    """Writes tiles (id of the model, shape, bytes) after the last one, and into the index within
-    the transaction `db`.
+    """Appends tiles (id of the model, shape, bytes) to the file, and enters them into the index
+    within the transaction `db`.
     """
     if not new:
         return
     text = index.as_json(made_by, "made_by")
     with clear_when_full(cells.path):
-        begin = cells.append([data for _, _, data in new])
+        offset = cells.append([data for _, _, data in new])
     for model, shape, data in new:
         digest = packing.digest(model, shape, data)
         if shape.state == PREDICTED:
@@ -234,12 +234,12 @@ def enter(
                 f"DELETE FROM tiles WHERE model = ? AND state = ? AND plane = ? AND ({replaced})",
                 place,
             )
-        entry = [*vars(shape).values(), begin, digest, text]
+        entry = [*vars(shape).values(), offset, digest, text]
         db.execute(
             f"INSERT INTO tiles ({entries.TILE}) VALUES ({', '.join('?' * len(entry))})", entry
         )
-        begin += len(data)
-    db.execute("UPDATE about SET end = ?", [begin])
+        offset += len(data)
+    db.execute("UPDATE about SET end = ?", [offset])
     if any(shape.plane in packing.LATER_PLANES for _, shape, _ in new):
         db.execute(f"PRAGMA user_version = {index.SCHEMA_VERSION}")
 
@@ -247,14 +247,12 @@ def enter(
 def _old(
     db: sqlite3.Connection, view: np.ndarray, row: int, plane: str, columns: np.ndarray
 ) -> np.ndarray:
-    """Returns float32[k]: the observed value in each column (0 where there are several), NaN where
-    there is none.
+    """Returns float32[k], the observed value in each column (0 for a vector), NaN where nothing was
+    observed.
     """
     old = np.full(len(columns), np.nan, np.float32)
     for tile in entries.tiles(db, "model = ? AND state = ? AND plane = ?", [row, OBSERVED, plane]):
-        positions, values = packing.pick(
-            tile.shape, view[tile.offset : tile.offset + tile.shape.length], columns
-        )
+        positions, values = packing.pick(tile, view, columns)
         old[positions] = 0 if values.ndim > 1 else values
     return old
 
@@ -264,8 +262,8 @@ def _sample(db: sqlite3.Connection, column: np.integer) -> str:
 
 
 def _check_width(db: sqlite3.Connection, plane: str, width: int) -> None:
-    """One cache has one label space, and features of one length."""
-    kept = db.execute("SELECT max(classes) FROM tiles WHERE plane = ?", [plane]).fetchone()[0]
-    if width != (kept or width) or not width:
+    """A cache has one label space, and features of one length."""
+    stored = db.execute("SELECT max(classes) FROM tiles WHERE plane = ?", [plane]).fetchone()[0]
+    if width != (stored or width) or not width:
         unit = "classes" if plane == packing.PROBABILITIES else "numbers"
-        raise BadInput(f"{plane}: {width} {unit} for each cell; this cache has {kept}.")
+        raise BadInput(f"{plane}: {width} {unit} for each cell; this cache has {stored}.")

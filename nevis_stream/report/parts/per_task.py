@@ -2,12 +2,15 @@
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis import tables as analysis_tables
-from nevis_stream.analysis.beside import Beside, beside
+from nevis_stream.analysis.published_comparison import (
+    PublishedComparison,
+    published_comparisons,
+)
 from nevis_stream.report.run_files import overlaps
 from nevis_stream.report.section import Section
+from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
 from nevis_stream.vocabulary import PROTOCOLS
 
@@ -84,10 +87,10 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     }
 
 
-def _beside(section: Section) -> list[Beside]:
-    return beside(section.groups)
+def _beside(section: Section) -> list[PublishedComparison]:
+    return published_comparisons(section.groups)
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, Drawing]:
     """Returns none."""
     return {}

@@ -101,7 +101,7 @@ def test_mixed_scores_have_each_their_range(tmp_path, cache):
     table = import_file(cache, write_csv(tmp_path / "mixed.csv", MIXED))
     assert table.remarks == (
         "2 models × 4 samples, 1 cells unknown (12%)",
-        "1 cells occur more than once with the same value; counted once",
+        "1 repeated cells with the same value were left out",
         "qa F1: 2 samples, scores from 0 to 100, mean 50.0000",
         "mt win rate: 1 samples, scores from 0 to 1, mean 0.3750",
         "yes exact: 1 samples, outcomes, mean 0.5000",
@@ -165,7 +165,7 @@ def test_features_come_with_ids_or_in_order(tmp_path, cache):
             read_features(tmp_path / "features.npz", other.samples())
     with pytest.raises(BadInput, match="features: 3 numbers for each cell; this cache has 2"):
         other.add_features(["qa/1"], np.ones((1, 3)))
-    with pytest.raises(BadInput, match="sample 'qa/1': it has other features already"):
+    with pytest.raises(BadInput, match="sample 'qa/1': it already has other features"):
         other.add_features(["qa/1"], np.ones((1, 2)))
 
 
@@ -296,7 +296,7 @@ def test_bad_csv_is_named(tmp_path, text, message):
             "model 'a', sample '0': 7 is not between 0 and 1",
         ),
         ({"correct": np.array([["1"]]), "models": ["a"], "samples": ["0"]}, "not numbers"),
-        (ONE | {"model_provenance": ["{"]}, "`model_provenance` holds a text that"),
+        (ONE | {"model_provenance": ["{"]}, "`model_provenance` has a text that"),
         (ONE | {"model_provenance": ["[]"]}, "1 JSON objects are expected"),
         (ONE | {"sample_provenance": []}, "`sample_provenance` has 0 entries"),
         (
@@ -333,7 +333,7 @@ def test_bad_files_are_named(tmp_path):
                           ("x.txt", "unknown kind of file '.txt'")]:  # fmt: skip
         with pytest.raises(BadInput, match=message):
             read_values(tmp_path / name)
-    with pytest.raises(BadInput, match="threshold 2"):
+    with pytest.raises(BadInput, match="--threshold=2 is outside the range 0 to 1 of sample 's'"):
         read_values(write_csv(tmp_path / "a.csv", "model,s\na,0.5\n"), threshold=2)
 
 
@@ -375,7 +375,7 @@ def test_csv_in_long_form_is_the_same_as_in_wide_form(tmp_path):
         ),
         (
             "model,sample,outcome,group\nm,a,1,g\nm,b,1,h\n",
-            "model 'm' is of group 'h', but was of 'g'",
+            "model 'm' has group = h, but had g before",
         ),
         ("model,sample,outcome\nm,a\n", "has 2 fields, the header 3"),
         ("model,sample,outcome\n,a,1\n", "an empty model id"),
@@ -387,7 +387,7 @@ def test_csv_in_long_form_is_the_same_as_in_wide_form(tmp_path):
         ("model,sample,score,low\nm,a,1,0\n", "sample 'a': a range of scores from low = 0.0 to"),
         ("model,sample,score,high,low\nm,a,7,5,0\n", "line 2: model 'm', sample 'a': 7 is not bet"),
         ("model,sample,score\nm,a,7\nm,b,\nk,a,\n", "line 2: model 'm'.*or by --range=LOW,HIGH"),
-        ("model,sample,score\nm,a,1\nk,a,\n", "model 'k' has no value at all"),
+        ("model,sample,score\nm,a,1\nk,a,\n", "model 'k' has no values"),
         ("model,sample,score,outcome\nm,a,1,1\n", "has the columns `outcome` and `score`"),
         (
             "model,sample,score,metric,dataset\nm,a,1,F1,x\nk,a,1,F1,x\nk,b,nan,EM,x\nk,b,.5,EM,x\n",

@@ -180,7 +180,7 @@ def test_caches_merge_as_their_matrices_do(one, two):
 
 def test_merging_refuses_what_does_not_belong(tmp_path):
     a = EvaluationCache(tmp_path / "a", create=True, about={"dataset": "a"})
-    with pytest.raises(BadInput, match="they are not merged"):
+    with pytest.raises(BadInput, match="they cannot be merged"):
         a.merge(EvaluationCache(tmp_path / "b", create=True, about={"dataset": "b"}))
     with pytest.raises(BadInput, match="into itself"):
         a.merge(EvaluationCache(tmp_path / "a"))

@@ -182,7 +182,7 @@ def test_what_is_not_in_the_cells_is_left_out_by_name(cache, tmp_path):
             "UPDATE batches SET provenance = '{' WHERE first = 0",
             "samples 0–49: their ids or provenance",
         ),
-        ("UPDATE about SET text = '{'", "what the cache is of"),
+        ("UPDATE about SET text = '{'", "what the cache is about"),
         ("DELETE FROM models WHERE number = 1", "models: 3 ids, 4 were written"),
     ],
 )
@@ -219,7 +219,7 @@ def test_a_repair_that_is_killed_anywhere_begins_anew(cache, tmp_path, monkeypat
     lost = tiles(cache)[4]
     expected = contents(cache, [lost])
     flip(cache, lost.offset)
-    monkeypatch.setattr(repair, "_AT_ONCE", 200)
+    monkeypatch.setattr(repair, "_BYTES_AT_ONCE", 200)
     out, killed = tmp_path / "new", 0
     for limit in itertools.count():
         child = os.fork()

@@ -1,4 +1,4 @@
-"""Own errors next to the published ones, task by task, with differences in the data."""
+"""Errors of runs next to the published ones, task by task, with the differences in the data."""
 
 import math
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from nevis_stream.run_directory.records import TrainRecord
 
 @dataclass(frozen=True)
 class OwnError:
-    """A method's test error over seeds, and its difference to the published error of the learner of
-    that name (NaN: none).
+    """A method's test error over seeds, and its difference to the published error of the learner
+    of the same name (NaN without one).
     """
 
     label: str
@@ -23,17 +23,17 @@ class OwnError:
 
 
 @dataclass(frozen=True)
-class Beside:
+class PublishedComparison:
     """One task that has published values.
 
     Attributes:
       order, task_id: of the runs' stream.
       published_task: the published task that it is compared with.
-      classes, samples: number of classes, and of samples for training and dev, here (NaN: not
-        recorded).
+      classes, samples: number of classes, and of samples for training and dev, in the runs (NaN:
+        not recorded).
       published_classes, published_samples: the same as published.
       published: test errors by learner.
-      own: one entry a method.
+      own: one entry for each method.
     """
 
     order: int
@@ -48,28 +48,28 @@ class Beside:
 
     @property
     def other_data(self) -> str:
-        """How the data differ from the published ones; empty for equal classes and samples within
-        5%.
+        """How the data differ from the published data; empty where the number of classes is the
+        same and that of samples within 5%.
         """
         differences = []
         if self.classes != self.published_classes:
             differences.append(f"{self.classes} classes, published {self.published_classes}")
         if not abs(self.samples - self.published_samples) <= 0.05 * self.published_samples:
-            here = "not recorded" if math.isnan(self.samples) else f"{self.samples:.0f}"
-            differences.append(f"{here} samples, published {self.published_samples}")
+            samples = "not recorded" if math.isnan(self.samples) else f"{self.samples:.0f}"
+            differences.append(f"{samples} samples, published {self.published_samples}")
         return "; ".join(differences)
 
 
-def beside(groups: Sequence[SeedGroup]) -> list[Beside]:
-    """Returns the tasks of the runs that have published values, in stream order; none where no test
-    split was predicted.
+def published_comparisons(groups: Sequence[SeedGroup]) -> list[PublishedComparison]:
+    """Returns the tasks of the runs that have published values, in stream order; empty where no
+    test split was predicted.
 
     A task is compared with the published one of the same id, else with the first of its data set.
     Published errors are those of the full-size network and budget after the whole stream, so a
     difference is not one of learners alone.
 
     Args:
-      groups: methods of one stream and protocol; published ones are passed over.
+      groups: methods of one stream and protocol; published ones are ignored.
 
     Source: NEVIS'22, Appendix N.
     """
@@ -82,28 +82,29 @@ def beside(groups: Sequence[SeedGroup]) -> list[Beside]:
         run.path: {result.task_id: result.error for result in task_errors(run.ledger)}
         for run in runs
     }
-    rows = []
+    comparisons = []
     for task_id, train in sorted(tasks.items(), key=lambda item: item[1].order):
-        theirs = published.task_of(task_id, train.dataset_id)
-        if theirs is None:
+        published_task = published.task_of(task_id, train.dataset_id)
+        if published_task is None:
             continue
-        cells = []
+        by_learner = published.errors()[published_task]
+        facts = published.facts()[published_task]
+        own_errors = []
         for group in own:
             error = spread([errors[run.path].get(task_id, math.nan) for run in group.runs])
-            namesake = published.errors()[theirs].get(group.learner, math.nan)
-            cells.append(OwnError(group.label, error, error.mean - namesake))
-        facts = published.facts()[theirs]
-        classes = train.num_classes, int(facts["num_classes"])
-        samples = training_samples(train), int(facts["size"])
-        rows.append(
-            Beside(
-                train.order,
-                task_id,
-                theirs,
-                *classes,
-                *samples,
-                published.errors()[theirs],
-                tuple(cells),
+            difference = error.mean - by_learner.get(group.learner, math.nan)
+            own_errors.append(OwnError(group.label, error, difference))
+        comparisons.append(
+            PublishedComparison(
+                order=train.order,
+                task_id=task_id,
+                published_task=published_task,
+                classes=train.num_classes,
+                published_classes=int(facts["num_classes"]),
+                samples=training_samples(train),
+                published_samples=int(facts["size"]),
+                published=by_learner,
+                own=tuple(own_errors),
             )
         )
-    return rows
+    return comparisons

@@ -1,5 +1,5 @@
-"""Own errors beside the published ones: which task stands beside which, and what is said of other
-data.
+"""Errors of runs next to the published ones: which task is compared with which, and how other data
+are described.
 """
 
 import math
@@ -7,7 +7,7 @@ import math
 import pytest
 
 from experiments import published as published_runs
-from nevis_stream.analysis.beside import beside
+from nevis_stream.analysis.published_comparison import published_comparisons
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.catalogue import published
@@ -50,8 +50,10 @@ def named(**changes):
     return Named(tasks=3, meta_test=1, errors=(("mnist", 0.25),)).but(**changes)
 
 
-def test_a_task_stands_beside_its_id_or_its_data_set(tmp_path):
-    rows = beside(groups_of(tmp_path, named(seed=0), named(seed=1, errors=(("mnist", 0.35),))))
+def test_a_task_is_compared_with_its_id_or_its_data_set(tmp_path):
+    rows = published_comparisons(
+        groups_of(tmp_path, named(seed=0), named(seed=1, errors=(("mnist", 0.35),)))
+    )
     assert [(row.task_id, row.published_task) for row in rows] == [
         ("mnist", "mnist"),
         ("own_brodatz", "brodatz"),
@@ -65,7 +67,7 @@ def test_a_task_stands_beside_its_id_or_its_data_set(tmp_path):
 
 
 def test_a_learner_that_is_not_published_has_no_difference(tmp_path):
-    rows = beside(groups_of(tmp_path, named(learner="bhpo")))
+    rows = published_comparisons(groups_of(tmp_path, named(learner="bhpo")))
     assert all(
         math.isnan(row.own[0].difference) and not math.isnan(row.own[0].error.mean) for row in rows
     )
@@ -73,12 +75,12 @@ def test_a_learner_that_is_not_published_has_no_difference(tmp_path):
 
 def test_an_undefined_or_missing_error_is_nan(tmp_path):
     groups = groups_of(tmp_path, named(errors=(("mnist", None),)), named(learner="mt", events=1))
-    mnist = beside(groups)[0]
+    mnist = published_comparisons(groups)[0]
     assert all(math.isnan(own.error.mean) and math.isnan(own.difference) for own in mnist.own)
 
 
-def test_other_splits_and_other_tasks_have_nothing_beside_them(tmp_path):
-    assert beside(groups_of(tmp_path / "a", named(protocol="meta_train"))) == []
-    assert beside(groups_of(tmp_path / "b", SyntheticRun())) == []
+def test_other_splits_and_other_tasks_are_not_compared(tmp_path):
+    assert published_comparisons(groups_of(tmp_path / "a", named(protocol="meta_train"))) == []
+    assert published_comparisons(groups_of(tmp_path / "b", SyntheticRun())) == []
     paths = published_runs.write(tmp_path / "published")
-    assert beside(by_seed(read_runs(paths)[0])) == []
+    assert published_comparisons(by_seed(read_runs(paths)[0])) == []
