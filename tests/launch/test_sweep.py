@@ -74,7 +74,7 @@ def ledgers(directory):
         (["--set=budget=tiny,tny"], "budget=tny: unknown budget 'tny'. Did you mean 'tiny'?"),
         (
             ["--trials=2,4", "--config.budget=cheap"],
-            "grid search takes every combination of its values",
+            "a grid search runs every combination of its values",
         ),
         (
             ["--trials=2,4", "--config.budgt=tiny"],

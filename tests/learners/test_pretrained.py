@@ -450,7 +450,8 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     ]
     refused = forked.run(*words, "--layout=torchvision_resnet")
     assert (
-        refused.returncode == 2 and "--flops is missing: imported weights carry" in refused.stderr
+        refused.returncode == 2
+        and "--flops is missing: a file of imported weights records" in refused.stderr
     )
     wrong = forked.run(*words, "--layout=keras", "--flops=1e18", "--trained_on=ImageNet")
     assert (
