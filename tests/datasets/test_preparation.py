@@ -70,7 +70,7 @@ def test_every_row_builds_a_builder(dataset_id, tmp_path):
     """From an archive of the published layout to TFDS's own reading of what was prepared."""
     (tmp_path / "files").mkdir()
     expected = MAKERS[dataset_id](tmp_path / "files")
-    builder = prepare.builder(dataset_id, [tmp_path / "files"], download=False, verified=False)
+    builder = tfds.builder_from_directory(run(dataset_id, tmp_path / "files"))
     about, row = prepared.about(dataset_id, "published"), catalogue.nevis22_datasets()[dataset_id]
     assert about["found"] == dict(expected.counts)
     assert about["classes_with_samples"] == expected.classes

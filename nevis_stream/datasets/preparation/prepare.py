@@ -168,16 +168,6 @@ def prepare(
     return directory
 
 
-def builder(dataset_id: str, places: Sequence[Path] = (), **options: Any) -> Any:
-    """Returns the TFDS builder of a catalogue data set, prepared now if it is not ready.
-
-    Takes what `prepare` takes.
-    """
-    import tensorflow_datasets as tfds
-
-    return tfds.builder_from_directory(prepare(dataset_id, places, **options))
-
-
 def _source(name: str, path: Path) -> dict[str, Any]:
     if path.is_dir():
         return {"file": name, "folder": True}
