@@ -21,11 +21,12 @@ from pathlib import Path
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import DataSet
-from nevis_stream.datasets.preparation import fetch
 from nevis_stream.errors import BadInput, unknown
 
 READY = "ready"
-DOWNLOADABLE, DOWNLOAD_YOURSELF, NO_ADDRESS = fetch.STATES
+DOWNLOADABLE = "downloadable"
+DOWNLOAD_YOURSELF = "to download yourself"
+ADDRESS_UNKNOWN = "address unknown"
 FILE_MISSING = "file missing"
 CLASSES_MISSING = "classes missing"
 MEANINGS = {
@@ -34,7 +35,7 @@ MEANINGS = {
     " cannot download it. Download its files, then pass their folder to `prepare` with"
     " --from=FOLDER. `prepare`, and the column advice of --format=csv, say which files and"
     " where they are.",
-    NO_ADDRESS: "no address of its files is known; if you have them, use --from=FOLDER.",
+    ADDRESS_UNKNOWN: "no address of its files is known; if you have them, use --from=FOLDER.",
     FILE_MISSING: "its file is not on this machine.",
     CLASSES_MISSING: "the imported file has fewer classes than the task needs.",
 }
@@ -94,6 +95,8 @@ def state(source: str) -> State:
             )
         if scheme == "local" or rest not in catalogue.file_layouts():
             return State(FILE_MISSING, f"python -m launch.data import FILE --task={rest}")
+        from nevis_stream.datasets.preparation import fetch
+
         plan = fetch.plan(rest)
         if plan.state == DOWNLOADABLE:
             return State(plan.state, f"python -m launch.data prepare --task={rest}")

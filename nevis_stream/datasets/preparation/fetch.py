@@ -9,9 +9,9 @@ from typing import Any
 
 from nevis_stream import catalogue
 from nevis_stream.datasets.preparation.unpack import stem
+from nevis_stream.datasets.sources import ADDRESS_UNKNOWN, DOWNLOAD_YOURSELF, DOWNLOADABLE
 from nevis_stream.errors import BadInput
 
-STATES = ("downloadable", "to download yourself", "address unknown")
 _TIMEOUT = 60  # seconds without a byte
 
 
@@ -38,7 +38,7 @@ class Plan:
 
     Attributes:
       sources: the files.
-      state: one of `STATES`.
+      state: "downloadable", "to download yourself" or "address unknown".
       advice: what the user can do if a file cannot be downloaded.
     """
 
@@ -65,13 +65,12 @@ def plan(dataset_id: str) -> Plan:
         for file, url, digest in zip(files, urls, md5, strict=True)
     )
     manual = row["needs_manual_download"]
-    downloadable, download_yourself, address_unknown = STATES
     if not all(source.url for source in sources):
-        state = address_unknown
+        state = ADDRESS_UNKNOWN
     elif manual == "no" or manual.startswith("registration for"):  # for a file that is not used
-        state = downloadable
+        state = DOWNLOADABLE
     else:
-        state = download_yourself
+        state = DOWNLOAD_YOURSELF
     return Plan(
         sources,
         state,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import layouts, prepared
+from nevis_stream.datasets import layouts, prepared, sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.datasets.layouts.tree import Example, Tree
@@ -56,7 +56,7 @@ def gather(
             source, [*places, *(place / downloads.name for place in places), downloads]
         )
         if path is None and not source.optional:
-            if plan.state != "downloadable" or not download:
+            if plan.state != sources.DOWNLOADABLE or not download:
                 raise BadInput(f"{dataset_id}: {source.file} is missing: {plan.advice}.")
             try:
                 path = fetch.download(source, downloads)
