@@ -1,4 +1,4 @@
-"""Runs four learners of increasing cost on the embedded stream and writes the report.
+"""Runs five learners of increasing cost on the embedded stream and writes the report.
 
   python -m launch.demo
 
@@ -18,6 +18,7 @@ _STREAM = shared_flags.stream("pico")
 # by increasing cost
 RUNS = (
     ("nearest_class_mean", "tiny"),
+    ("closed_form", "tiny"),
     ("logistic_regression", "tiny"),
     ("indep", "tiny"),
     ("ft_prev", "small"),

@@ -86,13 +86,15 @@ def main(_):
 def _lists() -> str:
     """Returns the end of --help: learners, keys of the chosen learner, streams, executors."""
     from launch import executors
+    from learners.closed_form import config as closed_form
     from nevis_stream.catalogue import variants
     from nevis_stream.streams.rows import stream_names
 
     named = [_with_flags(name, executors.options(name)) for name in executors.names()]
     return (
         f"{config_flag.help_text()}\nBudgets: tiny, small, cheap, paper (cheap and"
-        " paper take too long on a CPU: see what they cost with --dry_run)\nStreams:"
+        " paper take too long on a CPU: see what they cost with --dry_run); those of closed_form:"
+        f" {', '.join(closed_form.BUDGETS)}\nStreams:"
         f" {', '.join(stream_names())}, {variants.SPLIT_HELP};\n  NAME+partial: only the tasks"
         " whose data are on this machine; or the path of a csv (docs/adding-a-task.md)\nExecutors:"
         f" {'; '.join(named)}\n"

@@ -126,4 +126,10 @@ TABLE: dict[str, NamedLearner] = {
         8.194e9,
         class_name="learners.logistic_regression:LogisticRegression",
     ),
+    "closed_form": NamedLearner(
+        "kernel ridge regression on oriented gradients; no training step, nothing carried over",
+        0.2867,
+        4.175e9,
+        class_name="learners.closed_form.config:ClosedFormConfig",
+    ),
 }

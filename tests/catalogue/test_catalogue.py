@@ -178,7 +178,7 @@ def test_missing_data_are_an_error_that_says_how_to_get_them(monkeypatch, tmp_pa
         "coil100 (downloadable): python -m launch.data prepare --task=coil100" in message
         and "short+partial" in message
     )
-    with pytest.raises(BadInput, match="none of its 29 tasks has its data"):
+    with pytest.raises(BadInput, match="the data of all its 29 tasks are missing"):
         load_stream("short+partial")
 
 
