@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 
+import learners
 from experiments import run_config
 from learners.budgets import BUDGETS
 from learners.table import TABLE
@@ -26,8 +27,14 @@ def built(*args, **values):
     return run_config.build(run_config.resolve(config(*args, **values)))
 
 
-@pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize(
+    ("name", "budget"),
+    [
+        (name, budget)
+        for name in TABLE
+        for budget in getattr(learners.class_of(name), "BUDGETS", BUDGETS)
+    ],
+)
 def test_every_learner_resolves_at_every_budget(name, budget):
     made = run_config.default(name)
     made.budget = budget
