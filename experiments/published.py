@@ -143,14 +143,7 @@ def records(config: dict[str, Any], config_hash: str) -> Iterator[Record]:
         facts = published.facts()[task.task_id]
         yield TrainRecord(
             event=event,
-            order=task.order,
-            task_id=task.task_id,
-            dataset_id=task.dataset_id,
-            year=task.year,
-            domain=task.domain,
-            task_kind=task.kind,
-            meta_split=task.meta_split,
-            num_classes=task.num_classes,
+            **task.to_record(),
             n_train=None,
             n_dev=None,
             size=int(facts["size"]),

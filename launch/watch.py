@@ -1,15 +1,14 @@
-"""Shows runs while other processes make them: tasks, trials, errors, FLOPs, time left; ends when
-all are complete.
+"""Shows runs while other processes make them: tasks, trials, errors, FLOPs, time left. It ends when
+all runs are complete.
 
   python -m launch.watch runs/a             one run in detail
-  python -m launch.watch runs/*             several, one line each
-  python -m launch.watch runs/a --once      the current state, for logs; also where the output is no terminal
-  python -m launch.watch runs/a --wait      a run that starts later
+  python -m launch.watch runs/*             several runs, one line each
+  python -m launch.watch runs/a --once      print the current state and end, as without a terminal
+  python -m launch.watch runs/a --wait      wait for a run that starts later
 
-It only reads files: it locks nothing and writes nothing, and may be started and stopped at any
-time, on any machine that sees the run directory. Ctrl-C ends it, not the run. An error with a star
-belongs to a judged task.
-"""  # noqa: E501
+It only reads files, may be started and stopped at any time, and works on any machine that can read
+the run directory. Ctrl-C ends the display, not the run. A star marks the error of a judged task.
+"""
 
 import signal
 import time
@@ -20,10 +19,8 @@ from absl import flags
 from launch import entry
 
 _ONCE = flags.DEFINE_bool("once", False, "Print the current state of the runs and end.")
-_WAIT = flags.DEFINE_bool("wait", False, "Wait for run directories that are not there yet.")
-_EVERY = flags.DEFINE_float(
-    "every", 1.0, "Seconds between two looks at the files.", lower_bound=0.1
-)
+_WAIT = flags.DEFINE_bool("wait", False, "Wait for run directories that do not exist yet.")
+_EVERY = flags.DEFINE_float("every", 1.0, "Seconds between two updates.", lower_bound=0.1)
 
 
 def main(argv):
@@ -38,14 +35,14 @@ def main(argv):
         if _ONCE.value or not console.is_terminal:
             _print_once(paths, console)
         else:
-            signal.signal(signal.SIGTERM, signal.default_int_handler)  # the cursor comes back
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # which restores the cursor
             _follow(paths, console)
     except KeyboardInterrupt:
         pass
 
 
 def _runs(paths: list[Path]) -> list[Path]:
-    """Leaves out what is no run directory; nothing that is one, or is waited for, may be left."""
+    """Returns the run directories among the paths; all paths with --wait."""
     from launch.watching import files
 
     if _WAIT.value:
@@ -60,11 +57,10 @@ def _runs(paths: list[Path]) -> list[Path]:
 
 def _reason(path: Path) -> str:
     if not path.exists():
-        return f"{path}: no such directory. If the run starts later: --wait"
+        return f"{path}: no such directory. To wait for a run that starts later: --wait"
     inside = list(path.glob("*/config.json")) if path.is_dir() else []
-    return f"{path}: not a run directory" + (
-        f"; it holds run directories, give {path}/*" if inside else ""
-    )
+    hint = f"; it contains run directories, give {path}/*" if inside else ""
+    return f"{path}: not a run directory{hint}"
 
 
 def _print_once(paths: list[Path], console) -> None:
@@ -74,12 +70,11 @@ def _print_once(paths: list[Path], console) -> None:
 
     if not console.is_terminal:
         console = Console(width=120)
-    while True:
-        states = [state_of(path) for path in paths]
-        if _ONCE.value or not _WAIT.value or all(state.title for state in states):
-            console.print(show(states, console))
-            return
+    states = [state_of(path) for path in paths]
+    while _WAIT.value and not _ONCE.value and not all(state.title for state in states):
         time.sleep(_EVERY.value)
+        states = [state_of(path) for path in paths]
+    console.print(show(states, console))
 
 
 def _follow(paths: list[Path], console) -> None:

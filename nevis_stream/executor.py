@@ -1,8 +1,9 @@
-"""Who runs the trials of one `ctx.map`: one after the other here; side by side in launch/executors.
+"""Executors run the trials of a `ctx.map`: here one after the other; in parallel in
+launch/executors.
 
-An executor gets trials and returns their results in order. A trial carries all that it needs and
-can travel to another process; what it computes depends on nothing but itself, so that every
-executor gives the same events and the same FLOPs.
+An executor gets trials and returns their results in order. A trial contains all that it needs and
+can be sent to another process; what it computes depends on nothing else, so every executor gives
+the same events and the same FLOPs.
 """
 
 import functools
@@ -10,30 +11,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from nevis_stream.cost.meter import Counts
 from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.run_directory.workspace import EventWorkspace
 
-Result = tuple[Tree, dict]
-"""What a trial returned, and its FLOPs by phase and trial."""
+Result = tuple[Tree, Counts]
+"""The tree that a trial returned, and its FLOPs by phase and trial."""
 
 
 class Progress(Protocol):
-    """Receives the state of a run; every method may do nothing, as those here.
-
-    `trial` gets the number of an event's trials that are done, `step` the number of steps of the
-    running trial (of all of them, where several run).
-    """
+    """Receives the state of a run; the methods here do nothing."""
 
     def event(self, index: int, events: int | None, description: str) -> None:
+        """Event `index` of `events` (None: unknown) begins; -1 is what comes before the first."""
         return
 
     def trial(self, trial: int, trials: int) -> None:
+        """Of the event's `trials`, `trial` are done."""
         return
 
     def step(self, step: int, steps: int) -> None:
+        """Of `steps` steps, `step` are done: of the running trial, or of all that run now."""
         return
 
     def result(self, text: str) -> None:
+        """A task has a result, described by `text`."""
         return
 
 
@@ -46,21 +48,21 @@ class Trial:
     """One call of `function(ctx, item)` with a context of its own.
 
     Attributes:
-      function: what is run.
+      function: what is run; None in a trial on its way to another process.
       item: its second argument, after the context.
       number: of the trial in its task, from 0.
       begin: `begin(progress=…)` returns the context; `workspace=…` gives it another one.
       workspace: where positions and the result are kept, or None (see run_directory.workspace).
     """
 
-    function: Callable[[Any, Any], Tree]
+    function: Callable[[Any, Any], Tree] | None
     item: Any
     number: int
     begin: Callable[..., Any]
     workspace: EventWorkspace | None = None
 
     def finished(self) -> Result | None:
-        """Returns the result of a trial that was finished before a kill, or None."""
+        """Returns the result if the trial was finished before a kill, else None."""
         return self.workspace.finished(self.number) if self.workspace else None
 
     def finish(self, result: Result) -> Result:
@@ -70,36 +72,32 @@ class Trial:
         return result
 
     def run(self, progress: Progress | None = None) -> Result:
-        """Runs the trial, from its last saved position; a finished one is read back with
-        its cost.
-        """
-        done = self.finished()
-        if done is None:
+        """Runs the trial from its last saved position; the result of a finished one is read."""
+        result = self.finished()
+        if result is None:
+            assert self.function is not None, "the receiver of a trial puts its function back"
             ctx = self.begin(progress=progress)
-            done = self.finish((to_host(self.function(ctx, self.item)), ctx.meter.counts()))
-        return done
-
-    def without_function(self) -> "Trial":
-        """Returns the trial without its function, which may be large: to send that once."""
-        return replace(self, function=None)
+            result = self.finish((to_host(self.function(ctx, self.item)), ctx.meter.counts()))
+        return result
 
     def to_send(self) -> "Trial":
-        """Returns the trial as another process may run it: without its function, and with what its
-        workspace shares.
+        """Returns the trial for another process: with what its workspace shares, and without its
+        function, which may be large and is sent once for all trials.
         """
         workspace = self.workspace.shared() if self.workspace else None
         return replace(
-            self.without_function(),
+            self,
+            function=None,
             begin=functools.partial(self.begin, workspace=workspace),
             workspace=workspace,
         )
 
 
 class Executor(Protocol):
-    """Runs trials; new ones are a file in launch/executors."""
+    """Runs trials. To add one, add a file to launch/executors."""
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> list[Result]:
-        """Returns the trials' results in their order; `progress` gets the number that is done."""
+        """Returns the trials' results in their order; reports the number done to `progress`."""
         ...
 
 
@@ -108,7 +106,7 @@ class Inline:
     """Runs trials one after the other in this process."""
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> list[Result]:
-        """Runs them in order."""
+        """Returns the trials' results in their order."""
         results = []
         for trial in trials:
             progress.trial(trial.number, trials[-1].number + 1)

@@ -29,7 +29,13 @@ def of_nevis_stream(*names):
 
 
 # What of a run directory may be read without the programs that wrote it.
-RUN_FILES = ("run_directory.ledger", "run_directory.records", "run_directory.config")
+RUN_FILES = (
+    "run_directory.ledger",
+    "run_directory.records",
+    "run_directory.config",
+    "run_directory.environment",
+    "run_directory.mistakes",
+)
 
 # What each part may import of the project; of several the longest prefix decides.
 MAY_IMPORT = {

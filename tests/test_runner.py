@@ -129,7 +129,7 @@ def test_another_config_in_the_same_directory_is_refused(tmp_path, change, diffe
     arguments = {"learner": LEARNER, "stream": toy.stream(), "seed": 0}
     run(**arguments, run_dir=tmp_path)
     with pytest.raises(
-        BadInput, match=rf"holds another run \({differs}\)\. Choose another run_dir"
+        BadInput, match=rf"contains another run \({differs}\)\. Choose another run_dir"
     ):
         run(**(arguments | change), run_dir=tmp_path)
 
@@ -149,8 +149,8 @@ def test_unknown_choices_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"config": {"steps": 5}}, "config has no 'learner'"),
-        ({"config": {"learner": 7}}, "config has no 'learner': 7 is not a text"),
+        ({"config": {"steps": 5}}, "config: learner is None, not a text"),
+        ({"config": {"learner": 7}}, "config: learner is 7, not a text"),
         ({"config": {"learner": "x", "label": 7}}, "config: label is 7, not a text"),
         ({"seed": -1}, "seed is -1; valid: whole numbers from 0"),
         ({"seed": True}, "seed is True"),
@@ -286,9 +286,12 @@ def test_a_wrong_answer_names_learner_and_task(tmp_path, change, message):
     [
         ([], "must return .state, predictors."),
         ([{"frequencies": 1}], "must return .state, predictors."),
-        ([Predictor({}, trial=1), Predictor({}, trial=1)], "two predictors name the same trial"),
-        ([Predictor({}, info={"x": float("nan")})], "info is not JSON"),
-        ([Predictor({}, info={"x": np.float32(1)})], "info is not JSON"),
+        (
+            [Predictor({}, trial=1), Predictor({}, trial=1)],
+            "two predictors have the same trial number",
+        ),
+        ([Predictor({}, info={"x": float("nan")})], "info is not valid JSON"),
+        ([Predictor({}, info={"x": np.float32(1)})], "info is not valid JSON"),
     ],
 )
 def test_a_wrong_return_of_train_is_named(tmp_path, returned, message):

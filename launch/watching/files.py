@@ -1,16 +1,16 @@
-"""Reads a run directory in which another process works: writes nothing, and takes what is whole.
+"""Reads a run directory in which another process works, and writes nothing.
 
-Files come and go while they are read; what is missing, cut or half-written is left out.
+Files come and go while they are read; those that are missing, cut or half-written are left out.
 """
 
 import csv
 import fcntl
 import functools
-import json
+import math
 import os
 import re
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 _TRIAL = re.compile(r"trial-(\d+)(?:\.step-(\d+))?")
 _ID = re.compile(r"[\w.-]+")
 _MARKS = (FILE_NAME, "config.json", "lock")
+_WRITTEN = (FILE_NAME, "timing.jsonl", "environment.jsonl", "config.json")  # between events
 
 
 @dataclass(frozen=True)
@@ -33,23 +34,23 @@ class Trial:
     Attributes:
       number: from 0.
       done: whether its result is kept.
-      step: the last step that it logged; None: none yet.
-      dev_error: the lowest so far; None where it logged none.
+      step: the last step that it logged or saved; None before the first one.
+      dev_error: the lowest that it logged; NaN without any.
     """
 
     number: int
     done: bool
     step: int | None
-    dev_error: float | None
+    dev_error: float
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that works, or worked last, in a run directory.
+    """The process that works in a run directory, or the last one that did.
 
     Attributes:
       name: "pid N on MACHINE".
-      alive: whether it works now; None where that cannot be seen from this machine.
+      alive: whether it works now; None if that cannot be seen from this machine.
     """
 
     name: str
@@ -57,12 +58,12 @@ class Holder:
 
 
 def is_run(run_dir: Path) -> bool:
-    """Whether this is a run directory, begun or about to begin."""
+    """Whether this is a run directory, even if nothing was trained yet."""
     return any((run_dir / name).is_file() for name in _MARKS)
 
 
 def ledger(run_dir: Path) -> Ledger:
-    """Returns the ledger, checked; read again only when the file has changed.
+    """Returns the ledger, checked; it is read again only if the file has changed.
 
     Raises:
       BadInput: it is damaged; the message says where.
@@ -77,13 +78,12 @@ def ledger(run_dir: Path) -> Ledger:
 @functools.lru_cache(maxsize=256)
 def _ledger(run_dir: Path, size: int, changed: int) -> Ledger:
     read = Ledger(run_dir)
-    if read.records:  # a run's first line may be half written
-        check(read)
+    check(read)
     return read
 
 
 def config(run_dir: Path) -> dict[str, Any]:
-    """Returns the config's values; none where it is missing or damaged."""
+    """Returns the config's values; empty if the file is missing or damaged."""
     try:
         return dict(read_config(run_dir).values)
     except BadInput:
@@ -91,14 +91,10 @@ def config(run_dir: Path) -> dict[str, Any]:
 
 
 def stream(run_dir: Path) -> list[dict[str, str]]:
-    """Returns the rows of the tasks; none where they are missing."""
+    """Returns the rows of stream.csv; empty if the file is missing or damaged."""
     try:
-        text = (run_dir / "stream.csv").read_text()
-        return [
-            row
-            for row in csv.DictReader(text.splitlines())
-            if _ID.fullmatch(row.get("task_id") or "")
-        ]
+        rows = list(csv.DictReader((run_dir / "stream.csv").read_text().splitlines()))
+        return [row for row in rows if _ID.fullmatch(row.get("task_id") or "")]
     except (OSError, ValueError, csv.Error):
         return []
 
@@ -110,16 +106,11 @@ def last_write(run_dir: Path, event: str | None) -> tuple[float | None, float | 
       run_dir: the run directory.
       event: number and task of the event that trains now, or None.
     """
-    files = [
-        run_dir / name
-        for name in ("ledger.jsonl", "timing.jsonl", "environment.jsonl", "config.json")
-    ]
+    files = [run_dir / name for name in _WRITTEN]
     begun = _newest(files)
     if event:
-        files += [
-            run_dir / "checkpoints" / f"{event}.progress",
-            *(run_dir / scalars.FOLDER / event).glob("trial-*/events.*"),
-        ]
+        files.append(run_dir / "checkpoints" / f"{event}.progress")
+        files += (run_dir / scalars.FOLDER / event).glob("trial-*/events.*")
     return begun, _newest(files)
 
 
@@ -134,7 +125,7 @@ def _newest(paths: Iterable[Path]) -> float | None:
 
 
 def event_in_progress(run_dir: Path, number: int) -> str | None:
-    """Returns what the files of a train event that runs are called, by the files it has written."""
+    """Returns number and task of a running train event, "0002-mnist", from the files it wrote."""
     for path in (
         *(run_dir / "checkpoints").glob(f"{number:04d}-*.progress"),
         *(run_dir / scalars.FOLDER).glob(f"{number:04d}-*"),
@@ -150,31 +141,30 @@ def trials(run_dir: Path, event: str) -> list[Trial]:
       run_dir: the run directory.
       event: number and task of the event, "0002-mnist".
     """
-    progress, live = run_dir / "checkpoints" / f"{event}.progress", run_dir / scalars.FOLDER / event
-    done: dict[int, Path] = {}
-    steps: dict[int, dict[int, Path]] = {}
-    for name in _names(progress):
-        if match := _TRIAL.fullmatch(name):
-            number = int(match[1])
-            if match[2] is None:
-                done[number] = progress / name
-            else:
-                steps.setdefault(number, {})[int(match[2])] = progress / name
-    shown = {int(match[1]) for name in _names(live) if (match := _TRIAL.fullmatch(name))}
-    trials_seen = []
-    for number in sorted({*done, *steps, *shown}):
-        points = scalars.read(live / f"trial-{number:03d}") if number in shown else {}
-        saved = done.get(number) or (steps[number][max(steps[number])] if number in steps else None)
-        logged = [step for values in points.values() for step, _ in values] + list(
-            steps.get(number, ())
+    progress = run_dir / "checkpoints" / f"{event}.progress"
+    curves = run_dir / scalars.FOLDER / event
+    done: set[int] = set()
+    steps: dict[int, list[int]] = {}
+    errors: dict[int, list[float]] = {}
+    for match in filter(None, map(_TRIAL.fullmatch, [*_names(progress), *_names(curves)])):
+        steps.setdefault(int(match[1]), []).extend([int(match[2])] if match[2] else [])
+    for number in steps:
+        name = f"trial-{number:03d}"
+        if (progress / name).exists():
+            done.add(number)
+        for tag, points in scalars.read(curves / name).items():
+            steps[number] += [step for step, _ in points]
+            if tag == f"{scalars.TRIAL}/dev_error":
+                errors[number] = [value for _, value in points]
+    return [
+        Trial(
+            number,
+            number in done,
+            max(steps[number], default=None),
+            min(errors.get(number, ()), default=math.nan),
         )
-        errors = [value for _, value in points.get(f"{scalars.TRIAL}/dev_error", ())] or list(
-            _dev_errors(saved)
-        )
-        trials_seen.append(
-            Trial(number, number in done, max(logged, default=None), min(errors, default=None))
-        )
-    return trials_seen
+        for number in sorted(steps)
+    ]
 
 
 def _names(directory: Path) -> list[str]:
@@ -184,24 +174,8 @@ def _names(directory: Path) -> list[str]:
         return []
 
 
-def _dev_errors(saved: Path | None) -> Iterator[float]:
-    """Yields the dev error in the manifest of a result or position, where there is one."""
-    try:
-        result = (
-            json.loads((saved / "manifest.json").read_bytes())["trees"]["result"]["structure"]
-            if saved
-            else {}
-        )
-        for facts in (result, result.get("info", {}), result.get("best", {})):
-            for name in ("dev_error", "error"):
-                if isinstance(facts.get(name), int | float):
-                    yield float(facts[name])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return
-
-
 def holder(run_dir: Path) -> Holder | None:
-    """Returns the last process with the lock, and whether it still has it; None without one."""
+    """Returns the last process that took the lock; None if there was none."""
     try:
         text = (run_dir / "lock").read_text().strip()
     except (OSError, ValueError):
@@ -209,15 +183,14 @@ def holder(run_dir: Path) -> Holder | None:
     match = re.fullmatch(r"(\d+)(?: on (\S+))?", text)
     if match is None:
         return None
-    if match[2] not in (None, socket.gethostname()):
-        return Holder(f"pid {text}", None)
-    return Holder(f"pid {text}", _locked(run_dir / "lock"))
+    elsewhere = match[2] not in (None, socket.gethostname())
+    return Holder(f"pid {text}", None if elsewhere else _locked(run_dir / "lock"))
 
 
 def _locked(lock: Path) -> bool | None:
-    """Whether a process of this machine holds a lock; None where that cannot be tried.
+    """Whether a process of this machine holds a lock; None if that cannot be tried.
 
-    The attempt takes a shared lock for an instant; a run that starts tries several times.
+    The attempt takes a shared lock for an instant; a run that is starting tries several times.
     """
     try:
         with open(lock) as file:

@@ -1,4 +1,4 @@
-"""How runs are shown in a terminal: one in detail, several as a line each."""
+"""How runs are shown in a terminal: a single run in detail, several with a line each."""
 
 import math
 from collections.abc import Sequence
@@ -13,32 +13,33 @@ from launch.watching.state import DONE, NOW, RunState, TaskState
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.report.notation import error
 
-_WIDE = 90  # columns from which on everything has room
+_WIDE = 100  # columns from which on a line has room for every fact of a run
 _MARKS = {DONE: "✓", NOW: "▶"}
+_STYLES = {DONE: "", NOW: "bold"}
 
 
 def show(states: Sequence[RunState], console: Console, rows: int | None = None) -> RenderableType:
-    """Returns what is printed: the only run in detail, or a line for each of several.
+    """Returns what is printed: a single run in detail, or a line for each of several.
 
     Args:
       states: of the runs.
-      console: where it is shown; narrow ones get fewer columns.
-      rows: about how many lines there are; None: no limit.
+      console: where they are shown.
+      rows: about how many lines fit; None: no limit.
     """
-    return _one(states[0], console, rows) if len(states) == 1 else _several(states, console)
+    return _details(states[0], console, rows) if len(states) == 1 else _lines(states, console)
 
 
 def condition(state: RunState) -> str:
-    """Returns in words whether the run is at work."""
+    """Returns in words whether the run is being worked on."""
     if state.trouble:
         return "damaged"
     if state.complete:
         return "complete"
     if state.holder is None:
-        return "not begun"
+        return "not started"
     if state.holder.alive is None:
         return "on another machine"
-    return "at work" if state.holder.alive else "stopped"
+    return "running" if state.holder.alive else "stopped"
 
 
 def duration(seconds: float) -> str:
@@ -60,88 +61,74 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
-def _one(state: RunState, console: Console, rows: int | None) -> RenderableType:
-    parts: list[RenderableType] = [
-        Text(f"{state.path}: {state.title}" if state.title else str(state.path), style="bold")
-    ]
-    parts.append(Text(_situation(state)))
+def _details(state: RunState, console: Console, rows: int | None) -> RenderableType:
+    title = f"{state.path}: {state.title}" if state.title else str(state.path)
+    parts: list[RenderableType] = [Text(title, style="bold"), Text(_situation(state))]
     if state.trouble or not state.title:
         return Group(*parts)
     if state.tasks:
-        (everything, count), (judged, of_judged) = state.mean_error(False), state.mean_error(True)
-        bar = Table.grid(padding=(0, 1))
-        width = min(30, max(console.width - 40, 5))
-        bar.add_row(
-            f"{state.done} of {_length(state)} tasks",
-            ProgressBar(len(state.tasks), state.done, width=width),
-        )
-        parts.append(bar)
-        parts.append(
-            Text(
-                f"mean error so far {error(everything)} (n = {count}), of judged tasks"
-                f" {error(judged)} (n = {of_judged} of {sum(task.judged for task in state.tasks)});"
-                f" FLOPs of training {engineering(state.training)}, of everything"
-                f" {engineering(state.everything)}"
-            )
-        )
+        parts += _summary(state, console)
     elif state.length is None:
-        parts.append(Text("no task yet; the results decide on the tasks"))
+        parts.append(Text("no task yet; the tasks depend on the results"))
     else:
         parts.append(Text("its tasks are unknown: stream.csv is missing or damaged"))
-    room = None if rows is None else max(rows - 9, 4)
-    trials = _trials(state, console, room and max(room // 2, 3))
-    parts.append(
-        _tasks(state, console, room and max(room - (trials.row_count + 2 if trials else 0), 3))
+    room = 10**6 if rows is None else max(rows - 9, 4)
+    trials = _trials(state, max(room // 2, 3)) if state.trials else None
+    parts.append(_tasks(state, max(room - (trials.row_count + 2 if trials else 0), 3)))
+    return Group(*parts, *([trials] if trials else []))
+
+
+def _summary(state: RunState, console: Console) -> list[RenderableType]:
+    (mean, count), (judged_mean, judged) = state.mean_error(False), state.mean_error(True)
+    length = "an unknown number of" if state.length is None else state.length
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(
+        f"{state.done} of {length} tasks",
+        ProgressBar(len(state.tasks), state.done, width=min(30, max(console.width - 40, 5))),
     )
-    if trials:
-        parts.append(trials)
-    return Group(*parts)
+    means = Text(
+        f"mean error so far {error(mean)} (n = {count}), of judged tasks {error(judged_mean)} (n ="
+        f" {judged} of {sum(task.judged for task in state.tasks)}); training FLOPs"
+        f" {engineering(state.training)}, FLOPs of all phases {engineering(state.everything)}"
+    )
+    return [bar, means]
 
 
 def _situation(state: RunState) -> str:
-    """One sentence on whether it works, for how long it has worked, and the time left."""
+    """One sentence on whether the run is being worked on, for how long, and the time left."""
     if state.trouble:
         return f"This run cannot be read: {state.trouble}"
     if state.complete:
-        return f"complete; worked {duration(state.worked)}"
+        return f"complete; it took {duration(state.worked)}"
     if not state.title or state.holder is None:
-        return "not begun: no process has worked here yet"
+        return "not started: no process has worked here yet"
     left = "time left unknown" if math.isnan(state.left) else f"about {duration(state.left)} left"
-    worked = f"worked {duration(state.worked)}, {left}; last wrote {duration(state.quiet)} ago"
-    return f"{_who(state.holder)}; {worked}"
+    return (
+        f"{_who(state.holder)}; {duration(state.worked)} so far, {left}; last wrote"
+        f" {duration(state.quiet)} ago"
+    )
 
 
 def _who(holder: Holder) -> str:
     if holder.alive is None:
         return (
-            f"at work on another machine, or stopped there ({holder.name}): from here only its"
-            " writing can be seen"
+            f"running on another machine, or stopped there ({holder.name}); from here only its"
+            " files can be seen"
         )
     if holder.alive:
-        return f"at work ({holder.name})"
-    return f"stopped (it was {holder.name}): start the same command again to continue"
+        return f"running ({holder.name})"
+    return f"stopped (it was {holder.name}); start the same command again to continue"
 
 
-def _tasks(state: RunState, console: Console, room: int | None) -> Table:
-    """The stream's tasks; where there is not room for all, those around the current one."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1))
-    table.add_column("", no_wrap=True)
-    table.add_column("task", no_wrap=True, overflow="ellipsis")
-    wide = console.width >= _WIDE // 2
-    if wide:
-        table.add_column("year", no_wrap=True)
-    table.add_column("error", justify="right", no_wrap=True)
-    if wide:
-        table.add_column("time", justify="right", no_wrap=True)
-    shown = list(enumerate(state.tasks, start=1))
-    if room is not None and len(shown) > room:
-        first = min(max(state.done - room // 2, 0), len(shown) - room)
-        shown = shown[first : first + room]
-    for number, task in shown:
-        year = [task.year] if wide else []
-        took = [duration(task.seconds) if task.state == DONE else ""] if wide else []
+def _tasks(state: RunState, room: int) -> Table:
+    """The stream's tasks; if there is no room for all, those around the current one."""
+    table = _table("", "task", "year", right=("error", "time"))
+    first = min(max(state.done - room // 2, 0), max(len(state.tasks) - room, 0))
+    for number, task in enumerate(state.tasks[first : first + room], start=first + 1):
+        took = duration(task.seconds) if task.state == DONE else ""
         mark = f"{_MARKS.get(task.state, ' ')} {number}"
-        table.add_row(mark, task.task_id, *year, _error(state, task), *took, style=_style(task))
+        cells = mark, task.task_id, task.year, _error(state, task), took
+        table.add_row(*cells, style=_STYLES.get(task.state, "dim"))
     return table
 
 
@@ -151,77 +138,59 @@ def _error(state: RunState, task: TaskState) -> str:
     return error(task.error) + ("*" if task.judged else " ") if task.state == DONE else ""
 
 
-def _style(task: TaskState) -> str:
-    return {DONE: "", NOW: "bold"}.get(task.state, "dim")
-
-
-def _trials(state: RunState, console: Console, room: int | None) -> Table | None:
-    """The trials of the task that is trained: those that run, and of the others the best."""
-    if not state.trials:
-        return None
-    worst = math.inf
-    ranked = sorted(
-        state.trials,
-        key=lambda t: (t.done, worst if t.dev_error is None else t.dev_error, t.number),
-    )
-    best = min((t.dev_error for t in state.trials if t.dev_error is not None), default=None)
-    done = sum(trial.done for trial in state.trials)
-    title = f"trials: {done} of {max(state.trials_wanted or 0, len(state.trials))} done"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 1))
-    wide = console.width >= _WIDE // 2
-    for name in ("trial", "step", "lowest dev error" if wide else "dev error"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for trial in sorted(ranked[:room], key=lambda t: t.number):
-        lowest = "–" if trial.dev_error is None else f"{trial.dev_error:.4f}"
-        step = _step(trial, state.steps_wanted if wide else None)
-        table.add_row(
-            str(trial.number),
-            step,
-            lowest,
-            style="bold" if best is not None and trial.dev_error == best else "",
-        )
+def _trials(state: RunState, room: int) -> Table:
+    """The trials of the task that is trained, as many as there is room for: unfinished ones first,
+    then those with the lowest dev error.
+    """
+    ranked = sorted(state.trials, key=lambda t: (t.done, math.isnan(t.dev_error), t.dev_error))
+    table = _table(right=("trial", "step", "lowest dev error"))
+    table.title, table.title_justify = f"trials: {_trials_done(state)} done", "left"
+    for trial in sorted(ranked[:room], key=lambda trial: trial.number):
+        table.add_row(str(trial.number), _step(trial, state.steps_wanted), error(trial.dev_error))
     return table
 
 
 def _step(trial: Trial, wanted: int | None) -> str:
     if trial.step is None:
         return "done" if trial.done else "–"
-    of = f" of {wanted}" if wanted and wanted >= trial.step else ""
-    return f"{trial.step}{of}" + (" ✓" if trial.done else "")
+    total = f" of {wanted}" if wanted and wanted >= trial.step else ""
+    return f"{trial.step}{total}" + (" ✓" if trial.done else "")
 
 
-def _several(states: Sequence[RunState], console: Console) -> Table:
-    wide, middle = console.width >= _WIDE + 30, console.width >= _WIDE - 20
+def _trials_done(state: RunState) -> str:
+    done = sum(trial.done for trial in state.trials)
+    return f"{done} of {max(state.trials_wanted or 0, len(state.trials))}"
+
+
+def _lines(states: Sequence[RunState], console: Console) -> Table:
+    facts = ("now", "mean error", "FLOPs", "time so far") if console.width >= _WIDE else ()
     table = Table(box=None, pad_edge=False, padding=(0, 1))
-    table.add_column("run", overflow="fold")
-    table.add_column("is")
-    table.add_column("tasks", justify="right", no_wrap=True)
-    if middle:
-        table.add_column("now", overflow="ellipsis", no_wrap=True)
-        table.add_column("mean error", justify="right")
-    if wide:
-        table.add_column("FLOPs", justify="right", no_wrap=True)
-        table.add_column("worked", justify="right", no_wrap=True)
-    table.add_column("left", justify="right", no_wrap=True)
+    for name in ("run", "state"):
+        table.add_column(name, overflow="fold")
+    for name in ("tasks", *facts, "time left"):
+        table.add_column(name, justify="left" if name == "now" else "right")
     for state in states:
         length = "?" if state.length is None else state.length
-        tasks = f"{state.done}/{length}" if state.tasks else "–"
-        cells: list[str | Text] = [Text(str(state.path)), condition(state), tasks]
-        if middle:
+        cells = [f"{state.done}/{length}" if state.tasks else "–"]
+        if facts:
             cells += [_now(state), error(state.mean_error(False)[0])]
-        if wide:
             cells += [engineering(state.everything), duration(state.worked)]
-        table.add_row(*cells, "" if state.complete else duration(state.left))
+        cells.append("" if state.complete else duration(state.left))
+        table.add_row(Text(str(state.path)), condition(state), *cells)
     return table
-
-
-def _length(state: RunState) -> str:
-    return "an unknown number of" if state.length is None else str(state.length)
 
 
 def _now(state: RunState) -> str:
     task = next((task.task_id for task in state.tasks if task.state == NOW), "")
     if state.doing == "train" and state.trials:
-        done = sum(trial.done for trial in state.trials)
-        return f"{task}: {done} of {max(state.trials_wanted or 0, len(state.trials))} trials"
+        return f"{task}: {_trials_done(state)} trials"
     return f"{state.doing} {task}".strip()
+
+
+def _table(*left: str, right: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    for name in left:
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True, overflow="ellipsis")
+    return table

@@ -27,8 +27,8 @@ class TaskState:
       year: as the stream has it.
       judged: whether the protocol judges it.
       state: `DONE`, `NOW` or `TO_COME`.
-      error: of the predicted split; NaN where undefined or not known yet.
-      seconds: that its events took; NaN where unknown.
+      error: of the predicted split; NaN if undefined or not known yet.
+      seconds: how long its events took; NaN if unknown.
     """
 
     task_id: str
@@ -48,18 +48,18 @@ class RunState:
       title: learner, budget, stream and seed.
       complete: whether it reached its end.
       holder: the process that works or worked here last.
-      trouble: what keeps the run from being read; empty where nothing does.
+      trouble: why the run cannot be read; empty if it can.
       doing: the current phase: "train", "predict", "initialise", or empty.
-      tasks: those of the stream, in order; where results decide on the next task, those met so far.
-      length: how many tasks the stream has; None where results decide.
-      trials: of the task that is trained now.
+      tasks: those of the stream, in order; if the next task depends on results, those met so far.
+      length: how many tasks the stream has; None if that depends on results.
+      trials: of the task that is being trained.
       trials_wanted: how many the config asks for, or None.
       steps_wanted: of each trial, or None.
       training: FLOPs of the training of all trials so far.
       everything: FLOPs of all phases so far.
-      worked: seconds of work so far, the current event included.
-      left: estimated seconds to the end; NaN where there is nothing to estimate from.
-      quiet: seconds since the run last wrote something; NaN where it wrote nothing.
+      worked: seconds of work so far, including the current event.
+      left: estimated seconds to the end; NaN if there is nothing to estimate from.
+      quiet: seconds since the run last wrote something; NaN if it wrote nothing.
     """
 
     path: Path
@@ -144,7 +144,7 @@ def _title(config: Mapping[str, Any]) -> str:
 
 
 def _rows(path: Path, config: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The tasks that the run will meet; none where a rule chooses them from a pool as it goes."""
+    """The rows of the tasks that the run will meet; empty if that depends on results."""
     if config.get("rule"):
         return []
     meta_train = config.get("protocol") == "meta_train"
@@ -152,7 +152,7 @@ def _rows(path: Path, config: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _now(path: Path, ledger: Ledger, rows: Sequence[Mapping[str, str]]) -> tuple[str, str] | None:
-    """What the current event's files are called, and its kind; None where that is unknown."""
+    """Number and task of the current event ("0002-mnist"), and its kind; None if unknown."""
     number = len(ledger.events)
     trained = [record.task_id for record in ledger.of_kind(TrainRecord)]
     predicted = {record.task_id for record in ledger.of_kind(PredictRecord)}
@@ -172,7 +172,7 @@ def _tasks(
     timing: Mapping[int, TimingRecord],
     config: Mapping[str, Any],
 ) -> list[TaskState]:
-    """The tasks that were met, by their records, then those to come, by the stream's rows."""
+    """The tasks that were met, from their records, then those to come, from the stream's rows."""
     judged, split = PROTOCOLS.get(str(config.get("protocol")), PROTOCOLS["meta_test"])
     predicted = {r.task_id: r for r in ledger.of_kind(PredictRecord) if r.split == split}
     tasks = []
@@ -202,14 +202,14 @@ def _tasks(
 
 
 def _wanted(config: Mapping[str, Any], section: str, name: str) -> int | None:
-    """A number of the config: of a learner's section, or an attribute of a user's learner."""
+    """A number in the config: in a section, or an attribute of a user's own learner."""
     part = config.get(section) or config.get("options")
     value = part.get(name) if isinstance(part, Mapping) else None
     return value if isinstance(value, int) else None
 
 
 def _left(tasks: Sequence[TaskState], passed: float, rule: bool) -> float:
-    """Estimates the seconds to the end: the tasks left take as long as those done on average."""
+    """Estimates the seconds to the end: each task left takes as long as those done on average."""
     times = [t.seconds for t in tasks if t.state == DONE and not math.isnan(t.seconds)]
     if not times or rule:
         return math.nan

@@ -151,7 +151,7 @@ def _settings(path: Path, config_hash: str) -> tuple[dict[str, str] | None, str]
         return None, f"config.json is missing; {_ALONE}"
     except (BadInput, RecursionError) as error:
         return None, f"{error}; {_ALONE}"
-    if config.config_hash not in (None, config_hash):
+    if config.config_hash not in ("", config_hash):
         return None, (
             f"config.json has hash {config.config_hash}, the ledger {config_hash}: it belongs to"
             f" another run; {_ALONE}"

@@ -6,6 +6,7 @@ from scipy.special import stdtrit
 
 from nevis_stream.analysis.bootstrap import LEVEL, Interval
 from nevis_stream.analysis.differences import Comparison
+from nevis_stream.cost.engineering import ratio
 
 # with fewer, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
 FEW_TASKS = 20
@@ -142,8 +143,8 @@ def cost_statement(comparison: Comparison) -> str:
     if math.isnan(cost.ratio):
         return f"The comparison is not at equal FLOPs: {names[1]} used none for training."
     return (
-        f"The comparison is not at equal FLOPs: {names[0]} used {cost.ratio:.3g} times the training"
-        f" FLOPs of {names[1]}."
+        f"The comparison is not at equal FLOPs: {names[0]} used {ratio(cost.ratio)} times the"
+        f" training FLOPs of {names[1]}."
     )
 
 

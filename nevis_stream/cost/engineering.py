@@ -20,3 +20,13 @@ def engineering(value: float) -> str:
     digits = f"{float(mantissa) * 10**shift:.{2 - shift}f}"
     power = int(exponent) - shift
     return f"{digits}e{power}" if power else digits
+
+
+def ratio(value: float) -> str:
+    """Returns a ratio of FLOPs with three significant digits; one that is very small or very large
+    is written as FLOPs are.
+
+    >>> ratio(0.25), ratio(78.71), ratio(208_900.0), ratio(1.92e-5), ratio(float("nan"))
+    ('0.25', '78.7', '209e3', '19.2e-6', '–')
+    """
+    return f"{value:.3g}" if value == 0 or 0.001 <= abs(value) < 999.5 else engineering(value)

@@ -8,7 +8,8 @@ from markupsafe import Markup
 from nevis_stream.analysis.methods import MethodPoint
 from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.stand_ins import short
-from nevis_stream.report.notation import cost_spread, engineering, error_spread
+from nevis_stream.cost.engineering import ratio
+from nevis_stream.report.notation import cost_spread, error_spread
 
 
 def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[Markup]:
@@ -95,10 +96,9 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     sentence = Markup(text).format(
         _names([reference]), error_spread(reference.error), f"{higher:.4f}"
     )
-    ratio = (
-        reference.paper_total.mean / best.paper_total.mean if best.paper_total.mean else math.nan
-    )
-    yield sentence + ("." if math.isnan(ratio) else f", with {_times(ratio)} training FLOPs.")
+    costs = reference.paper_total.mean, best.paper_total.mean
+    known = bool(best.paper_total.mean) and not math.isnan(sum(costs))
+    yield sentence + (f", with {_times(costs[0] / costs[1])} training FLOPs." if known else ".")
 
 
 def _one_seed(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
@@ -121,7 +121,5 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _times(ratio: float) -> str:
-    if abs(ratio - 1) < 0.005:
-        return "the same"
-    return f"{ratio:.3g} times the" if 0.01 <= ratio < 1000 else f"{engineering(ratio)} times the"
+def _times(value: float) -> str:
+    return "the same" if abs(value - 1) < 0.005 else f"{ratio(value)} times the"

@@ -11,16 +11,19 @@ from matplotlib.ticker import MaxNLocator
 
 from nevis_stream.analysis.finetuning import Node, hubs, longest_chain
 from nevis_stream.report import palette, svg
-from nevis_stream.report.domains import DomainStyle
+from nevis_stream.report.names import plain
+from nevis_stream.report.styles import Style
 
 _MOST_LABELS = 9  # of hubs on a wide screen; a phone has every task's name
 _ALL_LABELLED = 24  # tasks up to which every one is named
 _WIDTH, _LETTER = 9.6, 0.063  # inches
 _CURVE = (Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4)
 _ROW = 0.26  # inches between rows of names
+_STRONG = {"linewidth": 1.9, "alpha": 0.95, "zorder": 2}
+_PALE = {"linewidth": 0.9, "alpha": 0.5, "zorder": 1}
 
 
-def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, DomainStyle], wide: bool) -> Figure:
+def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, Style], wide: bool) -> Figure:
     """Draws the tasks along the stream; arcs have the colour of the domain that they come from, the
     longest chain is darker.
 
@@ -33,9 +36,12 @@ def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, DomainStyle], wide: 
     places = {node.task_id: place for place, node in enumerate(nodes)}
     spans = [places[node.task_id] - places[node.parent] for node in nodes if node.parent]
     reach = max([*spans, len(nodes) // 3, 1])  # short arcs stay low where there are no long ones
+    top = _height(max(spans, default=1), reach) + 0.05
     named = _names(nodes, places) if wide else []
     below = _ROW * (1 + max((row for *_, row in named), default=-1)) + 0.2
-    figure = svg.new_figure(*((_WIDTH, 2.7 + below) if wide else (4.2, 0.9 + 0.155 * len(nodes))))
+    figure = svg.new_figure(
+        *((_WIDTH, 2.6 * top + below) if wide else (4.2, 0.9 + 0.155 * len(nodes)))
+    )
     axes = figure.subplots()
     axes.set_axis_off()
     chain = {node.task_id for node in longest_chain(nodes)[1:]}
@@ -49,18 +55,14 @@ def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, DomainStyle], wide: 
             )
     for (domain, strong), curves in arcs.items():
         path = Path.make_compound_path(*(Path(points, _CURVE) for points in curves))
-        how = (
-            {"linewidth": 1.9, "alpha": 0.95, "zorder": 2}
-            if strong
-            else {"linewidth": 0.9, "alpha": 0.5, "zorder": 1}
-        )
+        colour = palette.series(styles[domain].colour)
         axes.add_patch(
-            PathPatch(path, fill=False, edgecolor=palette.series(styles[domain].colour), **how)
+            PathPatch(path, fill=False, edgecolor=colour, **(_STRONG if strong else _PALE))
         )
     for domain, style in styles.items():
-        of_domain = [node for node in nodes if node.domain == domain]
-        along, across = [places[node.task_id] for node in of_domain], [0.0] * len(of_domain)
-        sizes = [14 + 9 * node.children for node in of_domain]
+        tasks = [node for node in nodes if node.domain == domain]
+        along, across = [places[node.task_id] for node in tasks], [0.0] * len(tasks)
+        sizes = [14 + 9 * node.children for node in tasks]
         axes.scatter(
             *((along, across) if wide else (across, along)),
             s=[min(size, 130) for size in sizes],
@@ -70,14 +72,20 @@ def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, DomainStyle], wide: 
             linewidths=0.6,
             zorder=3,
             clip_on=False,
+            label=plain(domain),
         )
     with svg.any_script():
-        _name_across(axes, len(nodes), named, below) if wide else _name_down(axes, nodes)
+        _name_across(axes, len(nodes), named, below, top) if wide else _name_down(axes, nodes)
     return figure
 
 
+def _height(span: int, reach: int) -> float:
+    """How high an arc is, as a share of the highest that there may be."""
+    return 0.12 + 0.88 * span / reach
+
+
 def _arc(start: int, end: int, reach: int, wide: bool) -> list[tuple[float, float]]:
-    depth = 1.33 * (0.12 + 0.88 * (end - start) / reach)  # a cubic curve reaches 3/4 of its handles
+    depth = 1.33 * _height(end - start, reach)  # a cubic curve reaches 3/4 of its handles
     points = [(start, 0.0), (start, depth), (end, depth), (end, 0.0)]
     return points if wide else [(-depth, place) for place, depth in points]
 
@@ -94,7 +102,7 @@ def _names(nodes: Sequence[Node], places: Mapping[str, int]) -> list[tuple[int, 
         if len(nodes) <= _ALL_LABELLED
         else sorted(hubs(nodes, _MOST_LABELS), key=lambda node: node.order)
     )
-    found, rows = [], []
+    names, rows = [], []
     # from the right: a name's line runs down through rows that end to the right of it
     for node in reversed(chosen):
         text = _short(node.task_id) + (f" ({node.children})" if node.children > 1 else "")
@@ -106,29 +114,30 @@ def _names(nodes: Sequence[Node], places: Mapping[str, int]) -> list[tuple[int, 
         row = next((r for r, left in enumerate(rows) if end < left), len(rows))
         rows[row:] = [begin] if row == len(rows) else [begin, *rows[row + 1 :]]
         rows[:row] = [min(left, place - letter / 2) for left in rows[:row]]
-        found.append((place, text, leftwards, row))
-    return found
+        names.append((place, text, leftwards, row))
+    return names
 
 
 def _name_across(
-    axes, count: int, named: Sequence[tuple[int, str, bool, int]], below: float
+    axes, count: int, named: Sequence[tuple[int, str, bool, int]], below: float, top: float
 ) -> None:
-    scale = 1.05 / 2.6  # heights above the line are 1.05 in 2.6 inches
+    scale = 1 / 2.6  # heights above the line in an inch
     for place, text, leftwards, row in named:
         foot = -scale * (_ROW * row + 0.3)
         axes.plot([place, place], [-0.04, foot], color=palette.muted(), linewidth=0.5, zorder=0)
-        how = {
-            "ha": "right" if leftwards else "left",
-            "va": "center",
-            "size": 9,
-            "in_layout": False,
-            "parse_math": False,
-        }
         axes.text(
-            place + (-0.004 if leftwards else 0.004) * count, foot, text, color=palette.ink(), **how
+            place + (-0.004 if leftwards else 0.004) * count,
+            foot,
+            text,
+            color=palette.ink(),
+            ha="right" if leftwards else "left",
+            va="center",
+            size=9,
+            in_layout=False,
+            parse_math=False,
         )
     axes.set_xlim(-1, max(count, 2))
-    axes.set_ylim(-scale * (below + 0.1), 1.05)
+    axes.set_ylim(-scale * below, top)
 
 
 def _name_down(axes, nodes: Sequence[Node]) -> None:

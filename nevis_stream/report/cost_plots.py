@@ -5,11 +5,11 @@ from itertools import accumulate
 from typing import Protocol
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import legend_below, shortened
+from nevis_stream.report.names import shortened
 from nevis_stream.report.styles import Style
 
 _HATCHES = ("", "///", "||", "\\\\\\", "xxx", "---", "++")  # dots would be paths of many points
@@ -87,49 +87,44 @@ def share_bars(methods: Sequence[Costs], parts: Sequence[str], wide: bool) -> Fi
     return figure
 
 
-def cumulative_plot(
-    methods: Sequence[Costs], styles: Mapping[str, Style], wide: bool, legend: bool = False
-) -> Figure:
+def cumulative_plot(methods: Sequence[Costs], styles: Mapping[str, Style], wide: bool) -> Figure:
     """Draws the FLOPs spent after each task, one line a method.
 
     Args:
       methods: those that spent anything.
       styles: by label.
       wide: for a screen, else for a phone.
-      legend: name the methods inside the figure, for a file of its own.
     """
     figure = svg.new_figure(*((8.4, 3.4) if wide else (4.2, 3.2)))
     axes = figure.subplots()
     svg.style_axes(axes)
-    named = {}
     for method in methods:
         before = method.by_task.get("", 0)
         sums = list(
             accumulate((flops for task, flops in method.by_task.items() if task), initial=before)
         )
         style = styles[method.label]
-        colour = palette.series(style.colour)
-        line = axes.plot(
-            range(len(sums)), [float(value) for value in sums], color=colour, linewidth=1.8
-        )[0]
-        named[f"{method.label} ({method.over})"] = line
-        if style.dash:
-            line.set_dashes(style.dash)
+        axes.plot(
+            range(len(sums)),
+            [float(value) for value in sums],
+            color=palette.series(style.colour),
+            linewidth=1.8,
+            dashes=style.dash or (None, None),
+            label=f"{method.label} ({method.over})",
+        )
     totals = [method.total for method in methods if not method.partial] or [1.0]
     logarithmic = max(totals) > _FAR_APART * min(totals)
     if logarithmic:
-        axes.set_yscale("log")
+        axes.set_yscale("log", nonpositive="mask")  # no line from the zero before the first task
         axes.set_ylim(bottom=min(totals) / 1000)
         axes.yaxis.set_minor_formatter("")
     else:
         axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: engineering(value)))
+    svg.write_flops(axes.yaxis)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     axes.set_xlim(left=0)
     axes.set_xlabel("tasks seen, in stream order")
     axes.set_ylabel("FLOPs so far" + (" (log scale)" if logarithmic else ""))
-    if legend:
-        legend_below(figure, named)
     return figure
 
 

@@ -40,9 +40,7 @@ def outcomes_plot(picture: str, summary: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def budget_plot(
-    summary: Mapping[str, Any], styles: Mapping[str, Style], wide: bool, legend: bool = False
-) -> Figure:
+def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: bool) -> Figure:
     """Draws each method's error over all samples against its budget: mean, ± 1 standard deviation
     over random splits, and the fitted decay.
 
@@ -50,9 +48,8 @@ def budget_plot(
       summary: of a cache, as `evaluation.json` has it.
       styles: by method.
       wide: proportions for a screen, else for a phone.
-      legend: name the methods inside the figure.
     """
-    figure = svg.new_figure(8.4, 3.8) if wide else svg.new_figure(4.2, 3.8)
+    figure = svg.new_figure(8.4 if wide else 4.2, 3.8)
     axes = _budget_axes(figure, summary, wide)
     if summary.get("scores"):
         error = "MAE: mean absolute error of a cell"
@@ -64,17 +61,16 @@ def budget_plot(
         colour = palette.series(styles[name].colour)
         means = [math.nan if value is None else value for value in curve["mae"]]
         stds = [0.0 if value is None else value for value in curve["mae_std"]]
-        line = axes.plot(
+        axes.plot(
             curve["budgets"],
             means,
             color=colour,
             linewidth=1.6,
             marker=styles[name].marker,
             markersize=5,
-        )[0]
-        line.set_label(name)
-        if styles[name].dash:
-            line.set_dashes(styles[name].dash)
+            dashes=styles[name].dash or (None, None),
+            label=name,
+        )
         low, high = np.subtract(means, stds), np.add(means, stds)
         axes.fill_between(curve["budgets"], low, high, color=colour, alpha=shade, linewidth=0)
         if curve["decay"] and name == _fitted(summary):
@@ -82,15 +78,6 @@ def budget_plot(
             decay = curve["decay"]
             fit = decay["a"] * np.exp(-decay["rate"] * budgets) + decay["plateau"]
             axes.plot(budgets, fit, color=palette.ink(), linewidth=1, label=f"fit of {name}")
-    if legend:
-        axes.set_title(
-            f"n = {summary['seeds']} random splits" if "seeds" in summary else "",
-            size=9,
-            color=palette.ink(),
-        )
-        figure.legend(
-            loc="outside right center", frameon=False, fontsize=8, labelcolor=palette.ink()
-        )
     return figure
 
 
@@ -104,11 +91,8 @@ def decomposition_plot(summary: Mapping[str, Any], wide: bool) -> Figure:
         (("total", ()), ("aleatoric", (6, 2)), ("epistemic", (2, 2))), start=1
     ):
         colour = palette.series(number)
-        line = axes.plot(
-            parts["budgets"], parts[name], color=colour, linewidth=1.6, marker="o", markersize=4
-        )[0]
-        if dash:
-            line.set_dashes(dash)
+        look = {"linewidth": 1.6, "marker": "o", "markersize": 4, "dashes": dash or (None, None)}
+        axes.plot(parts["budgets"], parts[name], color=colour, **look)
     top = 1.1 * max(parts["total"])
     axes.set_ylim(0, top)
     axes.margins(x=0.18)

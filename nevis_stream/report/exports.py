@@ -16,6 +16,7 @@ from nevis_stream.report.across import Across
 from nevis_stream.report.captions import caption
 from nevis_stream.report.latex import MOST_ROWS, latex_document, latex_table
 from nevis_stream.report.manifest import Files
+from nevis_stream.report.names import add_legend
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.section import Section
 from nevis_stream.spreadsheet import csv_bytes
@@ -69,8 +70,10 @@ def write_figures(across: Across, files: Files, track: Track) -> None:
             number = (
                 f"-{section.number}" if section is not across and len(across.sections) > 1 else ""
             )
-            for name, figure in part.figures(section).items():
-                words = " ".join([caption(name), *_marks(section, figure)]).strip()
+            for name, drawing in part.figures(section).items():
+                figure = drawing.draw(True)
+                add_legend(figure)
+                words = " ".join([f"{drawing.title}.", caption(name), *_marks(section, figure)])
                 for form, data in _drawn(figure, words).items():
                     files.write(f"figures/{name}{number}.{form}", data)
 
@@ -94,13 +97,13 @@ def _identified(frame: pd.DataFrame, section: Section) -> pd.DataFrame:
 def _drawn(figure: Figure, words: str) -> dict[str, bytes]:
     """The figure's files, with its caption above it."""
     width, height = figure.get_size_inches()
-    if words:
-        lines = textwrap.fill(words, int(_LETTERS_PER_INCH * width))
-        taller = height + _LINE * (lines.count("\n") + 2)
-        figure.set_size_inches(width, taller)
-        if figure.get_layout_engine() is None:
-            _keep_at_foot(figure, height / taller)
-        figure.suptitle(lines, x=0.01, size=8, color=palette.muted(), ha="left")
+    lines = textwrap.fill(words, int(_LETTERS_PER_INCH * width))
+    taller = height + _LINE * (lines.count("\n") + 2)
+    figure.set_size_inches(width, taller)
+    if figure.get_layout_engine() is None:
+        _keep_at_foot(figure, height / taller)
+    look = {"x": 0.01, "size": 8, "color": palette.muted(), "ha": "left"}
+    figure.suptitle(lines, **look).set_parse_math(False)
     forms = {}
     context = {"pdf.fonttype": 42}  # letters stay letters: a journal asks for it
     with matplotlib.rc_context(context), svg.any_script():

@@ -14,6 +14,11 @@ _THICK = {"linewidth": 8, "alpha": 0.3, "solid_capstyle": "butt"}
 _THIN = {"linewidth": 1.6, "marker": "|", "markersize": 9}
 
 
+def by_estimate(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Returns comparisons of A with B, those first in which A's error is lowest against B's."""
+    return sorted(comparisons, key=lambda comparison: comparison.over_tasks.estimate)
+
+
 def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide: bool) -> Figure:
     """Draws mean errors of A minus B in points with 95% intervals: a line over tasks and seeds, a
     pale bar over seeds alone.
@@ -23,29 +28,29 @@ def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide:
       styles: by label.
       wide: names left of the rows for a screen, else above them for a phone.
     """
-    shown = sorted(comparisons, key=lambda comparison: comparison.over_tasks.estimate)
+    shown = by_estimate(comparisons)
     figure = svg.new_figure(8.4 if wide else 4.2, 1.1 + (_ROW if wide else 1.4 * _ROW) * len(shown))
     axes = figure.subplots()
     svg.style_axes(axes)
     axes.grid(False, axis="y")
     axes.axvline(0, color=palette.ink(), linewidth=1)
-    for row, found in enumerate(shown):
-        style = styles[found.a.label]
+    for row, comparison in enumerate(shown):
+        style = styles[comparison.a.label]
         colour = palette.series(style.colour)
-        for interval, look in ((found.over_seeds, _THICK), (found.over_tasks, _THIN)):
+        for interval, line in ((comparison.over_seeds, _THICK), (comparison.over_tasks, _THIN)):
             if interval.low == interval.low:
                 axes.plot(
-                    [100 * interval.low, 100 * interval.high], [row, row], color=colour, **look
+                    [100 * interval.low, 100 * interval.high], [row, row], color=colour, **line
                 )
         axes.plot(
-            100 * found.over_tasks.estimate,
+            100 * comparison.over_tasks.estimate,
             row,
             marker=style.marker,
             color=colour,
             markersize=7,
             linestyle="none",
         )
-    names = [plain(f"{shortened(found.a.label)} − {shortened(found.b.label)}") for found in shown]
+    names = [plain(f"{shortened(pair.a.label)} − {shortened(pair.b.label)}") for pair in shown]
     axes.set_ylim(len(shown) - 0.4, -0.8 if not wide else -0.6)
     with svg.any_script():
         if wide:

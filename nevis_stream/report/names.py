@@ -49,14 +49,16 @@ def sample_line(style: Style) -> Line2D:
     return Line2D([], [], color=palette.series(style.colour), dashes=style.dash or (None, None))
 
 
-def legend_below(figure: Figure, named: Mapping[str, Artist]) -> None:
-    """Adds a legend below a figure, in as many columns as fit, and makes the figure higher by its
-    rows.
-
-    Args:
-      figure: with a constrained layout.
-      named: what is drawn, by name.
+def add_legend(figure: Figure) -> None:
+    """Names the labelled artists of a figure below it, in as many columns as fit, and makes the
+    figure higher by its rows; a figure that has a legend keeps it.
     """
+    if figure.legends or any(axes.get_legend() for axes in figure.axes):
+        return
+    named: dict[str, Artist] = {}
+    for axes in figure.axes:
+        artists, texts = axes.get_legend_handles_labels()
+        named = dict(zip(texts, artists, strict=True)) | named
     if named:
         width, height = figure.get_size_inches()
         figure.set_size_inches(width, height + legend_height(named, width))

@@ -31,3 +31,14 @@ def cost_spread(value: Spread) -> str:
     """Returns "mean ± std" of FLOPs; the mean alone for a single seed or equal costs."""
     spread = "" if math.isnan(value.std) or value.std == 0 else f" ± {engineering(value.std)}"
     return engineering(value.mean) + spread
+
+
+def tick(flops: float) -> str:
+    """Returns FLOPs for an axis: as in tables, without zeros at the end.
+
+    >>> tick(20e12), tick(1500), tick(0)
+    ('20e12', '1.5e3', '0')
+    """
+    mantissa, _, power = engineering(flops).partition("e")
+    digits = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return f"{digits}e{power}" if power else digits

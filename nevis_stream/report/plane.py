@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 from nevis_stream.analysis.methods import MethodPoint
-from nevis_stream.cost.engineering import engineering
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import shortened
 from nevis_stream.report.styles import Style
@@ -120,14 +119,8 @@ def _frame(axes, shown: Sequence[MethodPoint], levels: Sequence[float], wide: bo
     shown_decades = decades + 2 * math.log10(margin)
     subs = next((s for s in _SUBS if len(s) * shown_decades <= room), (1,))
     axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=room))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
+    svg.write_flops(axes.xaxis)
     axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _tick(value: float) -> str:
-    mantissa, _, power = engineering(value).partition("e")
-    digits = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    return f"{digits}e{power}" if power else digits
 
 
 def _draw_front(axes, shown: Sequence[MethodPoint]) -> list[tuple[float, float]]:

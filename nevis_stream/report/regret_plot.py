@@ -4,14 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from matplotlib.artist import Artist
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from nevis_stream.analysis.methods import MethodRegret
-from nevis_stream.cost.engineering import engineering
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import legend_below
 from nevis_stream.report.styles import Style
 
 
@@ -37,16 +34,13 @@ class Panel:
         return any(curve.curve for curve in self.curves)
 
 
-def regret_plot(
-    panels: Sequence[Panel], styles: Mapping[str, Style], wide: bool, legend: bool = False
-) -> Figure:
+def regret_plot(panels: Sequence[Panel], styles: Mapping[str, Style], wide: bool) -> Figure:
     """Draws regret after each task, one line per method.
 
     Args:
       panels: from the left or from the top; a band of ± 1 std is drawn for two seeds or more.
       styles: by label.
       wide: panels side by side for a screen, else below each other for a phone.
-      legend: name the methods inside the figure, for a file of its own; the page has a legend.
     """
     count = len(panels)
     figure = svg.new_figure(*((8.4, 3.6) if wide else (4.2, 3.2 * count)))
@@ -64,21 +58,8 @@ def regret_plot(
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6 if count < 3 else 5))
         axes.set_xlim(left=0)
         if panel.in_flops:
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: engineering(value)))
-            if not any(value.mean for curve in panel.curves for value in curve.curve):
-                axes.set_ylim(-1, 1)  # whole FLOPs, where all cost the same
-    if legend:
-        legend_below(figure, _lines_by_name(figure))
+            svg.write_flops(axes.yaxis)
     return figure
-
-
-def _lines_by_name(figure: Figure) -> dict[str, Artist]:
-    """Returns every labelled line of a figure by its label, each once."""
-    return {
-        name: line
-        for axes in figure.axes
-        for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
 
 
 def _draw_curves(axes, curves: Sequence[MethodRegret], styles: Mapping[str, Style]) -> None:
@@ -106,10 +87,9 @@ def _draw_curve(axes, curve: MethodRegret, style: Style, after: Sequence[int]) -
     means = [0.0, *(value.mean for value in curve.curve)]
     colour = palette.series(style.colour)
     marker = "o" if len(means) == 2 else None
-    line = axes.plot(places, means, color=colour, linewidth=1.8, marker=marker, markersize=4)[0]
-    line.set_label(f"{curve.group.label} (n = {curve.n})")
-    if style.dash:
-        line.set_dashes(style.dash)
+    name, dashes = f"{curve.group.label} (n = {curve.n})", style.dash or (None, None)
+    look = {"linewidth": 1.8, "marker": marker, "markersize": 4, "dashes": dashes}
+    axes.plot(places, means, color=colour, label=name, **look)
     if curve.n > 1:
         stds = [0.0, *(value.std for value in curve.curve)]
         defined = [s if not math.isnan(s) else 0.0 for s in stds]

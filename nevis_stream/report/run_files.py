@@ -5,7 +5,6 @@ thumbnails.
 import base64
 import csv
 import io
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from PIL import Image
 from nevis_stream.analysis.own_files import own_file
 from nevis_stream.analysis.runs import Run
 from nevis_stream.errors import BadInput
+from nevis_stream.run_directory import environment as environment_file
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 # pixels from image to image in a row, of which 2 are between them: see run_directory/thumbnails.py
@@ -117,26 +117,15 @@ def pixels(address: str) -> np.ndarray:
 
 def _facts(run: Run) -> dict[str, set[str]]:
     """The distinct values of each fact over the processes of one run."""
-    try:
-        text = own_file(run.path, "environment.jsonl").read_text(encoding="utf-8")
-    except (BadInput, OSError, ValueError):
-        return {}
     facts: dict[str, set[str]] = {}
-    for line in text.splitlines():
-        for name, value in _flat_record(line).items():
+    try:
+        processes = environment_file.read(own_file(run.path, environment_file.FILE_NAME))
+    except (BadInput, OSError):
+        return {}
+    for process in processes:
+        for name, value in process.items():
             facts.setdefault(name, set()).add(_text(value))
     return facts
-
-
-def _flat_record(line: str) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):  # a line that was cut by a crash
-        return {}
-    if not isinstance(record, dict):
-        return {}
-    packages = record.pop("packages", {})
-    return record | (packages if isinstance(packages, dict) else {})
 
 
 def _text(value: Any) -> str:

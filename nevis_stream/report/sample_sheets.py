@@ -46,17 +46,21 @@ def sheet_of(place: int) -> str:
     return f"samples_{letters(place // _TASKS)}"
 
 
-def sheets(images: Sequence[TaskImages]) -> dict[str, Figure]:
+def sheets(images: Sequence[TaskImages]) -> dict[str, svg.Drawing]:
     """Returns figures of all tasks, by name; without the tasks that have no picture.
 
     Args:
       images: of every task of a section, in stream order.
     """
     by_sheet: dict[str, list[TaskImages]] = {}
-    for place, one in enumerate(images):
-        if one.pictured:
-            by_sheet.setdefault(sheet_of(place), []).append(one)
-    return {name: _sheet(shown) for name, shown in by_sheet.items()}
+    for place, task in enumerate(images):
+        if task.pictured:
+            by_sheet.setdefault(sheet_of(place), []).append(task)
+    title = "Training images and worst mistakes"
+    return {
+        name: svg.Drawing(title, lambda wide, shown=shown: _sheet(shown))
+        for name, shown in by_sheet.items()
+    }
 
 
 def _sheet(shown: Sequence[TaskImages]) -> Figure:

@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis.slices import DIMENSIONS, NOT_RECORDED, Slice
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import legend_below
 from nevis_stream.report.styles import Style
 
 _CUT = 2.5  # intervals of few tasks are wide: panels reach this many times the largest difference
@@ -17,7 +16,6 @@ def slice_plot(
     methods: Mapping[str, Sequence[Slice]],
     styles: Mapping[str, Style],
     wide: bool,
-    legend: bool = False,
 ) -> Figure:
     """Draws the difference to Indep of each slice, one mark a method, bars its 95% interval over
     tasks and runs.
@@ -26,7 +24,6 @@ def slice_plot(
       methods: slices by label, at least one of them with a difference.
       styles: by label.
       wide: two panels side by side for a screen, else all below each other for a phone.
-      legend: name the methods inside the figure, for a file of its own; the page has a legend.
     """
     every = [one for found in methods.values() for one in found]
     recorded = {one.dimension for one in every if one.name != NOT_RECORDED}
@@ -46,9 +43,6 @@ def slice_plot(
         axes.set_visible(False)
     for axes in grid[:, 0]:
         axes.set_ylabel("error − Indep's")
-    if legend:
-        handles, names = grid[0, 0].get_legend_handles_labels()
-        legend_below(figure, dict(zip(names, handles, strict=True)))
     return figure
 
 

@@ -14,7 +14,22 @@ from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.report.palette import SERIES
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_GLYPHS = "●■▲◆▼✚✖"
+# The same shapes for a legend of the page, in a box of 12 by 12; the last six are of domains alone.
+_SHAPES = {
+    "o": '<circle cx="6" cy="6" r="4.5"/>',
+    "s": '<path d="M2 2H10V10H2Z"/>',
+    "^": '<path d="M6 1L11 10.5H1Z"/>',
+    "D": '<path d="M6 .5L11.5 6L6 11.5L.5 6Z"/>',
+    "v": '<path d="M6 11L11 1.5H1Z"/>',
+    "P": '<path d="M4 1H8V4H11V8H8V11H4V8H1V4H4Z"/>',
+    "X": '<path d="M3 .8L6 3.7L9 .8L11.2 3L8.3 6L11.2 9L9 11.2L6 8.3L3 11.2L.8 9L3.7 6L.8 3Z"/>',
+    "<": '<path d="M1 6L10.5 1V11Z"/>',
+    ">": '<path d="M11 6L1.5 1V11Z"/>',
+    "p": '<path d="M6 .8L11.2 4.6L9.2 10.8H2.8L.8 4.6Z"/>',
+    "*": '<path d="M6 .3L7.4 4.3H11.6L8.2 6.8L9.5 10.9L6 8.4L2.5 10.9L3.8 6.8L.4 4.3H4.6Z"/>',
+    "h": '<path d="M6 .5L10.8 3.2V8.8L6 11.5L1.2 8.8V3.2Z"/>',
+    "d": '<path d="M6 .5L9.3 6L6 11.5L2.7 6Z"/>',
+}
 DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (4, 1), (1, 1), (10, 3))
 
 
@@ -32,17 +47,20 @@ class Style:
         return " ".join(map(str, self.dash)) or "none"
 
     @property
-    def glyph(self) -> str:
-        """The marker as a letter, for a legend of a figure without lines."""
-        return _GLYPHS[MARKERS.index(self.marker)]
-
-    @property
     def swatch(self) -> Markup:
         """A short line in this style, for a legend."""
         return Markup(
             '<svg class="swatch" viewBox="0 0 34 10" aria-hidden="true"><path d="M1 5H33" '
             'style="stroke:var(--s{})" stroke-dasharray="{}"/></svg>'
         ).format(self.colour, self.dash_array)
+
+    @property
+    def mark(self) -> Markup:
+        """The marker in this style, for a legend of a figure without lines."""
+        head = Markup(
+            '<svg class="mark" viewBox="0 0 12 12" aria-hidden="true" style="fill:var(--s{})">'
+        )
+        return head.format(self.colour) + Markup(_SHAPES[self.marker] + "</svg>")
 
 
 def assign(groups: Sequence[SeedGroup]) -> dict[str, Style]:

@@ -3,15 +3,31 @@
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import matplotlib
 from markupsafe import Markup
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
-from nevis_stream.report import palette
+from nevis_stream.report import notation, palette
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure that is drawn when it is wanted.
+
+    Attributes:
+      title: what a screen reader says, and how the caption of the file begins.
+      draw: makes the figure; its argument is whether it is for a wide screen, else for a phone.
+        Artists with a label are named by the legend of the page or of the file.
+    """
+
+    title: str
+    draw: Callable[[bool], Figure]
 
 
 def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
@@ -41,18 +57,27 @@ def style_axes(axes) -> None:
     axes.set_title("", loc="left", color=palette.ink(), size=10)
 
 
-def wide_and_narrow(name: str, title: str, draw: Callable[[bool], Figure]) -> Markup:
-    """Returns a figure in two forms, of which the style sheet shows one.
+def write_flops(axis) -> None:
+    """Writes an axis' ticks as the tables write FLOPs."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: notation.tick(value)))
+
+
+def pictures(drawings: Mapping[str, Drawing], number: int | None = None) -> dict[str, Markup]:
+    """Returns figures for the page by name, each in two forms, of which the style sheet shows one.
 
     Args:
-      name: unique in the page; every id in the SVG begins with it. The file that `--figures` writes
-        is called the same, less the section's number.
-      title: what a screen reader says.
-      draw: makes the figure; its argument is whether it is for a wide screen, else for a phone.
+      drawings: by the name of their file, which is unique in a section.
+      number: of the section, which makes names unique in the page; None outside of sections.
     """
     frame = Markup('<div class="{}" data-figure="{}">{}</div>')
-    wide = frame.format("wide", name, inline(draw(True), f"{name}-wide", title))
-    return wide + frame.format("narrow", name, inline(draw(False), f"{name}-narrow", title))
+    forms = {}
+    for stem, drawing in drawings.items():
+        name = stem if number is None else f"{stem}-{number}"
+        forms[stem] = Markup("").join(
+            frame.format(form, name, inline(drawing.draw(wide), f"{name}-{form}", drawing.title))
+            for form, wide in (("wide", True), ("narrow", False))
+        )
+    return forms
 
 
 def inline(figure: Figure, name: str, title: str) -> Markup:

@@ -7,6 +7,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from nevis_stream.cost.engineering import ratio
 from nevis_stream.report import notation
 from nevis_stream.report.glossary import TERMS, anchor
 
@@ -15,8 +16,8 @@ def render(name: str, **values: Any) -> Markup:
     """Returns a template with its values, which are escaped where they aren't markup.
 
     Args:
-      name: path below nevis_stream/report; `notation` and the macros of macros.html are at hand
-        there.
+      name: path below nevis_stream/report; it may use `notation`, `ratio` and the macros of
+        macros.html.
       **values: what the template asks for; a missing one is an error.
     """
     return Markup(_environment().get_template(name).render(**values))
@@ -36,6 +37,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.globals |= {"notation": notation, "terms": TERMS, "anchor": anchor}
+    words = {"terms": TERMS, "anchor": anchor}
+    environment.globals |= words | {"notation": notation, "ratio": ratio}
     environment.globals["macros"] = environment.get_template("macros.html").module
     return environment

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis.forward_transfer import Curve, Repeat
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import legend_below, plain, sample_line, shortened
+from nevis_stream.report.names import plain, shortened
 from nevis_stream.report.styles import Style
 
 _FIRST = {"linewidth": 0.9, "marker": "o", "markersize": 4, "markerfacecolor": "none"}
@@ -17,8 +17,8 @@ Labelled = Sequence[tuple[str, Repeat]]
 def transfer_plot(
     repeats: Mapping[str, Labelled],
     styles: Mapping[str, Style],
+    names: Mapping[str, str],
     wide: bool,
-    legend: Sequence[tuple[Style, str]] = (),
 ) -> Figure:
     """Draws one panel a repeat: dev accuracy against steps, thin to a ring at the first meeting,
     thick at the later one.
@@ -26,14 +26,12 @@ def transfer_plot(
     Args:
       repeats: panel title: (method's label, repeat) of each run.
       styles: by label; colour and dashes are the method's.
+      names: how a legend names a method, by label.
       wide: three panels a row for a screen, else one.
-      legend: style and text of each method, for a figure in a file of its own; the page has a
-        legend.
     """
     columns = min(3, len(repeats)) if wide else 1
     rows = -(-len(repeats) // columns)
-    width = max(2.8 * columns, 4.2) if wide else 4.2
-    figure = svg.new_figure(width, 2.5 * rows)
+    figure = svg.new_figure(8.4 if wide else 4.2, (3.0 if wide and columns < 3 else 2.5) * rows)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(repeats) :]:
         axes.set_axis_off()
@@ -42,13 +40,11 @@ def transfer_plot(
             svg.style_axes(axes)
             axes.set_title(plain(shortened(title)), loc="left", color=palette.ink(), size=9)
             for label, repeat in shown:
-                for curve, look in zip(repeat.curves, (_FIRST, _LATER), strict=True):
-                    _draw(axes, curve, styles[label], look)
+                _draw(axes, repeat.curves[0], styles[label], _FIRST)
+                _draw(axes, repeat.curves[1], styles[label], _LATER | {"label": names[label]})
             axes.set_xlabel("training steps")
         for axes in grid[:, 0]:
             axes.set_ylabel("dev accuracy")
-    if legend:
-        legend_below(figure, {text: sample_line(style) for style, text in legend})
     return figure
 
 

@@ -1,6 +1,7 @@
 """Checks of the JSON values of a record's fields; each returns the value or raises `ValueError`."""
 
 import functools
+import json
 import math
 from collections.abc import Callable, Collection, Mapping
 from types import UnionType
@@ -14,7 +15,7 @@ Check = Callable[[Any], Any]
 
 LARGEST_COUNT = 10**15
 LARGEST_FLOPS = 10**36
-"""More than all computers together have done so far."""
+"""More than all computers of the world together have done so far."""
 _LONGEST_TEXT = 1000
 
 
@@ -62,6 +63,14 @@ def choice(name: str, valid: Collection[str]) -> Check:
         return value
 
     return check
+
+
+def check_unicode(values: object) -> None:
+    """Raises ValueError if a text contains half of a surrogate pair, which no file can contain."""
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"a text is not Unicode: {error.reason}") from None
 
 
 def json_object(value: Any) -> Mapping[str, Any]:
@@ -123,7 +132,7 @@ def check_of(annotation: Any) -> Check:
 
 
 def shown(value: Any, quotes: bool = True) -> str:
-    """A value as an error message shows it: shortened where it is long."""
+    """A value as an error message shows it, shortened if it is long."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**18:
         return f"a number of {len(str(abs(value)))} digits"
     whole_text = repr(value) if quotes else str(value)

@@ -17,20 +17,22 @@ SCHEMA = 2
 
 @dataclass(frozen=True)
 class RecordedConfig:
-    """What a run's config.json says.
+    """The content of a run's config.json.
 
     Attributes:
       schema: version of the format; 1 or `SCHEMA`.
-      config_hash: 16 hex digits; None where the file has none.
+      config_hash: 16 hex digits; empty if the file has none.
       values: the config: JSON values, by name.
     """
 
     schema: int
-    config_hash: str | None
+    config_hash: str
     values: Mapping[str, Any]
 
     def to_text(self) -> str:
-        """Returns the text of the file; the hash is last, so that a value differs before it."""
+        """Returns the text of the file. The hash is last, so that the first difference between two
+        files is a value.
+        """
         values = json.loads(encode(self.values))
         return json.dumps(
             {"schema": self.schema} | values | {"config_hash": self.config_hash}, indent=1
@@ -57,7 +59,7 @@ def read_config(run_dir: Path) -> RecordedConfig:
         raise BadInput(f"{file}: cannot be read ({error})") from None
     if not isinstance(values, dict):
         raise BadInput(f"{file}: not a JSON object")
-    schema, config_hash = values.pop("schema", 1), values.pop("config_hash", None)
+    schema, config_hash = values.pop("schema", 1), values.pop("config_hash", "")
     if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
         raise BadInput(f"{file}: schema is {schema!r}; valid: 1 to {SCHEMA}")
     if schema > SCHEMA:
@@ -65,6 +67,6 @@ def read_config(run_dir: Path) -> RecordedConfig:
             f"{file}: written with schema {schema}; this version reads up to {SCHEMA}. Install a"
             " newer nevis_stream."
         )
-    if not isinstance(config_hash, str | None):
+    if not isinstance(config_hash, str):
         raise BadInput(f"{file}: config_hash is {config_hash!r}, not a text")
     return RecordedConfig(schema, config_hash, values)

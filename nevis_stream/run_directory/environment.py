@@ -1,15 +1,20 @@
-"""Versions, devices and cores of a process, so that differences between runs can be explained."""
+"""environment.jsonl: versions, devices and cores of each process that worked in a run directory, to
+explain differences between runs.
+"""
 
 import importlib.metadata
+import json
 import os
 import platform
 import sys
 from pathlib import Path
 from typing import Any
 
+from nevis_stream.run_directory.checks import json_object
 from nevis_stream.storage import append_line
 from nevis_stream.storage.canonical import encode
 
+FILE_NAME = "environment.jsonl"
 _PACKAGES = (
     "nevis_stream",
     "jax",
@@ -23,9 +28,9 @@ _PACKAGES = (
 )
 
 
-def describe_environment() -> dict:
-    """Returns JSON facts: machine, cores, versions and, where JAX is loaded, its devices."""
-    facts = {
+def describe_environment() -> dict[str, Any]:
+    """Returns JSON facts: machine, cores, versions and, if JAX is loaded, its devices."""
+    facts: dict[str, Any] = {
         "python": platform.python_version(),
         "machine": platform.machine(),
         "system": platform.system(),
@@ -47,13 +52,30 @@ def describe_environment() -> dict:
 
 
 def cores() -> int:
-    """Returns how many cores this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def append_environment(path: Path, **options: Any) -> None:
+def append(run_dir: Path, **options: Any) -> None:
     """Adds one line to environment.jsonl: `describe_environment`, and options of the process."""
-    append_line(path, encode(describe_environment() | options))
+    append_line(run_dir / FILE_NAME, encode(describe_environment() | options))
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """Returns the facts that environment.jsonl has of each process, packages among them; lines that
+    are cut or damaged are left out.
+
+    Raises:
+      OSError: the file cannot be read.
+    """
+    processes = []
+    for line in file.read_bytes().splitlines():
+        try:
+            facts = dict(json_object(json.loads(line)))
+            processes.append(facts | json_object(facts.pop("packages", {})))
+        except (ValueError, RecursionError):
+            continue
+    return processes
 
 
 def _processor() -> str:

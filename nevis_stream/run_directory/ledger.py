@@ -13,6 +13,7 @@ import numpy as np
 
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput
+from nevis_stream.run_directory.checks import check_unicode
 from nevis_stream.run_directory.records import (
     RECORDS,
     SCHEMA,
@@ -74,10 +75,6 @@ class History:
         """The records of events, in order."""
         return self.of_kind(EventRecord)
 
-    def event(self, number: int) -> EventRecord | None:
-        """Returns the record of an event; None where it was not reached."""
-        return next((record for record in self.events if record.event == number), None)
-
     def training_of(self, predicted: PredictRecord) -> TrainRecord:
         """Returns the record of the train event whose predictor answered.
 
@@ -85,10 +82,8 @@ class History:
           BadInput: there is no such record.
         """
         for record in self.of_kind(TrainRecord):
-            if record.task_id == predicted.task_id and predicted.train_event in (
-                None,
-                record.event,
-            ):
+            same_event = predicted.train_event in (None, record.event)
+            if same_event and record.task_id == predicted.task_id:
                 return record
         raise BadInput(
             f"{self.run_dir / FILE_NAME}: event {predicted.event} predicts task"
@@ -96,7 +91,7 @@ class History:
         )
 
     def outcomes(self, predicted: PredictRecord) -> dict[str, np.ndarray]:
-        """Returns the chosen predictor's outcomes: sample_id, target, correct and confidence.
+        """Returns the chosen predictor's outcomes (arrays sample_id, target, correct, confidence).
 
         Raises:
           BadInput: the file is missing or damaged.
@@ -126,7 +121,7 @@ class Ledger(History):
                 values = json.loads(line)
                 if number == 1:
                     self._check_first(values)
-                _check_unicode(values)
+                check_unicode(values)
                 yield parse(values)
             except (ValueError, RecursionError) as error:
                 if isinstance(error, BadInput):
@@ -156,7 +151,7 @@ class Ledger(History):
 
         Columns: order, task_id, year, domain, task_kind, meta_split, num_classes, split, n, metric,
         value, error, trial, dev_error, steps, trials, train_flops (all trials), total_flops (all
-        phases of both events); FLOPs are NaN where they are unknown.
+        phases of both events); FLOPs are NaN if they are unknown.
         """
         import pandas as pd
 
@@ -178,11 +173,3 @@ class Ledger(History):
             "train_flops": training,
             "total_flops": everything,
         }
-
-
-def _check_unicode(values: object) -> None:
-    """Raises ValueError where a text holds half of a surrogate pair, which no file can hold."""
-    try:
-        json.dumps(values, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"a text is not Unicode: {error.reason}") from None

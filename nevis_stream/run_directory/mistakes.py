@@ -1,58 +1,112 @@
-"""The worst mistakes of a predictor on one split: pictures and wrong answers, for people."""
+"""The worst mistakes of a predictor on one split: pictures and wrong answers, for people to see."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
 from nevis_stream import metrics
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
+from nevis_stream.run_directory.checks import check_unicode, choice, json_object, number
+from nevis_stream.run_directory.records import Record
 from nevis_stream.run_directory.thumbnails import COUNT, strip
 from nevis_stream.storage import write_file
+from nevis_stream.vocabulary import SPLITS, TASK_KINDS
+
+Probability = Annotated[float, number(-1e-3, 1 + 1e-3)]  # float32 probabilities are rounded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake(Record):
+    """A wrong answer.
+
+    Attributes:
+      sample_id: the sample.
+      true, predicted: class ids; in a multi-label task 0 or 1 of the sample's worst `label`.
+      confidence: the probability given to the true value.
+      predicted_confidence: the probability given to the predicted value.
+      label: the worst label in a multi-label task, else None.
+      true_name, predicted_name, label_name: names of the classes, if the data set has them.
+    """
+
+    sample_id: str
+    true: int
+    predicted: int
+    confidence: Probability
+    predicted_confidence: Probability
+    label: int | None = None
+    true_name: str | None = None
+    predicted_name: str | None = None
+    label_name: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskMistakes(Record):
+    """The worst mistakes on a task's split: of `n` samples `wrong` were answered wrongly; in a
+    multi-label task, those with any wrong label.
+    """
+
+    task_id: str
+    split: Annotated[str, choice("split", SPLITS)]
+    predictor_id: str
+    kind: Annotated[str, choice("kind", TASK_KINDS)]
+    n: int
+    wrong: int
+    mistakes: tuple[Mistake, ...]
 
 
 def worst(
-    labels: np.ndarray, kind: str, probabilities: np.ndarray
-) -> tuple[list[tuple[int, dict[str, Any]]], int]:
+    samples: Samples, kind: str, probabilities: np.ndarray, class_names: Sequence[str] = ()
+) -> tuple[list[tuple[int, Mistake]], int]:
     """Returns up to 12 wrong answers, the most confident first, and the number of all.
 
+    In a multi-label task a sample is ranked by the wrong label with the lowest confidence; of equal
+    ones the first counts.
+
     Args:
-      labels: int32[n] class ids, or uint8[n, labels] with 0 or 1.
+      samples: the split.
       kind: "single_label" or "multi_label".
-      probabilities: float32[n, classes].
+      probabilities: float32[n, classes], the answers.
+      class_names: empty if the classes have none.
 
     Returns:
-      (index of the sample, facts) pairs: `true` and `predicted` (class ids; multi label: 0 or 1 of
-      the sample's worst `label`), `confidence` (the probability given to the true value) and
-      `predicted_confidence` (to the predicted one). Of samples with several wrong labels the label
-      with the lowest confidence counts; of equal ones the first.
+      (index of the sample, mistake) pairs, and the number of samples answered wrongly.
     """
-    metric = metrics.for_kind(kind)
+    labels, metric = samples.labels, metrics.for_kind(kind)
     correct = metric.per_sample(labels, probabilities)
     confidence = np.where(correct == 0, metric.confidence(labels, probabilities), np.inf)
     lowest = confidence if kind == SINGLE_LABEL else confidence.min(axis=1)
     wrong = np.flatnonzero(np.isfinite(lowest))
-    mistakes: list[tuple[int, dict[str, Any]]] = []
+    mistakes = []
     for i in wrong[np.argsort(lowest[wrong], kind="stable")[:COUNT]].tolist():
         if kind == SINGLE_LABEL:
-            predicted = int(probabilities[i].argmax())
-            facts = {"true": int(labels[i]), "predicted": predicted}
-            other = probabilities[i, predicted]
+            label, true, predicted = None, int(labels[i]), int(probabilities[i].argmax())
+            other, named = probabilities[i, predicted], {"true": true, "predicted": predicted}
         else:
             label = int(confidence[i].argmin())
-            true = int(labels[i, label])
-            facts = {"label": label, "true": true, "predicted": 1 - true}
-            other = 1 - lowest[i]
-        shown = {"confidence": lowest[i], "predicted_confidence": other}
-        mistakes.append((i, facts | {name: round(float(p), 6) for name, p in shown.items()}))
+            true, predicted = int(labels[i, label]), 1 - int(labels[i, label])
+            other, named = 1 - lowest[i], {"label": label}
+        mistake = Mistake(
+            sample_id=str(samples.ids[i]),
+            true=true,
+            predicted=predicted,
+            confidence=round(float(lowest[i]), 6),
+            predicted_confidence=round(float(other), 6),
+            label=label,
+            **{f"{name}_name": class_names[place] for name, place in named.items() if class_names},
+        )
+        mistakes.append((i, mistake))
     return mistakes, len(wrong)
 
 
 def write(
     directory: Path,
-    facts: Mapping[str, Any],
+    task_id: str,
+    split: str,
+    predictor_id: str,
     samples: Samples,
     kind: str,
     probabilities: np.ndarray,
@@ -62,22 +116,36 @@ def write(
 
     Args:
       directory: the run's thumbnails.
-      facts: come first in the file: `task_id`, which names the files, `split`, `predictor_id`.
-      samples: the split.
-      kind: "single_label" or "multi_label".
-      probabilities: float32[n, classes], the answers.
-      class_names: empty where the classes have none.
+      task_id, split, predictor_id: what was answered, and by what.
+      samples, kind, probabilities, class_names: as for `worst`.
     """
-    mistakes, wrong = worst(samples.labels, kind, probabilities)
-    named = [{"sample_id": str(samples.ids[i])} | _named(each, class_names) for i, each in mistakes]
-    record = dict(facts) | {"kind": kind, "n": len(samples), "wrong": wrong, "mistakes": named}
-    name = f"{facts['task_id']}-mistakes"
+    mistakes, wrong = worst(samples, kind, probabilities, class_names)
+    record = TaskMistakes(
+        task_id=task_id,
+        split=split,
+        predictor_id=predictor_id,
+        kind=kind,
+        n=len(samples),
+        wrong=wrong,
+        mistakes=tuple(mistake for _, mistake in mistakes),
+    )
     if mistakes:
-        write_file(directory / f"{name}.png", strip(samples.images, [i for i, _ in mistakes]))
-    write_file(directory / f"{name}.json", json.dumps(record, indent=1, sort_keys=True).encode())
+        picture = strip(samples.images, [i for i, _ in mistakes])
+        write_file(directory / f"{task_id}-mistakes.png", picture)
+    text = json.dumps(record.to_json(), indent=1, sort_keys=True)
+    write_file(directory / f"{task_id}-mistakes.json", text.encode())
 
 
-def _named(mistake: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Adds the names of a mistake's classes."""
-    about = ("label",) if "label" in mistake else ("true", "predicted")
-    return dict(mistake) | {f"{key}_name": names[mistake[key]] for key in about if names}
+def read(file: Path) -> TaskMistakes:
+    """Reads TASK-mistakes.json.
+
+    Raises:
+      OSError: it cannot be read.
+      ValueError: it is damaged; the message says where.
+    """
+    try:
+        values = json_object(json.loads(file.read_text(encoding="utf-8")))
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    check_unicode(values)
+    return TaskMistakes.from_json(values)

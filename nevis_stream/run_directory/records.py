@@ -1,9 +1,9 @@
 """The records of a ledger: a frozen dataclass for each kind of line, checked when it is read.
 
-docs/run-directory.md says what each field means. `parse` turns the JSON object of a line into a
-record and `to_json` turns it back, so that `encode(record.to_json())` is the line again. A field's
-annotation says which values are valid (`checks.check_of`); a field with a default of None is left
-out of the line where it is None.
+docs/run-directory.md explains each field. `parse` turns the JSON object of a line into a record and
+`to_json` turns it back, so that `encode(record.to_json())` is the line again. A field's annotation
+determines which values are valid (`checks.check_of`). A field whose default is None is left out of
+the line when it is None.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from nevis_stream.run_directory.checks import (
 from nevis_stream.vocabulary import META_SPLITS, PROTOCOLS, SPLITS, TASK_KINDS
 
 SCHEMA = 3
-"""Of the ledgers that are written; older ones can be read."""
+"""Version of the ledgers that are written; older ones can be read."""
 
 Flops = Annotated[Mapping[str, Mapping[str, int]], flops_by_trial]
 """Exact FLOPs by phase and trial; see `nevis_stream.cost.meter`."""
@@ -39,7 +39,7 @@ class Record:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Returns the record of a JSON object; fields that it does not know are ignored.
+        """Returns the record of a JSON object; unknown fields are ignored.
 
         Raises:
           ValueError: a field is missing or its value is not valid; the message names it.
@@ -78,8 +78,8 @@ def _to_json(value: Any) -> Any:
 class Header(Record):
     """The first record: which run this is, and the FLOPs of `init`.
 
-    `tasks` and `events` are None where the stream decides as it goes; `rule` names what decides
-    then. `source`, `flops_reason` and `left_out` belong to published results, whose `flops` are
+    `tasks` and `events` are None if the next task depends on results; then `rule` names what
+    decides. `source`, `flops_reason` and `left_out` belong to published results, whose `flops` are
     None.
     """
 
@@ -108,21 +108,12 @@ class Header(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord(Record):
-    """A trial of a train event; `info` is the learner's own, so nothing in it is certain."""
+    """A trial of a train event; `info` is the learner's own and may contain anything."""
 
     trial: int
     predictor_id: str
     step: int
     info: Mapping[str, Any]
-
-    @property
-    def diverged_at(self) -> int | None:
-        """The step at which the loss stopped being finite; None where it did not, or unknown.
-
-        Up to schema 2 the field was `diverged`: false, true, or the step.
-        """
-        step = self.info.get("diverged_at", self.info.get("diverged"))
-        return step if isinstance(step, int) and not isinstance(step, bool) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,12 +126,12 @@ class EventRecord(Record):
 
     @property
     def name(self) -> str:
-        """What the event's files are called: number and task."""
+        """The common part of the names of the event's files: its number and task."""
         return event_name(self.event, self.task_id)
 
     @property
     def key(self) -> tuple[str, str | None]:
-        """What occurs once in a run; compare `nevis_stream.streams.task.Event.key`."""
+        """Unique in a run; see `nevis_stream.streams.task.Event.key`."""
         return self.task_id, getattr(self, "split", None)
 
 
@@ -173,7 +164,7 @@ class TrainRecord(EventRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerRecord(Record):
-    """What a kept trial that was not chosen answered."""
+    """The answers of a kept trial that was not chosen."""
 
     trial: int
     predictor_id: str
@@ -187,9 +178,8 @@ class AnswerRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class PredictRecord(EventRecord):
-    """A split of a task was predicted with what train event `train_event` made.
-
-    `train_event` is None up to schema 2 and in published results, where a task has one train event.
+    """A split of a task was predicted by the predictors of train event `train_event`, which is None
+    up to schema 2 and in published results.
     """
 
     kind: ClassVar[str] = "predict"
@@ -236,15 +226,15 @@ def parse(values: Any) -> Record:
 
 
 def event_name(event: int, task_id: str) -> str:
-    """Returns what an event's files are called: its number and its task."""
+    """Returns the common part of the names of an event's files: its number and task."""
     return f"{event:04d}-{task_id}"
 
 
 def tree_name(trial: int) -> str:
-    """Returns what a trial's predictor is called in its checkpoint."""
+    """Returns the name of a trial's predictor in its checkpoint."""
     return f"predictor-{trial:03d}"
 
 
 def predictor_id(config_hash: str, task_id: str, trial: int, step: int) -> str:
-    """Returns the 16 hex digits by which a predictor is known."""
+    """Returns a predictor's id of 16 hex digits."""
     return hashlib.sha256(f"{config_hash}/{task_id}/{trial}/{step}".encode()).hexdigest()[:16]

@@ -1,8 +1,8 @@
-"""The runner: takes a learner through a stream, event by event, into a run directory.
+"""The runner: takes a learner through a stream, event by event, and writes a run directory.
 
-The runner owns labels, sample ids and time. A train event ends with a checkpoint that holds the
-ledger's record, then the record is appended; so a kill at any instant leaves either the event done
-or its finished trials ready to be used. Started again, it continues.
+Only the runner knows labels of test data, sample ids and time. A train event ends with a checkpoint
+that contains the ledger's record; then the record is appended. So after a kill at any instant
+either the event is done or its finished trials can be used, and the same call continues the run.
 """
 
 import contextlib
@@ -52,15 +52,15 @@ def run(
       seed: root of every random number; from 0.
       config: JSON values that, with stream, protocol, seed and keep, fully describe the run; its
         "learner" names the learner. None describes the learner's attributes.
-      label: what tables and figures call the run; None: the learner's name.
+      label: the run's name in tables and figures; None: the learner's name.
       keep: which predictors are kept: "chosen", each task's chosen one; "all", those of all trials,
         which then answer the predicted split too; "last_K", the chosen ones of the last K tasks:
         checkpoints of older tasks are deleted, and a learner knows only those K tasks as its past.
-      checkpoint_seconds: least time between two saved positions within a trial.
-      progress: receives what is going on; None: it is shown in the terminal; `Silent()`: nowhere.
-      executor: runs the trials; None: one after the other in this process.
-      devices: how many devices share each training batch.
-      tensorboard: whether curves are written for TensorBoard while it runs.
+      checkpoint_seconds: minimum time between two saved positions within a trial.
+      progress: receives the state of the run; None shows it in the terminal, `Silent()` nowhere.
+      executor: runs the trials; None runs them one after the other in this process.
+      devices: number of devices that share each training batch.
+      tensorboard: whether curves are written for TensorBoard during the run.
 
     Returns:
       The complete ledger.
@@ -76,17 +76,11 @@ def run(
     _check_values(values, seed)
     stream = load_stream(stream) if isinstance(stream, str) else stream
     stream.check(protocol)
-    recorded = config_of(
-        values
-        | {
-            "stream": stream.name,
-            "stream_digest": stream.digest,
-            "protocol": protocol,
-            "seed": seed,
-            "keep": keep,
-        }
-        | ({} if stream.rule is None else {"rule": stream.rule})
-    )
+    values |= {"stream": stream.name, "stream_digest": stream.digest}
+    values |= {"protocol": protocol, "seed": seed, "keep": keep}
+    if stream.rule is not None:
+        values["rule"] = stream.rule
+    recorded = config_of(values)
     path = Path(run_dir)
     with exclusive(path / "lock"), contextlib.ExitStack() as stack:
         ledger = open_directory(path, recorded, stream)
@@ -113,8 +107,8 @@ def run(
 def _check_values(values: Mapping[str, Any], seed: int) -> None:
     if not isinstance(values.get("learner"), str):
         raise BadInput(
-            f"config has no 'learner': {values.get('learner')!r} is not a text. Name the learner in"
-            ' it: run(…, config={"learner": "my_learner", …}).'
+            f"config: learner is {values.get('learner')!r}, not a text. Give the learner a name in"
+            ' the config: run(…, config={"learner": "my_learner", …}).'
         )
     for name in ("label", "budget"):
         if not isinstance(values.get(name), str | None):

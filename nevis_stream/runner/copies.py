@@ -1,4 +1,6 @@
-"""Pictures that occur twice: within a task, which makes its error too low, and between tasks."""
+"""Pictures that occur twice: in a task's training and test data, which makes its error too low, and
+in two tasks.
+"""
 
 import warnings
 
@@ -11,7 +13,7 @@ from nevis_stream.vocabulary import PROTOCOLS
 
 
 def count_leaked(work: Work, task: Task) -> int:
-    """Counts the tested pictures of a task whose exact copies are trained on; warns of them."""
+    """Counts a task's test pictures that are exact copies of its training pictures, and warns."""
     split = PROTOCOLS[work.config.values["protocol"]].split
     leaked = work.stream.leaked(task, split)
     if leaked:
@@ -27,7 +29,7 @@ def count_leaked(work: Work, task: Task) -> int:
 
 
 def write_overlaps(work: Work) -> None:
-    """Writes overlap.csv: which pictures of a task earlier tasks train on."""
+    """Writes overlap.csv: how many pictures of each task earlier tasks train on."""
     file = work.path / "overlap.csv"
     if not file.exists():
         events = work.ledger.header.events

@@ -1,9 +1,8 @@
-"""The loop over a run's events: which is next, and what is written once it is done."""
+"""The loop over a run's events: it asks for the next one, does it and records it."""
 
 from nevis_stream.errors import BadInput, DamagedCheckpoint
-from nevis_stream.run_directory import checkpoint, timing
+from nevis_stream.run_directory import checkpoint, environment, timing
 from nevis_stream.run_directory.checkpoint import Checkpoint
-from nevis_stream.run_directory.environment import append_environment
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import (
     SCHEMA,
@@ -12,7 +11,6 @@ from nevis_stream.run_directory.records import (
     Header,
     PredictRecord,
     TrainRecord,
-    parse,
 )
 from nevis_stream.runner.copies import write_overlaps
 from nevis_stream.runner.predicting import predict
@@ -33,11 +31,7 @@ class EventLoop:
     def run(self) -> None:
         """Does them all, from the header to the end record."""
         work = self.work
-        append_environment(
-            work.path / "environment.jsonl",
-            executor=repr(work.executor),
-            devices_a_batch=work.devices,
-        )
+        environment.append(work.path, executor=repr(work.executor), devices_a_batch=work.devices)
         if not work.ledger.records:
             work.ledger.append(self._initialise())
         self._replay()
@@ -48,36 +42,36 @@ class EventLoop:
         work.ledger.append(EndRecord(events=len(work.ledger.events)))
 
     def _replay(self) -> None:
-        """Asks the stream again for the events of the ledger: their tasks are needed as the past.
+        """Asks the stream again for the events in the ledger, whose tasks are the learner's past.
 
         Raises:
           BadInput: its events differ from the ledger's.
         """
         ledger, stream = self.work.ledger, self.work.stream
-        for line, record in enumerate(ledger.records, start=1):
+        for place, record in enumerate(ledger.records):
             if not isinstance(record, EventRecord):
                 continue
-            event = next_event(stream, History(ledger.run_dir, ledger.records[: line - 1]))
+            event = next_event(stream, History(ledger.run_dir, ledger.records[:place]))
             if event is None or event.key != record.key:
                 raise BadInput(
-                    f"{ledger.path}, line {line}: the run has event {record.event},"
-                    f" {describe(record.key)}; now stream {stream.name!r} gives"
-                    f" {describe(event.key) if event else 'no event'} there. What `next` returns"
-                    " must depend on the records alone."
+                    f"{ledger.path}, line {place + 1}: event {record.event} of the run is"
+                    f" {describe(record.key)!r}, but stream {stream.name!r} now gives"
+                    f" {describe(event.key) if event else 'no event'!r}. What `next` returns must"
+                    " depend on the records alone."
                 )
-            if event.kind == TrainRecord.kind:
+            if event.split is None:
                 self.training.tasks[record.event] = event.task
-            self.work.workspace(record.name).remove()  # a kill may have come just before that
+            self.work.workspace(record.name).remove()  # it may remain after a kill
 
     def _do(self, number: int, event: Event) -> None:
         work, task = self.work, event.task
         work.progress.event(number, work.ledger.header.events, describe(event.key))
         start = timing.clocks()
-        if event.kind == TrainRecord.kind:
+        if event.split is None:
             self.training.tasks[number] = task
             record: EventRecord = self.training.record(number)
         else:
-            record = predict(work, self.training, number, event)
+            record = predict(work, self.training, number, task, event.split)
         work.ledger.append(record)
         work.scalars.show(work.ledger.records)
         work.workspace(record.name).remove()
@@ -87,11 +81,11 @@ class EventLoop:
             work.progress.result(f"{task.year} {task.task_id}: {_error(record)}")
 
     def _initialise(self) -> Header:
-        """Returns the header: of a checkpoint from before a kill, or after calling `init`."""
+        """Returns the header, after calling `init` or, after a kill, from its checkpoint."""
         work, values = self.work, self.work.config.values
         path = work.checkpoint("init")
         try:
-            return parse(Checkpoint(path).record)
+            return Header.from_json(Checkpoint(path).record)
         except DamagedCheckpoint:
             pass
         events = work.stream.length(values["protocol"])
@@ -116,10 +110,11 @@ class EventLoop:
 
 
 def next_event(stream: Stream, records: History) -> Event | None:
-    """Returns the event that a stream gives after some records, checked.
+    """Returns the event that a stream gives after these records, checked.
 
     Raises:
-      BadInput: it repeats an event, goes back, or predicts what the protocol does not.
+      BadInput: it repeats an event, trains on a task earlier in order than one already trained on,
+        or predicts something that the protocol does not.
     """
     event = stream.next(records)
     if event is not None:
@@ -130,17 +125,17 @@ def next_event(stream: Stream, records: History) -> Event | None:
 
 
 def _refusal(event: Event, records: History) -> str:
-    """Returns why an event cannot follow some records; empty where it can."""
+    """Returns why an event cannot follow these records; empty if it can."""
     if event.key in {record.key for record in records.events}:
-        return f"{describe(event.key)} was done before"
+        return f"{describe(event.key)!r} was already done"
     protocol, task = records.header.protocol, event.task
     trained = records.of_kind(TrainRecord)
-    if event.kind == TrainRecord.kind:
+    if event.split is None:
         latest = max(trained, key=lambda record: record.order, default=None)
         if latest is not None and task.order <= latest.order:
             return (
                 f"task {task.task_id!r} has order {task.order}, but {latest.task_id!r} with order"
-                f" {latest.order} was trained on before; orders must rise"
+                f" {latest.order} was trained on before it; orders must rise"
             )
         if protocol == "meta_train" and task.meta_split != "train":
             return f"task {task.task_id!r} belongs to S_Ts, which protocol {protocol!r} never meets"

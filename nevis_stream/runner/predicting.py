@@ -1,6 +1,4 @@
-"""Predict events: what a task's kept predictors answer, checked, scored and recorded."""
-
-from typing import Any
+"""Predict events: the answers of a task's kept predictors are checked, scored and recorded."""
 
 import numpy as np
 
@@ -16,33 +14,49 @@ from nevis_stream.run_directory.records import (
 )
 from nevis_stream.runner.training import Training
 from nevis_stream.runner.work import Work
-from nevis_stream.streams.task import Event
+from nevis_stream.streams.task import Task
 
 
-def predict(work: Work, training: Training, number: int, event: Event) -> PredictRecord:
+def predict(work: Work, training: Training, number: int, task: Task, split: str) -> PredictRecord:
     """Answers one split with every kept predictor and returns the record.
 
     Args:
       work: the run.
       training: loads the predictors.
       number: of the event in the run.
-      event: the split to predict.
+      task, split: what is predicted.
     """
-    task, samples = event.task, work.stream.splits(event.task)[event.split]
+    samples = work.stream.splits(task)[split]
     trained = next(r for r in work.ledger.of_kind(TrainRecord) if r.task_id == task.task_id)
-    kept = [trained.chosen_trial]
-    if work.config.values["keep"] == "all":
-        kept += [trial for trial in trained.trials if trial is not kept[0]]
-    answers = [_answer(work, training, trained, trial, number, event, samples) for trial in kept]
+    kept = sorted(trained.trials, key=lambda trial: trial.trial != trained.chosen)
+    if work.config.values["keep"] != "all":
+        kept = kept[:1]  # the chosen one
+    name = f"outcomes/{event_name(number, task.task_id)}-{split}"
+    answers = []
+    for trial in kept:
+        file = f"{name}-trial-{trial.trial:03d}.npz"
+        answer, probabilities = _answer(work, training, trained, trial, task, samples, file)
+        answers.append(answer)
+        if trial is kept[0]:
+            mistakes.write(
+                work.path / "thumbnails",
+                task.task_id,
+                split,
+                trial.predictor_id,
+                samples,
+                task.kind,
+                probabilities,
+                work.stream.dataset(task).class_names,
+            )
     return PredictRecord(
         event=number,
         train_event=trained.event,
         order=task.order,
         task_id=task.task_id,
-        split=event.split,
+        split=split,
         n=len(samples),
-        others=tuple(AnswerRecord(**answer) for answer in answers[1:]),
-        **answers[0],
+        others=tuple(answers[1:]),
+        **vars(answers[0]),
     )
 
 
@@ -51,12 +65,11 @@ def _answer(
     training: Training,
     trained: TrainRecord,
     trial: TrialRecord,
-    number: int,
-    event: Event,
+    task: Task,
     samples: Samples,
-) -> dict[str, Any]:
-    """Returns what one predictor's answers add to the record, and writes its outcomes."""
-    task = event.task
+    file: str,
+) -> tuple[AnswerRecord, np.ndarray]:
+    """Asks one predictor and writes its outcomes; returns its record and float32[n, classes]."""
     ctx = work.context(
         task.task_id, "predict", f"trial {trial.trial}", phase="predict", trial=trial.trial
     )
@@ -66,24 +79,12 @@ def _answer(
     if complaint:
         raise work.fault(task, f"predict {complaint}")
     probabilities = np.asarray(answered, np.float32)
-    file = f"outcomes/{event_name(number, task.task_id)}-{event.split}-trial-{trial.trial:03d}.npz"
     scores = outcomes.write(work.path / file, samples, task.kind, probabilities)
-    if trial.trial == trained.chosen:
-        mistakes.write(
-            work.path / "thumbnails",
-            {
-                "task_id": task.task_id,
-                "split": event.split,
-                "predictor_id": trial.predictor_id,
-            },
-            samples,
-            task.kind,
-            probabilities,
-            work.stream.dataset(task).class_names,
-        )
-    return {
-        "trial": trial.trial,
-        "predictor_id": trial.predictor_id,
-        "outcomes": file,
-        "flops": ctx.meter.counts(),
-    } | scores
+    record = AnswerRecord(
+        trial=trial.trial,
+        predictor_id=trial.predictor_id,
+        outcomes=file,
+        flops=ctx.meter.counts(),
+        **scores,
+    )
+    return record, probabilities

@@ -1,16 +1,15 @@
-"""Train events: the states and predictors of a run, saved, loaded, and repaired where damaged."""
+"""Train events: the states and predictors of a run are saved, loaded, and repaired if damaged."""
 
 import functools
 import json
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from nevis_stream.cost.meter import Counts
-from nevis_stream.datasets.images import Images
 from nevis_stream.errors import DamagedCheckpoint, RunWarning
 from nevis_stream.learner import Context, Predictor, State
 from nevis_stream.run_directory import checkpoint
@@ -19,7 +18,6 @@ from nevis_stream.run_directory.records import (
     TrainRecord,
     TrialRecord,
     event_name,
-    parse,
     predictor_id,
     tree_name,
 )
@@ -51,18 +49,18 @@ class Training:
                 shutil.rmtree(self._path(event), ignore_errors=True)
 
     def initialise(self) -> tuple[State, Counts]:
-        """Returns the state that the learner begins with, and its cost."""
+        """Calls the learner's `init`; returns the state and its cost."""
         ctx = self._context(None)
         return self.work.learner.init(ctx), ctx.meter.counts()
 
     def record(self, event: int) -> TrainRecord:
-        """Trains on a task; after a kill, returns the record saved there."""
+        """Trains on a task and returns the record; after a kill, the one in its checkpoint."""
         path = self._path(event)
         try:
-            return parse(Checkpoint(path).record)
+            return TrainRecord.from_json(Checkpoint(path).record)
         except DamagedCheckpoint as error:
             if path.exists():
-                _warn(f"{error} The state before it is used and the event is done again.")
+                _warn(f"{error} The event is done again from the state before it.")
         return self._train(event)
 
     def load(self, event: int, name: str) -> Tree:
@@ -71,14 +69,14 @@ class Training:
         try:
             return Checkpoint(path).load(name)
         except DamagedCheckpoint as error:
-            _warn(f"{error} The state before it is used: task {task_id!r} is trained again.")
+            _warn(f"{error} Task {task_id!r} is trained again from the state before it.")
         record = self._train(event)
         self.work.workspace(record.name).remove()
-        if record != (self.work.ledger.event(event) or record):
+        if record != (self._recorded(event) or record):
             _warn(
-                f"task {task_id!r}: training again gave another record than the ledger has; the"
-                " ledger stays as it is. Is this another kind of machine, or another version of a"
-                " library?"
+                f"task {task_id!r}: training again gave a record that differs from the ledger's;"
+                " the ledger stays as it is. Is this another kind of machine, or another version of"
+                " a library?"
             )
         return Checkpoint(path).load(name)
 
@@ -98,7 +96,7 @@ class Training:
                 task, "train must return (state, predictors), the chosen Predictor first"
             )
         if len({predictor.trial for predictor in predictors}) != len(predictors):
-            raise work.fault(task, "two predictors name the same trial")
+            raise work.fault(task, "two predictors have the same trial number")
         record = self._record(event, predictors, leaked, ctx.meter.counts())
         kept = predictors if work.config.values["keep"] == "all" else predictors[:1]
         trees = {tree_name(predictor.trial): predictor.tree for predictor in kept}
@@ -109,8 +107,9 @@ class Training:
         self, event: int, predictors: Sequence[Predictor], leaked: int, flops: Counts
     ) -> TrainRecord:
         work, task = self.work, self.tasks[event]
-        splits = work.stream.splits(task)
-        config_hash = work.config.config_hash
+        splits, config_hash = work.stream.splits(task), work.config.config_hash
+        # the mean size of the pictures, in pixels, is a fact by which results are sliced
+        height, width = splits["train"].images.sizes.mean(axis=0, dtype=np.float64)
         trials = tuple(
             TrialRecord(
                 trial=each.trial,
@@ -122,29 +121,23 @@ class Training:
         )
         record = TrainRecord(
             event=event,
-            order=task.order,
-            task_id=task.task_id,
-            dataset_id=task.dataset_id,
-            year=task.year,
-            domain=task.domain,
-            task_kind=task.kind,
-            meta_split=task.meta_split,
-            num_classes=task.num_classes,
+            **task.to_record(),
             n_train=len(splits["train"]),
             n_dev=len(splits["dev"]),
             n_leaked=leaked or None,
-            **_mean_size(splits["train"].images),
+            mean_height=round(float(height), 2),
+            mean_width=round(float(width), 2),
             flops=flops,
             chosen=predictors[0].trial,
             trials=trials,
         )
         try:
-            return parse(json.loads(encode(record.to_json())))
+            return TrainRecord.from_json(json.loads(encode(record.to_json())))
         except (TypeError, ValueError) as error:
-            raise work.fault(task, f"a predictor's info is not JSON ({error})") from None
+            raise work.fault(task, f"a predictor's info is not valid JSON ({error})") from None
 
     def _state_before(self, event: int) -> State:
-        """Returns the state that the learner had when this event came."""
+        """Returns the learner's state before this event."""
         if earlier := self._before(event):
             return self.load(earlier[-1], "state")
         path = self.work.checkpoint("init")
@@ -156,6 +149,11 @@ class Training:
         checkpoint.write(path, {"state": state}, self.work.ledger.header.to_json())
         return state
 
+    def _recorded(self, event: int) -> TrainRecord | None:
+        """Returns the ledger's record of a train event."""
+        records = self.work.ledger.of_kind(TrainRecord)
+        return next((record for record in records if record.event == event), None)
+
     def _before(self, event: int) -> list[int]:
         return [number for number in self.tasks if number < event]
 
@@ -166,28 +164,26 @@ class Training:
             scalars = work.scalars.part("init")
             return work.context("init", phase="pretrain", scalars=scalars)
         task = self.tasks[event]
-        name, earlier = event_name(event, task.task_id), self._before(event)
-        past = {self.tasks[e].task_id: e for e in (earlier[-self.last :] if self.last else earlier)}
+        name, past = event_name(event, task.task_id), self._before(event)
+        if self.last:
+            past = past[-self.last :]
         return work.context(
             task.task_id,
             phase="train",
-            past={task_id: self._loader(e) for task_id, e in past.items()},
+            past={self.tasks[e].task_id: functools.partial(self._chosen, e) for e in past},
             past_views={
-                task_id: functools.partial(work.view, self.tasks[e]) for task_id, e in past.items()
+                self.tasks[e].task_id: functools.partial(work.view, self.tasks[e]) for e in past
             },
             workspace=work.workspace(name),
             scalars=work.scalars.part(name),
         )
 
-    def _loader(self, event: int) -> Callable[[], Tree]:
-        """Returns what loads the predictor that was chosen for a task."""
-        return lambda: self.load(event, tree_name(self.work.ledger.event(event).chosen))
-
-
-def _mean_size(images: Images) -> dict[str, float]:
-    """The mean height and width of pictures, in pixels: facts by which results are sliced."""
-    height, width = images.sizes.mean(axis=0, dtype=np.float64)
-    return {"mean_height": round(float(height), 2), "mean_width": round(float(width), 2)}
+    def _chosen(self, event: int) -> Tree:
+        """Loads the predictor that was chosen for a task."""
+        record = self._recorded(event)
+        if record is None or record.chosen is None:
+            raise ValueError(f"event {event} has no chosen predictor")
+        return self.load(event, tree_name(record.chosen))
 
 
 def _warn(message: str) -> None:

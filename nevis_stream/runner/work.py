@@ -1,4 +1,4 @@
-"""What all parts of a run work with: the learner, the stream, the directory and its ledger."""
+"""What all parts of a run share: the learner, the stream, the directory and its ledger."""
 
 import re
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from nevis_stream.streams.task import LabelledImages, Task, TaskView
 from nevis_stream.vocabulary import KEEP
 
 _OTHER_RUN = (
-    "this directory holds another run ({difference}). Choose another run_dir, or give the config"
-    " with which it was begun."
+    "this directory contains another run ({difference}). Choose another run_dir, or give the config"
+    " with which that run was started."
 )
 
 
@@ -34,9 +34,8 @@ class Work:
       stream: the stream.
       path: the run directory.
       config: the content of config.json.
-      ledger: of the directory.
-      scalars: of the directory.
-      checkpoint_seconds: see `run`, as for the rest, which changes nothing that is computed.
+      ledger, scalars: of the directory.
+      checkpoint_seconds, progress, executor, devices: see `run`.
     """
 
     learner: Learner
@@ -52,7 +51,7 @@ class Work:
 
     @property
     def name(self) -> str:
-        """What the run is called: the label of its config, else the learner's name."""
+        """The run's name: the label in its config, else the learner's name."""
         return self.config.values.get("label") or self.config.values["learner"]
 
     def context(self, *path: str, **options: Any) -> Context:
@@ -75,7 +74,7 @@ class Work:
         return EventWorkspace(path.with_name(path.name + ".progress"), self.checkpoint_seconds)
 
     def view(self, task: Task) -> TaskView:
-        """Returns what a learner may see of a task that has come."""
+        """Returns what a learner may see of a task."""
         splits = self.stream.splits(task)
         parts = {
             name: LabelledImages(splits[name].images, splits[name].labels)
@@ -89,10 +88,10 @@ class Work:
 
 
 def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger:
-    """Prepares a directory for a run, or checks that it holds this run; returns its ledger.
+    """Prepares a directory for a run, or checks that it contains this run; returns its ledger.
 
     Raises:
-      BadInput: it holds another run, or one of an earlier version's format.
+      BadInput: it contains another run, or one in the format of an earlier version.
     """
     for directory in (path, path / "checkpoints", path / "outcomes", path / "thumbnails"):
         directory.mkdir(parents=True, exist_ok=True)
@@ -109,19 +108,19 @@ def _refuse_older_format(path: Path) -> None:
     try:
         schema = config_file.read_config(path).schema
     except BadInput:
-        return  # a comparison of the texts will say what is wrong
+        return  # the comparison of the texts gives the error
     if schema < config_file.SCHEMA:
         raise BadInput(
-            f"{path}: this run was begun by an earlier version of nevis_stream. It can be read"
-            " (report, compare, watch), not continued: choose another run_dir."
+            f"{path}: this run was started by an earlier version of nevis_stream. It can be read"
+            " (report, compare, watch) but not continued. Choose another run_dir."
         )
 
 
 def last_kept(keep: str) -> int | None:
-    """Returns K where `keep` is "last_K", else None.
+    """Returns K if `keep` is "last_K", else None.
 
     Raises:
-      BadInput: it is neither that nor one of `KEEP`.
+      BadInput: it is neither "last_K" nor one of `KEEP`.
     """
     if keep in KEEP:
         return None

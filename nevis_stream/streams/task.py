@@ -1,7 +1,7 @@
-"""Tasks: the row that says what is to be learned, and the view of it that a learner gets."""
+"""Tasks: a row of a stream, and the part of a task that a learner gets to see."""
 
-from dataclasses import dataclass
-from typing import NoReturn
+from dataclasses import asdict, dataclass
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -37,6 +37,12 @@ class Task:
     domain: str
     num_classes: int
 
+    def to_record(self) -> dict[str, Any]:
+        """Returns the facts by the names that they have in a train record."""
+        facts = asdict(self)
+        facts["task_kind"] = facts.pop("kind")
+        return facts
+
 
 @dataclass(frozen=True)
 class Event:
@@ -58,7 +64,7 @@ class Event:
 
     @property
     def key(self) -> tuple[str, str | None]:
-        """What occurs once in a run: the task's id and the split; compare a record's `key`."""
+        """The task's id and the split, which are unique in a run; as a record's `key`."""
         return self.task.task_id, self.split
 
 
@@ -75,7 +81,7 @@ class LabelledImages:
 
 @dataclass(frozen=True)
 class TaskView:
-    """What a learner may know of the current task: its train and dev splits and these facts."""
+    """What a learner may know about the current task: its train and dev splits and these facts."""
 
     task_id: str
     year: int

@@ -238,7 +238,7 @@ def lose_the_node(cluster, number, node):
     cluster.lose(node)
     wait_for(
         lambda: (
-            cluster.job(number)["JobState"] != "RUNNING" or cluster.job(number)["NodeList"] != node
+            cluster.job(number)["JobState"] != "KILLED" or cluster.job(number)["NodeList"] != node
         )
     )
     cluster.begin(node)

@@ -103,7 +103,7 @@ def test_a_run_from_its_beginning_over_a_kill_to_its_end(tmp_path):
     child = begin(run_dir)
     live, shown = follow(run_dir)
     assert child.wait(30) == 0 and live.wait(30) == 0
-    assert "at work" in shown() and "4 of 4 tasks" in shown()
+    assert "running" in shown() and "4 of 4 tasks" in shown()
     state = state_of(run_dir)
     assert state.complete and state.done == 4 and state.left == 0 and not state.trials
     assert state.mean_error(judged=False)[1] == 4 and state.mean_error(judged=True)[1] == 2
@@ -158,15 +158,15 @@ def test_several_runs_a_line_each(whole, tmp_path):
     assert done.returncode == 0 and f"left out: {tmp_path}: not a run directory" in done.stdout
     assert "complete" in text(
         [state_of(whole), RunState(tmp_path / "later")]
-    ) and "not begun" in text([RunState(tmp_path)] * 2)
+    ) and "not started" in text([RunState(tmp_path)] * 2)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "name at least one run directory"),
-        (["{}/none"], "no such directory. If the run starts later: --wait"),
-        (["{}"], "not a run directory; it holds run directories, give {}/*"),
+        (["{}/none"], "no such directory. To wait for a run that starts later: --wait"),
+        (["{}"], "not a run directory; it contains run directories, give {}/*"),
         (["{}/run/ledger.jsonl"], "not a run directory"),
         (["{}/run", "--evry=1"], "unknown flag '--evry'. Did you mean '--every'?"),
     ],
@@ -199,7 +199,7 @@ def test_who_holds_the_lock(tmp_path):
     assert files.holder(tmp_path) is None
 
 
-def test_what_is_not_whole_is_left_out_or_told(tmp_path, whole):
+def test_damaged_files_are_left_out_or_named(tmp_path, whole):
     run_dir = tmp_path / "run"
     shutil.copytree(whole, run_dir)
     ledger = (run_dir / "ledger.jsonl").read_bytes()

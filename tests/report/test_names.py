@@ -5,8 +5,7 @@ import doctest
 import pytest
 
 from nevis_stream.report import names, svg
-from nevis_stream.report.names import legend_below, sample_line, shortened
-from nevis_stream.report.styles import Style
+from nevis_stream.report.names import add_legend, shortened
 
 
 def test_the_examples_hold():
@@ -27,13 +26,9 @@ def test_legends_lie_inside_the_figure_and_take_no_room_from_it(length, count):
     axes = figure.subplots()
     figure.canvas.draw()
     before = axes.get_window_extent().height
-    legend_below(
-        figure,
-        {
-            f"{number:02d}" + "m" * length: sample_line(Style(1, "o", (6, 2)))
-            for number in range(count)
-        },
-    )
+    for number in range(count):
+        axes.plot([], [], label=f"{number:02d}" + "m" * length)
+    add_legend(figure)
     figure.canvas.draw()
     box, width = figure.legends[0].get_window_extent(), figure.bbox.width
     assert box.x0 >= 0 and box.x1 <= width and box.y0 >= 0

@@ -47,7 +47,8 @@ def test_a_part_is_a_title_and_three_functions(part, section):
     }
     assert {"TITLE", "html", "tables", "figures"} <= public
     assert all(frame.columns.is_unique for frame in part.tables(section).values())
-    assert all(isinstance(figure, Figure) for figure in part.figures(section).values())
+    for drawing in part.figures(section).values():
+        assert drawing.title and isinstance(drawing.draw(True), Figure)
     for words in map(caption, part.figures(section)):
         assert (
             not words or re.search(r"\bn\b", words) and re.search("[Bb]ands|Bars|interval", words)
@@ -72,17 +73,13 @@ def test_the_navigation_leads_to_every_part(paths, tmp_path):
 
 
 def test_printed_figures_hold_no_stand_in(section):
-    drawn = [part.figures(section) for part in PARTS]
+    drawings = [drawing for part in PARTS for drawing in part.figures(section).values()]
     stand_ins = {palette.ink(), palette.muted(), palette.line(), palette.series(1)}
-    assert {
-        to_hex(c) for figures in drawn for figure in figures.values() for c in colours(figure)
-    } & stand_ins
+    assert {to_hex(c) for drawing in drawings for c in colours(drawing.draw(True))} & stand_ins
     with palette.printed():
-        drawn = [part.figures(section) for part in PARTS]
-    for figures in drawn:
-        for name, figure in figures.items():
-            held = {to_hex(colour) for colour in colours(figure)}
-            assert not [colour for colour in held if colour.startswith("#0101")], name
+        for drawing in drawings:
+            held = {to_hex(colour) for colour in colours(drawing.draw(True))}
+            assert not [colour for colour in held if colour.startswith("#0101")], drawing.title
 
 
 def test_every_figure_of_the_page_is_exported_and_no_other(paths, tmp_path, monkeypatch):

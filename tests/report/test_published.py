@@ -106,7 +106,7 @@ def test_regret_stands_at_the_tasks_of_the_stream(paths, tmp_path):
     (section,) = (
         Section(1, runs) for runs in group_by_stream(read_runs([*paths, *own])[0]).values()
     )
-    whole = regret.figures(section)["regret"].axes[1]
+    whole = regret.figures(section)["regret"].draw(True).axes[1]
     ends = {
         line.get_label().split(" ·")[0]: line.get_xdata()
         for line in whole.get_lines()

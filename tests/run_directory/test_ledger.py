@@ -105,13 +105,9 @@ def test_events_and_completeness(tmp_path):
     write(tmp_path, RECORDS[:2])
     ledger = Ledger(tmp_path)
     assert not ledger.complete
-    assert ledger.event(0) == TRAIN
-    assert ledger.event(1) is None
     for record in RECORDS[2:]:
         ledger.append(record)
     assert ledger.complete
-    assert ledger.event(1) == PREDICT
-    assert ledger.event(2) is None
     assert ledger.of_kind(PredictRecord) == [PREDICT]
     assert ledger.training_of(PREDICT) == TRAIN
 
@@ -179,18 +175,3 @@ def test_a_newer_schema_is_refused(tmp_path):
 def test_an_empty_directory_is_not_a_run(tmp_path):
     with pytest.raises(BadInput, match="no record yet"):
         _ = Ledger(tmp_path).header
-
-
-@pytest.mark.parametrize(
-    ("info", "step"),
-    [
-        ({"diverged_at": 7}, 7),
-        ({"diverged_at": None}, None),
-        ({}, None),
-        ({"diverged": False}, None),  # up to schema 2
-        ({"diverged": True}, None),
-        ({"diverged": 7}, 7),
-    ],
-)
-def test_where_a_trial_diverged(info, step):
-    assert TrialRecord(trial=0, predictor_id="2", step=9, info=info).diverged_at == step

@@ -4,10 +4,10 @@ from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis.ablations import Ablation, Variant, ablations
 from nevis_stream.report.across import Across
+from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
 
 TITLE = "Errors on variants and orders of the stream"
@@ -29,7 +29,7 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
     return {"ablations": pd.DataFrame(rows)}
 
 
-def figures(across: Across) -> dict[str, Figure]:
+def figures(across: Across) -> dict[str, Drawing]:
     """Returns none."""
     return {}
 

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis.verdict import cost_statement, verdict
 from nevis_stream.report.answer_sentences import sentences
+from nevis_stream.report.forest import by_estimate
 from nevis_stream.report.section import Section
+from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
 
 TITLE = "Which method is better, and at what cost"
@@ -29,7 +30,7 @@ def html(section: Section) -> Markup:
             notes.setdefault(note, []).append(run.path)
     answers = [
         f"{verdict(pair)} {cost_statement(pair)}"
-        for pair in section.against_reference[:_MOST_ANSWERS]
+        for pair in by_estimate(section.against_reference)[:_MOST_ANSWERS]
     ]
     return render(
         "parts/answer.html",
@@ -46,6 +47,6 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     return {}
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, Drawing]:
     """Returns none."""
     return {}

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis.costs import PARTS, TaskCost, costs_by_task
 from nevis_stream.analysis.points import costs_unknown
@@ -62,26 +61,16 @@ def html(section: Section) -> Markup:
     tasks.
     """
     methods = section.once(_methods)
-    bars = along = None
-    drawn = [method for method in methods if method.total]
-    if drawn:
-        title = "Share of each part in the FLOPs of each method"
-        bars = svg.wide_and_narrow(
-            f"costs-{section.number}",
-            title,
-            lambda wide: share_bars(drawn, _columns(methods), wide),
-        )
-        title = "Cumulative FLOPs along the stream, one line a method"
-        along = svg.wide_and_narrow(
-            f"costs_along_the_stream-{section.number}",
-            title,
-            lambda wide: cumulative_plot(drawn, section.styles, wide),
-        )
-    values = {"methods": methods, "columns": _columns(methods), "bars": bars, "along": along}
     unknown = {group.label: costs_unknown(group.runs[0].ledger) for group in section.groups}
-    values["unknown"] = [f"{label}: {reason}" for label, reason in unknown.items() if reason]
-    legend = [(section.styles[method.label], f"{method.label} ({method.over})") for method in drawn]
-    return render("parts/costs.html", section=section, legend=legend, **values)
+    return render(
+        "parts/costs.html",
+        section=section,
+        methods=methods,
+        columns=_columns(methods),
+        pictures=svg.pictures(figures(section), section.number),
+        legend=[(section.styles[m.label], f"{m.label} ({m.over})") for m in methods if m.total],
+        unknown=[f"{label}: {reason}" for label, reason in unknown.items() if reason],
+    )
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
@@ -114,13 +103,18 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     }
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `costs`, the bars, and `costs_along_the_stream`; nothing where nothing was spent."""
-    drawn = [method for method in section.once(_methods) if method.total]
-    if not drawn:
-        return {}
-    along = cumulative_plot(drawn, section.styles, wide=True, legend=True)
-    return {"costs": share_bars(drawn, _columns(drawn), wide=True), "costs_along_the_stream": along}
+    spent = [method for method in section.once(_methods) if method.total]
+    bars = svg.Drawing(
+        "Share of each part in the FLOPs of each method",
+        lambda wide: share_bars(spent, _columns(spent), wide),
+    )
+    along = svg.Drawing(
+        "Cumulative FLOPs along the stream, one line per method",
+        lambda wide: cumulative_plot(spent, section.styles, wide),
+    )
+    return {"costs": bars, "costs_along_the_stream": along} if spent else {}
 
 
 def _methods(section: Section) -> list[MethodCost]:

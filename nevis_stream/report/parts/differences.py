@@ -2,7 +2,6 @@
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis import pairs
 from nevis_stream.analysis.differences import Comparison
@@ -20,19 +19,16 @@ def html(section: Section) -> Markup | None:
     """Returns the forest plot and the table of all pairs; None for a single method."""
     if len(section.groups) < 2:
         return None
-    found, reasons = section.once(_pairs)
-    against = section.against_reference
-    picture = None
-    if against:
-        title = "Difference in E to the reference, one row a method, with 95% intervals"
-        name = f"differences-{section.number}"
-        picture = svg.wide_and_narrow(
-            name, title, lambda wide: forest(against, section.styles, wide)
-        )
-    said = dict.fromkeys(caution for pair in found for caution in cautions(pair))
-    values = {"pairs": found, "against": against, "reasons": reasons, "cautions": said}
+    compared, reasons = section.once(_pairs)
     return render(
-        "parts/differences.html", number=section.number, picture=picture, **values, **_WORDS
+        "parts/differences.html",
+        number=section.number,
+        picture=svg.pictures(figures(section), section.number).get("differences"),
+        pairs=compared,
+        against=section.against_reference,
+        reasons=reasons,
+        cautions=dict.fromkeys(caution for pair in compared for caution in cautions(pair)),
+        **_WORDS,
     )
 
 
@@ -41,10 +37,12 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     return {"pairs": pairs.table(section.once(_pairs)[0])}
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `differences`: every method against its reference."""
     against = section.against_reference
-    return {"differences": forest(against, section.styles, wide=True)} if against else {}
+    title = "Difference of the mean error to the reference, one row per method"
+    drawing = svg.Drawing(title, lambda wide: forest(against, section.styles, wide))
+    return {"differences": drawing} if against else {}
 
 
 def _pairs(section: Section) -> tuple[list[Comparison], list[str]]:

@@ -6,12 +6,11 @@ from types import SimpleNamespace
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.report import svg
 from nevis_stream.report.across import Across
 from nevis_stream.report.cache_summaries import Evaluation
-from nevis_stream.report.evaluation_additions import overview, truth_plot
+from nevis_stream.report.evaluation_additions import judged_models, overview, truth_plot
 from nevis_stream.report.evaluation_plots import (
     budget_plot,
     decomposition_plot,
@@ -42,7 +41,7 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
     """Returns `evaluation_methods` (a row for each cache, method, budget), `evaluation_additions`
     and their `evaluation_overview`, and the means by group of samples, `evaluation_sample_groups`.
     """
-    found = {
+    frames = {
         name: [{"cache": str(e.path), **row} for e in across.evaluations for row in rows(e)]
         for name, rows in (
             ("methods", _rows),
@@ -50,26 +49,45 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
             ("sample_groups", lambda e: e.summary.get("sample_groups", [])),
         )
     }
-    found["overview"] = overview(across.evaluations)
-    return {f"evaluation_{name}": pd.DataFrame(rows) for name, rows in found.items()}
+    frames["overview"] = overview(across.evaluations)
+    return {f"evaluation_{name}": pd.DataFrame(rows) for name, rows in frames.items()}
 
 
-def figures(across: Across) -> dict[str, Figure]:
+def figures(across: Across) -> dict[str, svg.Drawing]:
     """Returns `evaluation_budget_1`, `_parts_1`, `_outcomes_1`, … for each cache, `_truth_1` where
     a truth is known.
     """
-    drawn = {}
-    for number, evaluation in enumerate(across.evaluations, start=1):
-        summary = evaluation.summary
-        drawn[f"evaluation_budget_{number}"] = budget_plot(
-            summary, styles_of(summary["methods"]), True, legend=True
+    return {
+        f"evaluation_{name}_{number}": drawing
+        for number, evaluation in enumerate(across.evaluations, start=1)
+        for name, drawing in _drawings(evaluation).items()
+    }
+
+
+def _drawings(evaluation: Evaluation) -> dict[str, svg.Drawing]:
+    """The figures of one cache."""
+    summary, name = evaluation.summary, evaluation.name
+    drawings = {
+        "budget": svg.Drawing(
+            f"Error of predicted outcomes against budget on {name}, n = {summary['seeds']} random"
+            " splits",
+            lambda wide: budget_plot(summary, styles_of(summary["methods"]), wide),
+        ),
+        "outcomes": svg.Drawing(
+            f"All values on {name}", lambda wide: outcomes_plot(evaluation.picture, summary)
+        ),
+    }
+    if summary["decomposition"]:
+        drawings["parts"] = svg.Drawing(
+            f"Aleatoric and epistemic error against budget on {name}",
+            lambda wide: decomposition_plot(summary, wide),
         )
-        if summary["decomposition"]:
-            drawn[f"evaluation_parts_{number}"] = decomposition_plot(summary, True)
-        drawn[f"evaluation_outcomes_{number}"] = outcomes_plot(evaluation.picture, summary)
-        if truth := truth_plot(summary, True):
-            drawn[f"evaluation_truth_{number}"] = truth
-    return drawn
+    if judged := judged_models(summary):
+        drawings["truth"] = svg.Drawing(
+            f"Estimated accuracies of new models against the true ones on {name}",
+            lambda wide: truth_plot(judged, wide),
+        )
+    return drawings
 
 
 def _rows(evaluation: Evaluation) -> list[dict]:
@@ -90,9 +108,9 @@ def _dataset_errors(summary: dict) -> dict[str, dict[str, float]]:
     }
     names = [each["dataset"] for each in summary.get("sample_groups", []) if not each["group"]]
     return {
-        name: {method: found[name] for method, found in errors.items() if name in found}
+        name: {method: of_sets[name] for method, of_sets in errors.items() if name in of_sets}
         for name in names
-        if any(name in found for found in errors.values())
+        if any(name in of_sets for of_sets in errors.values())
     }
 
 
@@ -105,9 +123,12 @@ def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
         f"{summary['known']:.0%} of the {by} are known, the rest are new; n = {summary['seeds']}"
         " random splits."
     )
-    budget_title = f"Error of predicted outcomes against budget on {evaluation.name}"
-    truth_title = f"Estimated accuracies of new models against the true ones on {evaluation.name}"
-    parts_title = f"Aleatoric and epistemic error against budget on {evaluation.name}"
+    drawings = {
+        f"evaluation_{name}_{number}": drawing
+        for name, drawing in _drawings(evaluation).items()
+        if name != "outcomes"  # the page has its pixels
+    }
+    pictures = svg.pictures(drawings)
     return SimpleNamespace(
         number=number,
         name=evaluation.name,
@@ -122,21 +143,9 @@ def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
         mean="mean score" if summary.get("scores") else "mean accuracy",
         split_text=split,
         fit=fit_text(summary),
-        budget_figure=svg.wide_and_narrow(
-            f"evaluation_budget_{number}",
-            budget_title,
-            lambda wide: budget_plot(summary, styles, wide),
-        ),
-        parts_figure=summary["decomposition"]
-        and svg.wide_and_narrow(
-            f"evaluation_parts_{number}",
-            parts_title,
-            lambda wide: decomposition_plot(summary, wide),
-        ),
-        truth_figure=truth_plot(summary, True)
-        and svg.wide_and_narrow(
-            f"evaluation_truth_{number}", truth_title, lambda wide: truth_plot(summary, wide)
-        ),
+        budget_figure=pictures[f"evaluation_budget_{number}"],
+        parts_figure=pictures.get(f"evaluation_parts_{number}"),
+        truth_figure=pictures.get(f"evaluation_truth_{number}"),
     )
 
 
@@ -144,7 +153,7 @@ def _account(row: dict) -> dict:
     """An addition with the number of its cells."""
     each = 1 if row["kind"] == "model" else int(row["name"].split()[0])
     return (
-        {"label": row.get("told"), "truth": None}
+        {"label": "", "truth": None}
         | row
         | {"cells": each * (row["samples"] if row["kind"] == "model" else row["models"])}
     )

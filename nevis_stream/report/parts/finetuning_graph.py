@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis.finetuning import (
     Node,
@@ -19,10 +18,10 @@ from nevis_stream.analysis.finetuning import (
 )
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup
-from nevis_stream.report import palette, svg
+from nevis_stream.report import svg
 from nevis_stream.report.arcs import arc_diagram, depth_bars
 from nevis_stream.report.domains import domain_styles
-from nevis_stream.report.names import letters, plain
+from nevis_stream.report.names import letters
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 from nevis_stream.run_directory.records import TrainRecord
@@ -55,7 +54,7 @@ class Graph:
         compared = [
             self.same[node.task_id] for node in self.nodes[1:] if self.same[node.task_id][1] > 1
         ]
-        return sum(same == of for same, of in compared), len(compared)
+        return sum(same == seeds for same, seeds in compared), len(compared)
 
     @property
     def hubs(self) -> list[Node]:
@@ -95,25 +94,15 @@ def html(section: Section) -> Markup | None:
     if not linked:
         return None
     styles = domain_styles(task.domain for task in section.tasks)
-    pictures = []
-    for number, graph in enumerate(linked):
-        title = f"Fine-tuning graph of {graph.label}: {_in_words(graph)}"
-        name = f"finetuning_graph_{letters(number)}-{section.number}"
-        drawn = svg.wide_and_narrow(
-            name, title, lambda wide, graph=graph: arc_diagram(graph.nodes, styles, wide)
-        )
-        title = f"Tasks by number of fine-tunings before them in {graph.label}"
-        counts = depths(graph.nodes)
-        name = f"finetuning_depths_{letters(number)}-{section.number}"
-        bars = svg.wide_and_narrow(
-            name, title, lambda wide, counts=counts: depth_bars(counts, wide)
-        )
-        pictures.append((graph, drawn, bars))
+    pictures = svg.pictures(figures(section), section.number)
     return render(
         "parts/finetuning_graph.html",
         section=section,
-        pictures=pictures,
-        legend=styles.items(),
+        graphs=[
+            (graph, *(pictures[f"finetuning_{what}_{letters(i)}"] for what in ("graph", "depths")))
+            for i, graph in enumerate(linked)
+        ],
+        legend=[(style, domain) for domain, style in styles.items()],
         others=[(graph.label, _sources(graph)) for graph in graphs if not _has_edge(graph)],
     )
 
@@ -133,43 +122,24 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     return {"finetuning": pd.DataFrame(rows)}
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `finetuning_graph_a`, `_b`, … and as many `finetuning_depths`, one for each method
     that starts tasks from earlier ones, in the page's order.
     """
     styles = domain_styles(task.domain for task in section.tasks)
     linked = [graph for graph in section.once(_graphs) if _has_edge(graph)]
-    drawn = {
-        f"finetuning_graph_{letters(i)}": _titled(graph, styles) for i, graph in enumerate(linked)
-    }
-    return drawn | {
-        f"finetuning_depths_{letters(i)}": _depths(graph) for i, graph in enumerate(linked)
-    }
-
-
-def _titled(graph: Graph, styles) -> Figure:
-    figure = arc_diagram(graph.nodes, styles, wide=True)
-    with svg.any_script():
-        axes = figure.axes[0]
-        axes.set_title(_name(graph), size=10)
-        for domain, style in styles.items():
-            name = domain.replace("$", r"\$")
-            axes.scatter(
-                [], [], marker=style.marker, color=palette.series(style.colour), label=name
-            )
-        axes.legend(loc="upper left", fontsize=7, frameon=False, ncols=2, labelcolor=palette.ink())
-    return figure
-
-
-def _depths(graph: Graph) -> Figure:
-    figure = depth_bars(depths(graph.nodes), wide=True)
-    with svg.any_script():
-        figure.axes[0].set_title(_name(graph), size=10)
-    return figure
-
-
-def _name(graph: Graph) -> str:
-    return plain(f"{graph.label}, seed {graph.run.header.seed}")
+    drawings = {}
+    for i, graph in enumerate(linked):
+        name, nodes = f"{graph.label}, seed {graph.run.header.seed}", graph.nodes
+        drawings[f"finetuning_graph_{letters(i)}"] = svg.Drawing(
+            f"Fine-tuning graph of {name}: {_in_words(graph)}",
+            lambda wide, nodes=nodes: arc_diagram(nodes, styles, wide),
+        )
+        drawings[f"finetuning_depths_{letters(i)}"] = svg.Drawing(
+            f"Tasks by number of fine-tunings before them in {name}",
+            lambda wide, nodes=nodes: depth_bars(depths(nodes), wide),
+        )
+    return drawings
 
 
 def _graphs(section: Section) -> list[Graph]:

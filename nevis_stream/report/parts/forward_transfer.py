@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis.bootstrap import Interval
 from nevis_stream.analysis.forward_transfer import (
@@ -20,7 +19,6 @@ from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 from nevis_stream.analysis.verdict import count
 from nevis_stream.report import svg
 from nevis_stream.report.section import Section
-from nevis_stream.report.styles import Style
 from nevis_stream.report.templates import render
 from nevis_stream.report.transfer_plot import transfer_plot
 
@@ -38,22 +36,24 @@ class Method:
     values: Sequence[Spread]
     mean: Interval
 
+    @property
+    def name(self) -> str:
+        """The method with its number of runs, for a legend."""
+        return f"{self.group.label} (n = {count(len(self.runs), 'run')})"
+
 
 def html(section: Section) -> Markup | None:
     """Returns the curves and the table of FWT; None where no run met a data set twice."""
     methods = section.once(_methods)
     if not methods:
         return None
-    title = "Dev accuracy against steps at the first and at the later meeting with a data set"
-    name = f"forward_transfer-{section.number}"
-    drawn, styles = _drawn(methods), section.styles
     return render(
         "parts/forward_transfer.html",
         number=section.number,
-        picture=svg.wide_and_narrow(name, title, lambda wide: transfer_plot(drawn, styles, wide)),
-        legend=_legend(section),
+        picture=svg.pictures(figures(section), section.number)["forward_transfer"],
+        legend=[(section.styles[method.group.label], method.name) for method in methods],
         methods=methods,
-        repeats=list(drawn),
+        repeats=list(_panels(methods)),
         reasons=[
             f"{m.group.label}, {r.tasks[1]}: {r.reason}"
             for m in methods
@@ -88,23 +88,13 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     return {"forward_transfer": pd.DataFrame(rows)}
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `forward_transfer`; nothing where no run met a data set twice."""
     methods = section.once(_methods)
-    if not methods:
-        return {}
-    return {
-        "forward_transfer": transfer_plot(
-            _drawn(methods), section.styles, wide=True, legend=_legend(section)
-        )
-    }
-
-
-def _legend(section: Section) -> list[tuple[Style, str]]:
-    labels = [
-        (method.group.label, count(len(method.runs), "run")) for method in section.once(_methods)
-    ]
-    return [(section.styles[label], f"{label} (n = {runs})") for label, runs in labels]
+    panels, names = _panels(methods), {method.group.label: method.name for method in methods}
+    title = "Dev accuracy against steps when a data set is met first and when it is met again"
+    drawing = svg.Drawing(title, lambda wide: transfer_plot(panels, section.styles, names, wide))
+    return {"forward_transfer": drawing} if methods else {}
 
 
 def _finished(group: SeedGroup) -> list:
@@ -112,18 +102,18 @@ def _finished(group: SeedGroup) -> list:
 
 
 def _methods(section: Section) -> list[Method]:
-    found = []
+    methods = []
     for group in section.groups:
         runs = [forward_transfer(run.ledger) for run in _finished(group)]
         if any(any(map(len, repeat.curves)) for run in runs for repeat in run):
             values = np.array([[repeat.value for repeat in run] for run in runs]).T
-            found.append(
+            methods.append(
                 Method(group, runs, [spread(row) for row in values.tolist()], mean_transfer(values))
             )
-    return found
+    return methods
 
 
-def _drawn(methods: Sequence[Method]) -> dict[str, list[tuple[str, Repeat]]]:
+def _panels(methods: Sequence[Method]) -> dict[str, list[tuple[str, Repeat]]]:
     panels: dict[str, list[tuple[str, Repeat]]] = {}
     for method in methods:
         for run in method.runs:

@@ -4,12 +4,12 @@ a task.
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis.tables import curves
 from nevis_stream.report.learning_curve_data import curve_data, embedded
 from nevis_stream.report.learning_curve_grid import curve_grid
 from nevis_stream.report.section import Section
+from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
 
 TITLE = "Learning curves: dev error against steps"
@@ -32,11 +32,12 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     return {"curves": curves(section.runs)}
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, Drawing]:
     """Returns `curves`: all tasks in one grid; nothing if no run has a curve."""
     data = section.once(_data)
     drawn = {"tasks": [task for task in data["tasks"] if task["lines"]]}
-    return {"curves": curve_grid(data | drawn, _legend(section))} if drawn["tasks"] else {}
+    drawing = Drawing(TITLE, lambda wide: curve_grid(data | drawn, _legend(section)))
+    return {"curves": drawing} if drawn["tasks"] else {}
 
 
 def _data(section: Section) -> dict:

@@ -4,9 +4,9 @@ from typing import Protocol
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.report.section import Section
+from nevis_stream.report.svg import Drawing
 
 
 class Part(Protocol):
@@ -30,7 +30,7 @@ class Part(Protocol):
         LaTeX.
         """
 
-    def figures(self, section: Section) -> dict[str, Figure]:
+    def figures(self, section: Section) -> dict[str, Drawing]:
         """Returns the part's figures by file stem (unique among parts), drawn with the colours of
-        `palette`.
+        `palette`; the page and the files show the same ones.
         """

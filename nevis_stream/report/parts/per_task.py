@@ -2,7 +2,6 @@
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.analysis.published_comparison import (
@@ -11,6 +10,7 @@ from nevis_stream.analysis.published_comparison import (
 )
 from nevis_stream.report.run_files import overlaps
 from nevis_stream.report.section import Section
+from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
 from nevis_stream.vocabulary import PROTOCOLS
 
@@ -91,6 +91,6 @@ def _beside(section: Section) -> list[PublishedComparison]:
     return published_comparisons(section.groups)
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, Drawing]:
     """Returns none."""
     return {}

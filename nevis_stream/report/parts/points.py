@@ -2,7 +2,6 @@
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis import budgets
 from nevis_stream.analysis import tables as analysis_tables
@@ -18,13 +17,7 @@ TITLE = "Error against training FLOPs"
 def html(section: Section) -> Markup:
     """Returns the plane, the table of points, and what each learner's budgets reach together."""
     drawn = [method for method in section.methods if drawable(method)]
-    picture = None
-    if drawn:
-        title = "Error against cumulative FLOPs, one mark a method, with the Pareto front"
-        name = f"points-{section.number}"
-        picture = svg.wide_and_narrow(
-            name, title, lambda wide: plane(section.methods, section.styles, wide)
-        )
+    picture = svg.pictures(figures(section), section.number).get("points")
     lines = [method for method in section.methods if lined(method)]
     undrawn = [method.group.label for method in section.methods if method not in (*drawn, *lines)]
     counts = {"drawn": len(drawn), "lines": len(lines)}
@@ -44,11 +37,12 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     }
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `points`: the plane; nothing where no method has a place in it."""
     if not any(map(drawable, section.methods)):
         return {}
-    return {"points": plane(section.methods, section.styles, wide=True)}
+    title = "Mean error against training FLOPs, one mark per method, with the Pareto front"
+    return {"points": svg.Drawing(title, lambda wide: plane(section.methods, section.styles, wide))}
 
 
 def _fronts(section: Section) -> Markup:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.analysis.compute_regret import matched_reference
@@ -23,106 +22,125 @@ from nevis_stream.report.regret_plot import Panel, regret_plot
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
-TITLE = "Regret: error summed along the stream"
-_TITLES = {
-    "regret": "Regret relative to Indep along the stream, one line per method",
-    "regret_and_compute": "Training FLOPs minus Indep's, and regret at equal compute",
-}
+TITLE = "Regret: error above Indep's, summed along the stream"
+_FLOPS, _EQUAL = "Training FLOPs minus Indep's", "regret at equal compute"
 
 
 @dataclass(frozen=True)
 class _Curves:
-    """Curves of every method but Indep; those in error by part of the stream."""
+    """Curves of every method but Indep; those in error by part of the stream.
+
+    Attributes:
+      same_budget: regret against Indep with the same budget.
+      equal_compute: regret against Indep at equal compute. A curve that is the same as that of
+        `same_budget` is empty, and a part of the stream without any other curve is absent.
+      flops: training FLOPs minus Indep's.
+      unmatched: why a run has no Indep run at equal compute, or a curve is shorter.
+    """
 
     same_budget: Mapping[str, Sequence[MethodRegret]]
     equal_compute: Mapping[str, Sequence[MethodRegret]]
     flops: Sequence[MethodRegret]
+    unmatched: Sequence[str]
 
-    def figures(self) -> dict[str, list[Panel]]:
-        """The panels of each figure that has a curve. Where budgets match, regret at equal compute
-        is the regret itself and is not drawn again.
-        """
+    @property
+    def spent(self) -> list[list[float]]:
+        """Training FLOPs minus Indep's after each task, by method."""
+        return [[value.mean for value in method.curve] for method in self.flops]
+
+    def panels(self) -> dict[str, list[Panel]]:
+        """The panels of each figure that has a curve; FLOPs are drawn if any differ."""
         summed = "summed error − Indep's"
-        panels = {
-            "regret": [Panel(title, summed, curves) for title, curves in self.same_budget.items()],
-            "regret_and_compute": [
-                Panel("FLOPs, whole stream", "training FLOPs − Indep's", self.flops, True)
-            ],
-        }
-        for title, curves in self.equal_compute.items():
-            others = [
-                replace(curve, curve=()) if _same(curve, own) else curve
-                for curve, own in zip(curves, self.same_budget[title], strict=True)
-            ]
-            panel = Panel(title, f"{summed}, equal FLOPs", others)
-            panels["regret_and_compute"] += [panel] if panel.drawable else []
+        regrets = [Panel(title, summed, curves) for title, curves in self.same_budget.items()]
+        compute = [
+            Panel(title, f"{summed}, equal FLOPs", curves)
+            for title, curves in self.equal_compute.items()
+        ]
+        if any(map(any, self.spent)):
+            title, label = "FLOPs, whole stream", "training FLOPs − Indep's"
+            compute.insert(0, Panel(title, label, self.flops, in_flops=True))
+        figures = {"regret": regrets, "regret_and_compute": compute}
         return {
-            name: each for name, each in panels.items() if any(panel.drawable for panel in each)
+            name: panels
+            for name, panels in figures.items()
+            if any(panel.drawable for panel in panels)
         }
 
 
-def html(section: Section) -> Markup:
-    """Returns the curves and a table of their ends, or why there is none."""
+def html(section: Section) -> Markup | None:
+    """Returns the curves and a table of their ends, or why there is none; None for Indep alone."""
     curves = section.once(_curves)
-    pictures = {
-        name: svg.wide_and_narrow(
-            f"{name}-{section.number}",
-            _TITLES[name],
-            lambda wide, panels=panels: regret_plot(panels, section.styles, wide),
-        )
-        for name, panels in curves.figures().items()
-    }
-    by_title = (*curves.same_budget.values(), *curves.equal_compute.values())
-    columns = [curves.flops, *by_title]
-    reasons = dict.fromkeys(
-        reason for column in columns for curve in column for reason in curve.reasons
-    )
-    judged = next(iter(curves.same_budget.values()))
-    legend = [
-        (section.styles[c.group.label], f"{c.group.label} (n = {c.n})") for c in judged if c.n
-    ]
+    if not curves.flops:
+        return None
+    by_title = [*curves.same_budget.items(), *curves.equal_compute.items()]
+    columns = [curves.flops, *(methods for _, methods in by_title)]
+    units = ["regret"] * len(curves.same_budget) + ["at equal compute"] * len(curves.equal_compute)
     rows = [
-        (flops, [_end(each[place]) for each in by_title], [each[place].n for each in by_title])
+        (flops, _end(flops), [(_end(methods[place]), methods[place].n) for _, methods in by_title])
         for place, flops in enumerate(curves.flops)
+        if any(method.n for methods in columns for method in methods)
     ]
+    reasons = [reason for methods in columns for method in methods for reason in method.reasons]
+    judged = next(iter(curves.same_budget.values()))
     return render(
         "parts/regret.html",
         number=section.number,
-        pictures=pictures,
-        legend=legend,
-        titles=list(curves.same_budget),
-        rows=[(flops, _end(flops), list(zip(*ends, strict=True))) for flops, *ends in rows],
-        reasons=list(reasons),
+        pictures=svg.pictures(figures(section), section.number),
+        legend=[
+            (section.styles[c.group.label], f"{c.group.label} (n = {c.n})") for c in judged if c.n
+        ],
+        headings=[(title, unit) for (title, _), unit in zip(by_title, units, strict=True)],
+        compute_title=_compute_title(curves),
+        equal_compute=bool(curves.equal_compute),
+        same_flops=any(curves.spent) and not any(map(any, curves.spent)),
+        rows=rows,
+        reasons=list(dict.fromkeys([*reasons, *curves.unmatched])),
     )
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
     """Returns `regret`, `regret_in_flops` and `regret_at_equal_compute`: every run's curves."""
-    found = {"regret": analysis_tables.regrets(section.runs)}
+    frames = {"regret": analysis_tables.regrets(section.runs)}
     names = {run.name for run in section.runs if run.header.learner.casefold() != REFERENCE}
     if names:
         flops = analysis_tables.compute_regrets(section.runs)
         matched = analysis_tables.regrets(section.runs, matched_reference)
-        found["regret_in_flops"] = flops[flops["run"].isin(names)]
-        found["regret_at_equal_compute"] = matched[matched["run"].isin(names)]
-    return found
+        frames["regret_in_flops"] = flops[flops["run"].isin(names)]
+        frames["regret_at_equal_compute"] = matched[matched["run"].isin(names)]
+    return frames
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `regret` and `regret_and_compute`; without a curve, nothing."""
-    panels = section.once(_curves).figures()
+    curves = section.once(_curves)
+    titles = {"regret": TITLE, "regret_and_compute": _compute_title(curves)}
     return {
-        name: regret_plot(each, section.styles, wide=True, legend=True)
-        for name, each in panels.items()
+        name: svg.Drawing(
+            titles[name], lambda wide, panels=panels: regret_plot(panels, section.styles, wide)
+        )
+        for name, panels in curves.panels().items()
     }
+
+
+def _compute_title(curves: _Curves) -> str:
+    return f"{_FLOPS}, and {_EQUAL}" if curves.equal_compute else _FLOPS
 
 
 def _curves(section: Section) -> _Curves:
     others = [group for group in section.groups if group.learner.casefold() != REFERENCE]
+    same_budget = _by_part(section, others)
+    equal_compute = {
+        title: [
+            replace(curve, curve=()) if _same(curve, own) else curve
+            for curve, own in zip(methods, same_budget[title], strict=True)
+        ]
+        for title, methods in _by_part(section, others, matched_reference).items()
+    }
     return _Curves(
-        _by_part(section, others),
-        _by_part(section, others, matched_reference),
+        same_budget,
+        {title: each for title, each in equal_compute.items() if any(c.curve for c in each)},
         [method_compute_regret(group, section.runs) for group in others],
+        [reason for each in equal_compute.values() for curve in each for reason in curve.reasons],
     )
 
 

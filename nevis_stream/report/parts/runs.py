@@ -2,10 +2,10 @@
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.report.run_files import environment
 from nevis_stream.report.section import Section
+from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
 
 TITLE = "Run directories and machines"
@@ -33,6 +33,6 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     return {"runs": pd.DataFrame(rows)}
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, Drawing]:
     """Returns none."""
     return {}

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis.runs import Run
 from nevis_stream.report.run_files import thumbnail
 from nevis_stream.report.sample_sheets import TaskImages, sheet_of, sheets
 from nevis_stream.report.section import Section
+from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
 from nevis_stream.report.worst_mistakes import read_mistakes
 
@@ -53,11 +53,12 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
         for task in section.tasks:
             mistakes = read_mistakes(run, task.task_id, most=0)
             for rank, mistake in enumerate(mistakes.all if mistakes else (), start=1):
-                rows.append(head | {"task_id": task.task_id, "rank": rank} | mistake)
+                facts = dict(sorted(mistake.to_json().items()))
+                rows.append(head | {"task_id": task.task_id, "rank": rank} | facts)
     return {"mistakes": pd.DataFrame(rows)}
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, Drawing]:
     """Returns `samples_a`, `_b`, …: what the page shows, and what it leaves out for its size: 12
     mistakes, two methods.
     """

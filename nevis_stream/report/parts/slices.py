@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis.slices import Slice, slices, table
 from nevis_stream.report import svg
@@ -20,39 +19,32 @@ DRAWN = 6  # methods beyond these would hide each other
 
 def html(section: Section) -> Markup | None:
     """Returns the figure and the table; None where no run is finished."""
-    found = {label: each for label, each in section.once(_slices).items() if each}
-    if not found:
+    by_method = {label: each for label, each in section.once(_slices).items() if each}
+    if not by_method:
         return None
-    drawn, picture = _drawn(section), None
-    if drawn:
-        title = "Difference of error to Indep by slice, one mark a method"
-        name = f"slices-{section.number}"
-        picture = svg.wide_and_narrow(
-            name, title, lambda wide: slice_plot(drawn, section.styles, wide)
-        )
+    drawn = _drawn(section)
     names = list(
-        dict.fromkeys((one.dimension, one.name) for each in found.values() for one in each)
+        dict.fromkeys((cell.dimension, cell.name) for each in by_method.values() for cell in each)
     )
     by_name = {
-        label: {(one.dimension, one.name): one for one in each} for label, each in found.items()
+        label: {(cell.dimension, cell.name): cell for cell in each}
+        for label, each in by_method.items()
     }
-    rows = [(*name, [by_name[label].get(name) for label in found]) for name in names]
-    able = [label for label, each in found.items() if _has_difference(each)]
+    rows = [(*name, [by_name[label].get(name) for label in by_method]) for name in names]
+    able = [label for label, each in by_method.items() if _has_difference(each)]
     remarks = [
         f"{label}: {each[0].reason}"
-        for label, each in found.items()
+        for label, each in by_method.items()
         if label not in able and each[0].reason
     ]
     return render(
         "parts/slices.html",
         section=section,
         split=PROTOCOLS[section.header.protocol].split,
-        picture=picture,
-        legend=[
-            (section.styles[label], f"{section.styles[label].glyph} {label}") for label in drawn
-        ],
+        picture=svg.pictures(figures(section), section.number).get("slices"),
+        legend=[(section.styles[label], label) for label in drawn],
         undrawn=[label for label in able if label not in drawn],
-        labels=list(found),
+        labels=list(by_method),
         rows=rows,
         remarks=remarks,
     )
@@ -63,31 +55,33 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     return {"slices": table(section.once(_slices), section.groups)}
 
 
-def figures(section: Section) -> dict[str, Figure]:
+def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `slices`; nothing where no method has a difference to Indep."""
     drawn = _drawn(section)
-    return {"slices": slice_plot(drawn, section.styles, wide=True, legend=True)} if drawn else {}
+    title = "Difference of the error to Indep's by slice, one mark per method"
+    drawing = svg.Drawing(title, lambda wide: slice_plot(drawn, section.styles, wide))
+    return {"slices": drawing} if drawn else {}
 
 
 def _slices(section: Section) -> dict[str, list[Slice]]:
     return {group.label: slices(group, section.runs) for group in section.groups}
 
 
-def _has_difference(found: Sequence[Slice]) -> bool:
-    return any(not math.isnan(one.difference) for one in found)
+def _has_difference(cells: Sequence[Slice]) -> bool:
+    return any(not math.isnan(cell.difference) for cell in cells)
 
 
 def _drawn(section: Section) -> dict[str, Sequence[Slice]]:
     """The methods of lowest E that have a difference, in the page's order, without the slices by
     part of the stream.
     """
-    found = section.once(_slices)
-    able = [method for method in section.methods if _has_difference(found[method.group.label])]
+    by_method = section.once(_slices)
+    able = [method for method in section.methods if _has_difference(by_method[method.group.label])]
     best = sorted(able, key=lambda m: math.inf if math.isnan(m.error.mean) else m.error.mean)[
         :DRAWN
     ]
     labels = [method.group.label for method in able if method in best]
     return {
-        label: [one for one in found[label] if one.dimension != "part of the stream"]
+        label: [cell for cell in by_method[label] if cell.dimension != "part of the stream"]
         for label in labels
     }

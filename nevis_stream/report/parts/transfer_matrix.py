@@ -2,7 +2,6 @@
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from nevis_stream.analysis.transfer_matrix import best_sources, sources
 from nevis_stream.report import svg
@@ -21,32 +20,36 @@ def html(across: Across) -> Markup | None:
     """
     if not across.matrices:
         return None
-    pictures = []
-    for number, matrix in enumerate(across.matrices, start=1):
-        title = f"Transfer matrix of {matrix.path}: gain over Indep for each pair of tasks"
-        name = f"transfer_matrix_{letters(number - 1)}"
-        drawn = svg.wide_and_narrow(name, title, lambda wide, matrix=matrix: heat_map(matrix, wide))
+    views = []
+    for matrix, picture in zip(
+        across.matrices, svg.pictures(figures(across)).values(), strict=True
+    ):
+        styles = domain_styles(matrix.domains.values())
+        legend = [(style, domain) for domain, style in styles.items()]
         rows = best_sources(matrix).to_dict("records"), sources(matrix).to_dict("records")
-        pictures.append((number, matrix, drawn, domain_styles(matrix.domains.values()), *rows))
-    return render("parts/transfer_matrix.html", pictures=pictures)
+        views.append((matrix, picture, legend, *rows))
+    return render("parts/transfer_matrix.html", views=views)
 
 
 def tables(across: Across) -> dict[str, pd.DataFrame]:
     """Returns `transfer_matrix` (the pairs), `transfer_targets` and `transfer_sources` of all
     matrices.
     """
-    found = {
+    frames = {
         "transfer_matrix": lambda matrix: matrix.pairs,
         "transfer_targets": best_sources,
         "transfer_sources": sources,
     }
-    return {name: _joined(across, frame) for name, frame in found.items() if across.matrices}
+    return {name: _joined(across, frame) for name, frame in frames.items() if across.matrices}
 
 
-def figures(across: Across) -> dict[str, Figure]:
+def figures(across: Across) -> dict[str, svg.Drawing]:
     """Returns `transfer_matrix_a`, `_b`, … one for each matrix."""
     return {
-        f"transfer_matrix_{letters(i)}": heat_map(matrix, True)
+        f"transfer_matrix_{letters(i)}": svg.Drawing(
+            f"Transfer matrix of {matrix.path}: gain over Indep for each pair of tasks",
+            lambda wide, matrix=matrix: heat_map(matrix, wide),
+        )
         for i, matrix in enumerate(across.matrices)
     }
 
