@@ -86,7 +86,10 @@ def test_an_addition_that_does_not_pay_warns_before_anything_is_asked(cache):
         raise KeyboardInterrupt
 
     price = {"m28": {"flops_per_sample": 1e4}}
-    with pytest.raises(KeyboardInterrupt), pytest.warns(RunWarning, match="irt_2pl computes about"):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        pytest.warns(RunWarning, match="irt_2pl itself computes about"),
+    ):
         add_models(cache, {"m28": refused}, 20, "irt_2pl", provenances=price)
 
 
