@@ -75,7 +75,9 @@ def test_the_greedy_choice_leaves_the_least_variance(model):
     for sample in np.asarray(chosen):
         left = {}
         for candidate in set(range(SAMPLES)) - set(asked):
-            _, covariance = conditioned(*whole(believed), [*asked, candidate], np.zeros(len(asked) + 1))
+            _, covariance = conditioned(
+                *whole(believed), [*asked, candidate], np.zeros(len(asked) + 1)
+            )
             left[candidate] = weights @ covariance @ weights
         assert left[int(sample)] <= min(left.values()) * (1 + 1e-3)
         asked.append(int(sample))

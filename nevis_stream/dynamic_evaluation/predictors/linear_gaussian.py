@@ -19,10 +19,10 @@ class LinearGaussian(CellPredictor):
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Gives posterior means, within 0 and 1."""
         model = linear_gaussian.Model(**tree)
-        values, _ = ctx.jit(linear_gaussian.predicted)(
+        values, deviation = ctx.jit(linear_gaussian.predicted)(
             model, answers.samples.astype(np.int32), answers.values.astype(np.float32)
         )
-        return Prediction(np.asarray(values))
+        return Prediction(np.asarray(values), deviation=np.asarray(deviation, np.float64))
 
 
 PREDICTOR = LinearGaussian()
