@@ -1,45 +1,25 @@
-"""Tables, progress bars and numbers in the terminal, the same for every command."""
+"""Tables, progress bars and numbers, printed in the same way by every command."""
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
-
 from nevis_stream.cost.engineering import engineering
+from nevis_stream.progress import progress_bars
 from nevis_stream.terminal import Console
 
 T = TypeVar("T")
-_WITHOUT_TERMINAL = 180  # columns: room for every table
+_WITHOUT_TERMINAL = 180  # columns; enough for every table
 
 
 def console() -> Console:
-    """Returns a console on standard output, with room for every column if it is no terminal."""
+    """Returns a console on standard output; if that is no terminal, wide enough for every table."""
     return Console(width=None if Console().is_terminal else _WITHOUT_TERMINAL)
-
-
-def progress_bars() -> Progress:
-    """Returns progress bars on standard error; without a terminal they show nothing."""
-    terminal = Console(file=sys.stderr)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    return Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal)
 
 
 @contextlib.contextmanager
 def bar(title: str) -> Iterator[Callable[[str, int, int | None], None]]:
-    """Shows one progress bar; yields the function that moves it: stage, done, total."""
+    """Shows a progress bar; yields the function `move(stage, done, total)` that updates it."""
     with progress_bars() as bars:
         task = bars.add_task(title, total=None)
         yield lambda stage, done, total: bars.update(

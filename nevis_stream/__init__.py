@@ -1,5 +1,5 @@
-"""nevis_stream: learners meet vision tasks in the order in which research met them; error against
-cumulative FLOPs.
+"""nevis_stream: learners learn a stream of vision tasks, in the order in which research met them,
+and are judged by error against cumulative FLOPs.
 
 from nevis_stream import Ledger, run
 
@@ -31,7 +31,7 @@ __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is asked for when it is asked for, so that importing the package stays quick."""
+    """Imports a name when it is first used, so that importing the package is quick."""
     if name not in _HOMES:
         raise AttributeError(
             f"module {__name__!r} has no attribute {name!r}; it offers: {', '.join(_HOMES)}"

@@ -1,4 +1,4 @@
-"""Errors that a user can mend.
+"""Errors that a user can correct.
 
 Entry points print the message of a `NevisStreamError` without a traceback, so every message says
 what happened, where, what to do, and which choices are valid.
@@ -17,7 +17,7 @@ class BadInput(NevisStreamError, ValueError):
 
 
 class LeakError(NevisStreamError, AttributeError):
-    """A learner reached for something that it may not know at this time."""
+    """A learner tried to access something that it must not know at this time."""
 
 
 class LearnerFault(NevisStreamError):
@@ -25,7 +25,7 @@ class LearnerFault(NevisStreamError):
 
 
 class CostUnknown(NevisStreamError):
-    """The FLOPs of a program cannot be counted; charge them explicitly."""
+    """The FLOPs of a program cannot be counted; they must be charged explicitly."""
 
 
 class DamagedCheckpoint(NevisStreamError):
@@ -45,16 +45,16 @@ class StorageFull(NevisStreamError):
 
 
 class DataWarning(UserWarning):
-    """Something in a data set looks wrong but can be used; the message says what."""
+    """A data set can be used, but something in it looks wrong; the message says what."""
 
 
 class RunWarning(UserWarning):
-    """Something in a run directory was not as expected and was put right; the message says how."""
+    """Something in a run directory was wrong and was corrected; the message says how."""
 
 
-def unknown(what: str, value: object, valid: Iterable[object]) -> str:
-    """Returns "unknown WHAT VALUE; did you mean …? Valid: …" for an error message."""
+def unknown(noun: str, value: object, valid: Iterable[object]) -> str:
+    """Returns "unknown NOUN VALUE. Did you mean …? Valid: …" for an error message."""
     names = sorted(str(name) for name in valid)
     near = difflib.get_close_matches(str(value), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"unknown {what} {str(value)!r}.{hint} Valid: {', '.join(names) or '(none)'}."
+    return f"unknown {noun} {str(value)!r}.{hint} Valid: {', '.join(names) or '(none)'}."

@@ -1,9 +1,9 @@
 """The contract between the benchmark and a learner: three methods and their context.
 
-A *learner* holds only its configuration. What it knows of the past is the *state* that it returns;
-what answers a task is a *predictor*. Both are trees of arrays and JSON scalars, saved by the
-runner. FLOPs are observed by the context: a function compiled with `ctx.jit` is charged at every
-call, anything else is charged with `ctx.charge`.
+A *learner* contains only its configuration. What it remembers is the *state* that it returns; the
+model that answers for a task is a *predictor*. Both are trees of arrays and JSON scalars, which the
+runner saves. The context counts FLOPs: a function compiled with `ctx.jit` is charged at every call,
+anything else is charged with `ctx.charge`.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import numpy as np
 from nevis_stream.cost.meter import Meter
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
-from nevis_stream.executor import Executor, Inline, Progress, Silent, Trial
+from nevis_stream.executor import Executor, Inline, Progress, Result, Silent, Trial
 from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
 from nevis_stream.run_directory.workspace import EventWorkspace
@@ -33,9 +33,9 @@ class Predictor:
 
     Attributes:
       tree: what `predict` needs: arrays and JSON scalars.
-      trial: which trial of the search it comes from.
-      step: after how many training steps it was taken.
-      info: JSON facts for the ledger; docs/run-directory.md names the usual ones.
+      trial: the trial of the search that it comes from.
+      step: the number of training steps after which it was taken.
+      info: JSON facts for the ledger; docs/run-directory.md lists the usual ones.
     """
 
     tree: Tree
@@ -52,7 +52,9 @@ class Learner(Protocol):
     """
 
     def init(self, ctx: "Context") -> State:
-        """Returns the state before the first task; pre-training is here, charged to `pretrain`."""
+        """Returns the state before the first task. Pre-training is done here and is charged to
+        `pretrain`.
+        """
         ...
 
     def train(
@@ -73,8 +75,8 @@ class Context:
       trial: the current trial inside `map`, else None.
       seed: an integer in [0, 2**63) that belongs to this run, this task and this trial.
       meter: the FLOPs charged so far in this event (in this trial, inside `map`).
-      sparing: whether few samples are asked at a time, of many times: then a batch is not filled up
-        further than it pays.
+      sparing: whether `predict` is called many times with few samples, so that filling up batches
+        would waste FLOPs.
     """
 
     def __init__(
@@ -111,12 +113,12 @@ class Context:
     def standalone(
         cls, seed: int = 0, phase: str = "predict", *, path: tuple[str, ...] = ()
     ) -> Self:
-        """Returns a context without a run: it compiles, counts, draws and maps, and saves nothing.
+        """Returns a context without a run: it compiles, counts, draws and maps, but saves nothing.
 
         Args:
-          seed: the root of everything that is drawn.
-          phase: what is charged first, one of `PHASES` (see nevis_stream.cost.meter).
-          path: names of the use, so that two uses of one seed draw different numbers.
+          seed: the root of all random numbers.
+          phase: the phase that is charged, one of `nevis_stream.vocabulary.PHASES`.
+          path: names the use, so that two uses of one seed draw different numbers.
 
         >>> ctx = Context.standalone(seed=3, phase="select")
         >>> ctx.charge(10)
@@ -148,8 +150,9 @@ class Context:
         """Returns `function` compiled by `jax.jit(function, **options)`; every call charges its
         FLOPs to the meter.
 
-        A function object is compiled once in a process for each signature, whichever context asks.
-        Take it from module level or from a cached factory, and pass hyper-parameters as arguments.
+        In one process, a function object is compiled once for each signature, also if several
+        contexts ask. Take it from module level or from a cached factory, and pass hyper-parameters
+        as arguments.
 
         Raises (when called):
           CostUnknown: the program's FLOPs cannot be counted, or it is called while another program
@@ -172,9 +175,9 @@ class Context:
         """Compiles programs in parallel before they are needed; nothing is run or charged.
 
         Args:
-          programs: for each a function, its arguments (`jax.ShapeDtypeStruct` instead of arrays)
-            and its options of `jit`. A later `ctx.jit(function, **options)` with such arguments
-            finds it compiled.
+          programs: for each the function, its arguments (`jax.ShapeDtypeStruct` instead of arrays)
+            and the options of `jit`. A later `ctx.jit(function, **options)` with such arguments
+            does not compile again.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -205,11 +208,10 @@ class Context:
         """Runs `function(ctx, item)` as one trial for each item and returns the results in order.
 
         Each trial has a context with its own trial number, seed and meter; its result is a tree of
-        arrays and JSON scalars. A trial that was finished before a kill is read back, with its
-        cost, instead of being run again. A second map of the same task (a sequential search)
-        numbers its trials on from the first one's. Trials may run side by side, or on another
-        machine: what they need of the past is asked for before, and handed over with the function
-        or the items.
+        arrays and JSON scalars. The result and cost of a trial that was finished before a kill are
+        read, and it is not run again. In a second map of the same task (a sequential search) the
+        trial numbers continue. Trials may run in parallel or on another machine, so load what they
+        need of the past before, and pass it with the function or the items.
 
         Raises:
           LearnerFault: called inside a trial.
@@ -222,23 +224,23 @@ class Context:
         function: Callable[[Sequence["Context"], Sequence[Any]], Sequence[Tree]],
         items: Sequence[Any],
     ) -> list[Tree]:
-        """As `map`, for trials that are computed at once: `function(contexts, items)` returns all
-        results, and charges each context what its trial costs. Unless all were finished before a
+        """As `map`, for trials that are computed together: `function(contexts, items)` returns all
+        results and charges to each context what its trial costs. Unless all were finished before a
         kill, all are run again.
 
         Raises:
           LearnerFault: called inside a trial.
         """
         trials = self._new_trials(function, items)
-        done = [result for trial in trials if (result := trial.finished()) is not None]
-        if len(done) < len(trials):
+        results = [result for trial in trials if (result := trial.finished()) is not None]
+        if len(results) < len(trials):
             contexts = [trial.begin(progress=self._progress) for trial in trials]
-            results = function(contexts, items)
-            done = [
-                trial.finish((to_host(result), ctx.meter.counts()))
-                for trial, ctx, result in zip(trials, contexts, results, strict=True)
+            trees = function(contexts, items)
+            results = [
+                trial.finish((to_host(tree), ctx.meter.counts()))
+                for trial, ctx, tree in zip(trials, contexts, trees, strict=True)
             ]
-        return self._charged(done)
+        return self._charged(results)
 
     def _new_trials(self, function: Callable, items: Sequence[Any]) -> list[Trial]:
         if self.trial is not None:
@@ -246,37 +248,33 @@ class Context:
                 f"ctx.map was called inside trial {self.trial}; trials cannot have trials of their"
                 " own."
             )
-        first, self._trials = self._trials, self._trials + len(items)
-
-        def begin(number: int) -> Callable[..., Context]:
-            scalars = self._scalars.part(f"trial-{number:03d}") if self._scalars else None
-            path = (*self._path, f"trial {number}")
-            return functools.partial(
+        trials = []
+        for number, item in enumerate(items, start=self._trials):
+            begin = functools.partial(
                 Context,
-                path=path,
+                path=(*self._path, f"trial {number}"),
                 phase=self._phase,
                 trial=number,
                 workspace=self._workspace,
                 devices=self._devices,
-                scalars=scalars,
+                scalars=self._scalars.part(f"trial-{number:03d}") if self._scalars else None,
             )
+            trials.append(Trial(function, item, number, begin, self._workspace))
+        self._trials += len(items)
+        return trials
 
-        return [
-            Trial(function, item, number, begin(number), self._workspace)
-            for number, item in enumerate(items, start=first)
-        ]
-
-    def _charged(self, done: Sequence[tuple[Tree, dict]]) -> list[Tree]:
-        for _, counts in done:
+    def _charged(self, results: Sequence[Result]) -> list[Tree]:
+        """Adds what trials cost to the meter and returns their trees."""
+        for _, counts in results:
             self.meter.add(counts)
-        return [result for result, _ in done]
+        return [tree for tree, _ in results]
 
     def spread(self, batch: Tree) -> Tree:
         """Returns a tree of arrays [b, …] divided over the devices of this run.
 
-        With one device, or a b that cannot be shared equally, the tree comes back as it is.
-        Programs called with such a batch compute the same over all of it (gradients, batch
-        statistics); other arguments are copied to every device.
+        With one device the tree is returned as it is; an array whose b is not divisible by the
+        number of devices is copied to each. Programs called with such a batch compute the same as
+        on one device (gradients, batch statistics); other arguments are copied to every device.
         """
         if self._devices == 1:
             return batch
@@ -301,8 +299,8 @@ class Context:
 
         if self._devices > len(jax.devices()):
             raise BadInput(
-                f"{self._devices} devices are asked for, to share each batch, but this machine"
-                f" has {len(jax.devices())}."
+                f"each batch is to be shared by {self._devices} devices, but this machine has"
+                f" {len(jax.devices())}."
             )
         mesh = jax.sharding.Mesh(np.asarray(jax.devices()[: self._devices]), ("batch",))
         return jax.sharding.NamedSharding(
@@ -310,14 +308,14 @@ class Context:
         )
 
     def checkpoint(self, step: int, tree: Callable[[], Tree]) -> None:
-        """Offers a position inside a trial; `tree()` is called only when a save is due."""
+        """Offers a position inside a trial; `tree()` is called and saved only if a save is due."""
         if self._workspace and self._workspace.due(self.trial):
             self._workspace.save(self.trial, step, tree(), self.meter.counts())
 
     def restore(self) -> tuple[int, Tree] | None:
         """Returns the step and tree that `checkpoint` saved in this trial before a kill, or None.
 
-        The meter is set back to what had been charged then. Call it first, before anything is
+        The meter is set back to what had been charged then, so call this before anything is
         charged.
         """
         saved = self._workspace.restore(self.trial) if self._workspace else None
@@ -331,9 +329,9 @@ class Context:
     def log(self, step: int, **values: float | None) -> None:
         """Shows numbers of the current trial after a step (TensorBoard, launch.watch).
 
-        None is left out, and nothing here is part of the result. After `restore`, log the points
-        before the position again: those of a killed attempt are dropped, so that none appears
-        twice. `train_loss`, `dev_error` and `learning_rate` are the usual names.
+        Values that are None are left out, and nothing here is part of the result. After `restore`,
+        log the points before the position again: those of a killed attempt are deleted, so that no
+        point appears twice. `train_loss`, `dev_error` and `learning_rate` are the usual names.
         """
         if self._scalars:
             self._scalars.write(step, {f"{TRIAL}/{name}": value for name, value in values.items()})
@@ -351,8 +349,7 @@ class Context:
         """
         if task_id not in self._past:
             raise LeakError(
-                "there is no predictor of this task now:"
-                f" {unknown('past task', task_id, self._past)}"
+                f"there is no predictor for it: {unknown('past task', task_id, self._past)}"
             )
         return self._past[task_id]()
 
@@ -364,11 +361,10 @@ class Context:
         """
         if task_id not in self._past_views:
             raise LeakError(
-                "there are no data of this task now:"
-                f" {unknown('past task', task_id, self._past_views)}"
+                f"its data are not available: {unknown('past task', task_id, self._past_views)}"
             )
         return self._past_views[task_id]()
 
     def progress(self, step: int, steps: int) -> None:
-        """Shows how far the current trial is."""
+        """Reports that `step` of `steps` steps of the current trial are done."""
         self._progress.step(step, steps)

@@ -1,4 +1,4 @@
-"""Random streams by name: every use of randomness has a seed of its own, derived from one root.
+"""Named random streams: every use of randomness has its own seed, derived from one root.
 
 >>> seed_for(7, "batches", 0) == seed_for(7, "batches", 0) != seed_for(7, "batches", 1)
 True
@@ -16,11 +16,11 @@ def seed_of_path(path: tuple[str, ...]) -> int:
 
 
 def seed_for(seed: int, *name: str | int) -> int:
-    """Returns the seed in [0, 2**63) of a use of `seed`; different names, unrelated seeds.
+    """Returns the seed in [0, 2**63) of one use; different names give unrelated seeds.
 
     Args:
       seed: of a run, a task or a trial.
-      name: of the use, with numbers where it has several streams: `"batches", epoch`.
+      name: of the use, with numbers if it has several streams: `"batches", epoch`.
     """
     return _hashed(json.dumps([seed, *name]))
 

@@ -3,7 +3,7 @@
 import io
 from typing import Any
 
-# a spreadsheet takes a cell that begins so for a formula (OWASP, CSV Injection)
+# a spreadsheet takes a cell that begins with one of these for a formula (OWASP, CSV Injection)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 

@@ -1,6 +1,6 @@
 """Output to a terminal, without control characters in what is printed.
 
-Names in run directories, csv files and caches may be a stranger's: an escape sequence in one of
+Names in run directories, csv files and caches may come from anybody: an escape sequence in one of
 them could clear the screen, move the cursor or change what was printed before.
 """
 
@@ -19,7 +19,7 @@ _CONTROL = re.compile(
 
 
 def printable(text: str) -> str:
-    """Returns a text without control characters, tabs and newlines excepted.
+    """Returns a text without control characters other than tabs and newlines.
 
     >>> printable("a\\x1b[2Jb")
     'a[2Jb'

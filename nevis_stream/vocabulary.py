@@ -1,22 +1,22 @@
-"""The fixed words of the benchmark, each list defined once."""
+"""The fixed vocabularies of the benchmark, each defined once."""
 
 from typing import NamedTuple
 
 SPLITS = ("train", "dev", "dev_test", "test")
 """The parts of a task's data.
 
-train: gradient steps; dev: choices within a task; dev_test: development of the learner; test:
-final numbers.
+train is for gradient steps, dev for choices within a task, dev_test for developing a learner, test
+for final results.
 """
 
 HELD_OUT_SPLITS = SPLITS[1:]
-"""Those that no gradient step uses: evaluation caches hold answers on them."""
+"""Splits that no gradient step uses; evaluation caches contain answers on them."""
 
 META_SPLITS = ("train", "test")
 """The tasks of S_Tr, on which a learner is developed, and those of S_Ts, on which it is judged."""
 
 PHASES = ("pretrain", "train", "select", "validate", "predict")
-"""What FLOPs are charged to."""
+"""The phases to which FLOPs are charged."""
 
 EVENT_KINDS = ("train", "predict")
 
@@ -25,7 +25,7 @@ TASK_KINDS = ("single_label", "multi_label")
 KEEP = ("chosen", "all")
 """Which predictors a run keeps, or a command takes from a run.
 
-"last_K" is valid for a run too (`nevis_stream.runner.last_kept`).
+A run may also keep "last_K" (`nevis_stream.runner.last_kept`).
 """
 
 

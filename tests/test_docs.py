@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from experiments import grid, run_config
-from launch import config_flag, data, evaluate
+from launch import config_flag, data, evaluate, shared_flags
 from learners.table import TABLE
 from nevis_stream.streams.rows import stream_rows
 
@@ -154,11 +154,14 @@ def flags_of(module, words):
         named = {each.name: each.flags for each in parts}
         assert words and (words[0] in named or words[0] == "--help"), words
         yield from named.get(words[0], ())
-    for node in ast.walk(ast.parse(source)):
+    shared = ast.parse(Path(shared_flags.__file__).read_text()).body
+    shared_functions = {node.name: node for node in shared if isinstance(node, ast.FunctionDef)}
+    nodes = list(ast.walk(ast.parse(source)))
+    for node in nodes:
         function = getattr(node, "func", None)
         called = getattr(function, "attr", "")
         if getattr(getattr(function, "value", None), "id", "") == "shared_flags":
-            yield called
+            nodes += ast.walk(shared_functions[called])
         elif called.startswith("DEFINE_") or called == "add_argument":
             yield node.args[0].value.lstrip("-")
 

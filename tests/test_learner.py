@@ -99,7 +99,9 @@ def test_a_learner_that_cannot_be_described_needs_a_config(tmp_path):
             self.thing = thing
             self.init, self.train, self.predict = None, None, None
 
-    with pytest.raises(BadInput, match="attribute of type object has no JSON description.*config="):
+    with pytest.raises(
+        BadInput, match="attribute of type object cannot be written as JSON.*config="
+    ):
         run(Plain(object()), toy.stream(), tmp_path / "a")
     for seed, name in ((0, "b"), (1, "c")):
         learner = toy.ToyLearner()

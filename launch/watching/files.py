@@ -28,7 +28,7 @@ _WRITTEN = (FILE_NAME, "timing.jsonl", "environment.jsonl", "config.json")  # be
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrialState:
     """A trial of the event that runs.
 
     Attributes:
@@ -134,7 +134,7 @@ def event_in_progress(run_dir: Path, number: int) -> str | None:
     return None
 
 
-def trials(run_dir: Path, event: str) -> list[Trial]:
+def trials(run_dir: Path, event: str) -> list[TrialState]:
     """Returns the trials of an event that have written something: results, positions or scalars.
 
     Args:
@@ -157,7 +157,7 @@ def trials(run_dir: Path, event: str) -> list[Trial]:
             if tag == f"{scalars.TRIAL}/dev_error":
                 errors[number] = [value for _, value in points]
     return [
-        Trial(
+        TrialState(
             number,
             number in done,
             max(steps[number], default=None),

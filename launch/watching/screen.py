@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from launch.watching.files import Holder, Trial
+from launch.watching.files import Holder, TrialState
 from launch.watching.state import DONE, NOW, RunState, TaskState
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.report.notation import error
@@ -150,7 +150,7 @@ def _trials(state: RunState, room: int) -> Table:
     return table
 
 
-def _step(trial: Trial, wanted: int | None) -> str:
+def _step(trial: TrialState, wanted: int | None) -> str:
     if trial.step is None:
         return "done" if trial.done else "–"
     total = f" of {wanted}" if wanted and wanted >= trial.step else ""

@@ -70,7 +70,7 @@ class RunState:
     doing: str = ""
     tasks: Sequence[TaskState] = ()
     length: int | None = 0
-    trials: Sequence[files.Trial] = field(default=())
+    trials: Sequence[files.TrialState] = field(default=())
     trials_wanted: int | None = None
     steps_wanted: int | None = None
     training: int = 0

@@ -1,1 +1,1 @@
-"""What computing costs: FLOPs of compiled programs, and the meter that adds them up."""
+"""FLOPs of compiled programs, and the meter that adds them up."""

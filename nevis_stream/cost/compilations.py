@@ -1,16 +1,16 @@
-"""How much XLA has compiled in this process; loads no JAX by itself."""
+"""Number and duration of XLA's compilations in this process; importing this does not load JAX."""
 
 _count = 0
 _seconds = 0.0
 
 
 def so_far() -> tuple[int, float]:
-    """Returns the number and the seconds of compilations since `listen` was called, or 0."""
+    """Returns the number of compilations since `listen` was called, and their seconds."""
     return _count, _seconds
 
 
 def listen() -> None:
-    """Begins to count; called once, by the module that compiles."""
+    """Starts counting; called once, by the module that compiles."""
     import jax
 
     def add(event: str, seconds: float, **facts) -> None:

@@ -1,7 +1,7 @@
-"""Jitted functions that know what each call costs.
+"""Jitted functions that know the FLOPs of each call.
 
-What is counted is the canonical program: code that has a faster form of the same computation asks
-`faster_form()` which of the two is wanted while it is traced.
+The canonical program is counted. Code that has a faster form of the same computation calls
+`faster_form()` while it is traced, to learn which of the two forms is needed.
 """
 
 import contextvars
@@ -20,7 +20,7 @@ _MEASURED_JAX = (0, 10)
 
 
 class _Tracing:
-    """The current tracing: whether the canonical form is wanted, and whether another was used."""
+    """The current tracing: whether the canonical form is needed, and whether another was used."""
 
     def __init__(self, canonical: bool):
         self.canonical, self.differs = canonical, False
@@ -39,11 +39,11 @@ def faster_form() -> bool:
 
 
 def plain_convolutions() -> dict[str, str]:
-    """Returns options of XLA for gradients of convolutions on large maps: on a CPU, no YNN.
+    """Returns XLA options for gradients of convolutions on large maps: no YNN on a CPU.
 
-    There the gradients of kernels run at 15 to 70% of peak, and are less exact; without it at 60 to
-    100%. On small maps YNN is as quick or quicker (docs/decisions/0030). The option's name is
-    experimental, so other versions of JAX than the measured one go without.
+    With YNN the gradients of kernels run at 15 to 70% of peak and are less exact; without it they
+    run at 60 to 100%. On small maps YNN is as fast or faster (docs/decisions/0030). The option is
+    experimental, so it is used only with the version of JAX that was measured.
     """
     if jax.default_backend() != "cpu" or jax.__version_info__[:2] != _MEASURED_JAX:
         return {}
@@ -67,7 +67,7 @@ class CountedFunction:
         self._values_matter = any(name.startswith("static") for name in options)
         self._flops: dict[Any, int] = {}
         self._compiled: set[Any] = set()
-        # trials may run side by side: each program is counted and compiled once
+        # trials may run in parallel, but each program is counted and compiled once
         self._lock = threading.Lock()
 
     def flops(self, *args: Any) -> int:
@@ -89,7 +89,7 @@ class CountedFunction:
         cost = self._counted(signature, args)
         if signature in self._compiled:
             return self._jitted(*args), cost
-        with self._lock:  # others that need the same program wait for it
+        with self._lock:  # other threads that need the same program wait for it
             result = self._jitted(*args)
             self._compiled.add(signature)
         return result, cost
@@ -103,8 +103,8 @@ class CountedFunction:
 
     def _count(self, args: Any) -> int:
         executed, differs = self._traced(self._jitted, args, canonical=False)
-        if differs:  # another function object: JAX would find the trace of this one
-            same = functools.wraps(self._function)(lambda *given: self._function(*given))
+        if differs:  # for the same function object JAX would return the cached trace
+            same = functools.wraps(self._function)(lambda *inner: self._function(*inner))
             executed, _ = self._traced(jax.jit(same, **self._options), args, canonical=True)
         return flops.count_jaxpr(executed)
 
@@ -144,15 +144,15 @@ class CountedFunction:
 
     @property
     def signatures(self) -> int:
-        """The number of programs compiled for this function, one for each signature."""
+        """The number of signatures counted so far, each of them one program."""
         return len(self._flops)
 
 
 def made_once(factory: Callable) -> Callable:
-    """As `functools.cache`, with one result for threads that ask at the same time.
+    """As `functools.cache`, but threads that call at the same time get the same result.
 
-    (`functools.cache` may call the function once in each of two threads: two programs, both
-    compiled.)
+    (`functools.cache` may call the function once in each of two threads, which makes two programs
+    that are both compiled.)
     """
     cached, lock = functools.cache(factory), threading.RLock()
 
@@ -168,7 +168,7 @@ def made_once(factory: Callable) -> Callable:
 def counted(function: Callable, **options: Any) -> CountedFunction:
     """Returns the one `CountedFunction` of this function in this process.
 
-    Give it the same function object every time (a module-level function, or one from a cached
-    factory); hyper-parameters belong into the arguments, as scalars, not into a closure.
+    Pass the same function object every time (a module-level function, or one from a cached
+    factory), and hyper-parameters as scalar arguments, not in a closure.
     """
     return CountedFunction(function, **options)

@@ -1,4 +1,4 @@
-"""How FLOPs are written, everywhere."""
+"""The notation of FLOPs, the same everywhere."""
 
 import math
 

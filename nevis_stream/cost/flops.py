@@ -1,23 +1,23 @@
 """FLOPs of one call of a JAX program: a function of its jaxpr, the same on every device.
 
-The count is the sum over the program's equations, dead ones removed, of what XLA's cost analysis
-says of each equation lowered alone for the CPU, times the number of times that it runs. That is
-XLA's count of the whole program, mended where XLA's cannot be used: XLA counts the body of a loop
-once, counts -1 for what it hands to a library (LAPACK, a callback), and adds up in float32. What it
-saves by folding constants is not deducted.
+The count is a sum over the program's equations, except dead ones: what XLA's cost analysis gives
+for the equation lowered alone for the CPU, times the number of times that it runs. That is XLA's
+count of the whole program, corrected where XLA's cannot be used: XLA counts the body of a loop
+once, counts -1 for calls of a library (LAPACK, a callback), and adds in float32. What constant
+folding saves is not deducted.
 
-* A multiply-add is 2; other arithmetic, comparisons and integers included, is 1 per element; exp,
-  log, tanh and the like are 0 (to XLA they are "transcendentals"), and so is moving data. A
-  convolution counts no padding.
-* `scan` (and `fori_loop`, `map`) is its length times its body; `while` likewise if it is
-  recognised as a loop over a constant range; `cond` is its most expensive branch, as in XLA.
-* What is rematerialised counts each time that it runs. Shardings change nothing: the count is that
-  of the global program.
+* A multiply-add counts 2; other arithmetic, including comparisons and integers, counts 1 per
+  element; exp, log, tanh and the like (XLA's "transcendentals") count 0, as does moving data. The
+  padding of a convolution is not counted.
+* `scan` (and `fori_loop`, `map`) counts its length times its body; so does `while`, if it is
+  recognised as a loop over a constant range; `cond` counts its most expensive branch, as in XLA.
+* Rematerialised equations count each time that they run. Shardings change nothing: the count is
+  that of the global program.
 * Sorting, cumulative sums and dense linear algebra follow formulas (nevis_stream/cost/formulas.py).
-* What hides its work (callbacks, foreign calls, Pallas kernels, `shard_map`, loops of unknown
-  length) raises `CostUnknown`.
+* Equations that hide their work (callbacks, foreign calls, Pallas kernels, `shard_map`, loops of
+  unknown length) raise `CostUnknown`.
 
-An equation's count is rounded as XLA's float32 is: exact below 2**24, within 6e-8 above.
+An equation's count is rounded like XLA's float32: exact below 2**24, within a factor of 6e-8 above.
 """
 
 import functools
@@ -59,7 +59,7 @@ _FREE = frozenset(
     )
 )
 
-# Does to every element what it does to one: XLA prices one, which is quick and exact.
+# The same for every element, so XLA's cost of a single one is used: quick and exact.
 _ELEMENTWISE = frozenset(
     str.split(
         "abs add add_any and cbrt ceil clamp convert_element_type cos div eq erf erf_inv erfc exp"
@@ -73,7 +73,7 @@ _OPAQUE = ("stablehlo.while", "custom_call", "chlo.top_k")  # where XLA's count 
 
 
 def count(fn: Callable, *args, **kwargs) -> int:
-    """Returns the FLOPs of one call `fn(*args, **kwargs)`, which is not run.
+    """Returns the FLOPs of one call `fn(*args, **kwargs)`, without running it.
 
     Args:
       fn: function of arrays, or one already jitted, with its static and donated arguments.
@@ -208,7 +208,7 @@ def _lowered_flops(primitive, params: tuple, operands: tuple) -> int:
 
 @functools.cache
 def _cpu() -> xla_client.Client:
-    """XLA's CPU client, made apart from JAX's backends: a GPU's client has no cost analysis, and
-    `JAX_PLATFORMS=cuda` leaves JAX without a CPU backend.
+    """XLA's CPU client, independent of JAX's backends: a GPU's client has no cost analysis, and
+    with `JAX_PLATFORMS=cuda` JAX has no CPU backend.
     """
     return xla_client.make_cpu_client()

@@ -1,4 +1,4 @@
-"""FLOPs of equations whose work XLA's cost analysis does not see, or overstates.
+"""FLOPs of equations for which XLA's cost analysis is missing or too high.
 
 Sorting n elements is n ⌈log₂ n⌉; the k largest of n are n ⌈log₂ k⌉, at least n; a cumulative sum is
 n. Linear algebra is that of dense matrices; a complex FLOP is 4 real ones.

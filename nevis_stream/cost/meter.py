@@ -7,11 +7,11 @@ from nevis_stream.vocabulary import PHASES
 NO_TRIAL = "-"
 
 Counts = dict[str, dict[str, int]]
-"""FLOPs by phase, then by trial (a decimal number, or "-" outside of a trial)."""
+"""FLOPs by phase, then by trial: its number as text, or "-" outside of a trial."""
 
 
 class Meter:
-    """Adds up FLOPs by phase and trial; exact integers."""
+    """Adds up FLOPs by phase and trial, as exact integers."""
 
     def __init__(self):
         self._counts: Counts = {}

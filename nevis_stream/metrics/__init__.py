@@ -1,4 +1,4 @@
-"""Metrics: one module each, found by scanning this package for the ones that offer a `METRIC`."""
+"""Metrics: each module of this package that defines `METRIC` is one."""
 
 import functools
 import importlib

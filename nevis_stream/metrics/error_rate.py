@@ -1,6 +1,6 @@
 """Error rate: the share of samples whose most probable class is not theirs (NEVIS'22, equation 1).
 
-Of equally probable classes the lowest id is the answer, as in `numpy.argmax`.
+If several classes are equally probable, the answer is the lowest id, as in `numpy.argmax`.
 """
 
 import numpy as np

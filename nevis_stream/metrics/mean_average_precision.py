@@ -2,7 +2,7 @@
 
 Average precision is the step-wise area under the precision-recall curve, AP = Σ (R_k - R_{k-1}) P_k
 over the distinct probabilities as thresholds, as scikit-learn's `average_precision_score`. A label
-without a positive among the samples has none and is left out; without any such label, mAP is NaN.
+without a positive sample has none and is left out; if that is true of all labels, mAP is NaN.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def average_precisions(labels: np.ndarray, probabilities: np.ndarray) -> np.ndar
     ranked = np.take_along_axis(probabilities, order, axis=0)
     hits = np.take_along_axis(labels, order, axis=0).astype(np.float64)
     n = len(labels)
-    # A positive counts at the last rank that shares its probability: thresholds do not split ties.
+    # A positive counts at the last rank with its probability, since no threshold separates ties.
     last = np.full(ranked.shape, n - 1)
     last[:-1] = np.where(ranked[:-1] != ranked[1:], np.arange(n - 1)[:, None], n - 1)
     last = np.minimum.accumulate(last[::-1], axis=0)[::-1]

@@ -1,4 +1,4 @@
-"""What a metric is. Numbers only: arrays in, arrays and floats out."""
+"""The interface of a metric: functions from arrays to arrays and floats."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from nevis_stream.errors import BadInput
 
 @dataclass(frozen=True)
 class Metric:
-    """How the answers to one kind of task are judged, sample by sample and together.
+    """Judges the answers to one kind of task, for each sample and for all together.
 
     All functions take `labels` (int32[n] class ids, or uint8[n, labels] with 0 or 1) and
     `probabilities` (float[n, classes], finite), and raise `BadInput` for arrays of other shapes.
@@ -20,7 +20,7 @@ class Metric:
       name: as in ledgers and reports.
       kind: "single_label" or "multi_label".
       direction: "lower" or "higher": which values are better.
-      headline: whether tasks of this kind are judged by it (one metric a kind).
+      headline: whether tasks of this kind are judged by it (one metric for each kind).
       per_sample: uint8[n], or uint8[n, labels] at probability 0.5: 1 where the answer is right.
       confidence: float32, shaped as `per_sample`: the probability given to the true answer.
       aggregate: float: the value over all samples; NaN where it is undefined.
@@ -45,7 +45,7 @@ def check(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> None:
         expected = "[n]" if rank == 1 else "[n, classes]"
         raise BadInput(
             f"labels of shape {labels.shape} and probabilities of shape {probabilities.shape} "
-            f"cannot be judged as {kind}; needed: {expected} and [n, classes], n at least 1."
+            f"cannot be judged as {kind}; valid: {expected} and [n, classes], with n at least 1."
         )
     if not np.isfinite(probabilities).all():
         raise BadInput("probabilities to be judged must be finite.")

@@ -1,6 +1,6 @@
 """Checkpoints: trees of arrays and JSON scalars on disk, with checksums and without pickle.
 
-A checkpoint is a directory that appears in one rename: one safetensors file a tree, and
+A checkpoint is a directory that appears in one rename. It has a safetensors file for each tree, and
 `manifest.json` with the trees' structures, the files' sha256, a small record, and the manifest's
 own sha256.
 """
@@ -21,8 +21,8 @@ from nevis_stream.storage import write_directory
 
 SCHEMA = 1
 Tree = Any
-"""A dict with string keys, a list, a numpy or JAX array, or a str, int, float, bool or None; nested
-at will.
+"""A dict with string keys or a list of trees, a numpy or JAX array, or a str, int, float, bool or
+None.
 """
 
 _ARRAY = "__array__"
@@ -100,11 +100,11 @@ def _digest(body: Mapping[str, Any]) -> str:
 
 
 def write(path: Path, trees: Mapping[str, Tree], record: Mapping[str, Any]) -> None:
-    """Writes `trees` by name, and a JSON `record`, as the checkpoint directory `path`, in one step.
+    """Writes trees by name, and a JSON record, as the checkpoint directory `path`.
 
     Raises:
-      BadInput: a tree that cannot be saved.
-      StorageFull: no space; nothing of this checkpoint remains and nothing else is touched.
+      BadInput: a tree cannot be saved.
+      StorageFull: no space; nothing of this checkpoint remains, and no other file is changed.
     """
     files, described = {}, {}
     for name, tree in trees.items():

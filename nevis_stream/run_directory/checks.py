@@ -1,4 +1,4 @@
-"""Checks of the JSON values of a record's fields; each returns the value or raises `ValueError`."""
+"""Checks of JSON values in records; each returns the value or raises `ValueError`."""
 
 import functools
 import json
@@ -119,7 +119,7 @@ _BY_TYPE: dict[Any, Check] = {int: whole(), str: text, Mapping: json_object}
 
 @functools.cache
 def check_of(annotation: Any) -> Check:
-    """Returns the check of a field: that of its type, or the one that `Annotated` names."""
+    """Returns the check of a field: that in `Annotated`, else that of its type."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return arguments[1]

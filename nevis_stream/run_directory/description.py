@@ -1,4 +1,4 @@
-"""A learner's configuration as JSON, where a run was given none."""
+"""A learner's attributes as JSON, for runs without a config."""
 
 import dataclasses
 import hashlib
@@ -12,7 +12,7 @@ from nevis_stream.learner import Learner
 
 
 def describe(learner: Learner) -> dict[str, Any]:
-    """Returns a JSON description of a learner without a config; of arrays, their sha256."""
+    """Returns a JSON description of a learner's attributes, with the sha256 of arrays."""
 
     def as_text(value: Any) -> str:
         if hasattr(value, "__array__"):
@@ -22,9 +22,9 @@ def describe(learner: Learner) -> dict[str, Any]:
                 f" {hashlib.sha256(array.tobytes()).hexdigest()}"
             )
         raise BadInput(
-            f"learner {type(learner).__name__}: an attribute of type {type(value).__name__} has no"
-            " JSON description, so runs with different values would look the same. Give run(…,"
-            " config={…}) with the values that matter."
+            f"learner {type(learner).__name__}: an attribute of type {type(value).__name__} cannot"
+            " be written as JSON, so runs with different values would look the same. Pass the"
+            " values that matter as run(…, config={…})."
         )
 
     values = (

@@ -1,4 +1,4 @@
-"""Per-sample outcomes of one predictor on one split: checked, scored, and kept as arrays."""
+"""Outcomes of one predictor on each sample of a split: checked, scored, and saved as arrays."""
 
 import io
 import math
@@ -16,9 +16,9 @@ def complaint(probabilities: Any, n: int, kind: str, classes: int) -> str | None
     """Returns what is wrong with a learner's answer, or None.
 
     Args:
-      probabilities: what `predict` returned; right is float[n, classes], finite, in [0, 1], rows of
-        a single-label task adding up to 1 within 1e-3.
-      n: number of samples asked.
+      probabilities: what `predict` returned; valid is float[n, classes], finite, in [0, 1], and in
+        single-label tasks each row adds up to 1 within 1e-3.
+      n: number of samples.
       kind: "single_label" or "multi_label".
       classes: number of classes or labels.
     """

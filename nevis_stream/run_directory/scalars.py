@@ -1,9 +1,9 @@
 """Numbers for TensorBoard during a run: an events file for each trial and one for the stream.
 
-A process that takes up a trial writes its file anew, from the first point on, so that no point is
-in it twice. Points are appended at once, in one write, by the process that has them: no thread and
-no queue that a full disk could block. Nothing else depends on these files: where they cannot be
-written, one warning says so and the run goes on.
+A process that continues a trial writes its file again from the first point on, so that no point
+occurs twice. Each point is appended at once, in one write, by the process that computed it: no
+thread or queue is involved that a full disk could block. Nothing else depends on these files: if
+they cannot be written, one warning says so and the run continues.
 """
 
 import functools
@@ -21,7 +21,7 @@ from nevis_stream.errors import RunWarning
 from nevis_stream.run_directory.records import EndRecord, PredictRecord, Record, TrainRecord
 
 FOLDER = "tensorboard"
-# TensorBoard shows charts of tags with the same word before the slash together
+# TensorBoard groups charts by the part of the tag before the slash
 TRIAL, STREAM = "trial", "stream"
 
 
@@ -29,8 +29,8 @@ class Scalars:
     """Writes the points of one trial, or of a whole stream, as TensorBoard reads them.
 
     Args:
-      root: the run's `tensorboard/`; without it (on a machine that does not see the run) nothing
-        is written.
+      root: the run's `tensorboard/`; if it does not exist (as on a machine without access to the
+        run), nothing is written.
       name: of the directory below it, which TensorBoard calls a run.
     """
 
@@ -40,7 +40,7 @@ class Scalars:
         self._ended = False
 
     def part(self, name: str) -> "Scalars":
-        """Returns the scalars of a part, which has a directory inside this one."""
+        """Returns the scalars of a part, in a directory inside this one."""
         return Scalars(self._root, f"{self._name}/{name}")
 
     def write(self, step: int, values: Mapping[str, float | None]) -> None:
@@ -56,7 +56,7 @@ class Scalars:
         try:
             if self._file is None:
                 self._file = self._begin()
-            # "r+" creates no file: another process may have taken the trial up
+            # "r+" does not create the file: another process may have taken over the trial
             with open(self._file, "r+b", buffering=0) as file:
                 file.seek(0, os.SEEK_END)
                 _write(file, record)
@@ -67,7 +67,7 @@ class Scalars:
             _warn(self._root, error)
 
     def _begin(self) -> Path:
-        """Takes up the directory: deletes the files in it and begins a new one."""
+        """Deletes the files in the directory and starts a new one."""
         directory = self._root / self._name
         if not self._root.is_dir():
             raise FileNotFoundError(self._root)
@@ -77,18 +77,18 @@ class Scalars:
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
         path = directory / name
         with open(path, "xb", buffering=0) as file:
-            # START: a TensorBoard at work forgets what it has read of an older file
+            # START: a running TensorBoard discards what it has read from an older file
             _write(file, _framed(file_version="brain.Event:2"))
             _write(file, _framed(step=0, session_log={"status": "START"}))
         return path
 
 
 class RunScalars:
-    """Writes the points of a ledger, and gives the scalars of each event.
+    """Writes the points of a ledger, and provides the scalars of each event.
 
     Args:
       run_dir: the run directory.
-      wanted: whether anything is written.
+      wanted: whether anything is to be written.
     """
 
     def __init__(self, run_dir: Path, wanted: bool):
@@ -103,7 +103,7 @@ class RunScalars:
                 _warn(self._root, error)
 
     def part(self, name: str) -> Scalars | None:
-        """Returns the scalars of an event, or None where nothing is written."""
+        """Returns the scalars of an event, or None if nothing is written."""
         return Scalars(self._root, name) if self._stream else None
 
     def show(self, records: Sequence[Record]) -> None:
@@ -187,14 +187,14 @@ def _parsed(data: bytes) -> Iterator[tuple[int, str, float]]:
 
 @functools.cache
 def _library() -> tuple[Any, Any] | None:
-    """TensorBoard's event class and checksum; None where tensorboardX cannot be imported."""
+    """TensorBoard's event class and checksum; None if tensorboardX cannot be imported."""
     try:
         from tensorboardX.proto import event_pb2
         from tensorboardX.record_writer import masked_crc32c
-    except Exception as error:  # an unsuitable protobuf may raise anything; a run goes on
+    except Exception as error:  # an unsuitable protobuf may raise anything
         warnings.warn(
-            f"TensorBoard's scalars are not written: tensorboardX cannot be imported ({error}). pip"
-            " install tensorboardX brings it; the run goes on.",
+            "curves for TensorBoard are not written, because tensorboardX cannot be imported"
+            f" ({error}). To install it: pip install tensorboardX. The run continues.",
             RunWarning,
             stacklevel=4,
         )
@@ -204,8 +204,8 @@ def _library() -> tuple[Any, Any] | None:
 
 def _warn(root: Path, error: OSError) -> None:
     warnings.warn(
-        f"{root}: TensorBoard's scalars cannot be written ({os.strerror(error.errno or 0)}); the"
-        " run goes on.",
+        f"{root}: curves for TensorBoard cannot be written ({os.strerror(error.errno or 0)}); the"
+        " run continues.",
         RunWarning,
         stacklevel=3,
     )

@@ -1,4 +1,4 @@
-"""Rows of a task's images, for people who look at a run."""
+"""Rows of a task's images, for people to see."""
 
 import io
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _GAP = 2
 
 
 def write_thumbnails(path: Path, images: Images) -> None:
-    """Writes a PNG of up to 12 images, spread evenly; an existing file stays."""
+    """Writes a PNG of up to 12 images, evenly spaced, unless the file exists."""
     if path.exists():
         return
     picked = np.unique(np.linspace(0, len(images) - 1, min(COUNT, len(images))).astype(int))
@@ -24,7 +24,7 @@ def write_thumbnails(path: Path, images: Images) -> None:
 
 
 def strip(images: Images, picked: Sequence[int]) -> bytes:
-    """Returns a PNG of the picked images side by side, each within 48x48 pixels."""
+    """Returns a PNG of the picked images in a row, each within 48x48 pixels."""
     row = Image.new("RGB", (len(picked) * (SIDE + _GAP) - _GAP, SIDE), "white")
     for position, index in enumerate(picked):
         picture = Image.fromarray(images[index])

@@ -20,7 +20,7 @@ Seconds = Annotated[float, number(0, 1e12)]
 
 @dataclass(frozen=True, kw_only=True)
 class TimingRecord(Record):
-    """The time of an event; after a kill and a restart, that in the last process alone."""
+    """The time of an event; after a kill and a restart, only that of the last process."""
 
     event: int
     kind: str
@@ -33,7 +33,7 @@ class TimingRecord(Record):
 
 
 def clocks() -> dict[str, float]:
-    """Returns the current values of what is timed."""
+    """Returns the current values of all clocks and counters."""
     count, seconds = compilations.so_far()
     return {
         "seconds": time.perf_counter(),
@@ -44,7 +44,7 @@ def clocks() -> dict[str, float]:
 
 
 def append(run_dir: Path, event: int, kind: str, task_id: str, start: Mapping[str, float]) -> None:
-    """Adds the line of an event that began when the clocks showed `start`."""
+    """Adds the line of an event that started when `clocks` returned `start`."""
     passed = {name: max(round(now - start[name], 4), 0) for name, now in clocks().items()}
     record = TimingRecord(event=event, kind=kind, task_id=task_id, pid=os.getpid(), **passed)
     append_line(run_dir / FILE_NAME, encode(record.to_json()))

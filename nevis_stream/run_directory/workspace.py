@@ -1,4 +1,4 @@
-"""The files of an unfinished train event: its finished trials, and positions inside others."""
+"""Files of an unfinished train event: its finished trials, and positions inside the others."""
 
 import secrets
 import shutil
@@ -15,11 +15,11 @@ _KEPT_POSITIONS = 2
 
 
 class EventWorkspace:
-    """Saved trials and positions of one event; its record in the ledger ends their use.
+    """Saved trials and positions of one event, needed until its record is in the ledger.
 
     Args:
       path: the directory, which the first save creates.
-      seconds: least time between two saved positions (0 saves every one that is offered).
+      seconds: minimum time between two saved positions; 0 saves every one that is offered.
     """
 
     def __init__(self, path: Path, seconds: float):
@@ -32,7 +32,7 @@ class EventWorkspace:
             remove_leftovers(path)
 
     def finished(self, trial: int) -> tuple[Tree, dict] | None:
-        """Returns a finished trial's result and FLOPs, or None where it must be run."""
+        """Returns a finished trial's result and FLOPs, or None if it must be run."""
         path = self._path / f"trial-{trial:03d}"
         return self._read(path, "it is run again") if path.exists() else None
 
@@ -43,8 +43,8 @@ class EventWorkspace:
             shutil.rmtree(path, ignore_errors=True)
 
     def due(self, trial: int | None) -> bool:
-        """Whether a position is worth saving now; time decides only what is saved, never what is
-        computed.
+        """Whether enough time has passed to save a position. Time affects only what is saved, never
+        what is computed.
         """
         return time.monotonic() - self._last.get(trial, self._begun) >= self._seconds
 
@@ -57,7 +57,7 @@ class EventWorkspace:
         self._last[trial] = time.monotonic()
 
     def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None:
-        """Returns step, tree and FLOPs of the last sound position of a trial, or None."""
+        """Returns step, tree and FLOPs of the last undamaged position of a trial, or None."""
         for step, path in reversed(self._positions(trial)):
             read = self._read(path, "the position before it is used")
             if read is not None:
@@ -66,7 +66,7 @@ class EventWorkspace:
         return None
 
     def shared(self) -> "SharedPositions":
-        """Returns what other processes may use of it, on whatever machine; it can be pickled."""
+        """Returns the part that other processes, on any machine, may use; it can be pickled."""
         if self._mark is None:
             self._mark = self._path.absolute() / f"{TEMPORARY_PREFIX}mark-{secrets.token_hex(8)}"
             write_file(self._mark, b"")
@@ -94,14 +94,15 @@ class EventWorkspace:
 
 
 class SharedPositions(EventWorkspace):
-    """Positions of trials in other processes, for those that see the run directory.
+    """Positions of trials in other processes, for those that can access the run directory.
 
-    The process of the run keeps the results. When it has left the event, or was killed and the run
-    started again, the mark is gone: a process that seemed lost but still works saves nothing more.
+    The process of the run keeps the results. It deletes the mark at the end of the event; after a
+    kill the next start deletes it. From then on a process that seemed lost but still works saves
+    nothing.
 
     Args:
-      mark: a file in the event's directory; a process that sees it is on the same file system.
-      seconds: least time between two saved positions.
+      mark: a file in the event's directory; a process that finds it is on the same file system.
+      seconds: minimum time between two saved positions.
     """
 
     def __init__(self, mark: Path, seconds: float):
@@ -112,17 +113,17 @@ class SharedPositions(EventWorkspace):
         return SharedPositions, (self._mark, self._seconds)  # a clock is its machine's own
 
     def finished(self, trial: int) -> None:
-        """Returns None: the process of the run has looked."""
+        """Returns None: the process of the run has already looked."""
 
     def finish(self, trial: int, result: Tree, counts: dict) -> None:
         """Does nothing: the result goes to the process of the run."""
 
     def due(self, trial: int | None) -> bool:
-        """Whether a position is worth saving now, and can be."""
+        """Whether enough time has passed to save a position, and the run still needs it."""
         return super().due(trial) and self._mark.exists()
 
     def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None:
-        """Returns step, tree and FLOPs of the last sound position of a trial, or None."""
+        """Returns step, tree and FLOPs of the last undamaged position of a trial, or None."""
         return super().restore(trial) if self._mark.exists() else None
 
 

@@ -1,4 +1,6 @@
-"""Writing files so that a kill leaves the old or the new, and a full disk stops clearly."""
+"""Writing files so that a kill leaves the old content or the new one, and a full disk is a clear
+error.
+"""
 
 import contextlib
 import errno
@@ -15,23 +17,23 @@ from pathlib import Path
 from nevis_stream.errors import RunLocked, StorageFull
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-TEMPORARY_PREFIX = ".tmp-"  # what may be deleted after a kill
-_REPLACED_PREFIX = ".old-"  # what a kill may have left as the only copy; then NAME-8hex
+TEMPORARY_PREFIX = ".tmp-"  # may be deleted after a kill
+_REPLACED_PREFIX = ".old-"  # followed by NAME-8hex; after a kill it may be the only copy
 _ATTEMPTS = 10  # at replacing a directory that another process replaces too
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 @contextlib.contextmanager
 def clear_when_full(path: Path) -> Iterator[None]:
-    """Turns a refused write below `path` into `StorageFull`, which says what to do."""
+    """Turns a write to `path` that fails for lack of space into `StorageFull`."""
     try:
         yield
     except OSError as error:
         if error.errno not in _FULL:
             raise
         raise StorageFull(
-            f"{path}: the write was refused ({os.strerror(error.errno)}). Nothing already written"
-            " is lost: free some space and start the same command again; it continues from here."
+            f"{path}: cannot be written ({os.strerror(error.errno)}). Nothing already written is"
+            " lost. Free some space and start the same command again; it continues from here."
         ) from error
 
 
@@ -45,10 +47,7 @@ def sync_directory(path: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """Returns a name next to `path` that no other process uses; `remove_leftovers` deletes it.
-
-    No other thread uses it either.
-    """
+    """Returns a path next to `path` that nothing else uses; `remove_leftovers` deletes it."""
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
@@ -78,8 +77,8 @@ def write_file(path: Path, data: bytes) -> None:
 def write_directory(path: Path, files: dict[str, bytes]) -> None:
     """Writes a directory with these files, replacing an older one.
 
-    Another process may do so too. After a kill the next `recover` or `remove_leftovers` finds the
-    old one or the new.
+    Another process may do the same. After a kill, `recover` or `remove_leftovers` restores the old
+    one or the new one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
@@ -98,8 +97,8 @@ def write_directory(path: Path, files: dict[str, bytes]) -> None:
 def replace_directory(new: Path, path: Path) -> None:
     """Moves the directory `new` to `path`; an older one is deleted once the new one is in place.
 
-    Two renames do it, since no portable call exchanges two directories. A kill between them leaves
-    the old one under a name that `recover` knows.
+    This takes two renames, since no portable call exchanges two directories. A kill between them
+    leaves the old one under a name that `recover` knows.
 
     Args:
       new: a complete, synced directory on the same file system.
@@ -139,7 +138,7 @@ def _put_back(replaced: Path, path: Path) -> None:
 
 
 def _discard(directory: Path) -> None:
-    """Deletes a directory, which loses its name first: half of it must never be put back."""
+    """Deletes a directory after renaming it, so that half of it can never be put back."""
     temporary = _temporary(directory)
     with contextlib.suppress(FileNotFoundError):
         os.rename(directory, temporary)
@@ -147,7 +146,7 @@ def _discard(directory: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Appends one line and syncs it; what a crash left after the last newline is cut first.
+    """Appends one line and syncs it; what a crash left after the last newline is removed first.
 
     Several processes may append.
 
@@ -156,7 +155,7 @@ def append_line(path: Path, line: str) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with clear_when_full(path), open(path, "ab+", buffering=0) as file:
-        # what another process is writing is no leftover of a crash
+        # without the lock, a line that another process is writing would look like a leftover
         fcntl.flock(file, fcntl.LOCK_EX)
         end = _end_of_last_line(file)
         file.truncate(end)
@@ -185,9 +184,9 @@ def _end_of_last_line(file) -> int:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Deletes what a killed process left directly inside `directory`, and puts back what it moved.
+    """Removes what a killed process left directly inside `directory`.
 
-    Temporary files and directories are deleted; directories whose replacement it interrupted are
+    Temporary files and directories are deleted; directories whose replacement was interrupted are
     put back.
     """
     for replaced in directory.glob(f"{_REPLACED_PREFIX}*-????????"):
@@ -204,14 +203,15 @@ def exclusive(
     path: Path,
     busy: str = "is working in this run directory. Wait for it or stop it, or choose another --run_dir.",  # noqa: E501
 ) -> Iterator[None]:
-    """Holds the lock file `path` while the block runs; the system drops it when the process dies.
+    """Holds a lock on the file `path` while the block runs; the system releases it when the process
+    ends.
 
     Args:
       path: the lock file.
-      busy: what the process that holds it is doing, and what the user can do.
+      busy: end of the error message: what the other process does, and what the user can do.
 
     Raises:
-      RunLocked: another process holds it; the message says which.
+      RunLocked: another process holds it; the message names the process.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with clear_when_full(path), open(path, "a+") as file:
@@ -229,7 +229,7 @@ _LOCK_ATTEMPTS = 5
 
 
 def _locked(file) -> bool:
-    """Takes the lock of an open file; tries for a moment, since `launch.watch` tries it too."""
+    """Takes the lock of an open file, in several attempts: `launch.watch` takes it at times."""
     for attempt in range(_LOCK_ATTEMPTS):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

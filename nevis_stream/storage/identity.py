@@ -1,4 +1,4 @@
-"""Files that say what a directory or a file holds, so that no other command writes into it."""
+"""Files that identify what a directory contains, so that no other command writes into it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,21 +11,21 @@ from nevis_stream.storage.canonical import encode
 
 
 def text(values: Mapping[str, Any]) -> str:
-    """Returns JSON values as text with a value a line, the same whatever their order."""
+    """Returns JSON values as text with one value per line, independent of their order."""
     return json.dumps(json.loads(encode(values)), indent=1)
 
 
 def write_once(file: Path, content: str, refusal: str) -> None:
-    """Writes a file, or leaves it where it says the same.
+    """Writes a file, or leaves it if it already has this content.
 
     Args:
-      file: says what its directory holds.
+      file: identifies the content of its directory.
       content: what it must contain.
-      refusal: what is wrong where it says something else, with a place for the "{difference}", and
-        what may be done.
+      refusal: error message if it has other content; contains "{difference}" and says what the user
+        can do.
 
     Raises:
-      BadInput: it says something else; the message names the first difference.
+      BadInput: it has other content; the message names the first difference.
     """
     if not file.exists():
         write_file(file, content.encode())
@@ -34,21 +34,22 @@ def write_once(file: Path, content: str, refusal: str) -> None:
 
 
 def refuse_other(file: Path, there: str, now: str, refusal: str) -> None:
-    """Raises `BadInput` where two texts differ; see `write_once`.
+    """Raises `BadInput` if two texts differ; the message names the first value that does.
 
-    The message names the first value in which they do.
+    Args:
+      file: for the message.
+      there, now: content of the file, and what it should be.
+      refusal: see `write_once`.
     """
     if there != now:
         raise BadInput(f"{file}: {refusal.format(difference=_difference(there, now))}")
 
 
 def _difference(old: str, new: str) -> str:
-    """Names the first value in which two JSON texts differ.
+    """Names the first value in which two JSON texts differ, or the first line if one is not JSON.
 
-    The first line where one of them is no JSON.
-
-    Numbers that are equal but written otherwise, as 0 and 0.0, are named where nothing else
-    differs.
+    Numbers that are equal but written differently, such as 0 and 0.0, are named only if nothing
+    else differs.
     """
     try:
         before, after = (dict(_leaves(json.loads(text))) for text in (old, new))

@@ -1,4 +1,4 @@
-"""Names that users give and that become parts of file names."""
+"""Names that users choose and that become parts of file names."""
 
 from nevis_stream.errors import BadInput
 

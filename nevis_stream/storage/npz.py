@@ -1,4 +1,4 @@
-"""Reads .npz files that people bring."""
+"""Reads .npz files from users."""
 
 import zipfile
 from collections.abc import Collection
@@ -10,11 +10,11 @@ from nevis_stream.errors import BadInput
 
 
 def read_npz(path: Path, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
-    """Returns the arrays of a file, those of `names` that it has, or all.
+    """Returns the arrays of a file, or those of `names` that it has.
 
     Raises:
-      BadInput: the file is not there, may not be read, is no archive of arrays, is cut short, or
-        holds Python objects.
+      BadInput: the file is missing, cannot be read, is not an archive of arrays, is cut short, or
+        contains Python objects.
     """
     try:
         with open(path, "rb") as file:  # which says why it cannot

@@ -1,4 +1,4 @@
-"""The rows of a stream, by its name or from a csv file: checked, with facts of the catalogue."""
+"""The rows of a stream, by name or from a csv file: checked, with facts from the catalogue."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ PARTIAL = "+partial"
 
 
 def stream_names() -> tuple[str, ...]:
-    """Returns the names of all streams: carried ones and those that rules make."""
+    """Returns the names of all streams: those in the package and those made by rules."""
     return (*catalogue.carried_streams(), *variants.names())
 
 
@@ -30,7 +30,7 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
 
     Returns:
       Dicts with order, year, task_id, dataset_id, meta_split, source, kind, domain, num_classes
-      (kind and number of classes may be empty: as the data say).
+      (kind and number of classes may be empty: then the data decide).
 
     Raises:
       BadInput: unknown name, missing file or column, or a row that cannot be used; the message
@@ -56,10 +56,12 @@ def _csv_file(name: str) -> Path:
     path, names = Path(name), stream_names()
     if path.suffix != ".csv":
         raise BadInput(
-            f"{unknown('stream', name, names)} Or {variants.SPLIT_HELP}; or the path of a .csv."
+            f"{unknown('stream', name, names)} Or {variants.SPLIT_HELP}; or the path of a csv file."
         )
     if not path.is_file():
-        raise BadInput(f"{path}: no such file; a stream is a name ({', '.join(names)}) or a csv.")
+        raise BadInput(
+            f"{path}: no such file. Give a csv file or the name of a stream: {', '.join(names)}."
+        )
     return path
 
 
@@ -84,20 +86,20 @@ def _check_word(place: str, column: str, value: str, valid: Sequence[str]) -> No
 
 
 def _facts(origin: str, place: str, row: Mapping[str, str]) -> dict[str, str]:
-    """Returns where a row's data are, and what the row and the catalogue say about them."""
+    """Returns the source of a row's data, and facts from the row and the catalogue."""
     dataset_id = row["dataset_id"]
-    given = {column: row.get(column, "") for column in _FACTS}
+    own = {column: row.get(column, "") for column in _FACTS}
     if row.get("path"):
-        return given | {"source": f"file:{(Path(origin).parent / row['path']).resolve()}"}
+        return own | {"source": f"file:{(Path(origin).parent / row['path']).resolve()}"}
     known = catalogue.datasets().get(dataset_id)
     if row.get("source"):
         shared = {f"shared:{each['file']}": each for each in catalogue.shared().values()}
         about = shared.get(row["source"]) or {"domain": (known or {}).get("domain", "")}
-        return {column: given[column] or about.get(column, "") for column in _FACTS}
+        return {column: own[column] or about.get(column, "") for column in _FACTS}
     if known:
         return {column: known[column] for column in _FACTS}
     if prepared.is_ready(dataset_id, "local"):
-        domain = given["domain"] or prepared.about(dataset_id, "local").get("domain", "")
+        domain = own["domain"] or prepared.about(dataset_id, "local").get("domain", "")
         return {"source": f"local:{dataset_id}", "kind": "", "domain": domain, "num_classes": ""}
     valid = unknown("dataset_id", dataset_id, catalogue.datasets())
-    raise BadInput(f"{place}: {valid} Or name its file in a column `path`.")
+    raise BadInput(f"{place}: {valid} Or give its file in a column `path`.")

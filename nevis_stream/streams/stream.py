@@ -1,4 +1,4 @@
-"""Streams: tasks with their data, and the rule that says which event of a run is next."""
+"""Streams: tasks with their data, and the rule that determines the next event of a run."""
 
 import csv
 import functools
@@ -24,25 +24,25 @@ _SHOWN = 8  # missing data sets in an error message
 
 
 class Stream:
-    """Tasks with their data, which a learner meets in their order.
+    """Tasks with their data, in the order in which a learner gets them.
 
     A stream whose next task depends on the results so far is a subclass with its own `next` and a
     `rule`; its tasks are then the pool from which the rule draws (docs/adding-a-stream.md).
 
     Args:
       name: shown in ledgers and reports.
-      tasks: rows by ascending `order`, years not descending.
+      tasks: rows with rising `order`, and years that do not fall.
       load: returns a task's data set; called once for each dataset_id.
-      chronological: whether years must not descend; False for a stream whose order was drawn.
+      chronological: whether years must not fall; False for a stream whose order was drawn.
       partial: whether tasks of the named stream are left out because their data are not on this
         machine.
 
     Raises:
-      BadInput: no task, a repeated task_id, or orders or years that go back.
+      BadInput: no task, a repeated task_id, or orders or years that fall.
 
     Attributes:
-      rule: names what decides the next event, with every parameter of it, where that is not the
-        order of the tasks; part of the digest.
+      rule: names what determines the next event, with all its parameters, if that is not the order
+        of the tasks; part of the digest.
     """
 
     rule: str | None = None
@@ -73,8 +73,8 @@ class Stream:
                 check_name(getattr(task, column), f"stream {name!r}: {column}")
             if task.task_id in seen:
                 raise BadInput(
-                    f"stream {name!r}: task_id {task.task_id!r} occurs twice; a repeat needs an"
-                    " id of its own."
+                    f"stream {name!r}: task_id {task.task_id!r} occurs twice; a repeat needs its"
+                    " own id."
                 )
             if before and (
                 task.order <= before.order or (chronological and task.year < before.year)
@@ -90,7 +90,7 @@ class Stream:
     def from_datasets(
         cls, name: str, datasets: Sequence[DataSet], years: Sequence[int], meta_test: int = 0
     ) -> "Stream":
-        """Makes a stream of data sets in memory, the last `meta_test` as the meta-test part."""
+        """Returns a stream of data sets in memory; the last `meta_test` are the meta-test part."""
         by_id = {dataset.dataset_id: dataset for dataset in datasets}
         tasks: list[Task] = []
         for position, (dataset, year) in enumerate(zip(datasets, years, strict=True)):
@@ -114,51 +114,51 @@ class Stream:
         return self._load(task.dataset_id)
 
     def splits(self, task: Task) -> Mapping[str, Samples]:
-        """Returns the task's four splits with labels and ids: for the runner alone."""
+        """Returns the task's four splits with labels and ids; for the runner only."""
         return self._divide(task.dataset_id)
 
     def leaked(self, task: Task, split: str) -> int:
-        """Counts the pictures of a split that the task's train or dev split has too, by pixels."""
+        """Returns how many pictures of a split have exact copies in the train or dev split."""
         return self._leaked(task.dataset_id, split)
 
     def overlaps(
         self, progress: Callable[[str, int, int], None] = lambda stage, done, total: None
     ) -> list[Overlap]:
-        """Returns which pictures of later tasks earlier tasks train on, from the cache if there."""
+        """Returns how many pictures of later tasks earlier tasks train on; cached on disk."""
         tasks = [(task.task_id, task.dataset_id) for task in self.tasks]
-        return overlap.cached(self.digest, tasks, self._divide, progress)
+        return overlap.cached_overlaps(self.digest, tasks, self._divide, progress)
 
     def check(self, protocol: str) -> None:
         """Checks that the stream can be run under a protocol.
 
         Raises:
-          BadInput: unknown protocol, or no task to judge under it.
+          BadInput: unknown protocol, or no task that it judges.
         """
         if protocol not in PROTOCOLS:
             raise BadInput(unknown("protocol", protocol, PROTOCOLS))
         judged = PROTOCOLS[protocol].meta_split
         if not any(task.meta_split == judged for task in self.tasks):
             raise BadInput(
-                f"stream {self.name!r} has no task with meta_split {judged!r}, so protocol"
-                f" {protocol!r} judges nothing."
+                f"stream {self.name!r} has no task with meta_split {judged!r}, which protocol"
+                f" {protocol!r} needs."
             )
 
     def events(self, protocol: str) -> tuple[Event, ...]:
         """Returns all events of a run, in order: each task is trained on, then predicted.
 
         Args:
-          protocol: "meta_test": the test split of every task is predicted; "meta_train": only tasks
-            of S_Tr are met, and their dev_test split is predicted.
+          protocol: "meta_test": the test split of every task is predicted; "meta_train": only the
+            tasks of S_Tr are used, and their dev_test split is predicted.
 
         Raises:
-          BadInput: as `check`; or a rule decides as the run goes.
+          BadInput: as `check`; or the events depend on results.
 
         Source: NEVIS'22, Algorithm 1.
         """
         self.check(protocol)
         if self.rule is not None:
             raise BadInput(
-                f"stream {self.name!r}: its events are known only as a run goes: {self.rule}."
+                f"stream {self.name!r}: its events depend on the results of a run: {self.rule}."
             )
         split = PROTOCOLS[protocol].split
         return tuple(
@@ -169,13 +169,13 @@ class Stream:
         )
 
     def length(self, protocol: str) -> int | None:
-        """Returns how many events a run has; None where a rule decides as it goes."""
+        """Returns how many events a run has; None if that depends on results."""
         return None if self.rule is not None else len(self.events(protocol))
 
     def next(self, records: History) -> Event | None:
         """Returns the event that follows these records, or None at the end of the run.
 
-        It depends on the records alone, so that a killed run continues as it would have.
+        It must depend on the records alone, so that a killed run continues with the same events.
 
         Args:
           records: of a run, from the header on.
@@ -201,8 +201,8 @@ class Stream:
     def digest(self) -> str:
         """16 hex digits that change with any row, pixel, label or split, and with the rule.
 
-        `-local` follows where a data set of the catalogue was imported from a file of the user's,
-        and `-partial` where tasks are left out.
+        `-local` is appended if a data set of the catalogue was imported from the user's own file,
+        and `-partial` if tasks are left out.
         """
         local = any(self._load(task.dataset_id).local for task in self.tasks)
         marks = ("-local" if local else "") + ("-partial" if self._partial else "")
@@ -218,10 +218,10 @@ def load_stream(name_or_csv: str) -> Stream:
         or the path of a csv with the columns order, year, task_id, dataset_id, meta_split and,
         where the data set is not in the catalogue, path (relative to the csv), with kind, domain
         and num_classes optional. With `+partial` appended, tasks whose data are not on this machine
-        are left out, and the stream's digest says so.
+        are left out, and the stream's digest is marked.
 
     Raises:
-      BadInput: as `stream_rows`; or data sets that are not on this machine, with the way to get
+      BadInput: as `stream_rows`; or data sets are not on this machine: the message says how to get
         them.
     """
     origin, rows = stream_rows(name_or_csv)
@@ -230,9 +230,9 @@ def load_stream(name_or_csv: str) -> Stream:
         line_before, source_before = first.setdefault(row["dataset_id"], (line, row["source"]))
         if row["source"] != source_before:
             raise BadInput(
-                f"{origin}, line {line}: data set {row['dataset_id']!r} is {row['source']} here but"
-                f" {source_before} in line {line_before}; a repeat has the same source, another"
-                " file another dataset_id."
+                f"{origin}, line {line}: the source of data set {row['dataset_id']!r} is"
+                f" {row['source']}, but in line {line_before} it is {source_before}. A repeat must"
+                " have the same source; for another file choose another dataset_id."
             )
     missing = {
         row["dataset_id"]: state
@@ -245,7 +245,8 @@ def load_stream(name_or_csv: str) -> Stream:
     present = {row["dataset_id"]: row for row in rows if row["dataset_id"] not in missing}
     if missing and not present:
         raise BadInput(
-            f"stream {name_or_csv!r}: none of its {len(rows)} tasks has its data on this machine."
+            f"stream {name_or_csv!r}: the data of all its {len(rows)} tasks are missing on this"
+            " machine."
         )
 
     @functools.cache
@@ -265,7 +266,7 @@ def load_stream(name_or_csv: str) -> Stream:
 
 
 def _task(row: Mapping[str, str], load: Callable[[str], DataSet]) -> Task:
-    """Returns a row's task; its data set is loaded only for facts that the row does not have."""
+    """Returns a row's task; the data set is loaded only if the row lacks kind or classes."""
     kind, classes = row["kind"], int(row["num_classes"] or 0)
     if not (kind and row["num_classes"]):
         dataset = load(row["dataset_id"])
@@ -295,6 +296,6 @@ def _missing(name: str, missing: Mapping[str, sources.State]) -> str:
         f"stream {name!r}: {len(missing)} data sets are not on this machine:\n"
         + "\n".join(lines)
         + "\n"
-        f"Prepare all that can be had with: python -m launch.data prepare --stream={name}\n"
-        f"Or run the tasks that are there, marked as partial: {name}{PARTIAL}"
+        f"To prepare all that can be downloaded: python -m launch.data prepare --stream={name}\n"
+        f"To run only the tasks whose data are there, marked as partial: {name}{PARTIAL}"
     )

@@ -124,6 +124,6 @@ def test_added_samples_store_their_fit_and_warn_of_its_price(cache):
         model: FileAsk(fresh, model, lambda columns: [fresh.samples[i] for i in columns])
         for model in TABLE.models[:28]
     }
-    with pytest.warns(RunWarning, match="24 unasked models of 2 new samples would cost"):
+    with pytest.warns(RunWarning, match="24 models that will not be asked for 2 new samples"):
         first = add_samples(cache, fresh.samples[:2], asks, 4, "irt_1pl")
     assert first.fit and (cache.directory / "fits" / "irt_1pl-samples").is_dir()

@@ -97,7 +97,7 @@ def test_a_run_on_four_devices_has_the_same_events_and_flops(tmp_path):
 
 
 def test_more_devices_than_there_are_is_told():
-    with pytest.raises(BadInput, match="4096 devices are asked for, .* but this machine has"):
+    with pytest.raises(BadInput, match="shared by 4096 devices, but this machine has"):
         Context(path=("test",), phase="train", devices=4096).replicate({})
 
 
@@ -108,10 +108,10 @@ def test_the_command_tells_it_too(small_stream, tmp_path):
         f"--run_dir={tmp_path}",
     ]
     for more, message in (
-        (["--devices=4096"], "--devices=4096: there are"),
+        (["--devices=4096"], "--devices=4096: this machine has"),
         (
             ["--devices=2", "--executor=threads"],
-            "--devices and --executor=threads: programs on several devices wait",
+            "--devices cannot be combined with --executor=threads",
         ),
         (
             ["--executor=thread"],

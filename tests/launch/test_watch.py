@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console
 
 from launch.watching import files, screen
-from launch.watching.files import Trial
+from launch.watching.files import TrialState
 from launch.watching.state import DONE, NOW, TO_COME, RunState, TaskState, _left, state_of
 from nevis_stream.runner import run
 from nevis_stream.storage import exclusive
@@ -81,7 +81,7 @@ def test_a_run_from_its_beginning_over_a_kill_to_its_end(tmp_path):
         assert state.holder == files.Holder(f"pid {child.pid} on {socket.gethostname()}", True)
         assert [task.state for task in state.tasks] == [DONE, NOW, TO_COME, TO_COME]
         assert (state.doing, state.trials_wanted, state.steps_wanted) == ("train", 3, 4)
-        assert state.trials[0] == Trial(0, True, 4, 0.5) and 1 <= state.trials[1].step <= 4
+        assert state.trials[0] == TrialState(0, True, 4, 0.5) and 1 <= state.trials[1].step <= 4
         assert state.training == 132 and state.everything > 132
         assert 3 <= state.worked < 60 and 0 < state.left < 60 and state.quiet < 20
         assert "trials: 1 of 3 done" in text([state]) and "4 of 4 ✓" in text([state])
@@ -246,7 +246,7 @@ def test_no_damage_ends_the_display(tmp_path, whole):
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
 def test_every_width_has_room(whole, width):
     state = state_of(whole)
-    trials = tuple(Trial(number, number < 3, 10**6 + number, 0.5) for number in range(40))
+    trials = tuple(TrialState(number, number < 3, 10**6 + number, 0.5) for number in range(40))
     working = RunState(
         **{**vars(state), "complete": False, "doing": "train", "trials": trials, "left": 1e6}
     )

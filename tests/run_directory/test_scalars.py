@@ -165,7 +165,7 @@ def test_a_disk_without_room_for_them_ends_no_run(tmp_path, whole):
         pytest.skip(f"mounting is not permitted here: {mounted.stderr.strip()}")
     try:
         with pytest.warns(
-            RunWarning, match="cannot be written .No space left on device.; the run goes on"
+            RunWarning, match="cannot be written .No space left on device.; the run continues"
         ):
             ledger = run(toy.ToyLearner(), toy.stream(), tmp_path, seed=3, keep="all")
         assert ledger.path.read_bytes() == whole.path.read_bytes()

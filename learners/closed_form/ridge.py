@@ -1,0 +1,125 @@
+"""Kernel ridge regression: exact with its leave-one-out answers, and by Nyström's method.
+
+The targets have their means over the pictures subtracted, which are added to the answers.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+
+from learners.closed_form.kernel import kernel
+
+BLOCK = 2048
+_JITTER = 2e-4  # on the diagonal of the centres' kernel matrix: what float32 needs
+
+
+def solve(embedded, targets, width, mirrored, regularisation):
+    """Returns the factor L of K + λ1 = L Lᵀ and the coefficients (K + λ1)⁻¹ targets.
+
+    Args:
+      embedded: {"even", "odd"}, float32[n, …] each.
+      targets: float32[n, outputs].
+      width: of the kernel.
+      mirrored: of the kernel.
+      regularisation: λ.
+    """
+    matrix = kernel(embedded, embedded, width, mirrored)
+    factor = jnp.linalg.cholesky(matrix + regularisation * jnp.eye(len(matrix)))
+    return factor, _solved(factor, targets)
+
+
+def _solved(factor, right):
+    """Returns (L Lᵀ)⁻¹ right."""
+    half = solve_triangular(factor, right, lower=True)
+    return solve_triangular(factor, half, lower=True, trans=1)
+
+
+def left_out(factor, coefficients, targets, judged):
+    """Returns float32[j, outputs]: what pictures are answered by a fit to all the others.
+
+    That is target − coefficient / (K + λ1)⁻¹ᵢᵢ (Rasmussen and Williams 2006, equation 5.12), exact
+    for targets that are not centred again.
+
+    Args:
+      factor: of `solve`.
+      coefficients: of `solve`.
+      targets: as given to `solve`.
+      judged: int[j], which pictures.
+    """
+    units = jnp.zeros((len(factor), len(judged))).at[judged, jnp.arange(len(judged))].set(1.0)
+    diagonal = (solve_triangular(factor, units, lower=True) ** 2).sum(0)
+    return targets[judged] - coefficients[judged] / diagonal[:, None]
+
+
+def nystrom(centres, embedded, targets, weights, width, mirrored, regularisation, iterations):
+    """Returns float32[m, outputs]: coefficients of m centres, fitted to n pictures.
+
+    They minimise |K_nm a − targets|² + λ aᵀ K_mm a, by conjugate gradients with the preconditioner
+    of Rudi, Carratino and Rosasco (2017, FALKON, equation 13). It is exact where the pictures are
+    the centres, and otherwise the kernel matrix of the pictures is estimated from the centres; 10
+    to 20 iterations are enough.
+
+    Args:
+      centres: {"even", "odd"}, float32[m, …] each.
+      embedded: {"even", "odd"}, float32[blocks, b, …] each: n pictures in blocks, filled up.
+      targets: float32[blocks, b, outputs].
+      weights: float32[blocks, b]: 1 for a picture, 0 for what fills up.
+      width: of the kernel.
+      mirrored: of the kernel.
+      regularisation: λ.
+      iterations: a number known when the program is compiled.
+    """
+    matrix = kernel(centres, centres, width, mirrored)
+    m = len(matrix)
+    inner = jnp.linalg.cholesky(matrix + _JITTER * jnp.eye(m))
+    scale = weights.sum() / m
+    outer = jnp.linalg.cholesky(scale * (inner.T @ inner) + regularisation * jnp.eye(m))
+    rows = jax.lax.map(
+        lambda block: kernel(block[0], centres, width, mirrored) * block[1][:, None],
+        (embedded, weights),
+    )
+
+    def to_centres(u):
+        half = solve_triangular(outer, u, lower=True, trans=1)
+        return solve_triangular(inner, half, lower=True, trans=1), half
+
+    def from_centres(v):
+        return solve_triangular(outer, solve_triangular(inner, v, lower=True), lower=True)
+
+    def operator(u):
+        a, half = to_centres(u)
+        fitted = jax.lax.map(lambda block: block.T @ (block @ a), rows).sum(0)
+        return from_centres(fitted) + regularisation * solve_triangular(outer, half, lower=True)
+
+    def step(carry, _):
+        u, residual, direction, square = carry
+        image = operator(direction)
+        length = square / jnp.maximum((direction * image).sum(0), 1e-30)
+        u, residual = u + length * direction, residual - length * image
+        new = (residual**2).sum(0)
+        direction = residual + new / jnp.maximum(square, 1e-30) * direction
+        return (u, residual, direction, new), None
+
+    right = from_centres(jax.lax.map(lambda pair: pair[0].T @ pair[1], (rows, targets)).sum(0))
+    start = (jnp.zeros_like(right), right, right, (right**2).sum(0))
+    (u, *_), _ = jax.lax.scan(step, start, length=iterations)
+    return to_centres(u)[0]
+
+
+def in_blocks(array: np.ndarray) -> np.ndarray:
+    """Returns [blocks, b, …]: the rows in blocks of equal size, at most `BLOCK`, zeros filled up.
+
+    >>> in_blocks(np.ones((3, 2))).shape
+    (1, 3, 2)
+    """
+    blocks = -(-len(array) // BLOCK)
+    size = -(-len(array) // blocks)
+    missing = blocks * size - len(array)
+    padded = np.pad(array, ((0, missing), *((0, 0),) * (array.ndim - 1)))
+    return padded.reshape(blocks, size, *array.shape[1:])
+
+
+def answers(embedded, centres, coefficients, means, width, mirrored):
+    """Returns float32[b, outputs]: what a fit answers to pictures."""
+    return kernel(embedded, centres, width, mirrored) @ coefficients + means

@@ -1,0 +1,332 @@
+"""The learner `closed_form`: its features, its algebra, its costs and its choices."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments import run_config
+from learners.closed_form import maps, patches, ridge
+from learners.closed_form.embedding import Embedding, Pictures, Plan
+from learners.closed_form.kernel import kernel
+from learners.closed_form.learner import _temperature
+from nevis_stream.cost.flops import count
+from nevis_stream.cost.meter import total
+from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.errors import BadInput
+from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import to_host
+from nevis_stream.streams.task import LabelledImages, TaskView
+
+VALUES = (0.8, 1.0, 0.05)  # width, mirrored, regularisation
+
+
+def embedded(n, seed=0, width=6):
+    draw = np.random.RandomState(seed).standard_normal
+    return {name: (draw((n, width)) / 4).astype(np.float32) for name in ("even", "odd")}
+
+
+def ramp(degrees, side=32):
+    """A picture whose brightness rises in one direction."""
+    y, x = np.mgrid[:side, :side] / side
+    angle = np.deg2rad(degrees)
+    values = 0.3 * (np.cos(angle) * x + np.sin(angle) * y) + 0.3
+    return np.repeat(values[None, ..., None], 3, axis=3).astype(np.float32)
+
+
+def noise(n, side, seed=0):
+    return np.random.RandomState(seed).uniform(size=(n, side, side, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "shares"),
+    [(0, {0: 1}), (40, {2: 1}), (30, {1: 0.5, 2: 0.5}), (170, {8: 0.5, 0: 0.5}), (220, {2: 1})],
+)
+def test_a_ramp_is_in_the_bins_of_its_direction(degrees, shares):
+    inner = np.asarray(maps.oriented_gradients(ramp(degrees), 4))[0, 2:-2, 2:-2]
+    expected = np.zeros(maps.BINS)
+    for number, share in shares.items():
+        expected[number] = share
+    found = inner / inner.sum(-1, keepdims=True)
+    assert np.allclose(found, expected, atol=1e-3)
+
+
+def test_the_steepest_colour_counts():
+    picture = ramp(0) * 0.1
+    picture[..., 1] = ramp(80)[..., 1]
+    inner = np.asarray(maps.oriented_gradients(picture, 4))[0, 2:-2, 2:-2]
+    assert (inner.argmax(-1) == 4).all()
+
+
+def test_a_gradient_between_two_cells_belongs_to_both():
+    edge = np.zeros((1, 32, 32, 3), np.float32)
+    edge[:, :, 16:] = 1.0
+    columns = np.asarray(maps._pooled(maps._by_orientation(*maps._steepest(edge)), 4))[0, 4, :, 0]
+    assert np.allclose(columns[3:5], columns[3]) and columns[3] > 0
+    assert np.allclose(np.delete(columns, [3, 4]), 0)
+
+
+def of_pictures(pictures):
+    return maps.oriented_gradients(pictures, 4)
+
+
+def of_small_pictures(pictures):
+    return maps.shrunk(pictures, 8)
+
+
+FILTERS = patches.dictionary(noise(50, 6, 1), noise(5, 6, 2), np.arange(3))
+
+
+def of_patches(pictures):
+    return patches.encode(pictures, **FILTERS, stride=2)
+
+
+@pytest.mark.parametrize(
+    ("feature_map", "mirrored"),
+    [
+        (of_pictures, maps.MIRRORED_BINS),
+        (of_small_pictures, None),
+        (of_patches, patches.mirrored_members(10)),
+    ],
+)
+def test_a_mirrored_picture_has_the_same_even_and_the_opposite_odd_part(feature_map, mirrored):
+    pictures = noise(3, 32)
+    even, odd = maps.parts(feature_map(pictures), mirrored)
+    other_even, other_odd = maps.parts(feature_map(pictures[:, :, ::-1]), mirrored)
+    assert np.allclose(even, other_even, atol=1e-4) and np.allclose(odd, -other_odd, atol=1e-4)
+    assert float(jnp.abs(odd).max()) > 0.01
+    whole = np.asarray(feature_map(pictures)).reshape(3, -1)
+    between = ((whole[0] - whole[1]) ** 2).sum()
+    apart = ((even[0] - even[1]) ** 2).sum() + ((odd[0] - odd[1]) ** 2).sum()
+    assert np.allclose(between, apart, rtol=1e-4)
+
+
+def test_whitened_patches_are_uncorrelated_and_encoded_as_products():
+    drawn = noise(4000, 4, 3)
+    drawn[:, :, 1:] = (drawn[:, :, 1:] + 3 * drawn[:, :, :-1]) / 4  # neighbours are alike
+    fit = patches.dictionary(drawn, drawn[:8], np.arange(3))
+    picture = noise(1, 16, 5)
+    encoded = patches.encode(picture, **fit, stride=4)
+    both = np.concatenate([drawn, drawn[:, :, ::-1]])
+    flat = [patches._contrast_normalised(both), patches._contrast_normalised(picture[:, :4, :4])]
+    mean = flat[0].mean(0)
+    covariance = np.cov(np.asarray(flat[0]).T, bias=True)
+    values, vectors = np.linalg.eigh(covariance)
+    whitening = vectors / np.sqrt(np.maximum(values, 0) + 0.1 * values.mean()) @ vectors.T
+    members = (np.asarray(flat[0][:8]) - np.asarray(mean)) @ whitening
+    members /= np.linalg.norm(members, axis=1, keepdims=True)
+    products = (np.asarray(flat[1][0]) - np.asarray(mean)) @ whitening @ members.T
+    assert encoded.shape == (1, patches.GRID, patches.GRID, 16)  # four places in each direction
+    assert np.allclose(encoded[0, 0, 0, :8], np.maximum(products - 0.25, 0), atol=2e-3)
+
+
+@pytest.mark.parametrize("mirrored", [0.0, 1.0])
+def test_the_kernel_is_that_of_the_pictures_and_their_mirror_images(mirrored):
+    left, right = embedded(4), embedded(5, seed=1)
+    plain = np.concatenate([left["even"], left["odd"]], 1)
+    expected = 0
+    for sign, weight in ((1, 1 - mirrored / 2), (-1, mirrored / 2)):
+        other = np.concatenate([right["even"], sign * right["odd"]], 1)
+        squares = ((plain[:, None] - other[None]) ** 2).sum(-1)
+        expected = expected + weight * np.exp(-squares / 0.8)
+    assert np.allclose(kernel(left, right, 0.8, mirrored), expected, atol=1e-5)
+
+
+def test_answers_to_those_left_out_are_those_of_fits_without_them():
+    n = 20
+    points, targets = embedded(n), np.random.RandomState(2).standard_normal((n, 3))
+    factor, coefficients = ridge.solve(points, targets, *VALUES)
+    quick = ridge.left_out(factor, coefficients, targets, np.arange(n)[::2])
+    for row, i in enumerate(range(0, n, 2)):
+        rest = np.arange(n) != i
+        others = {name: half[rest] for name, half in points.items()}
+        _, fitted = ridge.solve(others, targets[rest], *VALUES)
+        alone = {name: half[i : i + 1] for name, half in points.items()}
+        slow = ridge.answers(alone, others, fitted, 0.0, *VALUES[:2])
+        assert np.allclose(quick[row], slow[0], atol=2e-4)
+
+
+def nystrom(points, targets, centres, iterations=12):
+    blocks = {name: ridge.in_blocks(half) for name, half in points.items()}
+    weights = ridge.in_blocks(np.ones(len(targets), np.float32))
+    some = {name: half[:centres] for name, half in points.items()}
+    fitted = ridge.nystrom(
+        some, blocks, ridge.in_blocks(targets), weights, *VALUES, iterations=iterations
+    )
+    return some, fitted
+
+
+def test_nystrom_with_all_pictures_as_centres_is_the_exact_fit(monkeypatch):
+    monkeypatch.setattr(ridge, "BLOCK", 32)  # 150 pictures: five blocks
+    points = embedded(150)
+    targets = np.random.RandomState(2).standard_normal((150, 3)).astype(np.float32)
+    _, exact = ridge.solve(points, targets, *VALUES)
+    centres, fitted = nystrom(points, targets, 150)
+    asked = embedded(40, seed=5)
+    expected = ridge.answers(asked, points, exact, 0.0, *VALUES[:2])
+    found = ridge.answers(asked, centres, fitted, 0.0, *VALUES[:2])
+    assert np.abs(expected - found).max() < 0.01 * np.abs(expected).max()
+
+
+def test_nystrom_with_few_centres_solves_its_equations():
+    points = embedded(300)
+    targets = np.random.RandomState(2).standard_normal((300, 2)).astype(np.float32)
+    centres, fitted = nystrom(points, targets, 40, iterations=25)
+    wide = np.asarray(kernel(points, centres, *VALUES[:2]), np.float64)
+    square = np.asarray(kernel(centres, centres, *VALUES[:2]), np.float64)
+    expected = np.linalg.solve(wide.T @ wide + VALUES[2] * square, wide.T @ targets)
+    assert np.abs(wide @ expected - wide @ fitted).max() < 0.01 * np.abs(wide @ expected).max()
+
+
+def test_flops_of_a_fit_are_those_of_its_algebra():
+    n, k, c, j = 512, 64, 5, 100
+    shapes = {name: jax.ShapeDtypeStruct((n, k), np.float32) for name in ("even", "odd")}
+    targets = jax.ShapeDtypeStruct((n, c), np.float32)
+    products, cholesky, solved = 2 * 2 * n**2 * k, n**3 / 3, 2 * n**2 * c
+    counted = count(ridge.solve, shapes, targets, *VALUES)
+    assert 0 < counted - (products + cholesky + solved) < 30 * n**2  # element by element
+    factor = jax.ShapeDtypeStruct((n, n), np.float32)
+    judged = jax.ShapeDtypeStruct((j,), np.int32)
+    left_out = count(ridge.left_out, factor, targets, targets, judged)
+    assert 0 < left_out - n**2 * j < 5 * n * j
+
+
+def test_flops_of_nystrom_grow_with_the_pictures_not_with_their_square():
+    def flops(n, iterations):
+        fit = functools.partial(ridge.nystrom, iterations=iterations)
+        half = jax.ShapeDtypeStruct((n // 100, 100, 8), np.float32)
+        centre = jax.ShapeDtypeStruct((50, 8), np.float32)
+        rest = (jax.ShapeDtypeStruct((n // 100, 100, *s), np.float32) for s in ((3,), ()))
+        pair, few = ({"even": h, "odd": h} for h in (half, centre))
+        return count(fit, few, pair, *rest, *VALUES)
+
+    assert flops(4000, 1) - flops(2000, 1) == flops(3000, 1) - flops(1000, 1)
+    products = 4 * 1000 * 50 * 3  # a block times the coefficients, and back
+    extra = (flops(3000, 6) - flops(3000, 5)) - (flops(2000, 6) - flops(2000, 5))
+    assert products <= extra < 1.05 * products
+
+
+def test_an_embedding_keeps_distances_and_does_not_depend_on_batches():
+    images = ArrayImages((noise(300, 32) * 255).astype(np.uint8))
+    ctx = Context.standalone()
+    plan = Plan((32,), 8, 0)
+    embedding, fitted = Embedding.fit(ctx, plan, Pictures.all_of(images), 300)
+    whole = embedding(ctx, Pictures.all_of(images))
+    assert whole["even"].shape == (300, 150)
+    assert all(np.allclose(whole[name], fitted[name], atol=1e-4) for name in whole)
+    joined = np.concatenate([whole["even"], whole["odd"]], 1)
+    assert np.isclose(2 * joined.var(0).sum(), 1, rtol=1e-3)
+    order = np.random.RandomState(0).permutation(300)[:77]
+    part = embedding(ctx, Pictures.all_of(images).take(order))
+    assert np.allclose(part["even"], whole["even"][order], atol=1e-5)
+    joint = Pictures.all_of(images.take(np.arange(100)), images.take(np.arange(100, 300)))
+    again = embedding(ctx, joint.take(order))
+    assert np.allclose(again["odd"], whole["odd"][order], atol=1e-5)
+
+
+def view(images, labels, classes, kind="single_label"):
+    n = len(labels) * 4 // 5
+    halves = [
+        LabelledImages(ArrayImages(images[rows]), labels[rows])
+        for rows in (slice(None, n), slice(n, None))
+    ]
+    return TaskView("stripes", 2000, kind, "object", classes, *halves)
+
+
+def stripes(n, seed=0):
+    """Stripes that rise or fall; mirrored, each looks like the other."""
+    draw = np.random.RandomState(seed)
+    labels = draw.randint(2, size=n).astype(np.int32)
+    y, x = np.mgrid[:32, :32]
+    phase = draw.uniform(0, 6, size=n)[:, None, None]
+    waves = np.sin((x + (2 * labels[:, None, None] - 1) * y) / 3 + phase)
+    pictures = 120 + 60 * waves + draw.normal(0, 30, size=(n, 32, 32))
+    return np.repeat(pictures[..., None], 3, axis=3).clip(0, 255).astype(np.uint8), labels
+
+
+def learner(**values):
+    config = run_config.default("closed_form")
+    config.update(values)
+    return run_config.build(run_config.resolve(config))
+
+
+def trained(task, **values):
+    ctx = Context.standalone(phase="train")
+    _, predictors = learner(**values).train(task, {}, ctx)
+    return to_host(predictors[0].tree), predictors[0].info, ctx
+
+
+def test_it_tells_directions_apart_and_sees_that_mirrored_pictures_differ():
+    images, labels = stripes(120)
+    tree, info, _ = trained(view(images, labels, 2))
+    assert info["hyper"]["mirrored"] is False
+    assert info["dev_error"] < 0.1
+    test_images, test_labels = stripes(100, seed=1)
+    answers = learner().predict(tree, ArrayImages(test_images), Context.standalone())
+    assert (answers.argmax(1) != test_labels).mean() < 0.1
+
+
+def test_patches_are_tried_only_where_the_error_without_them_is_high():
+    images, labels = stripes(120)
+    _, easy, cheap = trained(view(images, labels, 2), patches=8, patches_above=0.5)
+    shuffled = np.random.RandomState(0).permutation(labels)
+    _, _, dear = trained(view(images, shuffled, 2), patches=8, patches_above=0.2)
+    assert easy["hyper"]["patches"] == 0
+    assert total(dear.meter.counts()) > 2 * total(cheap.meter.counts())
+
+
+@pytest.mark.parametrize("patch_count", [0, 8])
+def test_more_pictures_than_centres_and_grey_or_empty_pictures_do(patch_count):
+    images, labels = stripes(200)
+    images[:20] = 0
+    tree, info, _ = trained(
+        view(images, labels, 2), centres=50, patches=patch_count, patches_above=0.0
+    )
+    assert len(tree["coefficients"]) == 50
+    answers = learner(patches=patch_count).predict(tree, ArrayImages(images), Context.standalone())
+    assert np.isfinite(answers).all()
+    assert (answers[20:].argmax(1) != labels[20:]).mean() < 0.1
+
+
+def test_equal_pictures_are_answered_with_the_frequencies():
+    labels = np.asarray([0, 0, 0, 1, 0] * 8, np.int32)
+    tree, _, _ = trained(view(np.full((40, 20, 30), 7, np.uint8), labels, 2))
+    scores = learner().predict(
+        tree, ArrayImages(np.full((3, 20, 30), 7, np.uint8)), Context.standalone()
+    )
+    assert (scores.argmax(1) == 0).all() and np.isfinite(scores).all()
+
+
+def test_the_temperature_is_the_likeliest():
+    draw = np.random.RandomState(0)
+    scores = draw.standard_normal((4000, 3)).astype(np.float32)
+    for true in (0.1, 0.5):
+        chances = np.exp(scores / true)
+        chances /= chances.sum(1, keepdims=True)
+        labels = (draw.uniform(size=(4000, 1)) > chances.cumsum(1)).sum(1).clip(0, 2)
+        found = _temperature(Context.standalone(), labels, scores, "single_label")
+        assert true / 1.5 < found < true * 1.5
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"gradients": (40,)}, "rising multiples of 16"),
+        ({"gradients": (64, 32)}, "rising multiples of 16"),
+        ({"widths": ()}, "config.widths is empty"),
+        ({"pixels": 5}, "must be even and a divisor of 32"),
+        ({"patches": 3}, "config.patches is 3; it must be even"),
+        ({"components": 0}, "between 2 and"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(values, message):
+    with pytest.raises(BadInput, match=message):
+        learner(**values)
+
+
+def test_the_budget_fills_only_what_is_open():
+    assert learner(components=10).config.components == 10
+    assert dataclasses.replace(learner().config, components=None).filled("huge").components > 64
