@@ -2,13 +2,13 @@
 
 A model's values are y = μ + Vᵀ w + s Bᵀ u + e. The rows of V span the known models; w is normal
 with the weighted mean and covariance of their coordinates; e is independent noise, which holds the
-rest of each sample's variance. B are bumps over the difficulty μ, with u standard normal: what a new
-model does that no known one did shows in how it fares on easy, middling and hard samples. Without
-them a few known models are trusted too far.
+rest of each sample's variance. B are bumps over the difficulty μ, and u is standard normal: a new
+model may differ from all known ones, and then does so on easy, medium or hard samples as a whole.
+Without bumps, too few known models are trusted too much.
 
-Given answers, all is Gaussian: the mean of the benchmark has a posterior mean and variance, and the
-sample that would reduce this variance most is known before it is asked (Bayesian quadrature,
-O'Hagan 1991).
+Given answers, everything stays Gaussian: the mean of the benchmark has a posterior mean and
+variance, and the sample that would reduce this variance most is known before it is asked (Bayesian
+quadrature, O'Hagan 1991).
 """
 
 from typing import NamedTuple
@@ -27,8 +27,8 @@ RANK = 128  # of the basis, at most
 MODELS = 4096  # known models that are fitted, drawn at random if there are more
 NOISE_SHARE = 0.5  # of each sample's variance; benchmarks/acquisition.py compares others
 BUMPS = 5
-BUMP_SCALE = 0.1  # standard deviation of what a new model does of its own, on each bump
-EVEN = 0.02  # share of the weight that all known models have in common, however far they are
+BUMP_SCALE = 0.1  # standard deviation of a new model's own deviation on each bump
+EVEN = 0.02  # weight that is spread evenly, so that no known model is left out
 PSEUDO_VARIANCE = 0.25  # variance of a value, in units of mean (1 - mean), of one more known model
 LEAST_NOISE = 1e-6
 

@@ -318,8 +318,7 @@ class Evaluator:
         return self.tree["tuned"][name]
 
     def _predicted(self, tuned: Tree, answers: Answers) -> Estimates:
-        prediction = self._prediction(tuned["predictor"], answers)
-        mean = prediction.mean
+        prediction, mean = self._prediction(tuned["predictor"], answers)
         low = high = np.full(len(mean), np.nan)
         reason = "the method gives none"
         if self.method.cross_validated:
@@ -331,8 +330,8 @@ class Evaluator:
             (low, high), reason = prediction.interval, ""
         return Estimates(prediction.values, answers, mean, low, high, reason)
 
-    def _prediction(self, tuned: Tree, answers: Answers) -> Prediction:
-        """Returns the predictor's prediction, with the answers in its values, and a mean."""
+    def _prediction(self, tuned: Tree, answers: Answers) -> tuple[Prediction, np.ndarray]:
+        """Returns the predictor's prediction with the answers in its values, and the means."""
         prediction = self.method.predictor.predict(
             self.tree["predictor"], tuned, self.known, answers, self.ctx
         )
@@ -340,7 +339,7 @@ class Evaluator:
         if prediction.keeps_answers:
             np.put_along_axis(values, answers.samples, answers.values.astype(np.float32), axis=1)
         mean = self.known.facts.mean(values) if prediction.mean is None else prediction.mean
-        return dataclasses.replace(prediction, values=values, mean=np.asarray(mean, np.float64))
+        return dataclasses.replace(prediction, values=values), np.asarray(mean, np.float64)
 
     def _errors(self, tuned: Tree, budget: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the cross-validation errors of known models' means, each predicted by a fit
@@ -358,7 +357,7 @@ class Evaluator:
             answers = method.policy.ask(
                 evaluator.tree["policy"], ask, len(values), rest.shape[1], budget, self.key, ctx
             )
-            prediction = evaluator._prediction(tuned, answers)
-            errors.append(rest.facts.mean(ask.truth) - prediction.mean)
+            prediction, mean = evaluator._prediction(tuned, answers)
+            errors.append(rest.facts.mean(ask.truth) - mean)
             units.append(prediction.unit)
         return np.concatenate(errors), np.concatenate(units)

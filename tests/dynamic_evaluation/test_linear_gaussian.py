@@ -1,4 +1,4 @@
-"""The linear-Gaussian model against conditioning of the whole normal distribution by brute force."""
+"""The linear-Gaussian model against brute-force conditioning of the normal distribution."""
 
 import jax
 import jax.numpy as jnp

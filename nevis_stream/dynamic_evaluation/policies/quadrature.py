@@ -1,5 +1,5 @@
-"""Bayesian quadrature of the benchmark's mean: the samples that a linear-Gaussian model of the known
-models expects to reduce the variance of the mean most (see `linear_gaussian`).
+"""Bayesian quadrature of the benchmark's mean: asks the samples that reduce its variance most under
+a linear-Gaussian model of the known models (see `linear_gaussian`).
 """
 
 import numpy as np
@@ -10,7 +10,8 @@ from nevis_stream.dynamic_evaluation.method import Policy
 
 
 class Quadrature(Policy):
-    """Asks all models the same first; then each what the known models close to it suggest.
+    """Asks the first samples of all models alike, then chooses anew for each model, with the known
+    models weighted by how close they are to its answers.
 
     Args:
       first: share of the budget that is asked of all models alike.
