@@ -63,5 +63,5 @@ def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide:
                 axes.text(
                     0, row - 0.3, name, transform=left, size=8, color=palette.ink(), va="bottom"
                 )
-    axes.set_xlabel("difference in mean error, points (hundredths of error)")
+    axes.set_xlabel("difference in mean error, percentage points")
     return figure
