@@ -55,6 +55,7 @@ def _print_points(directories: list[Path]) -> None:
 
     from nevis_stream.analysis.pareto import pareto_front
     from nevis_stream.analysis.points import point
+    from nevis_stream.cost.engineering import engineering
     from nevis_stream.run_directory.ledger import Ledger
     from nevis_stream.terminal import Console
 
@@ -69,8 +70,8 @@ def _print_points(directories: list[Path]) -> None:
             ledger.header.learner,
             ledger.header.budget or "-",
             f"{each.error:.4f}",
-            f"{each.paper_total:.3g}",
-            f"{each.full_total:.3g}",
+            engineering(each.paper_total),
+            engineering(each.full_total),
             "*" if number in front else "",
         )
     Console().print(table)
