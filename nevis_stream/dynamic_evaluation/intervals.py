@@ -87,16 +87,16 @@ def extended(
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
-def cross_validated(errors: np.ndarray, groups: Sequence) -> float:
-    """Returns the half-width of the 95% interval of an accuracy, given cross-validation errors.
+def cross_validated(errors: np.ndarray, unit: np.ndarray, groups: Sequence) -> float:
+    """Returns the half-width, in units, of the 95% interval of an accuracy, given cross-validation
+    errors.
 
     Args:
       errors: float[k], of the accuracies of known models.
+      unit: float[k], the unit of each error.
       groups: of all known models; errors within a group are not independent.
 
     Returns: NaN if there are fewer than `FEWEST` groups, or errors.
     """
     independent = min(len(set(groups)), len(errors))
-    return (
-        half_width(errors, np.ones(len(errors)), independent) if independent >= FEWEST else np.nan
-    )
+    return half_width(errors, unit, independent) if independent >= FEWEST else np.nan

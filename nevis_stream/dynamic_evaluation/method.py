@@ -45,13 +45,21 @@ class Prediction:
         by the answers.
       mean: float64[m], the mean over all samples; None: the mean of the cells.
       interval: (low, high), float64[m] each, of the mean; None if the predictor gives no interval.
+      deviation: float64[m], the predictor's own standard deviation of the mean; cross-validated
+        intervals are proportional to it. None: all models' intervals are of one width.
       keeps_answers: whether asked cells keep their answers.
     """
 
     values: np.ndarray
     mean: np.ndarray | None = None
     interval: tuple[np.ndarray, np.ndarray] | None = None
+    deviation: np.ndarray | None = None
     keeps_answers: bool = True
+
+    @property
+    def unit(self) -> np.ndarray:
+        """float64[m], the unit of cross-validated intervals."""
+        return np.ones(len(self.values)) if self.deviation is None else self.deviation
 
 
 class CellPredictor:
@@ -299,38 +307,47 @@ class Evaluator:
                 tree, half = method.predictor.tune(*arguments), None
                 if method.cross_validated:
                     errors = method.predictor.errors(*arguments)
-                    if errors is None:
-                        errors = self._errors(tree, budget)
+                    errors, unit = (
+                        self._errors(tree, budget)
+                        if errors is None
+                        else (errors, np.ones(len(errors)))
+                    )
                     groups = self.known.groups or range(self.known.shape[0])
-                    half = intervals.cross_validated(errors, groups)
+                    half = intervals.cross_validated(errors, unit, groups)
             self.tree["tuned"][name] = {"predictor": tree, "half": half}
         return self.tree["tuned"][name]
 
     def _predicted(self, tuned: Tree, answers: Answers) -> Estimates:
+        prediction, mean = self._prediction(tuned["predictor"], answers)
+        low = high = np.full(len(mean), np.nan)
+        reason = "the method gives none"
+        if self.method.cross_validated:
+            unit = prediction.unit
+            half = np.where(unit == 0, 0, unit * tuned["half"])
+            low, high = np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1)
+            reason = intervals.TOO_FEW if np.isnan(half).any() else ""
+        elif prediction.interval is not None:
+            (low, high), reason = prediction.interval, ""
+        return Estimates(prediction.values, answers, mean, low, high, reason)
+
+    def _prediction(self, tuned: Tree, answers: Answers) -> tuple[Prediction, np.ndarray]:
+        """Returns the predictor's prediction with the answers in its values, and the means."""
         prediction = self.method.predictor.predict(
-            self.tree["predictor"], tuned["predictor"], self.known, answers, self.ctx
+            self.tree["predictor"], tuned, self.known, answers, self.ctx
         )
         values = np.array(prediction.values, np.float32)
         if prediction.keeps_answers:
             np.put_along_axis(values, answers.samples, answers.values.astype(np.float32), axis=1)
         mean = self.known.facts.mean(values) if prediction.mean is None else prediction.mean
-        low = high = np.full(len(mean), np.nan)
-        reason = "the method gives none"
-        if self.method.cross_validated:
-            half = tuned["half"]
-            low, high = np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1)
-            reason = intervals.TOO_FEW if np.isnan(half) else ""
-        elif prediction.interval is not None:
-            (low, high), reason = prediction.interval, ""
-        return Estimates(values, answers, np.asarray(mean, np.float64), low, high, reason)
+        return dataclasses.replace(prediction, values=values), np.asarray(mean, np.float64)
 
-    def _errors(self, tuned: Tree, budget: int) -> np.ndarray:
+    def _errors(self, tuned: Tree, budget: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the cross-validation errors of known models' means, each predicted by a fit
-        without its fold.
+        without its fold, and the unit of each.
 
         The fits are the same for all budgets, and are added to the tree.
         """
-        method, ctx, errors = self.method, self.ctx, [np.empty(0)]
+        method, ctx, errors, units = self.method, self.ctx, [np.empty(0)], [np.empty(0)]
         random, trees = numpy_generator(self.key), self.tree.setdefault("folds", [])
         for number, (values, rest) in enumerate(folds.divided(self.known, random)):
             if number == len(trees):
@@ -340,6 +357,7 @@ class Evaluator:
             answers = method.policy.ask(
                 evaluator.tree["policy"], ask, len(values), rest.shape[1], budget, self.key, ctx
             )
-            estimates = evaluator._predicted({"predictor": tuned, "half": np.nan}, answers)
-            errors.append(rest.facts.mean(ask.truth) - estimates.accuracy)
-        return np.concatenate(errors)
+            prediction, mean = evaluator._prediction(tuned, answers)
+            errors.append(rest.facts.mean(ask.truth) - mean)
+            units.append(prediction.unit)
+        return np.concatenate(errors), np.concatenate(units)

@@ -35,6 +35,10 @@ PAIRS = {
         "error+irt_multidimensional",
         "the same, half of the samples where they prevent most errors",
     ),
+    "linear_gaussian": (
+        "quadrature_local+linear_gaussian",
+        "linear-Gaussian model; Bayesian quadrature chooses the samples, half of them per model",
+    ),
     "recommended": (
         "error+combination",
         "the method to use: six predictors, weighted by cross-validation",
