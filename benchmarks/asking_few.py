@@ -1,4 +1,4 @@
-"""What asking a checkpoint few samples costs: the whole data set, few in batches of 64, few in batches of a power of two.
+"""Measures the cost of asking a checkpoint: all samples, few in batches of 64, few in batches of a power of two.
 
   python -m benchmarks.asking_few --new=runs/five/ft_dynamic-0 --known=caches --stream=five.csv --out=runs/asking_few
 
@@ -22,7 +22,7 @@ FULL = 64
 
 
 class Recording(CheckpointAsk):
-    """Notes how many samples are asked at a time, and the CPU seconds of their answers."""
+    """Records the number of samples asked at a time, and the CPU seconds of their answers."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -30,9 +30,9 @@ class Recording(CheckpointAsk):
 
     def __call__(self, cells):
         """As any `Ask`."""
-        begun = time.process_time()
+        start = time.process_time()
         answers = super().__call__(cells)
-        self.seconds += time.process_time() - begun
+        self.seconds += time.process_time() - start
         self.sizes.append(cells.samples.size)
         return answers
 
@@ -83,17 +83,19 @@ def main() -> None:
 
 
 def differing(run: KeptRun, predictor) -> None:
-    """Prints how far answers in batches of 4 are from those in batches of 64."""
+    """Prints the differences between answers in batches of 4 and in batches of 64."""
     (dev,) = run.samples(predictor.task, ["dev"])
-    some = dev.take(range(min(256, len(dev))))
-    whole, wrong, away = run.answer(predictor, [some]), 0, 0.0
-    for low in range(0, len(some), 4):
-        part = run.answer(predictor, [some.take(range(low, min(low + 4, len(some))))], sparing=True)
-        here = slice(low, low + len(part.correct))
-        wrong += int((part.correct != whole.correct[here]).sum())
-        away = max(away, float(abs(part.probabilities - whole.probabilities[here]).max()))
+    samples = dev.take(range(min(256, len(dev))))
+    whole, wrong, largest = run.answer(predictor, [samples]), 0, 0.0
+    for low in range(0, len(samples), 4):
+        few = samples.take(range(low, min(low + 4, len(samples))))
+        part = run.answer(predictor, [few], sparing=True)
+        rows = slice(low, low + len(part.correct))
+        wrong += int((part.correct != whole.correct[rows]).sum())
+        largest = max(largest, float(abs(part.probabilities - whole.probabilities[rows]).max()))
     print(
-        f"{predictor.task.dataset_id}: {wrong} of {len(some)} outcomes differ in batches of 4; probabilities by {away:.0e}."  # noqa: E501
+        f"{predictor.task.dataset_id}: {wrong} of {len(samples)} outcomes differ in batches of 4;"
+        f" probabilities differ by at most {largest:.0e}."
     )
 
 

@@ -1,9 +1,9 @@
-"""Prints bars 2 and 3 of dynamic evaluation.
+"""Measures `recommended` against the targets for methods beyond one rank order.
 
 python -m benchmarks.beyond_one_order [--seeds=10] [--print_only]
 
-Results go to benchmarks/beyond_one_order.csv as they come; started again, it continues. First seeds
-come before second ones.
+Results are written to benchmarks/beyond_one_order.csv row by row; started again, it continues. All
+matrices get the first seed before any gets the second.
 """
 
 import os
@@ -30,38 +30,38 @@ SPEARMAN = {16: 0.88, 64: 0.94, 256: 0.965}
 def matrices():
     """Returns the matrices of the protocol, small ones first."""
     shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
-    found = [
+    studied = [
         method_study.Matrix(path.stem, arrays["correct"], arrays.get("group"))
         for path in sorted((shared / "matrices").glob("*.npz"))
         for arrays in (read_npz(path, ("correct", "group")),)
     ]
     return sorted(
-        (x for x in found if len(x.values) >= 28 and x.values.shape[1] >= 400),
-        key=lambda x: x.values.size,
+        (m for m in studied if len(m.values) >= 28 and m.values.shape[1] >= 400),
+        key=lambda m: m.values.size,
     )
 
 
 def table(rows):
-    """Returns means over seeds by (method, budget, column) and matrix.
+    """Returns means over seeds by (method, budget, column) and matrix, and the number of seeds.
 
-    Only seeds that all matrices have.
+    Only seeds with results for all methods and budgets count.
     """
-    cells = defaultdict(dict)
+    results = defaultdict(dict)
     for row in rows:
-        cells[row["matrix"], row["seed"]][row["method"], row["budget"]] = row
+        results[row["matrix"], row["seed"]][row["method"], row["budget"]] = row
     whole = {
-        cell: found for cell, found in cells.items() if len(found) == len(METHODS) * len(BUDGETS)
+        key: result for key, result in results.items() if len(result) == len(METHODS) * len(BUDGETS)
     }
-    names = sorted({name for name, _ in cells})
+    names = sorted({name for name, _ in results})
     means = defaultdict(dict)
     for name in names:
-        seeds = [found for (matrix, _), found in whole.items() if matrix == name]
+        seeds = [result for (matrix, _), result in whole.items() if matrix == name]
         for method in METHODS:
             for budget in BUDGETS:
                 for column in MEASURED:
                     if seeds:
                         means[method, budget, column][name] = np.mean(
-                            [found[method, budget][column] for found in seeds]
+                            [result[method, budget][column] for result in seeds]
                         )
     return means, {name: sum(matrix == name for matrix, _ in whole) for name in names}
 
@@ -71,35 +71,30 @@ def verdict(holds):
 
 
 def report(rows):
-    """Prints the tables and the bars."""
+    """Prints the tables and whether the targets are met."""
     means, seeds = table(rows)
     names = list(means["published", 16, "mae"])
     print(
         f"{len(names)} matrices; seeds of each: {min(seeds.values())} to {max(seeds.values())}.\n"
     )
 
-    def mean(method, budget, column, of=names):
-        return np.mean([means[method, budget, column][name] for name in of])
+    def mean(method, budget, column, matrices=names):
+        return np.mean([means[method, budget, column][name] for name in matrices])
 
-    print("| bar | n' | measured | demanded | |\n|---|---:|---:|---:|---|")
-    for group, of in (("all", names), ("n ≥ 5,000", [name for name in names if name in LARGE])):
+    print("| measure | n' | measured | target | |\n|---|---:|---:|---:|---|")
+    large = [name for name in names if name in LARGE]
+    for group, matrices in (("all", names), ("n ≥ 5,000", large)):
         for budget, aim in AIMS[group].items():
-            ratio = (
-                mean("recommended", budget, "mae", of) / mean("published", budget, "mae", of) - 1
-            )
-            each = np.mean(
-                [
-                    means["recommended", budget, "mae"][x] / means["published", budget, "mae"][x]
-                    - 1
-                    for x in of
-                ]
-            )
-            for what, value in (
-                (f"MAE against published, {group}: ratio of means", ratio),
-                ("… mean of ratios", each),
+            ours = np.array([means["recommended", budget, "mae"][name] for name in matrices])
+            published = np.array([means["published", budget, "mae"][name] for name in matrices])
+            for measure, value in (
+                (f"MAE against published, {group}: ratio of means", ours.mean() / published.mean()),
+                ("… mean of ratios", (ours / published).mean()),
             ):
+                change = value - 1
                 print(
-                    f"| {what} | {budget} | {value:+.1%} | {aim:+.0%} | {verdict(value <= aim)} |"
+                    f"| {measure} | {budget} | {change:+.1%} | {aim:+.0%} |"
+                    f" {verdict(change <= aim)} |"
                 )
     for budget in (64, 256):
         ours, floor = mean("recommended", budget, "mae"), mean("single_order_floor", budget, "mae")

@@ -1,10 +1,10 @@
-"""The evaluation cache at scale: sorting, searching, adding, writing, and writers that are killed.
+"""Measures the evaluation cache at scale: sorting, searching, adding, writing, and killed writers.
 
   python -m benchmarks.cache_scale --out=runs/cache_scale [--models=1000,10000] [--only=scale|kills]
 
 Caches are made below --out, 1.3 GB for 10,000 models × 1,000,000 samples, and deleted at the end.
-Anonymous memory is that of a process that does nothing else, its modules included; "before" is what
-these and the opened cache take.
+Anonymous memory is that of a process that does nothing else, including its modules; "before" is the
+memory of these and of the opened cache.
 """
 
 import argparse
@@ -27,7 +27,7 @@ REPEATS = 5
 
 
 def main() -> None:
-    """Runs what is asked for and prints the tables."""
+    """Runs the chosen parts and prints the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -47,20 +47,20 @@ def main() -> None:
 
 
 def scale(directory: Path, models: int) -> None:
-    """Prints what one synthetic cache costs."""
+    """Prints the costs of one synthetic cache."""
     from benchmarks.machine import describe, matrix_product_peak
 
     spent, ids = filled(directory, models)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "benchmarks.cache_scale", f"--out={directory}", f"--measure={directory}"],  # noqa: E501
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    found = json.loads(done.stdout.splitlines()[-1])
+    measured = json.loads(process.stdout.splitlines()[-1])
     peak = 2 * matrix_product_peak()
     share = peak / REFERENCE_PEAK
     print(f"{describe()}\n")
     print(
-        f"{models:,} models × {SAMPLES:,} samples, {found['bytes'] / 1e6:.0f} MB of cells. CPU"
+        f"{models:,} models × {SAMPLES:,} samples, {measured['bytes'] / 1e6:.0f} MB of cells. CPU"
         " seconds, best of"
     )
     print(
@@ -68,10 +68,10 @@ def scale(directory: Path, models: int) -> None:
         f" times {share:.2f}.\n"
     )
     print("| work | CPU s | scaled | anonymous MB at most (before) |\n|---|---:|---:|---:|")
-    for name, (seconds, most, before) in found["lines"].items():
+    for name, (seconds, most, before) in measured["lines"].items():
         print(f"| {name} | {seconds:.4f} | {seconds * share:.4f} | {most:.0f} ({before:.0f}) |")
-    sums = found["lines"]["column sums, every row read"][0]
-    order = found["lines"]["column sums and order"][0] - sums
+    sums = measured["lines"]["column sums, every row read"][0]
+    order = measured["lines"]["column sums and order"][0] - sums
     total = (sums * PAPER / (models * SAMPLES) + order * 1.7) * share
     rate = models * SAMPLES / spent / 1e6
     print(
@@ -87,9 +87,8 @@ def scale(directory: Path, models: int) -> None:
 
 
 def filled(directory: Path, models: int) -> tuple[float, float]:
-    """Makes a cache whose samples differ in difficulty; returns CPU seconds of its making.
-
-    Those of appending rows, and of adding samples.
+    """Makes a cache whose samples differ in difficulty; returns the CPU seconds of appending rows,
+    and of adding samples.
     """
     from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 
@@ -98,9 +97,9 @@ def filled(directory: Path, models: int) -> tuple[float, float]:
         EvaluationCache(directory, create=True, about={"synthetic": True}),
         np.random.default_rng(0),
     )
-    begun = time.process_time()
+    start = time.process_time()
     cache.append("m0", [f"synthetic/test/{k}" for k in range(SAMPLES)], np.ones(SAMPLES, np.uint8))
-    ids, spent = time.process_time() - begun, 0.0
+    ids, spent = time.process_time() - start, 0.0
     easy, columns = (
         np.clip(random.normal(128, 60, SAMPLES), 1, 255).astype(np.uint8),
         np.arange(SAMPLES),
@@ -108,14 +107,14 @@ def filled(directory: Path, models: int) -> tuple[float, float]:
     for low in range(1, models, 50):
         names = [f"m{i}" for i in range(low, min(low + 50, models))]
         rows = random.integers(0, 256, (len(names), SAMPLES), np.uint8) < easy
-        begun = time.process_time()
+        start = time.process_time()
         cache.append_rows(names, columns, rows)
-        spent += time.process_time() - begun
+        spent += time.process_time() - start
     return spent, ids
 
 
 def measure(directory: Path) -> dict:
-    """Returns CPU seconds and anonymous MB of each work on a cache, in a new process."""
+    """Returns the CPU seconds and the anonymous MB of each operation on a cache."""
     from nevis_stream.dynamic_evaluation.asking import Answers, Cells
     from nevis_stream.dynamic_evaluation.cache import EvaluationCache
     from nevis_stream.dynamic_evaluation.sampling import centres
@@ -131,9 +130,9 @@ def measure(directory: Path) -> dict:
         most = at_most(work)
         best = np.inf
         for _ in range(repeats):
-            begun = time.process_time()
+            start = time.process_time()
             work()
-            best = min(best, time.process_time() - begun)
+            best = min(best, time.process_time() - start)
         lines[name] = best, most, before
 
     line(
@@ -161,7 +160,7 @@ def measure(directory: Path) -> dict:
         _ = rank.place < cuts(rank, places[None], outcomes[None].astype(np.uint8))[:, None]
 
     line("plan, append and predict a model, n' = 2,048", evaluate)
-    # JAX, which the lines above do without
+    # imports JAX, which the lines above do not need
     from nevis_stream.dynamic_evaluation.adding import add_models
 
     def dice(cells: Cells) -> Answers:
@@ -170,8 +169,8 @@ def measure(directory: Path) -> dict:
     def added():
         add_models(cache, {f"new{next(new)}": dice}, 2048, "sort_and_search")
 
-    added()  # modules that are imported late are not counted
-    line("add-model by sort_and_search, n' = 2,048: all of it, from the closed cache on", added, 2)
+    added()  # so that late imports are not counted
+    line("add-model by sort_and_search, n' = 2,048: all steps, from the closed cache", added, 2)
     line("append a model, all cells by column", lambda: add(np.arange(SAMPLES), SAMPLES))
 
     if models <= 1000:
@@ -192,7 +191,7 @@ def anonymous() -> float:
 
 
 def at_most(work) -> float:
-    """Returns the peak of anonymous memory in MB during the work, seen every half millisecond."""
+    """Returns the peak of anonymous memory in MB during the work, read every half millisecond."""
     most, done = [anonymous()], threading.Event()
 
     def look():
@@ -202,7 +201,7 @@ def at_most(work) -> float:
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        kept = work()  # noqa: F841  what it returns counts, too
+        result = work()  # noqa: F841  its result counts as well
     finally:
         done.set()
         thread.join()
@@ -210,21 +209,25 @@ def at_most(work) -> float:
 
 
 def kills(out: Path) -> None:
-    """Prints what became of 2,000 rows by ten writers that are killed."""
-    from tests.dynamic_evaluation.test_cache_kill import check, fill
+    """Prints the state of a cache after ten writers of 2,000 rows were killed."""
+    from tests.dynamic_evaluation.cache.test_kill import check, fill
 
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out) as directory:
-        begun, wanted = time.monotonic(), 100
-        cache, said = fill(Path(directory), writers=10, rows=2000, kills=wanted, pause=0.4)
-        seconds = time.monotonic() - begun
-        check(cache, said)
-        rows, told = cache.shape[0], sum(map(len, said))
-        print(
-            f"Ten writers, {wanted} killed with -9 one after the other and all ten at the end,"
-            f" {seconds:.0f} s: {told} rows"
+        start, kill_count = time.monotonic(), 100
+        cache, acknowledged = fill(
+            Path(directory), writers=10, rows=2000, kills=kill_count, pause=0.4
         )
-        print(f"acknowledged, {rows} in the cache, each as it was written; `verify` finds nothing.")
+        seconds = time.monotonic() - start
+        check(cache, acknowledged)
+        rows, acknowledged_rows = cache.shape[0], sum(map(len, acknowledged))
+        print(
+            f"Ten writers, {kill_count} of them killed with -9 one after the other and all ten at"
+            f" the end, {seconds:.0f} s: {acknowledged_rows} rows"
+        )
+        print(
+            f"acknowledged, {rows} in the cache, each as it was written; `verify` finds no damage."
+        )
 
 
 if __name__ == "__main__":

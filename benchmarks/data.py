@@ -18,7 +18,6 @@ import numpy as np
 from benchmarks import machine
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.datasets.preparation import fetch, prepare
-from nevis_stream.datasets.prepared_images import RawImages
 
 REPEATS = 5
 BAR_GFLOPS = 365 / 2  # of one core
@@ -39,7 +38,7 @@ def raw_mnist(folder: Path) -> int:
 
 
 def prepare_rates(folder: Path, images: int, form: str) -> list[float]:
-    """Returns images a CPU second of each repeat."""
+    """Returns images per CPU second of each repeat."""
     rates = []
     for _ in range(REPEATS):
         begin = time.process_time()
@@ -49,13 +48,12 @@ def prepare_rates(folder: Path, images: int, form: str) -> list[float]:
 
 
 def read_rates() -> tuple[list[float], int]:
-    """Returns images a CPU second of each repeat.
+    """Returns images per CPU second of each repeat, and their number.
 
-    All 64×64 training pictures of MNIST in shuffled batches of 256.
+    Reads all training images of MNIST at 64×64 in shuffled batches of 256.
     """
-    images = prepared.load("mnist", "published").parts["train"].images
-    assert isinstance(images, RawImages)
-    stored = images.resized(64)
+    assert prepared.about("mnist", "published")["format"] == prepared.RAW
+    stored = prepared.load("mnist", "published").parts["train"].images.resized(64)
     rates = []
     for repeat in range(REPEATS):
         order = np.random.RandomState(repeat).permutation(len(stored))
@@ -79,12 +77,17 @@ def main() -> None:
         peak = machine.matrix_product_peak() / 1e9
         rows = [
             (
-                "prepare, hashes and PNG in array_record",
+                "prepare: hashes, and PNG in array_record",
                 images,
                 prepare_rates(files, images, "array_record"),
                 8_000,
             ),
-            ("prepare, hashes and raw arrays", images, prepare_rates(files, images, "raw"), 20_000),
+            (
+                "prepare: hashes, and raw arrays",
+                images,
+                prepare_rates(files, images, "raw"),
+                20_000,
+            ),
         ]
         rates, count = read_rates()
         rows.append(
@@ -94,7 +97,7 @@ def main() -> None:
         f"{machine.describe()}; one core; best of {REPEATS}; matrix product {peak:.0f} GFLOP/s on"
         " this core.\n"
     )
-    print("| work | images | images a CPU second | spread | scaled to 182 GFLOP/s | bar |")
+    print("| work | images | images per CPU second | spread | scaled to 182 GFLOP/s | bar |")
     print("|---|---:|---:|---|---:|---:|")
     for name, count, rates, bar in rows:
         best = max(rates)

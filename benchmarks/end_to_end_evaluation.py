@@ -1,10 +1,11 @@
-"""From learners to a cache to new models at 5% of the samples: errors, coverage, FLOPs saved.
+"""Measures the whole way from learners to a cache to new models at 5% of the samples.
 
-Errors are the MAE of cells, the error of the accuracy and of the rank.
+Printed are the MAE of cells, the error of the accuracy, Spearman's correlation, the coverage of
+intervals, and the FLOPs spent and saved.
 
   for run in indep:{0,1,2} ft_prev:{0,1,4,5,6} ft_dynamic:3; do python -m launch.run \\
-      --config=${run%:*} --config.seed=${run#*:} --config.stream=five.csv
-      --config.keep=all \\ --config.search.trials=15 --run_dir=runs/five/${run/:/-}; done
+      --config=${run%:*} --config.seed=${run#*:} --config.stream=five.csv --config.keep=all \\
+      --config.search.trials=15 --run_dir=runs/five/${run/:/-}; done
   python -m benchmarks.end_to_end_evaluation --stream=five.csv --work=work \\
       --new=runs/five/ft_dynamic-3 runs/five/{indep,ft_prev}-?
   python -m benchmarks.end_to_end_evaluation --work=work --print_only
@@ -12,8 +13,9 @@ Errors are the MAE of cells, the error of the accuracy and of the rank.
 Every step is a command that a user would give: known runs are imported; `add-model` asks each
 predictor of the new run 5% of the samples of its data set, by running its checkpoint; then all
 outcomes of the new run are merged in, which shows how good the estimates were; `metrics` and
-`launch.report` make the page. The new run has a seed of its own: it holds no copies. A step that is
-done is not done again, and the tables are printed from what is in the folder.
+`launch.report` make the page. The new run has a seed of its own, so that it has no copies of known
+models. Steps that are done are not repeated, and the tables are printed from the files in the
+folder.
 """
 
 import argparse
@@ -41,7 +43,7 @@ DONE = "done.json"  # steps that have ended, and what the machine was
 
 
 def main() -> None:
-    """Does what is not done yet, and prints the tables."""
+    """Does the steps that are not done yet, and prints the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -86,10 +88,10 @@ class Steps:
         for run in known:
             self._step(evaluate, "import", run, f"--cache={self._work / 'known'}", *self._stream)
         self._step(evaluate, "import", new, f"--cache={truth}", *self._stream)
-        # a copy for each: an addition's observed cells would help the next one
+        # a copy for each method: cells that one method observed would help the next one
         for method in METHODS:
             cache = self._work / method
-            asked = (
+            options = (
                 f"--model={new}",
                 f"--budget={SHARE}",
                 f"--method={method}",
@@ -98,7 +100,7 @@ class Steps:
             self._step(
                 evaluate,
                 "add-model",
-                *asked,
+                *options,
                 *self._stream,
                 before=lambda cache=cache: self._afresh(cache),
             )
@@ -126,10 +128,10 @@ class Steps:
 
 
 def audited(folder: Path) -> pd.DataFrame:
-    """Returns a row for each addition to the caches of a folder, with what it was worth.
+    """Returns a row for each addition to the caches of a folder, with the errors of its estimates.
 
     Args:
-      folder: one cache a data set, in which the truth has been merged.
+      folder: has one cache for each data set, into which the truth has been merged.
     """
     rows = []
     for path in sorted(folder.iterdir()):
@@ -149,24 +151,22 @@ def audited(folder: Path) -> pd.DataFrame:
 
 
 def print_tables(frame: pd.DataFrame) -> None:
-    """Prints a row a data set and method, and the single models of the largest data set."""
+    """Prints a row for each data set and method, and each model of the largest data set."""
     print(
         "\n| data set | n | asked | method | MAE | accuracy error | 95% covers | width | Spearman |"
         " FLOPs spent | saved |"
     )
     print("|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|")
-    for (dataset, method), of in frame.groupby(["dataset", "method"], sort=False):
-        spearman, _ = rank_agreement(of.accuracy.to_numpy(), of.truth.to_numpy())
-        no = of.low.isna().any()
-        covers, width = (
-            ("–", "–")
-            if no
-            else (f"{of.inside.sum()} of {len(of)}", f"{(of.high - of.low).mean():.3f}")
-        )
-        spent, saved = of.flops_spent.sum(), of.flops_saved.sum()
+    for (dataset, method), rows in frame.groupby(["dataset", "method"], sort=False):
+        spearman, _ = rank_agreement(rows.accuracy.to_numpy(), rows.truth.to_numpy())
+        covers = width = "–"
+        if not rows.low.isna().any():
+            covers = f"{rows.inside.sum()} of {len(rows)}"
+            width = f"{(rows.high - rows.low).mean():.3f}"
+        spent, saved = rows.flops_spent.sum(), rows.flops_saved.sum()
         print(
-            f"| {dataset} | {of.samples.iloc[0]} | {of.asked.iloc[0]} | `{method}` |"
-            f" {of.mae.mean():.4f} | {of.accuracy_error.mean():.4f} | {covers} | {width} |"
+            f"| {dataset} | {rows.samples.iloc[0]} | {rows.asked.iloc[0]} | `{method}` |"
+            f" {rows.mae.mean():.4f} | {rows.accuracy_error.mean():.4f} | {covers} | {width} |"
             f" {spearman:.2f} | {spent:.3g} | {saved:.3g} ({saved / (spent + saved):.0%}) |"
         )
     first = frame.iloc[0]

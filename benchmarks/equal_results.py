@@ -1,34 +1,30 @@
-"""Records the results of the command line on small problems, so that later code can be compared.
+"""Records the results of commands on small problems, and compares two records.
 
   python -m benchmarks.equal_results record --out=before.json [--only='runs/ft_*'] [--tree=DIR]
   python -m benchmarks.equal_results compare before.json after.json [--only='runs/*']
 
-A refactoring must change none of these numbers: what every learner does on three tasks of `pico`
-(the errors, the curve and the hyper-parameters of each trial, FLOPs), and what every method of
-dynamic evaluation says of new models. Everything is done by commands in processes of their own, so
-the same file serves the code before a change and the code after it. The commands are in the
-tables below: where a change renames a flag, change it there. Where it changes a file that the
-commands write, change the function under "Reading" that reads it.
+A refactoring must change none of these numbers: the errors, curves, hyper-parameters and FLOPs of
+every trial of every learner on three tasks of `pico`, those of pre-training, and the estimates of
+every method of dynamic evaluation on three matrices. Commands run in their own processes, so the
+same script records the code before and after a change. If a change renames a flag, change it in
+the tables below.
 
-What is rounded in the last place depends on the processor, on how many of its cores XLA may use,
-and on the version of JAX. So every command runs on one core of the CPU, the first of those that
-this process may use (taskset chooses another), and both files are to be made on one machine. The
-matrices come from the folder that NEVIS_STREAM_SHARED names.
+The last digits depend on the processor, on the number of its cores that XLA uses, and on the
+version of JAX. Therefore commands run on one core of the CPU, the first that this process may use,
+and both records must be made on one machine. The matrices are read from the folder that
+NEVIS_STREAM_SHARED names.
 """
 
 import argparse
 import csv
 import fnmatch
-import functools
 import importlib.metadata
-import itertools
 import json
 import math
 import os
 import platform
 import resource
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-# -- Commands: words in {braces} are filled in by the code below --------------------------------
+# -- Commands; words in {braces} are placeholders ----------------------------------------------
 
 RUN = (
     "launch.run --config={config} --config.stream={three} "
@@ -49,15 +45,6 @@ PRETRAIN = (
     "--config.train.validate_every=4 --out={out}"
 )
 STUDY = "launch.evaluate study --methods={methods} --budgets=8,16,32 --seeds=2 --out={out}"  # FILES
-IMPORT = "launch.evaluate import {source} --cache={cache}"
-IMPORT_RUN = "launch.evaluate import {source} --splits=dev,test --stream={three} --cache={cache}"
-_ADDING = "--budget={budget} --method={method} --cache={cache}"
-ADD_MODELS = f"launch.evaluate add-model --model={{model}} {_ADDING}"
-ADD_SAMPLES_OF_FILE = f"launch.evaluate add-samples --samples={{file}} {_ADDING}"
-ADD_MODELS_OF_RUN = f"{ADD_MODELS} --stream={{three}}"
-ADD_SPLIT = f"launch.evaluate add-samples --splits=dev_test --stream={{three}} {_ADDING}"
-EXPORT = "launch.evaluate export {out} --cache={cache}"
-
 COLUMNS = "order,year,task_id,dataset_id,meta_split\n"
 STREAMS = {
     "three": (
@@ -65,7 +52,7 @@ STREAMS = {
         "2,2001,pico_coins,pico_coins,train\n"
         "3,2005,pico_faces,pico_faces,test\n"
     ),
-    # Several labels a picture, and a data set that comes again.
+    # Several labels per image, and a data set that is repeated.
     "labels": (
         "1,2010,pico_mosaic,pico_mosaic,train\n"
         "2,2011,pico_textures,pico_textures,train\n"
@@ -87,9 +74,9 @@ _BRIEFLY = (
     "--config.stream={one} --config.train.steps=4 --config.train.validate_every=2 "
     "--config.search.trials=1"
 )
-# Of each run its config and flags; a flag that RUN gives too is taken from here.
+# The config and flags of each run; they replace flags of RUN.
 RUNS = {
-    # Every config. Without a margin the highest relatedness decides, with one the latest task.
+    # Every learner. Without a margin the highest relatedness decides, with one the latest task.
     "indep": "indep",
     "ft_prev": "ft_prev",
     "ft_dynamic": "ft_dynamic",
@@ -134,13 +121,13 @@ RUNS = {
     "indep-frozen-bayesian": (
         "indep --config.train.frozen=true --config.search.method=bayesian --config.search.trials=5"
     ),
-    # Several labels a picture.
+    # Several labels per image.
     "ft_dynamic-labels": "ft_dynamic --config.stream={labels} --config.select.margin=0",
     "mt-labels": "mt --config.stream={labels}",
     "indep-frozen-labels": "indep --config.stream={labels} --config.train.frozen=true",
     "nearest_class_mean-labels": "nearest_class_mean --config.stream={labels}",
     "logistic_regression-labels": "logistic_regression --config.stream={labels}",
-    # The run: what is kept, what is judged, who trains.
+    # What is kept, what is judged, and who runs the trials.
     "indep-keep_all": "indep --config.keep=all --config.search.trials=3",
     "ft_dynamic-last_1": "ft_dynamic --config.keep=last_1",
     "ft_prev-meta_train": "ft_prev --config.protocol=meta_train --config.seed=3",
@@ -155,7 +142,7 @@ RUNS = {
     ),
     # Networks.
     "network-mlp": f"indep {_BRIEFLY} --config.network.name=mlp --config.network.hidden=(32,16)",
-    "network-resnet": (  # on maps that are so large that another compiler option is taken
+    "network-resnet": (  # its maps are large enough for another compiler option
         f"indep {_BRIEFLY} --config.network.name=resnet --config.network.stage_sizes=(1,1) "
         "--config.network.width=8 --config.network.stem=small"
     ),
@@ -197,20 +184,13 @@ METHODS = (
     "stratified_mean",
 )
 STUDIED = ("mvh_edge", "nlu_copa", "cifar10.1_v6")
-# New models are added to matrices whose models form groups (checkpoints of one training run),
-# and to others; new samples to the first.
-ADDED_TO = ("nlu_rte", "mvh_edge")
-NEW_MODELS, NEW_SAMPLES = 3, 40  # the last ones of a matrix; the others are known
-METHODS_FOR_SAMPLES = ("sort_and_search", "stratified_mean", "irt_2pl_adaptive")
-BUDGET, BUDGET_OF_RUN = 16, 2  # asked of each new model and sample; of the models of one run
-
-# -- Reading: what the commands have written ----------------------------------------------------
+# -- Reading the files that the commands wrote --------------------------------------------------
 
 Row = dict[str, Any]
 
 
 def events(run_dir: Path) -> list[Row]:
-    """Returns what a run's ledger says, one row per event, without ids, hashes and times."""
+    """Returns the records of a run's ledger, without ids, hashes and times."""
     records = [json.loads(line) for line in (run_dir / "ledger.jsonl").read_text().splitlines()]
     return [_EVENTS[record["kind"]](run_dir, record) for record in records]
 
@@ -222,7 +202,8 @@ def _begun(run_dir: Path, record: Row) -> Row:
 def _trained(run_dir: Path, record: Row) -> Row:
     names = ("kind", "task_id", "task_kind", "num_classes", "n_train", "n_dev", "chosen", "flops")
     trials = [
-        {"trial": one["trial"], "step": one["step"]} | one["info"] for one in record["trials"]
+        {"trial": trial["trial"], "step": trial["step"]} | trial["info"]
+        for trial in record["trials"]
     ]
     return {name: record[name] for name in names} | {"trials": trials}
 
@@ -230,15 +211,15 @@ def _trained(run_dir: Path, record: Row) -> Row:
 def _predicted(run_dir: Path, record: Row) -> Row:
     names = ("kind", "task_id", "split", "n", "metric")
     others = [_answer(run_dir, other) for other in record["others"]]
-    told = {name: record[name] for name in names} | _answer(run_dir, record)
-    return told | ({"others": others} if others else {})
+    row = {name: record[name] for name in names} | _answer(run_dir, record)
+    return row | ({"others": others} if others else {})
 
 
 def _answer(run_dir: Path, record: Row) -> Row:
-    """A predictor's error, and the mean probability of the truth, which shows smaller changes."""
-    told = {name: record[name] for name in ("trial", "value", "error", "flops")}
+    """Returns a predictor's error, and the mean probability of the truth, which shows more."""
+    row = {name: record[name] for name in ("trial", "value", "error", "flops")}
     with np.load(run_dir / record["outcomes"]) as outcomes:
-        return told | {"mean_confidence": float(outcomes["confidence"].mean(dtype=np.float64))}
+        return row | {"mean_confidence": float(outcomes["confidence"].mean(dtype=np.float64))}
 
 
 _EVENTS: dict[str, Callable[[Path, Row], Row]] = {
@@ -250,36 +231,18 @@ _EVENTS: dict[str, Callable[[Path, Row], Row]] = {
 
 
 def pretrained(weights: Path) -> list[Row]:
-    """Returns the job file next to a file of weights: the trials and what they cost."""
+    """Returns the trials of a pre-training and their FLOPs."""
     record = json.loads(weights.with_name(f"{weights.name}.json").read_text())
     return [*record["trials"], {"flops": record["flops"], "chosen": record["chosen"]["hyper"]}]
 
 
 def studied(folder: Path) -> list[Row]:
-    """Returns the rows of a study, without seconds; a measure that a method lacks is None."""
+    """Returns the rows of a study, without seconds; a missing value is None."""
     with open(folder / "study.csv", newline="") as file:
         return [
             {name: _value(name, text) for name, text in row.items() if name != "seconds"}
             for row in csv.DictReader(file)
         ]
-
-
-def additions(cache: Path) -> list[Row]:
-    """Returns the accounts of a cache's additions, without the models' ids and words on them."""
-    rows = [json.loads(line) for line in (cache / "additions.jsonl").read_text().splitlines()]
-    told = [{name: row[name] for name in row if name not in ("name", "reason")} for row in rows]
-    return [{name: value for name, value in row.items() if value is not None} for row in told]
-
-
-def cells(file: Path) -> list[Row]:
-    """Returns how many cells of each model are right and wrong in an exported cache."""
-    rows = []
-    with np.load(file) as arrays:
-        for kind in sorted({"correct", "predicted"} & set(arrays)):
-            for place, of_model in enumerate(arrays[kind]):
-                right, wrong = (int(np.count_nonzero(of_model == value)) for value in (1, 0))
-                rows.append({"cells": kind, "model": place, "right": right, "wrong": wrong})
-    return rows
 
 
 def _value(column: str, text: str) -> str | int | float | None:
@@ -293,51 +256,44 @@ def _value(column: str, text: str) -> str | int | float | None:
 # -- Recording ----------------------------------------------------------------------------------
 
 
-class Failed(Exception):
+class CommandFailed(Exception):
     """A command ended with an error."""
 
 
-class Workshop:
-    """Runs commands in a folder; what one of them makes for others is made when first needed.
+class Recorder:
+    """Runs commands in a folder; files that several commands need are made at first use.
 
     Args:
       tree: root of the code that is run.
-      folder: where everything is written.
+      folder: folder for all files.
     """
 
     def __init__(self, tree: Path, folder: Path):
         self.tree, self.folder, self.shared = tree, folder, os.environ.get("NEVIS_STREAM_SHARED")
         for name, rows in STREAMS.items():
             (folder / f"{name}.csv").write_text(COLUMNS + rows)
-        self._made: dict[str, Path] = {}
+        self._files: dict[str, Path] = {}
 
     def jobs(self) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
-        """Yields the name of everything that is recorded, and what makes its rows."""
+        """Yields the name of each recorded result, and the function that returns its rows."""
         for name in WEIGHTS:
             yield f"pretraining/{name}", lambda name=name: pretrained(self.weights(name))
         for name in RUNS:
             yield f"runs/{name}", lambda name=name: events(self.run(name))
         for name in STUDIED:
             yield f"studies/{name}", lambda name=name: self._study(name)
-        for matrix in ADDED_TO:
-            for method in METHODS:
-                job = functools.partial(self._add_models, matrix, method)
-                yield f"new models/{matrix}/{method}", job
-        for method in METHODS_FOR_SAMPLES:
-            yield f"new samples/{method}", functools.partial(self._add_samples, method)
-        yield "caches/runs", self._add_to_caches_of_runs
 
     def run(self, name: str) -> Path:
         """Returns the directory of one of `RUNS`."""
 
         def make(out: Path) -> None:
             config, *words = shlex.split(RUNS[name])
-            given = {word.partition("=")[0] for word in words}
-            usual = [word for word in shlex.split(RUN) if word.partition("=")[0] not in given]
-            if config in ("nearest_class_mean", "logistic_regression"):  # without these keys
-                usual = [word for word in usual if not word.startswith("--config.train.")]
+            flags = {word.partition("=")[0] for word in words}
+            common = [word for word in shlex.split(RUN) if word.partition("=")[0] not in flags]
+            if config in ("nearest_class_mean", "logistic_regression"):  # they have no such keys
+                common = [word for word in common if not word.startswith("--config.train.")]
             environment = ENVIRONMENTS.get(name, {})
-            self.call([*usual, *words], config=config, out=out, environment=environment)
+            self.call([*common, *words], config=config, out=out, environment=environment)
 
         return self._once(f"runs/{name}", make)
 
@@ -346,44 +302,48 @@ class Workshop:
         words = shlex.split(f"{PRETRAIN} {WEIGHTS[name]}")
         return self._once(f"{name}.safetensors", lambda out: self.call(words, out=out))
 
-    def call(self, words: str | Sequence[str], **places: Any) -> None:
-        """Runs `python -m WORDS` with its {places} filled in; one of them may be `environment`.
+    def call(self, words: str | Sequence[str], **values: Any) -> None:
+        """Runs `python -m WORDS`; the keyword arguments replace its {placeholders}.
+
+        `environment` holds additional environment variables.
 
         Raises:
-          Failed: with the last lines of what it said.
+          CommandFailed: the message has the last lines of its errors.
         """
         words = shlex.split(words) if isinstance(words, str) else words
-        environment = places.pop("environment", {})
-        places |= {name: self.folder / f"{name}.csv" for name in STREAMS}
+        environment = values.pop("environment", {})
+        values |= {name: self.folder / f"{name}.csv" for name in STREAMS}
         needed = [name for name in WEIGHTS if any(f"{{{name}}}" in word for word in words)]
-        places |= {name: self.weights(name) for name in needed}
-        self.python(["-m", *(word.format(**places) for word in words)], environment)
+        values |= {name: self.weights(name) for name in needed}
+        self.python(["-m", *(word.format(**values) for word in words)], environment)
 
     def python(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
         """Runs Python with the packages of the tree and returns what it printed."""
-        around = {"NEVIS_STREAM_CACHE": str(self.folder / "compiled")} | os.environ
-        around |= {"PYTHONPATH": str(self.tree), "JAX_PLATFORMS": "cpu"} | (environment or {})
-        done = subprocess.run(
-            [sys.executable, *words], cwd=self.tree, env=around, capture_output=True, text=True
+        variables = {"NEVIS_STREAM_CACHE": str(self.folder / "compiled")} | os.environ
+        variables |= {"PYTHONPATH": str(self.tree), "JAX_PLATFORMS": "cpu"} | (environment or {})
+        process = subprocess.run(
+            [sys.executable, *words], cwd=self.tree, env=variables, capture_output=True, text=True
         )
-        if done.returncode:
-            said = " | ".join(done.stderr.strip().splitlines()[-5:])
-            raise Failed(f"{shlex.join(words)}: ended with {done.returncode}: {said}")
-        return done.stdout
+        if process.returncode:
+            errors = " | ".join(process.stderr.strip().splitlines()[-5:])
+            raise CommandFailed(f"{shlex.join(words)}: status {process.returncode}: {errors}")
+        return process.stdout
 
     def _once(self, name: str, make: Callable[[Path], None]) -> Path:
-        if name not in self._made:
+        if name not in self._files:
             make(self.folder / name)
-            self._made[name] = self.folder / name
-        return self._made[name]
+            self._files[name] = self.folder / name
+        return self._files[name]
 
     def _matrix(self, name: str) -> Path:
         if not self.shared:
-            raise Failed("NEVIS_STREAM_SHARED is not set: the folder that contains matrices/.")
+            raise CommandFailed(
+                "NEVIS_STREAM_SHARED is not set: the folder that contains matrices/."
+            )
         return Path(self.shared) / "matrices" / f"{name}.npz"
 
     def _study(self, name: str) -> list[Row]:
-        """Returns the rows of one matrix; one process studies all, to compile once."""
+        """Returns the rows of one matrix; one process studies all matrices, to compile once."""
 
         def make(out: Path) -> None:
             words = [*shlex.split(STUDY), *(str(self._matrix(name)) for name in STUDIED)]
@@ -391,57 +351,9 @@ class Workshop:
 
         return [row for row in studied(self._once("study", make)) if row["matrix"] == name]
 
-    def _part(self, matrix: str, which: str, models: slice, samples: slice) -> Path:
-        """Returns a file with some of the models and samples of a matrix."""
-
-        def make(out: Path) -> None:
-            with np.load(self._matrix(matrix)) as arrays:
-                part = {"correct": arrays["correct"][models, samples]}
-                part |= {"models": arrays["models"][models], "samples": arrays["samples"][samples]}
-                if "group" in arrays:
-                    part["group"] = arrays["group"][models]
-            np.savez(out, **part)
-
-        return self._once(f"{matrix}-{which}.npz", make)
-
-    def _cache(self, matrix: str, which: str, models: slice, samples: slice, copy: str) -> Path:
-        """Returns a new copy of the cache of a part of a matrix."""
-        source = self._part(matrix, which, models, samples)
-        name = f"{matrix}-{which}-cache"
-        cache = self._once(name, lambda out: self.call(IMPORT, source=source, cache=out))
-        return Path(shutil.copytree(cache, self.folder / f"{name}-{copy}"))
-
-    def _add_models(self, matrix: str, method: str) -> list[Row]:
-        everything, known, new = slice(None), slice(None, -NEW_MODELS), slice(-NEW_MODELS, None)
-        cache = self._cache(matrix, "known_models", known, everything, method)
-        model = self._part(matrix, "new_models", new, everything)
-        self.call(ADD_MODELS, model=model, budget=BUDGET, method=method, cache=cache)
-        return additions(cache)
-
-    def _add_samples(self, method: str) -> list[Row]:
-        everything, known, new = slice(None), slice(None, -NEW_SAMPLES), slice(-NEW_SAMPLES, None)
-        cache = self._cache(ADDED_TO[0], "known_samples", everything, known, method)
-        file = self._part(ADDED_TO[0], "new_samples", everything, new)
-        self.call(ADD_SAMPLES_OF_FILE, file=file, budget=BUDGET, method=method, cache=cache)
-        out = self.folder / f"samples-{method}.npz"
-        self.call(EXPORT, out=out, cache=cache)
-        return additions(cache) + cells(out)
-
-    def _add_to_caches_of_runs(self) -> list[Row]:
-        """Models and samples are added by asking checkpoints of runs."""
-        cache, method = self.folder / "caches", "sort_and_search"
-        self.call(IMPORT_RUN, source=self.run("indep-keep_all"), cache=cache)
-        model = self.run("ft_prev")
-        self.call(ADD_MODELS_OF_RUN, model=model, budget=BUDGET, method=method, cache=cache)
-        one, out = cache / "pico_coins", self.folder / "pico_coins.npz"
-        self.call(ADD_SPLIT, budget=BUDGET_OF_RUN, method=method, cache=one)
-        self.call(EXPORT, out=out, cache=one)
-        told = [additions(path.parent) for path in sorted(cache.glob("*/additions.jsonl"))]
-        return [*itertools.chain(*told), *cells(out)]
-
 
 def record(out: Path, tree: Path, only: str, work: Path | None) -> int:
-    """Records everything whose name matches; returns how much of it failed."""
+    """Records every result whose name matches; returns the number of those that failed."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as temporary:
@@ -450,37 +362,39 @@ def record(out: Path, tree: Path, only: str, work: Path | None) -> int:
         if any(folder.iterdir()):
             raise SystemExit(f"error: {folder} is not empty.")
         out.parent.mkdir(parents=True, exist_ok=True)
-        shop, found, failed = Workshop(tree, folder.resolve()), {}, 0
-        where = shop.python(["-c", "import nevis_stream; print(nevis_stream.__file__)"]).strip()
-        if tree not in Path(where).parents:
-            raise SystemExit(f"error: the commands would run {where}, which is not in {tree}.")
-        for name, job in shop.jobs():
+        recorder, results, failed = Recorder(tree, folder.resolve()), {}, 0
+        package = recorder.python(
+            ["-c", "import nevis_stream; print(nevis_stream.__file__)"]
+        ).strip()
+        if tree not in Path(package).parents:
+            raise SystemExit(f"error: the commands would run {package}, which is not in {tree}.")
+        for name, job in recorder.jobs():
             if not fnmatch.fnmatch(name, only):
                 continue
-            begun = _spent()
+            start = _spent()
             try:
-                found[name] = job()
-            except (Failed, LookupError, OSError, TypeError, ValueError) as error:
-                found[name], failed = [{"failed": f"{type(error).__name__}: {error}"}], failed + 1
+                results[name] = job()
+            except (CommandFailed, LookupError, OSError, TypeError, ValueError) as error:
+                results[name], failed = [{"failed": f"{type(error).__name__}: {error}"}], failed + 1
                 print(f"{name}: {error}", file=sys.stderr, flush=True)
-            print(f"{name}: {_spent() - begun:.1f} CPU-s", flush=True)
-    if not found:
-        raise SystemExit(f"error: nothing is called {only!r}.")
-    write(out, found)
-    print(f"{out}: {len(found)} names, {failed} failed, {_spent():.0f} CPU-s")
+            print(f"{name}: {_spent() - start:.1f} CPU-s", flush=True)
+    if not results:
+        raise SystemExit(f"error: no result has a name like {only!r}.")
+    write(out, results)
+    print(f"{out}: {len(results)} names, {failed} failed, {_spent():.0f} CPU-s")
     return failed
 
 
 def _spent() -> float:
-    """CPU seconds of the commands that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    """Returns the CPU seconds of the commands that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
-def write(out: Path, found: Mapping[str, list[Row]]) -> None:
-    """Writes a record: JSON, a line a row, so that differences read well."""
+def write(out: Path, results: Mapping[str, list[Row]]) -> None:
+    """Writes a record as JSON with one row per line, which is easy to compare."""
     parts = [f'"about": {json.dumps(_about())}']
-    for name, rows in found.items():
+    for name, rows in results.items():
         lines = ",\n".join(json.dumps(row, sort_keys=True, separators=(",", ":")) for row in rows)
         parts.append(f"{json.dumps(name)}: [\n{lines}\n]")
     out.write_text("{\n" + ",\n".join(parts) + "\n}\n")
@@ -499,10 +413,10 @@ def compare(first: Path, second: Path, only: str, tolerance: float) -> int:
     """Prints every difference between two records; returns how many there are."""
     a, b = (json.loads(path.read_text()) for path in (first, second))
     for line in differences(a.pop("about", {}), b.pop("about", {}), 0.0):
-        print(f"note: made elsewhere or with other versions: {line}")
+        print(f"note: made on another machine or with other versions: {line}")
     names = [name for name in dict.fromkeys([*a, *b]) if fnmatch.fnmatch(name, only)]
     if not names:
-        raise SystemExit(f"error: nothing is called {only!r}.")
+        raise SystemExit(f"error: no result has a name like {only!r}.")
     count = 0
     for name in names:
         for line in differences(a.get(name), b.get(name), tolerance):
@@ -514,13 +428,13 @@ def compare(first: Path, second: Path, only: str, tolerance: float) -> int:
 
 
 def differences(a: Any, b: Any, tolerance: float, place: str = "") -> Iterator[str]:
-    """Yields a line for each place in which two JSON values differ; a missing value counts as null.
+    """Yields a line for each difference of two JSON values; a missing value counts as null.
 
     Args:
       a: the first value.
       b: the second value.
-      tolerance: floats may differ by this share of the larger one; whole numbers may not.
-      place: where in the whole they are.
+      tolerance: relative tolerance of floats; whole numbers must be equal.
+      place: path of the values in the record.
     """
     if isinstance(a, dict) and isinstance(b, dict):
         for name in dict.fromkeys([*a, *b]):
@@ -528,7 +442,7 @@ def differences(a: Any, b: Any, tolerance: float, place: str = "") -> Iterator[s
             yield from differences(a.get(name), b.get(name), tolerance, inside)
     elif isinstance(a, list) and isinstance(b, list):
         if len(a) != len(b):
-            yield f"{place or 'rows'}: {len(a)} and {len(b)} of them"
+            yield f"{place or 'rows'}: {len(a)} and {len(b)} elements"
         for number, (x, y) in enumerate(zip(a, b, strict=False)):
             inside = f"{place}[{number}]" if place else f"row {number}{_title(x)}"
             yield from differences(x, y, tolerance, inside)
@@ -540,7 +454,7 @@ def differences(a: Any, b: Any, tolerance: float, place: str = "") -> Iterator[s
 
 
 def _title(row: Any) -> str:
-    """Says in words which row of a ledger or a study it is."""
+    """Returns a description of a row of a ledger or a study."""
     names = ("kind", "task_id", "method", "budget", "seed")
     words = [str(row[name]) for name in names if name in row] if isinstance(row, dict) else []
     return f" ({' '.join(words)})" if words else ""
@@ -552,14 +466,16 @@ def _short(value: Any) -> str:
 
 
 def main() -> None:
-    """Records or compares; ends with 1 where something failed or differs."""
+    """Records or compares; the exit status is 1 if a command failed or results differ."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    recording, comparing = (verbs.add_parser(name) for name in ("record", "compare"))
-    for verb in (recording, comparing):
-        verb.add_argument("--only", default="*", help="a pattern of names, for example 'runs/ft_*'")
+    subcommands = parser.add_subparsers(dest="command", required=True)
+    recording, comparing = (subcommands.add_parser(name) for name in ("record", "compare"))
+    for subparser in (recording, comparing):
+        subparser.add_argument(
+            "--only", default="*", help="a pattern of names, for example 'runs/ft_*'"
+        )
     root = Path(__file__).resolve().parents[1]
     recording.add_argument("--out", type=Path, required=True, help="file to write")
     recording.add_argument("--tree", type=Path, default=root, help="root of the code that is run")
@@ -567,10 +483,12 @@ def main() -> None:
     comparing.add_argument("first", type=Path)
     comparing.add_argument("second", type=Path)
     comparing.add_argument("--tolerance", type=float, default=0.0, help="relative, of floats alone")
-    given = parser.parse_args()
-    if given.verb == "record":
-        sys.exit(record(given.out, given.tree.resolve(), given.only, given.work) > 0)
-    sys.exit(compare(given.first, given.second, given.only, given.tolerance) > 0)
+    arguments = parser.parse_args()
+    if arguments.command == "record":
+        sys.exit(
+            record(arguments.out, arguments.tree.resolve(), arguments.only, arguments.work) > 0
+        )
+    sys.exit(compare(arguments.first, arguments.second, arguments.only, arguments.tolerance) > 0)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
-"""How much faster trials run side by side, by executor.
-
-Four trials a task of the budget tiny on the embedded stream.
+"""Speed-up of the executors with four trials per task, budget tiny, on the embedded stream.
 
   python -m benchmarks.executors [--repeats=2] [--executors=inline,threads,ray]
 
-Runs of the executors alternate in one process, programs are compiled and workers started before. A
-ratio is the seconds of all train events with `inline` over those with the executor, of the same
-repeat; next to it the lowest and highest ratio of a task.
+Runs of the executors alternate in one process, after programs were compiled and workers started.
+The speed-up is the time of all train events with `inline` over that with the executor, for each
+repeat; the last column has its range over single tasks.
 """
 
 import argparse
@@ -24,7 +22,7 @@ TRIALS = 4
 
 
 def learner(steps: int | None = None):
-    """Indep at the budget tiny with four trials."""
+    """Returns indep at the budget tiny with four trials."""
     config = run_config.default("indep")
     config.budget, config.search.trials = "tiny", TRIALS
     if steps is not None:
@@ -61,16 +59,16 @@ def main() -> None:
                 ledgers.add(ledger.path.read_bytes())
                 times[name].append(seconds(f"{directory}/{name}-{repeat}"))
     print(
-        f"{describe()}; pico, {len(stream.tasks)} tasks, {TRIALS} trials a task, budget tiny, n ="
+        f"{describe()}; pico, {len(stream.tasks)} tasks, {TRIALS} trials per task, budget tiny, n ="
         f" {arguments.repeats}; ledgers"
         f" {'equal byte for byte' if len(ledgers) == 1 else 'NOT equal'}.\n"
     )
     print(
-        "| executor | seconds of training | times faster than inline | of single tasks"
+        "| executor | seconds of training | speed-up over inline | range over tasks"
         " |\n|---|---|---|---|"
     )
     for name in names:
-        totals = [sum(one) for one in times[name]]
+        totals = [sum(seconds_by_task) for seconds_by_task in times[name]]
         ratios = [sum(a) / sum(b) for a, b in zip(times["inline"], times[name], strict=True)]
         tasks = [
             x / y

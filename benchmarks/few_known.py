@@ -1,6 +1,6 @@
-"""Coverage of the intervals of `recommended` where few models, or groups, are known.
+"""Measures the coverage of the intervals of `recommended` if few models, or groups, are known.
 
-Other models may be unlike all of them.
+New models may be unlike all of them.
 
 python -m benchmarks.few_known ../shared/matrices/nlu_hellaswag.npz [MORE.npz] [--known=5] [--seeds=6]
 """  # noqa: E501
@@ -15,7 +15,7 @@ from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 
-NEW = 60  # new models of a split, at most
+NEW = 60  # at most this many new models in a split
 
 
 def main() -> None:
@@ -38,15 +38,15 @@ def main() -> None:
         with np.load(path) as file:
             outcomes, groups = file["correct"], file.get("group")
         for by_group in (False, True) if groups is not None else (False,):
-            found = [
+            splits = [
                 covered(outcomes, groups if by_group else None, seed, options)
                 for seed in range(options.seeds)
             ]
-            inside, width = np.array(found).T
-            what = f"{options.known} {'groups' if by_group else 'models'}"
-            splits = ", ".join(f"{value:.2f}" for value in inside)
+            inside, width = np.array(splits).T
+            known = f"{options.known} {'groups' if by_group else 'models'}"
+            shares = ", ".join(f"{value:.2f}" for value in inside)
             print(
-                f"| {path.stem} | {what} | {inside.mean():.3f} | {splits} | {width.mean():.3f} |",
+                f"| {path.stem} | {known} | {inside.mean():.3f} | {shares} | {width.mean():.3f} |",
                 flush=True,
             )
 

@@ -1,9 +1,9 @@
-"""Linear heads on frozen features: all trials at once (vmap and scan) against one after the other.
+"""Linear heads on frozen features: all trials in one program (vmap and scan), or one at a time.
 
   python -m benchmarks.heads [--repeats=5]
 
-Prints microseconds of wall-clock time a trial and step for 1 to 32 trials in one program, 512
-features, batch 16.
+Prints microseconds of wall-clock time per trial and step for 1 to 32 trials in one program, with
+512 features and batches of 16.
 """
 
 import argparse
@@ -34,10 +34,10 @@ def main() -> None:
     program = jax.jit(heads_program(STEPS, 0.9, 1e-4))
     print(f"{describe()}; best of {repeats}.\n")
     print(
-        "| trials at once | µs a trial and step | spread | times faster than one after the other"
+        "| trials in one program | µs per trial and step | spread | speed-up over single trials"
         " |\n|---:|---:|---:|---:|"
     )
-    alone = 0.0
+    single = 0.0
     for trials in (1, 2, 4, 8, 16, 32):
         heads = {
             "kernel": jnp.zeros((trials, FEATURES, OUTPUTS)),
@@ -48,15 +48,15 @@ def main() -> None:
         rates, smoothing = np.full((trials, STEPS), 0.1, np.float32), np.zeros(trials, np.float32)
         times = []
         for _ in range(repeats + 1):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             jax.block_until_ready(
                 program(heads, momenta, features, target, picked, rates, smoothing, shape)
             )
-            times.append((time.perf_counter() - begun) / STEPS / trials)
+            times.append((time.perf_counter() - start) / STEPS / trials)
         best = min(times[1:])
-        alone = alone or best
+        single = single or best
         print(
-            f"| {trials} | {best * 1e6:.1f} | {max(times[1:]) / best:.2f} | {alone / best:.1f} |",
+            f"| {trials} | {best * 1e6:.1f} | {max(times[1:]) / best:.2f} | {single / best:.1f} |",
             flush=True,
         )
 

@@ -1,4 +1,4 @@
-"""Learners on the 30 real tasks of `local25`: errors, FLOPs by phase, and who beats whom.
+"""Learners on the 30 real tasks of `local25`: errors, FLOPs by phase, and pairwise differences.
 
   python -m launch.data prepare --stream=local25
   for learner in indep ft_prev ft_dynamic; do python -m launch.run --config=$learner \\
@@ -6,8 +6,8 @@
       --config.train.validate_every=120 --seeds=3 --run_dir=runs/local25/$learner; done
   python -m benchmarks.local25 runs/local25
 
-Prints a table of the complete runs below a folder (LEARNER/seed-N), and paired bootstrap intervals
-over tasks and seeds of the difference in error between each two learners that have the same seeds.
+Prints a table of the complete runs in a folder (LEARNER/seed-N), and for each pair of learners the
+difference in error with its paired bootstrap interval over tasks and the seeds that both have.
 """  # noqa: E501
 
 import sys
@@ -41,8 +41,10 @@ def main() -> None:
         ledger = Ledger(path.parent)
         if ledger.complete:
             runs.setdefault(path.parts[-3], {})[path.parts[-2]] = ledger
-    some = next(iter(next(iter(runs.values())).values()))
-    judged = {record.task_id for record in some.of_kind(TrainRecord) if record.meta_split == "test"}
+    ledger = next(iter(next(iter(runs.values())).values()))
+    judged = {
+        record.task_id for record in ledger.of_kind(TrainRecord) if record.meta_split == "test"
+    }
     print(describe() + "\n")
     columns = (
         "learner",
@@ -56,39 +58,36 @@ def main() -> None:
     for learner, ledgers in runs.items():
         tables = [errors(ledger) for ledger in ledgers.values()]
         meta = [np.mean([table[task] for task in judged]) for table in tables]
-        whole = [np.mean(list(table.values())) for table in tables]
-        spent = phase_flops(next(iter(ledgers.values())))
-        cells = [f"{np.mean(v):.4f} ({min(v):.4f}–{max(v):.4f})" for v in (meta, whole)]
+        all_tasks = [np.mean(list(table.values())) for table in tables]
+        flops = phase_flops(next(iter(ledgers.values())))
+        cells = [f"{np.mean(v):.4f} ({min(v):.4f}–{max(v):.4f})" for v in (meta, all_tasks)]
         print(
             f"| {learner} | {len(tables)} | {' | '.join(cells)} |"
-            f" {' | '.join(f'{spent[p]:.3g}' for p in PHASES)} |"
+            f" {' | '.join(f'{flops[p]:.3g}' for p in PHASES)} |"
         )
     print(
         "\n| difference in error over all tasks | mean | 95% interval, paired over tasks and seeds"
         " | tasks better / worse |"
     )
     print("|---|---:|---|---:|")
-    for one, other in combinations(runs, 2):
-        seeds = sorted(set(runs[one]) & set(runs[other]))
-        tables = [(errors(runs[one][seed]), errors(runs[other][seed])) for seed in seeds]
+    for first, second in combinations(runs, 2):
+        seeds = sorted(set(runs[first]) & set(runs[second]))
+        tables = [(errors(runs[first][seed]), errors(runs[second][seed])) for seed in seeds]
         a, b = (
             np.asarray([[table[side][task] for table in tables] for task in tables[0][0]])
             for side in (0, 1)
         )
-        found, mean = over_tasks(a, b), (a - b).mean(axis=1)
+        interval, mean = over_tasks(a, b), (a - b).mean(axis=1)
         print(
-            f"| {one} − {other} ({len(seeds)} seed{'s' * (len(seeds) > 1)}) | {found.estimate:+.4f}"
-            f" | {found.low:+.4f} to {found.high:+.4f} | {int((mean < 0).sum())} /"
-            f" {int((mean > 0).sum())} |"
+            f"| {first} − {second} ({len(seeds)} seed{'s' * (len(seeds) > 1)}) |"
+            f" {interval.estimate:+.4f} | {interval.low:+.4f} to {interval.high:+.4f} |"
+            f" {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
         )
     per_task([ledger.run_dir for ledgers in runs.values() for ledger in ledgers.values()])
 
 
 def per_task(run_dirs: list[Path]) -> None:
-    """Prints every task's mean error of each learner and the published ones.
-
-    And how its data differ from the published ones.
-    """
+    """Prints each task's mean errors, its published errors, and how its data differ."""
     rows = published_comparisons(by_seed(read_runs(run_dirs)[0]))
     if not rows:
         return

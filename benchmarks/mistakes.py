@@ -1,9 +1,9 @@
-"""What keeping the worst mistakes costs, compared with writing the outcomes of the same answers.
+"""Measures the cost of storing the worst mistakes, and that of the outcomes of the same answers.
 
   python -m benchmarks.mistakes
 
-CPU seconds of one predict event's two files, for 50,000 random answers over 1,000 classes and 32x32
-pictures in memory.
+Prints the CPU seconds of the two files of one predict event, for 50,000 random answers over 1,000
+classes and 32x32 pictures in memory.
 """
 
 import tempfile
@@ -30,15 +30,15 @@ def main() -> None:
     )
     for number in range(ROUNDS):
         with tempfile.TemporaryDirectory() as directory:
-            begun = time.process_time()
+            start = time.process_time()
             outcomes.complaint(probabilities, N, SINGLE_LABEL, CLASSES)
             outcomes.write(Path(directory) / "a.npz", samples, SINGLE_LABEL, probabilities)
             between = time.process_time()
             mistakes.write(Path(directory), {"task_id": "a"}, samples, SINGLE_LABEL, probabilities)
-            ended = time.process_time()
+            end = time.process_time()
         print(
-            f"round {number + 1}: outcomes {between - begun:.3f} CPU-s, mistakes"
-            f" {ended - between:.3f} CPU-s"
+            f"round {number + 1}: outcomes {between - start:.3f} CPU-s, mistakes"
+            f" {end - between:.3f} CPU-s"
         )
 
 

@@ -1,10 +1,10 @@
-"""Whole networks: the train step of several trials in one program (vmap) or one after another.
+"""Whole networks: the train step of several trials in one program (vmap), or one at a time.
 
   python -m benchmarks.networks_at_once [--repeats=5] [--batch=16] [--precision=float32]
 
 Prints the time of a trial's step for 1 to 8 trials in one program, in CPU seconds on a CPU and in
-seconds elsewhere. Each trial has parameters, pictures, key, learning rate and label smoothing of
-its own.
+seconds on other devices. Each trial has its own parameters, images, key, learning rate and label
+smoothing.
 """
 
 import argparse
@@ -31,29 +31,29 @@ def at_once(network: Network, batch: int, repeats: int) -> None:
     arguments = step_arguments(recipe, batch)
     mapped = (0, 0, 0, 0, 0, None, 0, 0, None)  # all but the step's number and the task's shape
     options = {"compiler_options": getattr(step, "compiler_options", {}), "donate_argnums": 0}
-    alone = None
+    single = None
     for trials in TRIALS:
         copies = functools.partial(
             jax.tree.map,
             lambda a, n=trials: jnp.stack([jnp.asarray(a)] * n) if n > 1 else jnp.array(a),
         )
         carry = [copies(variables)]
-        given = [
-            one if axis is None else copies(one)
-            for one, axis in zip(arguments, mapped[1:], strict=True)
+        inputs = [
+            argument if axis is None else copies(argument)
+            for argument, axis in zip(arguments, mapped[1:], strict=True)
         ]
         program = jax.jit(jax.vmap(step, in_axes=mapped) if trials > 1 else step, **options)
 
-        def work(steps, carry=carry, program=program, given=given):
+        def work(steps, carry=carry, program=program, inputs=inputs):
             for _ in range(steps):
-                carry[0] = program(carry[0], *given)
+                carry[0] = program(carry[0], *inputs)
             jax.block_until_ready(carry[0])
 
         seconds, spread = measure(work, STEPS, repeats)
-        alone = alone or seconds
+        single = single or seconds
         print(
             f"| {trials} | {seconds / trials * 1e3:.2f} | {spread:.2f} |"
-            f" {alone * trials / seconds:.2f} |",
+            f" {single * trials / seconds:.2f} |",
             flush=True,
         )
 
@@ -67,18 +67,20 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument(
-        "--networks", type=int, default=2, help="how many of the three networks, the smallest first"
+        "--networks", type=int, default=2, help="number of networks (1 to 3), the smallest first"
     )
-    wanted = parser.parse_args()
-    print(f"{describe()}; best of {wanted.repeats}; batch {wanted.batch}, {wanted.precision}.")
-    for name, network in list(NETWORKS.items())[: wanted.networks]:
+    options = parser.parse_args()
+    print(f"{describe()}; best of {options.repeats}; batch {options.batch}, {options.precision}.")
+    for name, network in list(NETWORKS.items())[: options.networks]:
         print(
-            f"\n{name}:\n\n| trials at once | ms ({clock()[1]}) a trial and step | spread | times"
-            " faster than alone |"
+            f"\n{name}:\n\n| trials in one program | ms ({clock()[1]}) per trial and step | spread"
+            " | speed-up over single trials |"
         )
         print("|---:|---:|---:|---:|")
         at_once(
-            dataclasses.replace(network, precision=wanted.precision), wanted.batch, wanted.repeats
+            dataclasses.replace(network, precision=options.precision),
+            options.batch,
+            options.repeats,
         )
 
 

@@ -1,11 +1,10 @@
-"""Sort & Search against the published rule and the baselines, and at 1,000 models × 1e6 samples.
-
-On shared matrices, and on a synthetic one.
+"""Measures Sort & Search against the published rule and the baselines on shared matrices, and its
+cost on a synthetic matrix of 1,000 models × 1e6 samples.
 
   python -m benchmarks.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--seed=0]
       [--only=study|scale|cells]
 
-The study writes a csv file a matrix below --out and continues where it stopped; --matrices is
+The study writes a csv file for each matrix into --out and continues where it stopped; --matrices is
 matrices/ of NEVIS_STREAM_SHARED by default.
 """  # noqa: E501
 
@@ -45,12 +44,12 @@ NAMES = (
     "oracle_accuracy_prefix",
 )
 ROWS_AT_ONCE = 20
-# FLOPs a second of a float32 matrix product on two cores, to which the bars refer
+# FLOPs per second of a float32 matrix product on two cores, to which times are scaled
 REFERENCE_PEAK = 365e9
 
 
 def main() -> None:
-    """Runs what is asked for and prints the tables."""
+    """Runs the chosen parts and prints the tables."""
     shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -63,7 +62,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         choices=("study", "scale", "cells"),
-        help="cells: cells' errors alone, for many splits",
+        help="cells: only the errors of cells, for many splits",
     )
     options = parser.parse_args()
     print(f"{describe()}\n")
@@ -83,13 +82,13 @@ def study(files: list[Path], splits: range, names: list[str], out: Path) -> None
     kind = f"{splits.start}-{splits.stop}-{'all' if names == list(NAMES) else '-'.join(names)}"
     tables = []
     for file in track(files, "matrices", console=Console(file=sys.stderr)):
-        done = out / f"{file.stem}-{kind}.csv"
-        if not done.exists():
-            write_file(done, of_one_matrix(file, splits, names).to_csv(index=False).encode())
-        tables.append(pd.read_csv(done))
+        path = out / f"{file.stem}-{kind}.csv"
+        if not path.exists():
+            write_file(path, of_one_matrix(file, splits, names).to_csv(index=False).encode())
+        tables.append(pd.read_csv(path))
     rows = pd.concat(tables)
-    told = f"splits {splits.start} to {splits.stop - 1}, {KNOWN_SHARE:.0%} of models known"
-    print(f"{len(files)} matrices, {told}; means over models, splits, matrices.\n")
+    settings = f"splits {splits.start} to {splits.stop - 1}, {KNOWN_SHARE:.0%} of models known"
+    print(f"{len(files)} matrices, {settings}; means over models, splits, matrices.\n")
     table(rows, "mae", "MAE of cells")
     table(rows, "accuracy_error", "absolute error of the accuracy")
     table(rows, "spearman", "Spearman")
@@ -102,10 +101,7 @@ def study(files: list[Path], splits: range, names: list[str], out: Path) -> None
 
 
 def cells(files: list[Path], splits: range) -> None:
-    """Prints bar 1 alone, without intervals: errors of cells.
-
-    By the library's search and by the published rule.
-    """
+    """Prints the errors of cells by the library's search and by the published rule."""
     rows = []
     for file in track(files, "matrices", console=Console(file=sys.stderr)):
         matrix = np.load(file)["correct"]
@@ -146,7 +142,7 @@ def split_of(matrix: np.ndarray, split: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
-    """Returns a row a split, budget and method."""
+    """Returns a row for each split, budget and method."""
     matrix, rows = np.load(file)["correct"], []
     n = matrix.shape[1]
     budgets = [8 << power for power in range(20) if 8 << power <= n // 2]
@@ -157,7 +153,7 @@ def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
             key, fit_key = jax.random.split(jax.random.key(split))
             evaluator = methods.get(name).fit(known, None, fit_key)
             for budget in budgets:
-                found = evaluator.evaluate(MatrixAsk(new), len(new), budget, key)
+                estimates = evaluator.evaluate(MatrixAsk(new), len(new), budget, key)
                 row = {
                     "matrix": file.stem,
                     "n": n,
@@ -165,14 +161,15 @@ def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
                     "budget": budget,
                     "method": name,
                 }
-                row["mae"] = agreement.mean_absolute_error(found.outcomes, new).mean()
-                row["accuracy_error"] = np.abs(found.accuracy - true).mean()
-                row["spearman"], row["kendall"] = agreement.rank_agreement(found.accuracy, true)
-                if not np.isnan(found.low).all():
-                    row["coverage"] = ((found.low <= true) & (true <= found.high)).mean()
-                    row["width"] = (found.high - found.low).mean()
+                accuracy, low, high = estimates.accuracy, estimates.low, estimates.high
+                row["mae"] = agreement.mean_absolute_error(estimates.outcomes, new).mean()
+                row["accuracy_error"] = np.abs(accuracy - true).mean()
+                row["spearman"], row["kendall"] = agreement.rank_agreement(accuracy, true)
+                if not np.isnan(low).all():
+                    row["coverage"] = ((low <= true) & (true <= high)).mean()
+                    row["width"] = (high - low).mean()
                 if name == "sort_and_search":
-                    split_error = agreement.decompose(new, rank.order, found.outcomes)
+                    split_error = agreement.decompose(new, rank.order, estimates.outcomes)
                     row["aleatoric"], row["epistemic"] = (
                         split_error.aleatoric.mean(),
                         split_error.epistemic.mean(),
@@ -202,14 +199,14 @@ def table(rows: pd.DataFrame, value: str, title: str) -> None:
     for name in [name for name in NAMES if name in means.index]:
         print(
             f"| `{name}` | "
-            + " | ".join("" if np.isnan(one) else f"{one:.4f}" for one in means.loc[name])
+            + " | ".join("" if np.isnan(mean) else f"{mean:.4f}" for mean in means.loc[name])
             + " |"
         )
     print()
 
 
 def compare(rows: pd.DataFrame) -> None:
-    """Prints bar 1: Sort & Search against the published rule in each cell, paired over splits.
+    """Prints Sort & Search against the published rule in each cell, paired over splits.
 
     A cell is a matrix and a budget.
     """
@@ -222,20 +219,16 @@ def compare(rows: pd.DataFrame) -> None:
         " matrix and budget;"
     )
     print(f"above by more than two standard errors: {(mean > 2 * error).sum()};{each_ten(gain)}")
-    print(
-        "above at all:"
-        f" {', '.join(f'{name} {budget} ({one:+.4f})' for (name, budget), one in worse.items()) or 'none'}."  # noqa: E501
-    )
-    by_budget = mean.groupby("budget").mean()
-    print(
-        "mean difference at each budget:"
-        f" {', '.join(f'{budget}: {one:+.4f}' for budget, one in by_budget.items())}\n"
-    )
+    above = [f"{name} {budget} ({value:+.4f})" for (name, budget), value in worse.items()]
+    print(f"above in any: {', '.join(above) or 'none'}.")
+    differences = mean.groupby("budget").mean().items()
+    by_budget = ", ".join(f"{budget}: {value:+.4f}" for budget, value in differences)
+    print(f"mean difference at each budget: {by_budget}\n")
 
 
 def each_ten(gain) -> str:
-    """Tells how many cells are above by two standard errors in each ten of more splits."""
-    values = np.stack([of.to_numpy() for _, of in gain])
+    """Returns, for each ten of more splits, the number of cells above by two standard errors."""
+    values = np.stack([gains.to_numpy() for _, gains in gain])
     tens = [values[:, first : first + 10] for first in range(0, values.shape[1], 10)]
     above = [
         int((ten.mean(axis=1) > 2 * ten.std(axis=1, ddof=1) / np.sqrt(10)).sum()) for ten in tens
@@ -253,27 +246,27 @@ def parts(rows: pd.DataFrame) -> None:
         "| matrix | a | rate | plateau | aleatoric | epistemic at least and most budget"
         " |\n|---|---:|---:|---:|---:|---:|"
     )
-    for name, of in means.groupby("matrix"):
-        budgets = of.index.get_level_values("budget").to_numpy()
+    for name, errors in means.groupby("matrix"):
+        budgets = errors.index.get_level_values("budget").to_numpy()
         if len(budgets) > 3:
-            decay, parts_of = (
-                agreement.fit_decay(budgets, of.mae.to_numpy()),
-                of.epistemic.to_numpy(),
+            decay = agreement.fit_decay(budgets, errors.mae.to_numpy())
+            epistemic = errors.epistemic.to_numpy()
+            print(
+                f"| {name} | {decay.a:.3f} | {decay.rate:.4f} | {decay.plateau:.3f} |"
+                f" {errors.aleatoric.mean():.3f} | {epistemic[0]:.3f}, {epistemic[-1]:.3f} |"
             )
-            print(f"| {name} | {decay.a:.3f} | {decay.rate:.4f} | {decay.plateau:.3f} | {of.aleatoric.mean():.3f} "  # noqa: E501
-                  f"| {parts_of[0]:.3f}, {parts_of[-1]:.3f} |")  # fmt: skip
     print()
 
 
 def correlations(files: list[Path]) -> None:
-    """Prints how models' outcomes correlate (paper, Appendix D)."""
+    """Prints the correlations of models' outcomes (paper, Appendix D)."""
     print(
         "| matrix | pairs of models | mean correlation | positive | least"
         " |\n|---|---:|---:|---:|---:|"
     )
     for file in files:
-        found = agreement.model_correlations(np.load(file)["correct"])
-        pairs = found[np.triu_indices(len(found), 1)]
+        correlations = agreement.model_correlations(np.load(file)["correct"])
+        pairs = correlations[np.triu_indices(len(correlations), 1)]
         pairs = pairs[~np.isnan(pairs)]
         print(
             f"| {file.stem} | {len(pairs)} | {pairs.mean():.3f} | {(pairs > 0).mean():.1%} |"
@@ -286,14 +279,14 @@ def seconds(work, repeats: int = 5) -> float:
     """Returns CPU seconds, best of `repeats`."""
     best = np.inf
     for _ in range(repeats):
-        begun = time.process_time()
+        start = time.process_time()
         work()
-        best = min(best, time.process_time() - begun)
+        best = min(best, time.process_time() - start)
     return best
 
 
 def scale(out: Path) -> None:
-    """Prints bar 4's part: 1,000 × 1,000,000, and one more model."""
+    """Prints the cost of 1,000 models × 1,000,000 samples, and of one more model."""
     models, n = 1000, 1_000_000
     cache = synthetic(out / f"{models}x{n}", models, n)
     peak = 2 * matrix_product_peak()
@@ -328,9 +321,8 @@ def scale(out: Path) -> None:
 
 
 def synthetic(path: Path, models: int, n: int) -> EvaluationCache:
-    """Returns a cache of models of different ability on samples of different difficulty.
-
-    It is made once.
+    """Returns a cache of models of different ability on samples of different difficulty; makes it
+    if there is none.
     """
     cache = EvaluationCache(path, create=True)
     random = np.random.default_rng(0)

@@ -40,7 +40,7 @@ ROUND = 0.15  # seconds that the steps of a round would take at peak
 
 
 def measure(work, steps: int, repeats: int) -> tuple[float, float]:
-    """Returns best seconds a call over `repeats` rounds of `steps` calls, and worst over best.
+    """Returns best seconds per call over `repeats` rounds of `steps` calls, and worst over best.
 
     By the machine's clock.
     """
@@ -48,14 +48,14 @@ def measure(work, steps: int, repeats: int) -> tuple[float, float]:
     work(1)
     rounds = []
     for _ in range(repeats):
-        begun = now()
+        start = now()
         work(steps)
-        rounds.append((now() - begun) / steps)
+        rounds.append((now() - start) / steps)
     return min(rounds), max(rounds) / min(rounds)
 
 
 def step_arguments(recipe: Recipe, batch: int) -> tuple[Any, ...]:
-    """Returns the arguments of a training step besides its carry, with random pictures.
+    """Returns the arguments of a training step besides its carry, with random images.
 
     The task has ten classes.
     """
@@ -68,7 +68,7 @@ def step_arguments(recipe: Recipe, batch: int) -> tuple[Any, ...]:
 
 
 def step_rows(name: str, network: Network, batches: list[int], repeats: int, peak: float) -> None:
-    """Prints a row a batch size for the train step of one network."""
+    """Prints a row for each batch size for the train step of one network."""
     recipe = Recipe(network, steps=1000, validate_every=1000)
     words = np.arange(4, dtype=np.uint32)
     for batch in batches:
@@ -91,13 +91,13 @@ def step_rows(name: str, network: Network, batches: list[int], repeats: int, pea
 
 
 def input_rows(repeats: int) -> None:
-    """Prints a row a batch size: gathering a batch on the host, and augmenting it on the device."""
+    """Prints rows for each batch size: gathering a batch on the host, and augmenting it."""
     images = ArrayImages(
         np.random.RandomState(0).randint(256, size=(2000, 64, 64, 3)).astype(np.uint8)
     )
-    begun = time.process_time()
+    start = time.process_time()
     stored = images.banded(80)
-    once = (time.process_time() - begun) / len(images)
+    store_seconds = (time.process_time() - start) / len(images)
     sizes = images.sizes
     view = jax.jit(
         lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation())
@@ -122,7 +122,12 @@ def input_rows(repeats: int) -> None:
                 f" {spread:.2f} |",
                 flush=True,
             )
-    print(f"| store at 80×80, once a data set | - | {once * 1e6:.1f} | {1 / once:.0f} | n = 1 |")
+    print(
+        print(
+            f"| store at 80×80, once per data set | - | {store_seconds * 1e6:.1f} |"
+            f" {1 / store_seconds:.0f} | n = 1 |"
+        )
+    )
 
 
 def main() -> None:
@@ -158,7 +163,7 @@ def main() -> None:
             repeats,
             peak,
         )
-    print(f"\n| input path, 64×64 RGB | batch | µs an image | images/{unit} | spread |")
+    print(f"\n| input path, 64×64 RGB | batch | µs per image | images/{unit} | spread |")
     print("|---|---:|---:|---:|---:|")
     input_rows(repeats)
     assert set(BUDGETS) == {"tiny", "small", "cheap", "paper"}  # the names in the table above

@@ -1,4 +1,4 @@
-"""Asking checkpoints: a model runs on exactly the samples that are wanted, and that is charged."""
+"""Answers from checkpoints: a model runs on exactly the samples that are asked, and is charged."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,29 +12,29 @@ from nevis_stream.errors import BadInput
 
 
 class CheckpointAsk:
-    """An `Ask` for one predictor of a run, on the accelerator where there is one.
+    """An `Ask` for one predictor of a run, on an accelerator if there is one.
 
-    The checkpoint is read when it is first asked, once.
+    The checkpoint is read once, at the first question.
 
     Args:
-      run: its run.
-      predictor: which.
-      ids: the ids of columns.
+      run: the run.
+      predictor: the predictor.
+      ids: returns the ids of columns.
     """
 
     def __init__(self, run: KeptRun, predictor: KeptPredictor, ids: Ids):
         self._run, self._predictor, self._ids, self._tree = run, predictor, ids, None
 
     def __call__(self, cells: Cells) -> Answers:
-        """Runs the model on int64[1, b], all splits at once, padded to a power of two.
+        """Runs the model on int64[1, b] samples of any splits, padded to a power of two.
 
         Raises:
-          BadInput: its data set has no such sample, or is another than the run's.
+          BadInput: the data set has no such sample, or has changed since the run.
         """
         if self._tree is None:
             self._tree = self._run.tree(self._predictor)
         ids = self._ids(cells.samples[0])
-        parts = self._run.find(self._predictor.task, ids)
+        parts = self._run.samples_of(self._predictor.task, ids)
         answers = self._run.answer(self._predictor, parts, self._tree, sparing=True)
         place = {cell: i for i, cell in enumerate(answers.ids)}
         positions = np.asarray([place[cell] for cell in ids])
@@ -43,14 +43,14 @@ class CheckpointAsk:
 
 
 class MovableCheckpoint:
-    """An `Ask` for a model of a cache, whose run is opened when it is first asked.
+    """An `Ask` for a model of a cache, whose run is opened at the first question.
 
     Args:
       model: the model's id.
-      checkpoint: where it is: RUN/checkpoints/EVENT-TASK.
+      checkpoint: its checkpoint, RUN/checkpoints/EVENT-TASK.
       trial: its trial.
-      open_run: opens a run directory; the same run may serve several models.
-      ids: the ids of columns.
+      open_run: opens a run directory, and returns the same run for several models.
+      ids: returns the ids of columns.
     """
 
     def __init__(
@@ -65,26 +65,26 @@ class MovableCheckpoint:
         self._open, self._ids, self._ask = open_run, ids, None
 
     def __call__(self, cells: Cells) -> Answers:
-        """Runs the model, as `CheckpointAsk`.
+        """Runs the model, as `CheckpointAsk` does.
 
         Raises:
-          BadInput: its checkpoint is missing, or is another model's.
+          BadInput: its checkpoint is missing, or belongs to another model.
         """
         if self._ask is None:
-            self._ask = self._found()
+            self._ask = self._open_checkpoint()
         return self._ask(cells)
 
-    def _found(self) -> CheckpointAsk:
+    def _open_checkpoint(self) -> CheckpointAsk:
         if not self._path.is_dir():
             raise BadInput(
-                f"model {self._model!r}: its checkpoint {self._path} is missing, so it cannot be"
-                " asked. If its run was moved, name the folder: --run_dir=FOLDER."
+                f"model {self._model!r}: its checkpoint {self._path} is missing. If its run was"
+                " moved, say where it is now: --run_dir=FOLDER."
             )
         run = self._open(self._path.parent.parent)
         predictor = kept_model(run, self._path, self._trial)
         if predictor.predictor_id != self._model:
             raise BadInput(
-                f"{self._path}, trial {self._trial}: holds model {predictor.predictor_id!r}, not"
-                f" {self._model!r}: another run."
+                f"{self._path}, trial {self._trial}: contains model {predictor.predictor_id!r}"
+                f" instead of {self._model!r}, so it belongs to another run."
             )
         return CheckpointAsk(run, predictor, self._ids)

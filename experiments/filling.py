@@ -18,7 +18,7 @@ from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP
 
 @dataclass(frozen=True)
 class Filled:
-    """What was added to the cache of one data set: models, and FLOPs spent on their answers."""
+    """The number of models that were added to a cache, and the FLOPs of their answers."""
 
     cache: Path
     models: int
@@ -36,16 +36,16 @@ def fill(
 ) -> list[Filled]:
     """Adds a run's predictors to caches, one for each data set: `out/DATASET_ID`.
 
-    Those that are there already cost nothing. Rows are predictor ids, columns sample ids; in
-    multi-label tasks `SAMPLE#LABEL`, one column for each label of a sample.
+    Answers that are in a cache already are not computed again. Rows are predictor ids, columns
+    sample ids; in multi-label tasks there is a column `SAMPLE#LABEL` for each label of a sample.
 
     Args:
       run: the run.
       out: folder of the caches.
       which: "all" kept predictors, or each task's "chosen" one.
-      splits: which splits the predictors answer.
+      splits: the splits that the predictors answer.
       probabilities: whether the classes' probabilities are kept too (single-label tasks).
-      progress: called with the current predictor, the number of predictors done, and of all.
+      progress: called with the current predictor, the number of predictors done, and their total.
 
     Raises:
       BadInput: an unknown choice, or a cache of other data under the same name.
@@ -57,7 +57,7 @@ def fill(
             raise BadInput(unknown("split", split, HELD_OUT_SPLITS))
     predictors = [p for p in run.predictors if which == "all" or p.chosen]
     if not predictors:
-        raise BadInput(f"{run.path}: has neither checkpoints nor recorded answers of a predictor.")
+        raise BadInput(f"{run.path}: contains neither checkpoints nor recorded answers.")
     added: dict[str, Filled] = {}
     for done, predictor in enumerate(predictors):
         task = predictor.task
@@ -67,18 +67,18 @@ def fill(
         flops = _fill_one(
             cache, run, predictor, splits, probabilities and task.kind == SINGLE_LABEL
         )
-        before = added.get(task.dataset_id, Filled(path, 0, 0))
-        models = before.models + (flops is not None)
-        added[task.dataset_id] = Filled(path, models, before.flops + (flops or 0))
+        total = added.get(task.dataset_id, Filled(path, 0, 0))
+        models = total.models + (flops is not None)
+        added[task.dataset_id] = Filled(path, models, total.flops + (flops or 0))
     progress("done", len(predictors), len(predictors))
     return list(added.values())
 
 
 def open_cache(path: Path, run: KeptRun, predictor: KeptPredictor) -> EvaluationCache:
-    """Opens the cache of a predictor's data set, or makes it.
+    """Opens the cache of a predictor's data set, or creates it.
 
     Raises:
-      BadInput: the cache is of other data.
+      BadInput: the cache contains other data.
     """
     task = predictor.task
     about = {
@@ -91,8 +91,8 @@ def open_cache(path: Path, run: KeptRun, predictor: KeptPredictor) -> Evaluation
     if cache.about != about:
         name = next(name for name, value in about.items() if cache.about.get(name) != value)
         raise BadInput(
-            f"{path}: this cache has {name} {cache.about.get(name)!r}, but the run's data have"
-            f" {about[name]!r}. Give another folder: --cache=OTHER."
+            f"{path}: this cache is of data with {name} {cache.about.get(name)!r}, but the run's"
+            f" data have {about[name]!r}. Use another folder: --cache=OTHER."
         )
     return cache
 
@@ -110,10 +110,10 @@ def _fill_one(
     splits: Sequence[str],
     probabilities: bool,
 ) -> int | None:
-    """Adds one predictor's missing answers; returns their FLOPs, or None where none is missing.
+    """Adds a predictor's missing answers; returns their FLOPs, or None if none was missing.
 
-    Answers that the run has recorded are read; for the others the predictor runs. Without its
-    checkpoint, only recorded answers are added.
+    Answers that the run recorded are read; the predictor computes the others, if its checkpoint was
+    kept.
     """
     task, model = predictor.task, predictor.predictor_id
     is_known, columns = model in cache.models(), set(cache.samples())
@@ -124,8 +124,8 @@ def _fill_one(
         if ids and not (
             is_known and columns.issuperset(ids) and _answered(cache, model, ids, probabilities)
         ):
-            ask = probabilities and predictor.checkpoint
-            answers = None if ask else run.recorded(predictor, split)
+            must_run = probabilities and predictor.checkpoint  # probabilities are not recorded
+            answers = None if must_run else run.recorded(predictor, split)
             if answers is None and predictor.checkpoint:
                 answers = run.answer(predictor, parts)
             if answers is not None:

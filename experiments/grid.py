@@ -1,7 +1,7 @@
-"""The grid of a sweep: every combination of some config keys' values, with its directory's name.
+"""The grid of a sweep: every combination of the values of some config keys.
 
-Without `train.validate_every`, a grid over `train.steps` looks at the dev split four times in every
-trial, so that no point pays more for looking than another.
+If `train.validate_every` is not set, every trial of a grid over `train.steps` is evaluated on the
+dev split four times, so that all points pay the same share for it.
 """
 
 import ast
@@ -20,7 +20,7 @@ from nevis_stream.errors import BadInput, unknown
 TRIALS, STEPS, LOOK = "search.trials", "train.steps", "train.validate_every"
 LOOKS = 4
 _SHORT = {TRIALS: "trials", STEPS: "steps"}
-_BETWEEN_VALUES = re.compile(r",(?![^()\[\]]*[)\]])")  # a comma outside of brackets
+_BETWEEN_VALUES = re.compile(r",(?![^()\[\]]*[)\]])")  # a comma outside brackets
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Cell:
     """One combination of a grid.
 
     Attributes:
-      name: of its directory: trials-2-steps-120.
+      name: name of its directory, for example trials-2-steps-120.
       values: the swept values by dotted key, in the order of the axes.
-      settings: `values` and what follows from them: all that the config is given.
+      settings: `values`, and `train.validate_every` if the grid sets it.
       config: the resolved config.
     """
 
@@ -48,43 +48,42 @@ def axis(text: str) -> tuple[str, str]:
     """
     key, equals, values = text.partition("=")
     if not (key and equals and values):
-        raise BadInput(f"{text!r}: an axis is NAME=V1,V2, for example network.width=8,16.")
+        raise BadInput(f"{text!r}: --set needs KEY=V1,V2, for example network.width=8,16.")
     return key, values
 
 
 def short(key: str) -> str:
-    """Returns what a key is called in names and tables."""
+    """Returns the name of a key in directories and tables."""
     return _SHORT.get(key, key)
 
 
 def cells(
     config: ml_collections.ConfigDict,
     axes: Sequence[tuple[str, str]],
-    given: Mapping[str, str] | None = None,
+    fixed: Mapping[str, str] | None = None,
 ) -> list[Cell]:
     """Returns every combination; the last axis varies fastest.
 
     Args:
-      config: what all of them share, as `run_config.default` makes it, with what was given.
-      axes: (dotted key, values as text with commas between them).
-      given: what was given on the command line, as text by dotted key: a learner of another class
-        gets it too.
+      config: the unresolved config that all of them share.
+      axes: (dotted key, values as text separated by commas).
+      fixed: the values of the command line, as text by dotted key; a swept learner gets them too.
 
     Raises:
-      BadInput: no axis; an unknown, repeated or unsuitable key; a value of another type;
-        combinations that cannot be resolved or are the same run.
+      BadInput: no axis; an unknown, repeated or unsuitable key; a value of the wrong type;
+        combinations that cannot be resolved, or that are the same run.
     """
     if not axes:
-        raise BadInput("nothing to sweep: give --trials=2,4, --steps=120,240 or --set=NAME=V1,V2.")
+        raise BadInput("nothing to sweep: give --trials=2,4, --steps=120,240 or --set=KEY=V1,V2.")
     keys = [key for key, _ in axes]
     for key in keys:
         if keys.count(key) > 1:
-            raise BadInput(f"{key} is swept twice; give all of its values at once.")
+            raise BadInput(f"{key} is swept twice; list all of its values once.")
     if "seed" in keys:
-        raise BadInput("seed is no axis: give --seeds=N, which averages over them.")
+        raise BadInput("seed cannot be swept: use --seeds=N, whose runs are averaged.")
     columns = [_BETWEEN_VALUES.split(text) for _, text in axes]
     combinations = [
-        _cell(config, dict(zip(keys, texts, strict=True)), given or {})
+        _cell(config, dict(zip(keys, texts, strict=True)), fixed or {})
         for texts in itertools.product(*columns)
     ]
     for first, second in itertools.combinations(combinations, 2):
@@ -102,7 +101,7 @@ def put(config: ml_collections.ConfigDict, key: str, text: str, shown: str = "")
     """Sets a value of a config from text; `shown` is what the user wrote.
 
     Raises:
-      BadInput: an unknown key, or a text that is no value of its type.
+      BadInput: an unknown key, or a text that is not a value of its type.
     """
     keys = run_config.fields_of(config.learner)
     if key not in keys:
@@ -111,7 +110,7 @@ def put(config: ml_collections.ConfigDict, key: str, text: str, shown: str = "")
 
 
 def typed(field: Field, text: str, shown: str) -> Any:
-    """Returns a value that is given as text, in the type of its field.
+    """Returns the value of a text, in the type of its field.
 
     >>> typed(Field("rate", tuple, None), "(0.01,0.1)", "")
     (0.01, 0.1)
@@ -131,18 +130,19 @@ def typed(field: Field, text: str, shown: str) -> Any:
 
 
 def _cell(
-    config: ml_collections.ConfigDict, texts: Mapping[str, str], given: Mapping[str, str]
+    config: ml_collections.ConfigDict, texts: Mapping[str, str], fixed: Mapping[str, str]
 ) -> Cell:
-    changed = run_config.with_learner(config, texts.get("learner", config.learner))
-    for key, text in {**given, **texts}.items():
+    config = run_config.with_learner(config, texts.get("learner", config.learner))
+    for key, text in {**fixed, **texts}.items():
         if key != "learner":
-            put(changed, key, text)
-    values = {key: run_config.flat(changed)[key] for key in texts}
-    settings, open_look = dict(values), run_config.flat(changed).get(LOOK, 0) is None
-    if STEPS in values and LOOK not in values and open_look:
-        settings[LOOK] = changed.train.validate_every = max(1, -(-values[STEPS] // LOOKS))
+            put(config, key, text)
+    all_values = run_config.flat(config)
+    values = {key: all_values[key] for key in texts}
+    settings = dict(values)
+    if STEPS in values and all_values.get(LOOK, 0) is None:
+        settings[LOOK] = config.train.validate_every = max(1, -(-values[STEPS] // LOOKS))
     try:
-        resolved = run_config.resolve(changed)
+        resolved = run_config.resolve(config)
         run_config.build(resolved)
     except BadInput as error:
         raise BadInput(f"{_written(values)}: {error}") from None
@@ -155,7 +155,7 @@ def _written(values: Mapping[str, Any]) -> str:
 
 
 def written(value: Any) -> str:
-    """Returns a value as it is written in `--config.NAME=VALUE`, without spaces."""
+    """Returns a value as the text of `--config.KEY=VALUE`, without spaces."""
     return value if isinstance(value, str) else re.sub(r"\s", "", str(value))
 
 

@@ -1,4 +1,4 @@
-"""Tables of a sweep: what it will cost, and its results."""
+"""Tables of a sweep: its estimated cost, and its results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,12 +16,12 @@ from nevis_stream.terminal import Console
 
 
 def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int) -> None:
-    """Prints each combination's tasks, steps and estimated FLOPs, and the sums over the sweep.
+    """Prints the tasks and estimated FLOPs of each combination, and the sums over the sweep.
 
     Args:
       cells: the combinations.
       load: returns a stream by its name.
-      seeds: runs of each combination.
+      seeds: number of runs of each combination.
     """
     keys = _keys(cells)
     table = _table(f"{len(cells)} combinations, {seeds} {'seed' if seeds == 1 else 'seeds'}", keys)
@@ -46,23 +46,24 @@ def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int)
     console.print(table)
     for learner in sorted(uncounted):
         console.print(
-            f"{learner} gives no estimate of its FLOPs; its runs count them and are not in the sum."
+            f"{learner} does not estimate its FLOPs, so the sum does not include it; its runs will"
+            " count them."
         )
     console.print(
-        f"{len(cells) * seeds} runs. Estimated FLOPs of all of them: {sums[0]:.4g} training (the"
-        f" paper's total), {sums[1]:.4g} in all. Nothing was run.",
+        f"{len(cells) * seeds} runs with an estimated {sums[1]:.4g} FLOPs, of which {sums[0]:.4g}"
+        " are training (the cost that the paper reports). Nothing was run.",
         highlight=False,
     )
 
 
 def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path]]) -> None:
-    """Prints each point over its seeds; * marks the Pareto front of each stream.
+    """Prints the mean result of each combination over its seeds.
 
-    The front is that of error and FLOPs of training.
+    * marks the Pareto front of each stream (error and FLOPs of training).
 
     Args:
       cells: the combinations.
-      directories: by the name of a cell, its complete runs.
+      directories: the complete runs of each cell, by its name.
     """
     points, reasons = _points([directory for paths in directories.values() for directory in paths])
     keys = _keys(cells)
@@ -86,11 +87,11 @@ def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path
     for reason in reasons:
         console.print(reason, highlight=False)
     if len({cell.config.stream for cell in cells}) > 1:
-        console.print("Only points of the same stream are compared: each stream has its own front.")
+        console.print("Each stream has its own Pareto front.")
 
 
 def _points(directories: Sequence[Path]) -> tuple[dict[Path, MethodPoint], list[str]]:
-    """The point of each directory's combination, and why directories are left out."""
+    """Returns the mean result of each directory's combination, and why directories are left out."""
     runs, left_out = read_runs(directories)
     points_by_path = {}
     for group in group_by_stream(runs).values():
@@ -104,8 +105,8 @@ def _console() -> Console:
 
 
 def _keys(cells: Sequence[Cell]) -> list[str]:
-    usual = [key for key in (TRIALS, STEPS) if all(key in flat(cell.config) for cell in cells)]
-    return [*usual, *(key for key in cells[0].values if key not in usual)]
+    keys = [key for key in (TRIALS, STEPS) if all(key in flat(cell.config) for cell in cells)]
+    return [*keys, *(key for key in cells[0].values if key not in keys)]
 
 
 def _table(title: str, keys: Sequence[str]) -> Table:

@@ -1,4 +1,4 @@
-"""The plan of a run: tasks, trials, steps and estimated FLOPs, from shapes, without training."""
+"""The plan of a run: tasks, trials, steps and estimated FLOPs, without training."""
 
 import ml_collections
 from rich.table import Table
@@ -9,9 +9,9 @@ from nevis_stream.terminal import Console
 
 
 def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:
-    """Returns one row for each task: year, task_id, sizes and, where known, steps and FLOPs.
+    """Returns a row for each task: year, task_id and sizes, and what the learner estimates.
 
-    Trials, steps and FLOPs are those that the learner estimates; a learner need not.
+    A learner with a method `estimate` returns trials, steps, batch and FLOPs.
     """
     learner = run_config.build(config)
     rows, earlier = [], 0
@@ -60,13 +60,13 @@ def print_plan(config: ml_collections.ConfigDict, stream: Stream, seeds: int = 1
         table.add_row(*map(str, cells), *(f"{flops[p]:.3g}" if p in flops else "-" for p in phases))
     console.print(table)
     if not all("flops" in row for row in rows):
-        console.print(f"{config.learner} gives no estimate of its FLOPs; the run counts them.")
+        console.print(f"{config.learner} does not estimate its FLOPs; the run will count them.")
         return
     totals = {phase: sum(row["flops"].get(phase, 0) for row in rows) for phase in phases}
     console.print(
         f"{len(rows)} tasks, {sum(r['trials'] for r in rows)} trials,"
         f" {sum(r['trials'] * r['steps'] for r in rows)}"
-        f" steps{f', each for {seeds} seeds' if seeds > 1 else ''}. Estimated FLOPs of one seed:"
-        f" {totals['train']:.4g} training (the paper's total), {sum(totals.values()):.4g} in all."
-        " Nothing was run."
+        f" steps{f', for each of {seeds} seeds' if seeds > 1 else ''}. Estimated FLOPs of one seed:"
+        f" {sum(totals.values()):.4g}, of which {totals['train']:.4g} are training (the cost that"
+        " the paper reports). Nothing was run."
     )

@@ -1,4 +1,4 @@
-"""The predictors that a run keeps, loaded from its checkpoints to answer samples."""
+"""The predictors that a run kept, loaded from its checkpoints."""
 
 import csv
 import functools
@@ -30,10 +30,11 @@ class KeptPredictor:
 
     Attributes:
       predictor_id: 16 hex digits; see docs/run-directory.md.
-      task: what it was trained for.
-      trial, step: where in the search and in training it comes from.
-      chosen: whether the search chose it.
-      checkpoint: the directory that holds it; None where only its recorded answers are kept.
+      task: the task that it was trained on.
+      trial: number of its trial.
+      step: step of the training from which its parameters are.
+      chosen: whether it has the lowest dev error of its task.
+      checkpoint: the directory that contains it; None if only its answers were recorded.
     """
 
     predictor_id: str
@@ -46,16 +47,16 @@ class KeptPredictor:
 
 @dataclass(frozen=True)
 class SplitAnswers:
-    """What a predictor answered on n samples, cell by cell.
+    """A predictor's answers on n samples.
 
-    A cell is a sample; of a multi-label task a (sample, label) pair, with the id `SAMPLE#LABEL`.
+    A cell is a sample, or in a multi-label task a (sample, label) pair with the id `SAMPLE#LABEL`.
 
     Attributes:
-      ids: of the cells.
+      ids: ids of the cells.
       correct: uint8[cells].
-      confidence: float32[cells], the probability given to the truth.
-      probabilities: float32[n, classes]; None where they were not recorded.
-      flops: what the answers cost now: 0 where the run had recorded them.
+      confidence: float32[cells], the probability of the true answer.
+      probabilities: float32[n, classes]; None if they were not recorded.
+      flops: FLOPs of computing the answers now; 0 if the run had recorded them.
     """
 
     ids: Sequence[str]
@@ -69,12 +70,12 @@ class KeptRun:
     """A run directory whose predictors can be used again.
 
     Args:
-      run_dir: directory of a run that launch.run made, finished or not.
-      stream: its stream by name or csv; None: by the name that the run has.
-      trust: modules outside this project whose learners may be used.
+      run_dir: directory of a run of launch.run, finished or not.
+      stream: name or csv of its stream; None uses the name that the run recorded.
+      trust: modules outside this project whose learners may be imported.
 
     Raises:
-      BadInput: it is no such directory, or has trained nothing yet.
+      BadInput: it is not such a directory, or no task has been trained yet.
     """
 
     def __init__(self, run_dir: Path, stream: str | None = None, trust: Sequence[str] = ()):
@@ -83,13 +84,13 @@ class KeptRun:
         self.ledger = Ledger(run_dir)
         if not self.ledger.of_kind(TrainRecord):
             raise BadInput(
-                f"{run_dir}: this run has not finished a task yet, so it has no predictor."
+                f"{run_dir}: this run has no predictor yet, since it has not finished a task."
             )
         try:
             self.stream: Stream = load_stream(stream or self.config["stream"])
         except BadInput as error:
             raise BadInput(
-                f"{run_dir}: {error} Where the run's stream was a csv, name it:"
+                f"{run_dir}: {error} If the run's stream was a csv, give its path with"
                 " --stream=my_stream.csv."
             ) from None
         self._tasks = {task.task_id: task for task in self.stream.tasks}
@@ -104,7 +105,7 @@ class KeptRun:
 
     @functools.cached_property
     def predictors(self) -> list[KeptPredictor]:
-        """Every predictor with a checkpoint or recorded answers, in the order of training."""
+        """All predictors with a checkpoint or recorded answers, in the order of training."""
         predictors, recorded = [], {predictor_id for predictor_id, _ in self._answers}
         for record in self.ledger.of_kind(TrainRecord):
             path = self.path / "checkpoints" / record.name
@@ -127,14 +128,14 @@ class KeptRun:
         """Returns the samples of a task by split.
 
         Raises:
-          BadInput: its data are not the run's.
+          BadInput: the data have changed since the run.
         """
         recorded = self._recorded.get(task.task_id, {}).get("fingerprint")
         if self._fingerprint(task.dataset_id) != recorded:
             raise BadInput(
                 f"{self.path}: the data of task {task.task_id!r} in stream {self.stream.name} are"
-                " not this run's: they have changed, or the run's stream was a csv, which"
-                " --stream=my_stream.csv names."
+                " not those of the run. Either they have changed, or the run's stream was a csv,"
+                " whose path is missing: --stream=my_stream.csv."
             )
         return self.stream.splits(task)
 
@@ -149,37 +150,39 @@ class KeptRun:
         Raises:
           BadInput: there is no such split.
         """
-        have = self.splits(task)
+        samples = self.splits(task)
         for split in splits:
-            if split not in have:
-                raise BadInput(f"data set {task.dataset_id!r}: {unknown('split', split, have)}")
-        return [have[split] for split in splits]
+            if split not in samples:
+                raise BadInput(f"data set {task.dataset_id!r}: {unknown('split', split, samples)}")
+        return [samples[split] for split in splits]
 
-    def find(self, task: Task, cells: Sequence[str]) -> list[Samples]:
-        """Returns the samples that some cells belong to, each once, by split.
+    def samples_of(self, task: Task, cells: Sequence[str]) -> list[Samples]:
+        """Returns the samples of some cells, each once, grouped by split.
 
         Raises:
-          BadInput: an id is not one of the data set's.
+          BadInput: the data set has no sample of this id.
         """
-        have = self.splits(task)
+        splits = self.splits(task)
         if task.dataset_id not in self._places:
             self._places[task.dataset_id] = {
                 sample: (split, i)
-                for split, samples in have.items()
+                for split, samples in splits.items()
                 for i, sample in enumerate(samples.ids)
             }
         places = self._places[task.dataset_id]
         wanted = {cell.rpartition("#")[0] if task.kind == MULTI_LABEL else cell for cell in cells}
         if missing := wanted - places.keys():
-            some = f"{min(missing)!r} ({len(missing)} of {len(wanted)} are not)"
-            raise BadInput(f"data set {task.dataset_id!r} of {self.path}: no sample {some}.")
-        rows: dict[str, list[int]] = {split: [] for split in have}
+            raise BadInput(
+                f"data set {task.dataset_id!r} of {self.path}: {len(missing)} of {len(wanted)}"
+                f" samples are unknown, for example {min(missing)!r}."
+            )
+        rows: dict[str, list[int]] = {split: [] for split in splits}
         for split, row in sorted(places[sample] for sample in wanted):
             rows[split].append(row)
-        return [have[split].take(np.array(chosen)) for split, chosen in rows.items() if chosen]
+        return [splits[split].take(np.array(chosen)) for split, chosen in rows.items() if chosen]
 
     def tree(self, predictor: KeptPredictor) -> Tree:
-        """Returns what a predictor is made of, read from its checkpoint.
+        """Returns a predictor's tree of arrays, read from its checkpoint.
 
         Raises:
           DamagedCheckpoint: its file is missing or altered.
@@ -193,17 +196,17 @@ class KeptRun:
         tree: Tree | None = None,
         sparing: bool = False,
     ) -> SplitAnswers:
-        """Asks a predictor; on the accelerator where there is one, with the same key as in the run.
+        """Computes a predictor's answers, with the same random key as in the run.
 
         Args:
-          predictor: which.
-          parts: what it is asked, all in one go.
-          tree: its `tree`, where that was read before.
-          sparing: few samples are asked at a time: batches are filled up as little as pays.
+          predictor: the predictor.
+          parts: the samples, which are answered in a single call.
+          tree: the predictor's `tree`, if it was read before.
+          sparing: whether the last batch is padded to a power of two instead of to a full batch.
 
         Raises:
           DamagedCheckpoint: its file is missing or altered.
-          LearnerFault: the answer is not one.
+          LearnerFault: the learner's answer is not valid.
         """
         task, trial, samples = predictor.task, predictor.trial, Samples.joined(parts)
         path = (f"seed {self.config['seed']}", task.task_id, "predict", f"trial {trial}")
@@ -224,10 +227,9 @@ class KeptRun:
         )
 
     def recorded(self, predictor: KeptPredictor, split: str) -> SplitAnswers | None:
-        """Returns what a predictor answered on a split when the run judged it, or None.
+        """Returns the answers on a split that the run recorded.
 
-        It is read from the run's outcomes; None where that was not recorded, or where its file is
-        missing or of other samples.
+        None if it recorded none, or their file is missing or of other samples.
         """
         if (predictor.predictor_id, split) not in self._answers:
             return None
@@ -246,7 +248,7 @@ class KeptRun:
         return SplitAnswers(cell_ids(task, samples), correct, confidence, None, 0)
 
     def flops_each(self, predictor: KeptPredictor) -> float | None:
-        """Returns the FLOPs of a cell where a whole split is predicted, or None if unrecorded."""
+        """Returns the FLOPs per cell of predicting a whole split; None if they are not recorded."""
         for (predictor_id, _), (record, answer) in self._answers.items():
             if predictor_id == predictor.predictor_id:
                 return total(answer.flops) / record.n / cells_each(predictor.task)
@@ -254,7 +256,7 @@ class KeptRun:
 
     @functools.cached_property
     def _answers(self) -> dict[tuple[str, str], tuple[PredictRecord, PredictRecord | AnswerRecord]]:
-        """By predictor id and split, the record of the split and that of the answers."""
+        """The records of a split and of the answers, by predictor id and split."""
         return {
             (answer.predictor_id, record.split): (record, answer)
             for record in self.ledger.of_kind(PredictRecord)
@@ -263,37 +265,39 @@ class KeptRun:
 
 
 def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredictor:
-    """Returns the predictor of a checkpoint, RUN/checkpoints/EVENT-TASK, and a trial.
+    """Returns the predictor of a trial in a checkpoint, RUN/checkpoints/EVENT-TASK.
 
     The trial None is the chosen one.
 
     Raises:
-      BadInput: no such checkpoint or trial; the valid ones are named.
+      BadInput: no such checkpoint or trial; the message lists the valid ones.
     """
-    kept = [(p.checkpoint.name, p) for p in run.predictors if p.checkpoint]
-    here = [predictor for name, predictor in kept if name == checkpoint.name]
-    if not here:
-        raise BadInput(unknown("checkpoint", checkpoint.name, {name for name, _ in kept}))
-    matches = [p for p in here if (p.chosen if trial is None else p.trial == trial)]
+    names = {p.checkpoint.name for p in run.predictors if p.checkpoint}
+    if checkpoint.name not in names:
+        raise BadInput(unknown("checkpoint", checkpoint.name, names))
+    predictors = [
+        p for p in run.predictors if p.checkpoint and p.checkpoint.name == checkpoint.name
+    ]
+    matches = [p for p in predictors if (p.chosen if trial is None else p.trial == trial)]
     if not matches:
-        raise BadInput(f"{checkpoint}: {unknown('trial', trial, [p.trial for p in here])}")
+        raise BadInput(f"{checkpoint}: {unknown('trial', trial, [p.trial for p in predictors])}")
     return matches[0]
 
 
 def cells_each(task: Task) -> int:
-    """Returns how many cells a sample has."""
+    """Returns the number of cells of a sample."""
     return task.num_classes if task.kind == MULTI_LABEL else 1
 
 
 def cell_ids(task: Task, samples: Samples) -> list[str]:
-    """Returns the ids of the cells of some samples: the samples' own, or one for each label."""
+    """Returns the ids of the cells of some samples."""
     if task.kind != MULTI_LABEL:
         return list(samples.ids)
     return [f"{sample}#{label}" for sample in samples.ids for label in range(task.num_classes)]
 
 
 def sample_facts(task: Task, split: str, samples: Samples) -> list[dict[str, Any]]:
-    """Returns what a cache records of each cell's sample: data set, split, and a single class."""
+    """Returns the facts of each cell's sample in a cache: data set, split, and a single class."""
     facts = {"dataset_id": task.dataset_id, "split": split}
     if task.kind == MULTI_LABEL:
         return [facts] * (len(samples) * cells_each(task))
@@ -301,7 +305,7 @@ def sample_facts(task: Task, split: str, samples: Samples) -> list[dict[str, Any
 
 
 def provenance(run: KeptRun, predictor: KeptPredictor) -> dict[str, Any]:
-    """Returns what a cache records of a predictor besides the cost of an answer: JSON facts."""
+    """Returns the facts of a predictor in a cache, without the cost of an answer, as JSON."""
     return {
         "run": str(run.path.absolute()),
         "learner": run.ledger.header.learner,

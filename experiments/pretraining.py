@@ -1,7 +1,7 @@
-"""Pre-training: a file of weights from tasks of a stream, or from another library's weights.
+"""Pre-training: makes a file of weights from tasks of a stream, or from another library's weights.
 
-What it costs, all trials and looks at the dev splits included, is written into the file, and every
-learner that starts from it is charged for it once (phase `pretrain` of its ledger's first record).
+Its cost, including all trials and evaluations, is recorded in the file and charged once to every
+run that starts from it (phase `pretrain` of the ledger's first record).
 """
 
 import functools
@@ -32,23 +32,25 @@ from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import LabelledImages, TaskView
 
 META_TRAIN = "meta_train"
-_ANOTHER_FILE = "there is another file already. Choose another --out, or delete it."
-_ANOTHER_JOB = (
-    "another job wrote this file ({difference}). Choose another --out, or repeat that job's flags."
+_ANOTHER_FILE = (
+    "a file that this command did not write is there already. Choose another --out, or delete it."
 )
+_ANOTHER_JOB = "a command with other flags wrote this file ({difference}). Choose another --out."
 _UNFINISHED = (
-    "this belongs to another job, which has not ended ({difference}). Choose another --out, repeat"
-    " that job's flags to continue it, or delete the folder to abandon it."
+    "an interrupted command with other flags left this folder ({difference}). Repeat its flags to"
+    " continue it, delete the folder to abandon it, or choose another --out."
 )
 
 
 def views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
-    """Returns train and dev splits of tasks by their ids; "meta_train" means all of S_Tr.
+    """Returns the train and dev splits of tasks.
 
-    Each data set of S_Tr is taken once.
+    Args:
+      stream: contains the tasks.
+      tasks: their ids, or ("meta_train",) for all meta-train tasks, each data set once.
 
     Raises:
-      BadInput: a task that is unknown (valid ones are named) or named twice, or no task.
+      BadInput: a task is unknown or named twice, or there is no task.
     """
     by_id = {task.task_id: task for task in stream.tasks}
     if list(tasks) == [META_TRAIN]:
@@ -58,15 +60,15 @@ def views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
         chosen = sorted(first.values(), key=lambda task: task.order)
         if not chosen:
             raise BadInput(
-                f"stream {stream.name} has no meta-train tasks; name tasks of it:"
+                f"stream {stream.name} has no meta-train tasks; choose some of its tasks:"
                 f" {', '.join(by_id)}."
             )
     else:
         for task_id in tasks:
             if task_id == META_TRAIN:
                 raise BadInput(
-                    f"{META_TRAIN} means all of S_Tr and must be given alone; here it is one of"
-                    f" {', '.join(tasks)}."
+                    f"--tasks={','.join(tasks)}: {META_TRAIN} means all meta-train tasks and cannot"
+                    " be combined with other tasks."
                 )
             if task_id not in by_id:
                 raise BadInput(unknown("task", task_id, [META_TRAIN, *by_id]))
@@ -92,22 +94,22 @@ def pretrain(
     checkpoint_seconds: float = 30.0,
     progress: Progress | None = None,
 ) -> weights.Facts:
-    """Trains a backbone and writes it to `out`, once.
+    """Trains a backbone and writes it to `out`, unless it is there already.
 
-    Started again after a kill, it continues from `out`.progress.
+    After a kill, the same call continues from the folder `out`.progress.
 
     Args:
-      config: resolved; its network, search, train, augmentation and seed are used.
+      config: a resolved config, of which network, search, train, augmentation and seed are used.
       stream: contains the tasks.
       tasks: their ids, or ("meta_train",).
       out: file of weights.
-      stand_in: of what these weights take the place, in words.
-      checkpoint_seconds: least time between saved positions.
-      progress: shows what is going on.
+      stand_in: the data set that these weights replace, if any.
+      checkpoint_seconds: shortest time between two saved positions, in seconds.
+      progress: shows the progress.
 
     Raises:
-      BadInput: unknown tasks, settings that would be ignored, another job's file, or every trial
-        diverged.
+      BadInput: unknown tasks, settings that would be ignored, a file of another command, or every
+        trial diverged.
     """
     learner = _learner(config)
     _check_followed(config)
@@ -115,7 +117,7 @@ def pretrain(
     trained_on = f"{', '.join(task.task_id for task in chosen)} (stream {stream.name})"
     if list(tasks) == [META_TRAIN]:
         trained_on = f"the {len(chosen)} data sets of the meta-train part of {stream.name}"
-    values = run_config.to_json(config) | {"stream": stream.name}  # not the path of a csv
+    values = run_config.to_json(config) | {"stream": stream.name}  # instead of the path of a csv
     job = {
         "config": values,
         "stand_in": stand_in,
@@ -125,11 +127,11 @@ def pretrain(
     folder, record_file = out.with_name(f"{out.name}.progress"), out.with_name(f"{out.name}.json")
     begun, key = folder / "job.json", hashlib.sha256(text(job).encode()).hexdigest()[:12]
     if not begun.exists() and _finished(out, record_file, job):
-        shutil.rmtree(folder, ignore_errors=True)  # a kill may have come while that was done
+        shutil.rmtree(folder, ignore_errors=True)  # a kill may have left it
         return weights.read_facts(out)
     with exclusive(
         folder / "lock",
-        busy="is pre-training into this file. Wait for it or stop it, or choose another --out.",
+        busy="is writing this file. Wait for it, stop it, or choose another --out.",
     ):
         write_once(begun, text(job), _UNFINISHED)
         workspace = EventWorkspace(folder / key, checkpoint_seconds)
@@ -141,13 +143,13 @@ def pretrain(
         )
         trial = functools.partial(fit_jointly, tasks=chosen, recipe=learner.recipe)
         results = learner.search.run(ctx.seed, functools.partial(ctx.map, trial))
-        sound = [result for result in results if result["info"]["dev_error"] is not None]
-        if not sound:
-            shutil.rmtree(folder)  # so that another config may write there
+        finite = [result for result in results if result["info"]["dev_error"] is not None]
+        if not finite:
+            shutil.rmtree(folder)  # so that another config can be tried
             raise BadInput(
                 f"all {len(results)} trials diverged: lower config.search.learning_rate."
             )
-        best = min(sound, key=lambda result: result["info"]["dev_error"])
+        best = min(finite, key=lambda result: result["info"]["dev_error"])
         facts = weights.Facts(
             weights.describe(learner.recipe.network),
             trained_on,
@@ -175,16 +177,16 @@ def import_weights(
     flops: int,
     stand_in: str = "",
 ) -> weights.Facts:
-    """Writes weights of another library (safetensors or npz) as a file of weights.
+    """Converts weights of another library (safetensors or npz) to a file of weights.
 
     Args:
-      config: resolved; its network says what the file holds.
-      file: arrays by the names of the other library.
+      config: a resolved config, whose network is that of the weights.
+      file: arrays with the names of the other library.
       layout: one of `weight_layouts.names()`.
       out: file of weights.
-      trained_on: what they were trained on, in words.
-      flops: what that cost.
-      stand_in: of what they take the place, if of anything.
+      trained_on: description of the training data.
+      flops: FLOPs of the training.
+      stand_in: the data set that these weights replace, if any.
 
     Raises:
       BadInput: an unreadable file, an unknown layout, or an array that does not fit; the message
@@ -205,47 +207,39 @@ def import_weights(
 
 
 def _finished(out: Path, record_file: Path, job: dict[str, Any]) -> bool:
-    """Returns whether `out` is there and what the job makes; another file than that is refused."""
+    """Returns whether this job has written `out`; raises BadInput if another command has."""
     if not out.exists():
         return False
     try:
         record = json.loads(record_file.read_text())
-        there, intact = text(record["job"]), record["digest"] == weights.digest(out)
+        recorded_job, intact = text(record["job"]), record["digest"] == weights.digest(out)
     except (OSError, ValueError, KeyError, TypeError):
-        there, intact = "", False
+        recorded_job, intact = "", False
     if not intact:
         raise BadInput(f"{out}: {_ANOTHER_FILE}")
-    refuse_other(out, there, text(job), _ANOTHER_JOB)
+    refuse_other(out, recorded_job, text(job), _ANOTHER_JOB)
     return True
 
 
 def _check_followed(config: ml_collections.ConfigDict) -> None:
-    """Refuses what pre-training would ignore."""
-    for is_ignored, message in (
-        (
-            config.search.pruning != "none",
-            "search.pruning: trials of pre-training are not pruned; leave it at none.",
-        ),
-        (
-            config.search.space != "small",
-            "search.space: pre-training searches the small space alone.",
-        ),
-        (
-            config.train.frozen,
-            "train.frozen: pre-training trains the backbone, so it cannot be frozen.",
-        ),
-        (config.train.steps == 0, "train.steps is 0: nothing would be trained."),
-    ):
-        if is_ignored:
-            raise BadInput(f"config.{message}")
+    """Refuses settings that pre-training would ignore."""
+    search, train = config.search, config.train
+    if search.pruning != "none":
+        raise BadInput(
+            "config.search.pruning: pre-training does not prune trials; it must be none."
+        )
+    if search.space != "small":
+        raise BadInput("config.search.space: pre-training searches only the small space.")
+    if train.frozen:
+        raise BadInput("config.train.frozen: pre-training trains the backbone.")
+    if train.steps == 0:
+        raise BadInput("config.train.steps is 0, so nothing would be trained.")
 
 
 def _learner(config: ml_collections.ConfigDict) -> Baseline:
     learner = run_config.build(config)
     if not isinstance(learner, Baseline):
-        raise BadInput(
-            f"learner {config.learner} has no network to pre-train; take --config=indep."
-        )
+        raise BadInput(f"learner {config.learner} has no network to pre-train; use --config=indep.")
     return learner
 
 

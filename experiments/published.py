@@ -1,13 +1,13 @@
 """Writes the published results of NEVIS'22 (Appendix N) as run directories, one for each learner.
 
-Reports that read them show your own runs next to them.
+A report that includes them compares your own runs with them.
 
   python -m experiments.published --out=runs/published
   python -m launch.report runs/mine/* runs/published/* --out=report
 
-They hold 104 of the 106 tasks: IAPRTC-12 and Pascal 2012 have no published value. Costs are not
-published for each learner, so these runs are lines in the plane of error against FLOPs, on no front
-and in no table of costs.
+They contain 104 of the 106 tasks: IAPRTC-12 and Pascal 2012 have no published results. The FLOPs of
+each learner are not published, so these runs are lines in the plane of error against FLOPs, and are
+neither on a Pareto front nor in a table of costs.
 """
 
 import argparse
@@ -44,15 +44,13 @@ NO_VALUE = f"no value in {published.SOURCE}"
 
 
 def write(out: Path) -> list[Path]:
-    """Writes one run directory for each published learner and returns their paths.
-
-    What is already there must be the same.
+    """Writes the run directories and returns their paths; an existing one must be the same.
 
     Args:
       out: folder of the run directories OUT/indep, OUT/ft_prev, OUT/ft_dynamic and OUT/mt.
 
     Raises:
-      BadInput: one of these directories holds another run.
+      BadInput: one of these directories contains another run.
     """
     stream = stream_csv()
     digest = f"{hashlib.sha256(stream.encode()).hexdigest()[:16]}-published-partial"
@@ -78,16 +76,16 @@ def write(out: Path) -> list[Path]:
         for name, text in texts.items():
             if (path / name).exists() and (path / name).read_bytes() != text.encode():
                 raise BadInput(
-                    f"{path / name}: this directory holds another run. Choose another --out."
+                    f"{path / name}: this directory contains another run. Choose another --out."
                 )
-        for name, text in texts.items():  # the ledger last: with it a directory becomes a run
+        for name, text in texts.items():  # the ledger last, since it makes a directory a run
             write_file(path / name, text.encode())
         paths.append(path)
     return paths
 
 
 def tasks() -> list[Task]:
-    """Returns the 104 tasks that have published values; `order` is their place among the 106."""
+    """Returns the 104 tasks with published results; `order` is their position among the 106."""
     return [
         Task(
             order=int(row["index"]),
@@ -105,10 +103,7 @@ def tasks() -> list[Task]:
 
 
 def stream_csv() -> str:
-    """Returns the rows of `tasks` with the columns of a run's stream.csv.
-
-    Sizes of splits and fingerprints are empty.
-    """
+    """Returns `tasks` in the form of a run's stream.csv; split sizes and fingerprints are empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = [field.name for field in fields(Task)]
@@ -123,7 +118,7 @@ def stream_csv() -> str:
 def records(config: dict[str, Any], config_hash: str) -> Iterator[Record]:
     """Yields the ledger of a learner's published results.
 
-    What is not published is None (docs/run-directory.md).
+    Unpublished values are None (docs/run-directory.md).
     """
     stream = tasks()
     names = ("learner", "budget", "stream", "stream_digest", "protocol", "seed", "source")
@@ -184,7 +179,7 @@ def main() -> None:
         "--out",
         type=Path,
         required=True,
-        help="folder of the four run directories, such as runs/published",
+        help="folder for the four run directories, for example runs/published",
     )
     try:
         for path in write(parser.parse_args().out):

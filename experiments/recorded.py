@@ -1,7 +1,6 @@
-"""What a run directory says about its learner, as plain values.
+"""The config of a run directory: read as plain values, and built into a learner if that is needed.
 
-The learner is built only where it is needed, and a class outside this project only where it is
-trusted.
+A class outside this project is imported only if the user trusts it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,10 +20,10 @@ _OURS = ("learners",)
 
 
 def read_config(run_dir: Path) -> dict[str, Any]:
-    """Returns the values of a run directory's config.json; nothing that it names is imported.
+    """Returns the values of a run directory's config.json, without importing the learner.
 
     Raises:
-      BadInput: it holds no config of a run that a command made.
+      BadInput: it has no config of a run of launch.run.
     """
     try:
         values = dict(config_file.read_config(run_dir).values)
@@ -33,53 +32,53 @@ def read_config(run_dir: Path) -> dict[str, Any]:
     if isinstance(values.get("learner"), str) and isinstance(values.get("stream"), str):
         return values
     raise BadInput(
-        f"{run_dir}: not the directory of a run that launch.run made (no config.json of a learner)."
+        f"{run_dir}: not the directory of a run of launch.run (no config.json with a learner)."
     )
 
 
 def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learner:
-    """Builds the learner of a run directory, of this format or of the one before it.
+    """Builds the learner of a run directory of this format or the previous one.
 
     Args:
-      config: what `read_config` returns.
+      config: the result of `read_config`.
       trust: modules and packages outside this project that may be imported.
 
     Raises:
-      BadInput: a class outside this project that is not trusted, or a learner that only Python code
-        can build.
+      BadInput: the learner is a class outside this project that is not trusted, or can only be
+        built by the user's Python code.
     """
     learner = config["learner"]
     module, colon, _ = learner.partition(":")
     if not colon and learner not in TABLE:
         raise BadInput(
-            f"learner {learner!r} has no name here: its run was started from Python code, which"
-            " alone can build it."
+            f"learner {learner!r} is not in the table of learners: its run was started from Python"
+            " code, and only that code can build it."
         )
     if colon and not any(_inside(module, package) for package in (*_OURS, *trust)):
         raise BadInput(
-            f"learner {learner} is a class outside this project, and using it runs its code. If"
-            f" you trust it, add --trust={module}."
+            f"learner {learner} is a class outside this project, whose code would be run. If you"
+            f" trust it, add --trust={module}."
         )
     return run_config.learner_of(learner, _known(config, learner))
 
 
 def to_config(config: Mapping[str, Any]) -> ml_collections.ConfigDict:
-    """Returns the config of a run directory of a named learner, to run it again with changes."""
+    """Returns the unresolved config of a run directory whose learner has a name."""
     result = run_config.default(config["learner"])
     result.update_from_flattened_dict(_known(config, config["learner"]))
     return result
 
 
 def _known(config: Mapping[str, Any], learner: str) -> dict[str, Any]:
-    """Returns the recorded values of the learner's fields; what its name sets fills open ones."""
+    """Returns the recorded values of the learner's fields, with the table's for open ones."""
     values, fields_by_name = fields.flat(config), run_config.fields_of(learner)
-    usual = TABLE[learner].values if learner in TABLE else {}
+    preset = TABLE[learner].values if learner in TABLE else {}
     recorded = {
         name: value
         for name, value in values.items()
         if name in fields_by_name and value is not None
     }
-    return dict(usual) | {
+    return dict(preset) | {
         name: fields_by_name[name].check(value) for name, value in recorded.items()
     }
 

@@ -1,8 +1,8 @@
-"""RunConfig: the typed values that fully determine a run.
+"""The config of a run: the typed values that fully determine it.
 
-It has a common part and the section of its learner: the fields of the learner's frozen dataclass
-(learners.fields). A value of None is open: the learner's row of the table or the budget fills it
-in; anything given on the command line or in a config file is kept.
+It consists of common values and the fields of the learner's frozen dataclass (learners.fields). A
+value of None is open: the learner's row of the table or the budget sets it. Values from the command
+line or a config file are never changed.
 """
 
 import dataclasses
@@ -26,17 +26,21 @@ from nevis_stream.vocabulary import PROTOCOLS
 
 @dataclass(frozen=True)
 class Common:
-    """What every run's config has, whatever its learner."""
+    """The values that every config has."""
 
-    learner: str = field(default="", metadata={"help": "a name, or package.module:Class"})
-    label: str = field(default="", metadata={"help": "the learner's name in reports"})
-    stream: str = field(default="pico", metadata={"help": "a name, or the path of a csv"})
-    budget: str = field(default="tiny", metadata={"help": "preset of the learner's open values"})
-    protocol: Literal[*PROTOCOLS] = field(
-        default="meta_test", metadata={"help": "which tasks are judged, on which split"}
+    learner: str = field(
+        default="", metadata={"help": "name of a learner, or package.module:Class"}
     )
-    seed: int = field(default=0, metadata={"help": "root of all random numbers"})
-    keep: str = field(default="chosen", metadata={"help": "checkpoints: chosen, all or last_K"})
+    label: str = field(default="", metadata={"help": "name of the learner in reports"})
+    stream: str = field(default="pico", metadata={"help": "name of a stream, or path of its csv"})
+    budget: str = field(default="tiny", metadata={"help": "preset that sets open values"})
+    protocol: Literal[*PROTOCOLS] = field(
+        default="meta_test", metadata={"help": "the tasks that are judged, and the split"}
+    )
+    seed: int = field(default=0, metadata={"help": "seed of all random numbers"})
+    keep: str = field(
+        default="chosen", metadata={"help": "checkpoints that are kept: chosen, all or last_K"}
+    )
 
 
 COMMON = tuple(fields.fields_of(Common))
@@ -52,14 +56,14 @@ def fields_of(learner: str) -> dict[str, Field]:
     for name in own:
         if name.partition(".")[0] in COMMON:
             raise BadInput(
-                f"learner {learner}: its field {name} has the name of a value that every config"
-                f" has ({', '.join(COMMON)}); choose another name."
+                f"learner {learner}: its field {name} must have another name, because every config"
+                f" has values named {', '.join(COMMON)}."
             )
     return fields.fields_of(Common) | own
 
 
 def default(learner: str) -> ml_collections.ConfigDict:
-    """Returns a learner's config on the stream `pico` at budget `tiny`, everything else open.
+    """Returns a learner's config on the stream `pico` at budget `tiny`, with all else open.
 
     Args:
       learner: a name of the table, or package.module:Class.
@@ -72,7 +76,7 @@ def default(learner: str) -> ml_collections.ConfigDict:
 
 
 def with_learner(config: ml_collections.ConfigDict, learner: str) -> ml_collections.ConfigDict:
-    """Returns a config with another learner; its section is kept where the class is the same."""
+    """Returns a config with another learner; values of a learner of the same class are kept."""
     if learners.class_of(learner) is learners.class_of(config.learner):
         changed = config.copy_and_resolve_references()
     else:
@@ -83,11 +87,11 @@ def with_learner(config: ml_collections.ConfigDict, learner: str) -> ml_collecti
 
 
 def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
-    """Returns the config with every open value filled in; explicit values stay.
+    """Returns the config with every open value filled in; other values are kept.
 
     Raises:
-      BadInput: an unknown learner, budget or choice, or a value that makes no sense; valid ones are
-        named.
+      BadInput: an unknown learner, budget or choice, or an invalid value; the message lists the
+        valid ones.
     """
     values = flat(config)
     _check_keys(values)
@@ -109,11 +113,10 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
 
 
 def _section(common: Common, values: Mapping[str, Any]) -> Any:
-    """Returns the learner's part with every open value filled in."""
+    """Returns the learner's configuration with every open value filled in."""
     section = learners.class_of(common.learner)
-    row = TABLE.get(common.learner)
-    usual = {} if row is None else row.values
-    filled = dict(values) | {k: v for k, v in usual.items() if values.get(k) is None}
+    preset = TABLE[common.learner].values if common.learner in TABLE else {}
+    filled = dict(values) | {k: v for k, v in preset.items() if values.get(k) is None}
     config = _made(section, filled, common.learner)
     if not hasattr(section, "BUDGETS"):
         return config
@@ -132,22 +135,22 @@ def _made(section: type, values: Mapping[str, Any], learner: str) -> Any:
 
 
 def _label(common: Common, section: Any) -> str:
-    """Returns the learner's name and the settings that differ from the name's own."""
-    usual = fields.flat(dataclasses.asdict(_section(common, {})))
+    """Returns the learner's name and the settings that differ from its default ones."""
+    defaults = fields.flat(dataclasses.asdict(_section(common, {})))
     values = fields.flat(dataclasses.asdict(section))
     differing = [
         f"{name}={values[name]}"
         for name, field in fields.fields_of(type(section)).items()
-        if field.label and values[name] != usual[name]
+        if field.label and values[name] != defaults[name]
     ]
     return ", ".join([common.learner.rpartition(":")[2], *differing])
 
 
 def _check_keys(values: Mapping[str, Any]) -> None:
-    """A config file may make any keys: unknown ones are named."""
+    """Refuses unknown keys, which a config file may contain."""
     if not isinstance(values.get("learner"), str):
         raise BadInput(
-            "config.learner is missing: begin with run_config.default(NAME) (docs/learners.md)."
+            "config.learner is missing: start from run_config.default(NAME) (docs/learners.md)."
         )
     valid = fields_of(values["learner"])
     for key in values:
@@ -161,19 +164,19 @@ def flat(config: ml_collections.ConfigDict) -> dict[str, Any]:
 
 
 def not_of_type(field: Field, text: str) -> str:
-    """Returns an error message for a text that cannot be the value of a field."""
+    """Returns an error message for a text that is not a value of a field's type."""
     example = ", for example (0.01,0.1)" if field.type is tuple else ""
-    otherwise = "as the budget says" if field.default is None else field.default
+    default = "set by the budget" if field.default is None else field.default
     return (
         f"the value must be of type {field.type.__name__}{example}, not {text!r} (default:"
-        f" {otherwise})."
+        f" {default})."
     )
 
 
 def to_json(config: ml_collections.ConfigDict) -> dict[str, Any]:
-    """Returns the values that identify a run, as plain JSON: tuples become lists.
+    """Returns the values that identify a run, as plain JSON, in which tuples are lists.
 
-    Pre-trained weights are identified by their digest; their path may differ from start to start.
+    Pre-trained weights are identified by their digest, since their path may change.
     """
     values = json.loads(json.dumps(config.to_dict()))
     if "pretrained" in values:

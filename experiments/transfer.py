@@ -1,10 +1,9 @@
-"""The transfer matrix (NEVIS'22, Appendix J): each task trained from each earlier task's predictor.
+"""The transfer matrix (NEVIS'22, Appendix J): each task is trained from each earlier predictor.
 
-The earlier predictors are independent ones.
-
-Row i, column j > i: the usual search on task j with every trial started from the chosen predictor
-of the Indep run on i, against the Indep run on j. Each row is a run directory of its own over the
-tasks after i, so a stopped matrix continues where it was.
+The entry in row i and column j > i compares two predictors of task j: the one that a run of indep
+chose, and the one that the same search chooses if every trial starts from that run's predictor of
+task i. Each row is a run directory over the tasks after i, so an interrupted matrix can be
+continued.
 """
 
 import dataclasses
@@ -28,25 +27,26 @@ from nevis_stream.storage.identity import text, write_once
 from nevis_stream.streams.stream import Stream, load_stream
 
 Run = Callable[[ml_collections.ConfigDict, Stream, Path], Ledger]
-"""Runs a resolved config over a stream into a directory, or continues it."""
+"""Runs a resolved config over a stream in a directory, or continues that run."""
 
 _ANOTHER_MATRIX = (
-    "this directory holds the matrix of another run of indep ({difference}). Choose another --out."
+    "this directory contains the matrix of another run ({difference}). Choose another --out."
 )
 
 
 class TransferMatrix:
-    """The matrix that belongs to a complete Indep run.
+    """The transfer matrix of a complete run of indep.
 
     Args:
       indep: its run directory.
-      out: directory of the matrix: one run directory a row, weights/, matrix.csv, matrix.json.
-      sources: ids of the tasks whose rows are wanted; None: all but the last.
-      stream: the run's stream by name or csv; None: by the name that the run has.
+      out: directory of the matrix, with a run directory per row, weights/, matrix.csv and
+        matrix.json.
+      sources: ids of the tasks that have a row; None means all but the last task.
+      stream: name or csv of the run's stream; None uses the name that the run recorded.
 
     Raises:
-      BadInput: the run is not a complete one of Indep, its data have changed, or a source is not a
-        task of it.
+      BadInput: the run is unfinished or of another learner, its data have changed, or a source is
+        not one of its tasks.
     """
 
     def __init__(
@@ -58,19 +58,22 @@ class TransferMatrix:
     ):
         values, self.out, self._indep = recorded.read_config(indep), out, indep
         self.ledger = Ledger(indep)
-        alone = (values["learner"], values.get("initialisation") or "random") == ("indep", "random")
-        if not (alone and self.ledger.complete):
-            state = "unfinished" if alone else f"of {values.get('label') or values['learner']}"
+        initialisation = values.get("initialisation") or "random"
+        if (values["learner"], initialisation) != ("indep", "random"):
             raise BadInput(
-                f"{indep}: a transfer matrix starts from a complete run of indep; this one is"
-                f" {state}."
+                f"{indep}: a transfer matrix needs a run of indep; this is one of"
+                f" {values.get('label') or values['learner']}."
+            )
+        if not self.ledger.complete:
+            raise BadInput(
+                f"{indep}: this run is unfinished. Start its command again to complete it."
             )
         self.config = recorded.to_config(values)
         self.stream = load_stream(stream or self.config.stream)
         if self.stream.digest != self.ledger.header.stream_digest:
             raise BadInput(
-                f"{indep}: stream {self.stream.name} is another than this run's, or its data have"
-                " changed."
+                f"{indep}: stream {self.stream.name} is not the run's stream, or its data have"
+                " changed since the run."
             )
         self.errors = {
             record.task_id: record.error for record in self.ledger.of_kind(PredictRecord)
@@ -83,7 +86,7 @@ class TransferMatrix:
         self.sources = [task for task in tasks[:-1] if not sources or task in sources]
 
     def targets(self, source: str) -> Stream:
-        """Returns the stream of the tasks after `source`, all of them judged."""
+        """Returns the stream of the tasks after `source`, all of which are judged."""
         trained = [task for task in self.stream.tasks if task.task_id in self.trained]
         place = [task.task_id for task in trained].index(source)
         tasks = [dataclasses.replace(task, meta_split="test") for task in trained[place + 1 :]]
@@ -93,7 +96,7 @@ class TransferMatrix:
         )
 
     def row_config(self, source: str) -> ml_collections.ConfigDict:
-        """Writes the source's predictor as a file of weights and returns the config of its row."""
+        """Writes the source's predictor to a file of weights, and returns the config of its row."""
         record = self.trained[source]
         path = self.out / "weights" / f"{source}.safetensors"
         if not path.exists():
@@ -102,7 +105,8 @@ class TransferMatrix:
                 tree = Checkpoint(checkpoint).load(tree_name(record.chosen))
             except DamagedCheckpoint as error:
                 raise BadInput(
-                    f"{error} The Indep run must have its checkpoints (config.keep chosen or all)."
+                    f"{error} The run of indep must keep its checkpoints (config.keep chosen or"
+                    " all)."
                 ) from None
             network = run_config.build(self.config).recipe.network
             facts = weights.Facts(weights.describe(network), f"{source} alone", total(record.flops))
@@ -125,8 +129,7 @@ class TransferMatrix:
         for folder in (self.out.resolve(), *self.out.resolve().parents):
             if (folder / FILE_NAME).exists():
                 raise BadInput(
-                    f"{self.out}: this is inside the run directory {folder}; a matrix needs a"
-                    " directory of its own."
+                    f"{self.out}: is inside the run directory {folder}. Choose another --out."
                 )
         write_once(self.out / FACTS, text(self._facts()), _ANOTHER_MATRIX)
         rows: list[dict[str, Any]] = []
@@ -141,7 +144,7 @@ class TransferMatrix:
         return frame
 
     def _facts(self) -> dict[str, Any]:
-        """What a report needs besides the pairs: which run it is, and its tasks in stream order."""
+        """Returns the facts about the run and its tasks that a report needs besides the pairs."""
         names = ("learner", "budget", "stream", "stream_digest", "seed", "config_hash")
         tasks = [
             {name: getattr(r, name) for name in ("order", "task_id", "domain", "meta_split")}

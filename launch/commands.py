@@ -1,4 +1,4 @@
-"""Commands that are sent away as jobs: taken apart, checked, one for each seed."""
+"""The commands that become jobs of a cluster: split, checked, and one for each seed."""
 
 import shlex
 import warnings
@@ -9,66 +9,69 @@ from launch import config_flag, console
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, unknown
 
 SEPARATOR = "+"  # a word by itself between two commands
-READERS = ("launch.evaluate",)  # their --run_dir names runs that are read
+READERS = ("launch.evaluate",)  # commands whose --run_dir names runs that they read
 
 
 def jobs(words: Sequence[str]) -> list[list[str]]:
-    """Returns the commands that are jobs of their own; `--seeds=N` of launch.run becomes N of them.
+    """Returns one command for each job; a launch.run with `--seeds=N` becomes N commands.
 
     Args:
-      words: one or more commands, each a module and its flags, with `+` between them.
+      words: one or more commands, each a module and its flags, separated by `+`.
 
     Raises:
-      BadInput: no command, an unknown module, a missing config or run_dir, one run_dir twice, or a
-        file in its place.
+      BadInput: no command, an unknown module, a missing config or run_dir, a run_dir that two jobs
+        would write, or a file in its place.
     """
-    commands = _split(words)
-    found = [
-        job
-        for command in commands
-        for job in (_by_seed(command) if _module(command) == "launch.run" else [command])
+    commands = [
+        command
+        for words_of_command in _split(words)
+        for command in (
+            _by_seed(words_of_command)
+            if _module(words_of_command) == "launch.run"
+            else [words_of_command]
+        )
     ]
     directories = [
         directory
-        for job in found
-        if _module(job) not in READERS
-        and (directory := _taken(job, ["run_dir"])[0].get("run_dir")) is not None
+        for command in commands
+        if _module(command) not in READERS
+        and (directory := _separated(command, ["run_dir"])[0].get("run_dir")) is not None
     ]
-    places = [Path(directory).resolve() for directory in directories]
-    for directory, place in zip(directories, places, strict=True):
+    paths = [Path(directory).resolve() for directory in directories]
+    for directory, path in zip(directories, paths, strict=True):
         config_flag.check_run_dir(directory)
-        if places.count(place) > 1:
+        if paths.count(path) > 1:
             raise BadInput(
-                f"--run_dir={directory}: two jobs would write this directory; give each command its"
-                " own."
+                f"--run_dir={directory}: two jobs would write to this directory; give each command"
+                " its own."
             )
-    return found
+    return commands
 
 
-def check_configs(found: Sequence[Sequence[str]]) -> None:
-    """Builds the learner of every launch.run and looks for its stream's name, so that no queue ends
-    in a mistake of these.
+def check_configs(commands: Sequence[Sequence[str]]) -> None:
+    """Checks the learner and the stream of every launch.run, before jobs wait in a queue.
 
     Raises:
-      BadInput: a config that cannot be followed; the message names the value and the valid choices.
+      BadInput: an invalid config; the message names the value and the valid choices.
     """
     from experiments import run_config
     from nevis_stream.streams.rows import stream_rows
 
     checked = set()
-    for job in found:
-        words = job[1:]
-        but_seed = tuple(_taken(words, ["run_dir", "config.seed"])[1])
-        if job[0] != "launch.run" or but_seed in checked:
+    for command in commands:
+        words = command[1:]
+        without_seed = tuple(_separated(words, ["run_dir", "config.seed"])[1])
+        if command[0] != "launch.run" or without_seed in checked:
             continue
-        checked.add(but_seed)
+        checked.add(without_seed)
         try:
             config = config_flag.split(words).config()
             weights = config.get("pretrained", {}).get("path")
-            # another job may make them, or only the nodes may see them
+            # another job may write this file, or only the nodes may see it
             if weights and not Path(weights).exists():
                 warnings.warn(
-                    f"{weights}: not there yet, so this is not checked: {shlex.join(job)}",
+                    f"{weights} does not exist yet, so this command is not checked:"
+                    f" {shlex.join(command)}",
                     RunWarning,
                     stacklevel=2,
                 )
@@ -78,7 +81,7 @@ def check_configs(found: Sequence[Sequence[str]]) -> None:
             if not config.stream.endswith(".csv"):
                 stream_rows(config.stream)
         except NevisStreamError as error:
-            raise BadInput(f"{shlex.join(job)}: {error}") from None
+            raise BadInput(f"{shlex.join(command)}: {error}") from None
 
 
 def _split(words: Sequence[str]) -> list[list[str]]:
@@ -92,9 +95,10 @@ def _split(words: Sequence[str]) -> list[list[str]]:
         if command and command[0] in console.names():
             command[0] = console.module(command[0])
     if not all(commands):
-        where = "" if len(commands) == 1 else f" before or after a {SEPARATOR!r}"
+        place = "" if len(commands) == 1 else f" before or after a {SEPARATOR!r}"
         raise BadInput(
-            f"no command{where}: write it after --, for example launch.run --config=… --run_dir=…."
+            f"a command is missing{place}: write it after --, for example launch.run"
+            " --config=indep --run_dir=runs/indep."
         )
     return commands
 
@@ -107,8 +111,8 @@ def _module(command: Sequence[str]) -> str:
 
 
 def _by_seed(command: Sequence[str]) -> list[list[str]]:
-    """One command of launch.run for each of its seeds, in RUN_DIR/seed-N as launch.run has it."""
-    values, rest = _taken(command, ["seeds", "run_dir"])
+    """Returns a launch.run command for each seed, with the directories that launch.run uses."""
+    values, rest = _separated(command, ["seeds", "run_dir"])
     try:
         config = config_flag.split(rest).config()
     except BadInput as error:
@@ -118,27 +122,21 @@ def _by_seed(command: Sequence[str]) -> list[list[str]]:
             f"{shlex.join(command)}: --run_dir is missing: the directory of the run, for example"
             " runs/my-run."
         )
-    count = _whole("seeds", values.get("seeds", "1"), 1)
-    if count == 1:
+    seeds = values.get("seeds", "1")
+    if not seeds.isdecimal() or int(seeds) < 1:
+        raise BadInput(f"--seeds={seeds}: it must be a whole number, 1 or more.")
+    if int(seeds) == 1:
         return [list(command)]
-    _, rest = _taken(rest, ["config.seed"])
+    _, rest = _separated(rest, ["config.seed"])
     directory = Path(values["run_dir"])
     return [
         [*rest, f"--config.seed={seed}", f"--run_dir={directory / f'seed-{seed}'}"]
-        for seed in range(config.seed, config.seed + count)
+        for seed in range(config.seed, config.seed + int(seeds))
     ]
 
 
-def _whole(flag: str, value: str, least: int) -> int:
-    if not value.isdecimal() or int(value) < least:
-        raise BadInput(f"--{flag}={value}: it must be a whole number, {least} or more.")
-    return int(value)
-
-
-def _taken(command: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The values of some flags, the last one given of each, and the words that are left without
-    them.
-    """
+def _separated(command: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Returns the values of some flags (of a repeated flag the last), and the other words."""
     values: dict[str, str] = {}
     rest: list[str] = []
     words = iter(command)

@@ -1,4 +1,4 @@
-"""The words `--config=NAME` and `--config.KEY=VALUE` of a command, and the config they give."""
+"""The words `--config=NAME` and `--config.KEY=VALUE` of a command, and the config they describe."""
 
 import runpy
 import traceback
@@ -21,11 +21,12 @@ _PREFIX = "config."
 
 @dataclass(frozen=True)
 class ConfigWords:
-    """What the words of a command say about its config.
+    """The words of a command that describe its config.
 
     Attributes:
-      source: of --config: a name of the table, or PATH.py or PATH.py:ARGUMENT; empty: not given.
-      values: of --config.KEY=VALUE, as text by key.
+      source: value of --config: the name of a learner, PATH.py or PATH.py:ARGUMENT; empty if the
+        command has no --config.
+      values: VALUE, as text, of each --config.KEY=VALUE.
       rest: the other words.
     """
 
@@ -34,10 +35,10 @@ class ConfigWords:
     rest: Sequence[str]
 
     def config(self) -> ml_collections.ConfigDict:
-        """Returns the config; for `--config.learner=NAME` alone that learner's.
+        """Returns the config; without --config, that of the learner in --config.learner.
 
         Raises:
-          BadInput: no config, an unknown name or key, a file that fails, or a value of another
+          BadInput: no config, an unknown name or key, a file that fails, or a value of the wrong
             type.
         """
         learner = self.values.get("learner")
@@ -53,15 +54,15 @@ class ConfigWords:
         return config
 
 
-def split(words: Sequence[str]) -> ConfigWords:
-    """Takes the words about the config out of a command's words; what follows `--` stays.
+def split(command_words: Sequence[str]) -> ConfigWords:
+    """Separates the words about the config from a command's other words; those after `--` stay.
 
     Raises:
       BadInput: a --flagfile that cannot be read.
     """
     source, values, rest = "", {}, []
     try:
-        waiting = flags.FlagValues().read_flags_from_files(list(words), force_gnu=False)
+        waiting = flags.FlagValues().read_flags_from_files(list(command_words), force_gnu=False)
     except (flags.Error, OSError) as error:
         raise BadInput(str(error).removeprefix("ERROR:: ")) from None
     while waiting and waiting[0] != "--":
@@ -80,33 +81,33 @@ def split(words: Sequence[str]) -> ConfigWords:
     return ConfigWords(source, values, [*rest, *waiting])
 
 
-_given = ConfigWords("", {}, ())
+_words = ConfigWords("", {}, ())
 
 
-def given() -> ConfigWords:
-    """Returns what this command's words say about its config."""
-    return _given
+def words() -> ConfigWords:
+    """Returns the words that describe the config of this process's command."""
+    return _words
 
 
 def start(main, lists: Callable[[], str] | None = None) -> None:
-    """Starts a command that has --config; see `entry.start`. Its help ends with the configs."""
+    """Starts a command that has --config, as `entry.start` does; its help lists the configs."""
 
-    def take(words: Sequence[str]) -> Sequence[str]:
-        global _given
-        _given = split(words)
-        return _given.rest
+    def take(command_words: Sequence[str]) -> Sequence[str]:
+        global _words
+        _words = split(command_words)
+        return _words.rest
 
     entry.start(main, take, lists=lists or help_text)
 
 
 def studies() -> list[str]:
-    """Paths of the studies' configs."""
+    """Returns the paths of the studies' config files."""
     return sorted(f"experiments/studies/{path.name}" for path in _STUDIES.glob("[!_]*.py"))
 
 
 def _choices() -> str:
     return (
-        f"give a name ({', '.join(TABLE)}), a file of your own (PATH.py), or"
+        f"give the name of a learner ({', '.join(TABLE)}), a config file (PATH.py), or"
         " --config.learner=package.module:Class"
     )
 
@@ -118,69 +119,78 @@ def _named_or_loaded(source: str) -> ml_collections.ConfigDict:
     if Path(path).is_file():
         return _load(path, argument)
     if path.endswith(".py"):
-        raise BadInput(f"--config={source}: no such file. Or {_choices()}.")
-    raise BadInput(f"--config={source}: {unknown('config', source, TABLE)} Or a file, PATH.py.")
+        raise BadInput(f"--config={source}: no such file. You can also {_choices()}.")
+    raise BadInput(
+        f"--config={source}: {unknown('config', source, TABLE)} A config file (PATH.py) is valid"
+        " too."
+    )
 
 
 def _load(path: str, argument: str) -> ml_collections.ConfigDict:
-    """Returns the config that a file makes; errors name the line."""
+    """Returns the config that a file's get_config returns; an error names the line."""
     entry.find_modules(Path(path).resolve().parent)
     try:
         get_config = runpy.run_path(path).get("get_config")
-        made = get_config(*([argument] if argument else [])) if callable(get_config) else None
+        config = get_config(*([argument] if argument else [])) if callable(get_config) else None
     except Exception as error:  # a user's file may raise anything
         lines = [
             frame.lineno
             for frame in traceback.extract_tb(error.__traceback__)
             if frame.filename == path
         ]
-        what = str(error)
+        message = str(error)
         if isinstance(error, SyntaxError) and error.filename == path:
-            lines, what = [error.lineno], error.msg
-        where = f"{path}, line {lines[-1]}" if lines else path
-        raise BadInput(f"{where}: {type(error).__name__}: {what}") from None
+            lines, message = [error.lineno], error.msg
+        place = f"{path}, line {lines[-1]}" if lines else path
+        raise BadInput(f"{place}: {type(error).__name__}: {message}") from None
     if not callable(get_config):
-        raise BadInput(f"{path}: it has no function get_config (docs/learners.md shows one).")
-    if not isinstance(made, ml_collections.ConfigDict):
-        what = "nothing" if made is None else f"a {type(made).__name__}"
+        raise BadInput(f"{path}: has no function get_config (docs/learners.md shows one).")
+    if not isinstance(config, ml_collections.ConfigDict):
+        result = "nothing" if config is None else f"a {type(config).__name__}"
         raise BadInput(
-            f"{path}: its get_config returns {what}; return run_config.default(NAME), changed as"
-            " you like (docs/learners.md)."
+            f"{path}: its get_config returns {result}; it must return run_config.default(NAME),"
+            " with the changes you want (docs/learners.md)."
         )
-    return made
+    return config
 
 
 def check_run_dir(run_dir: str) -> None:
-    """Raises: BadInput: there is a file where the directory of a run is to be."""
-    for place in (Path(run_dir), *Path(run_dir).parents):
-        if place.exists() and not place.is_dir():
+    """Checks that a run directory can be created.
+
+    Raises:
+      BadInput: there is a file in its place, or in that of a directory above it.
+    """
+    for path in (Path(run_dir), *Path(run_dir).parents):
+        if path.exists() and not path.is_dir():
             raise BadInput(
-                f"--run_dir={run_dir}: {place} is a file; a directory is expected, for example"
+                f"--run_dir={run_dir}: {path} is a file; a directory is expected, for example"
                 " runs/my-run."
             )
 
 
 def help_text() -> str:
-    """Returns the part of --help about configs: names, and the keys of the chosen learner."""
-    known = split(entry.arguments())
+    """Returns the part of --help about configs: their names, and the keys of a learner."""
+    config_words = split(entry.arguments())
+    has_config = config_words.source or config_words.values
     try:
-        learner = known.config().learner if known.source or known.values else "ft_prev"
+        learner = config_words.config().learner if has_config else "ft_prev"
         keys = "\n".join(map(_key, run_config.fields_of(learner).values()))
     except BadInput as error:
         return f"\n{error}\n"
     width = max(map(len, TABLE))
     rows = "\n".join(f"  {name:{width}}  {row.meaning}" for name, row in TABLE.items())
     return (
-        f"\nNames for --config:\n{rows}\nStudies, each with its commands: {', '.join(studies())}\n"
-        f"Keys of {learner} (another learner's: --config=NAME --help), each with type, default, and"
-        f" range or choices:\n{keys}\n"
+        f"\nNames for --config:\n{rows}\nConfig files of studies, which contain their commands:"
+        f" {', '.join(studies())}\n"
+        f"Keys of {learner} (for another learner: --config=NAME --help), each with its type,"
+        f" default, and range or choices:\n{keys}\n"
     )
 
 
 def _key(field: Field) -> str:
     kind = field.type.__name__
     kind = f"{kind} of {field.element.__name__}" if field.element else kind
-    default = "as the learner or the budget says" if field.default is None else repr(field.default)
+    default = "set by the learner or the budget" if field.default is None else repr(field.default)
     limits = f"; {field.range[0]} to {field.range[1]}" if field.range else ""
     limits = f"; {', '.join(field.choices)}" if field.choices else limits
-    return f"  --config.{field.name}: {field.help}\n      {kind}; {default}{limits}"
+    return f"  --config.{field.name}: {field.help}\n      {kind}; default: {default}{limits}"

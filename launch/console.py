@@ -1,4 +1,4 @@
-"""The console command `nevis-stream`: every command of this package by name, from any directory."""
+"""The console command `nevis-stream`, which starts every command of this package by its name."""
 
 import ast
 import re
@@ -22,10 +22,9 @@ def main() -> None:
 
 
 def names() -> list[str]:
-    """Returns the names of the commands: the modules of this package that can be started."""
+    """Returns the names of the commands: the modules of this package that can be run."""
     files = sorted(Path(__file__).parent.glob("*.py"))
-    started = [file.stem for file in files if "\nif __name__ ==" in file.read_text()]
-    return [name.replace("_", "-") for name in started]
+    return [file.stem.replace("_", "-") for file in files if "\nif __name__ ==" in file.read_text()]
 
 
 def module(name: str) -> str:
@@ -46,9 +45,10 @@ def _no_command(words: list[str]) -> None:
     width = max(map(len, names()))
     rows = "\n".join(f"  {name:{width}}  {_summary(name)}" for name in names())
     entry.show_help(
-        "Sequential learning on streams of vision tasks: error against cumulative FLOPs.\n\n"
+        "Trains learners on streams of vision tasks and compares their error and cumulative FLOPs."
+        "\n\n"
         f"Usage: {entry.CONSOLE_COMMAND} COMMAND\n\nCommands:\n{rows}\n\n"
-        f"Each has its own help: {entry.CONSOLE_COMMAND} COMMAND --help"
+        f"Help of a command: {entry.CONSOLE_COMMAND} COMMAND --help"
     )
 
 

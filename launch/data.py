@@ -1,6 +1,7 @@
 """Lists, prepares, imports, verifies and shows data sets.
 
-Prepared data are in --data_dir, else in NEVIS_STREAM_DATA, else in the user's cache directory.
+Prepared data are kept in --data_dir, else in the directory that the environment variable
+NEVIS_STREAM_DATA names, else in the user's cache directory.
 """
 
 from collections.abc import Sequence
@@ -25,12 +26,12 @@ def _prepare(_: Sequence[str]) -> None:
     from launch.data_commands.preparing import prepare
 
     values = _PREPARE.flags
-    for place in values["from"].value:
-        if not Path(place).exists():
-            entry.fail(f"--from={place}: no such file or directory.")
-    places = [Path(place).absolute() for place in values["from"].value]
+    paths = [Path(path) for path in values["from"].value]
+    for path in paths:
+        if not path.exists():
+            entry.fail(f"--from={path}: no such file or directory.")
     options = {
-        "places": [place if place.is_dir() else place.parent for place in places],
+        "places": [(path if path.is_dir() else path.parent).absolute() for path in paths],
         "form": values.store,
         "download": not values.offline,
         "verified": not values.unverified,
@@ -68,21 +69,21 @@ def _overlap(_: Sequence[str]) -> None:
 _LIST = Subcommand(
     "list",
     _list,
-    "Shows the tasks of a stream and the state of each data set on this machine.",
+    "Lists the tasks of a stream, and whether the data set of each is ready on this machine.",
     ("list --stream=full", "list --stream=full --format=csv", "list --state=downloadable"),
 )
 _PREPARE = Subcommand(
     "prepare",
     _prepare,
-    "Downloads, verifies, splits and stores data sets, without duplicates.",
+    "Downloads, verifies and splits data sets, and stores them without duplicates.",
     ("prepare --stream=short", "prepare --task=mnist,usps", "prepare --task=voc2007 --from=FOLDER"),
-    details="Continues what was interrupted, skips what is ready, and ends with what to do for each"
-    " data set that is not.",
+    details="The same command continues an interrupted one and skips data sets that are ready. At"
+    " the end it prints, for each data set that is not ready, what you can do about it.",
 )
 _IMPORT = Subcommand(
     "import",
     _import,
-    "Imports a file of your own as a task.",
+    "Imports your own file as a task.",
     (
         "import mnist.npz --task=mnist",
         "import shapes.zip --task=new --year=2024 --domain=object",
@@ -94,20 +95,20 @@ _IMPORT = Subcommand(
 _VERIFY = Subcommand(
     "verify",
     _verify,
-    "Checks prepared data against their recorded fingerprints.",
+    "Checks that prepared data have not changed, by their recorded fingerprints.",
     ("verify", "verify --task=mnist"),
 )
 _SHOW = Subcommand(
     "show",
     _show,
-    "Prints counts and histograms of a task and writes a contact sheet (PNG).",
+    "Prints the samples of a task by class and resolution, and writes a contact sheet (PNG).",
     ("show mnist --out=sheets",),
     words="TASK",
 )
 _OVERLAP = Subcommand(
     "overlap",
     _overlap,
-    "Lists the test images of a stream that earlier tasks train on.",
+    "Counts the test images of each task that earlier tasks of the stream train on.",
     ("overlap --stream=local25", "overlap --stream=local25 --format=csv"),
     needs=("stream",),
 )
@@ -116,11 +117,17 @@ _STORES = ["array_record", "raw"]
 
 for _each in SUBCOMMANDS:
     shared_flags.data_dir(_each.flags)
-define(flags.DEFINE_string, [_LIST], "stream", "full", "Name or csv of a stream.")
-define(flags.DEFINE_string, [_PREPARE, _OVERLAP], "stream", None, "Name or csv of a stream.")
+for _each in (_LIST, _PREPARE, _OVERLAP):
+    shared_flags.stream("full" if _each is _LIST else None, _each.flags)
 define(flags.DEFINE_enum, [_LIST, _OVERLAP], "format", "table", ["table", "csv"], "Output format.")
 define(flags.DEFINE_list, [_PREPARE, _VERIFY], "task", [], "Data sets, separated by commas.")
-define(flags.DEFINE_string, [_IMPORT], "task", None, "Name of the task, new or known.")
+define(
+    flags.DEFINE_string,
+    [_IMPORT],
+    "task",
+    None,
+    "Name of the task: one of the catalogue, or a new one.",
+)
 define(flags.DEFINE_string, [_LIST], "domain", None, "Only tasks of this domain.")
 define(flags.DEFINE_string, [_IMPORT], "domain", None, "Domain of a new task.")
 define(flags.DEFINE_enum, [_LIST], "kind", None, TASK_KINDS, "Only tasks of this kind.")
@@ -139,14 +146,15 @@ define(
     "store",
     "array_record",
     _STORES,
-    "How images are stored: for TFDS, or (if of one size) as an array.",
+    "Format of the stored images: array_record, which TFDS reads, or raw, one array, for images of"
+    " equal size.",
 )
 define(
     flags.DEFINE_multi_string,
     [_PREPARE],
     "from",
     [],
-    "A file or directory that you downloaded; may be repeated.",
+    "A file that you downloaded, or the folder of such files; may be given several times.",
 )
 define(
     flags.DEFINE_integer,
@@ -156,9 +164,23 @@ define(
     "Number of data sets prepared at the same time; default: the number of cores.",
     lower_bound=1,
 )
-define(flags.DEFINE_bool, [_PREPARE], "force", False, "Prepare data sets again that are ready.")
-define(flags.DEFINE_bool, [_PREPARE], "offline", False, "Download nothing.")
-define(flags.DEFINE_bool, [_PREPARE], "unverified", False, "Skip the published checksums.")
+define(
+    flags.DEFINE_bool, [_PREPARE], "force", False, "Also prepare data sets that are ready already."
+)
+define(
+    flags.DEFINE_bool,
+    [_PREPARE],
+    "offline",
+    False,
+    "Use only files that are on this machine; download nothing.",
+)
+define(
+    flags.DEFINE_bool,
+    [_PREPARE],
+    "unverified",
+    False,
+    "Do not compare files with their published checksums.",
+)
 define(flags.DEFINE_string, [_SHOW], "out", ".", "Directory of the contact sheet.")
 
 

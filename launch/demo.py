@@ -1,4 +1,4 @@
-"""Runs five learners at rising cost on the embedded stream and writes the report.
+"""Runs five learners of increasing cost on the embedded stream and writes the report.
 
   python -m launch.demo
 
@@ -10,14 +10,12 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import entry
+from launch import entry, shared_flags
 
-_FOLDER = flags.DEFINE_string(
-    "runs", "runs/demo", "Directory of the run directories and the report."
-)
-_STREAM = flags.DEFINE_string("stream", "pico", "Stream to run: a name, or a csv of rows.")
+_FOLDER = flags.DEFINE_string("runs", "runs/demo", "Folder for the run directories and the report.")
+_STREAM = shared_flags.stream("pico")
 
-# by rising cost
+# by increasing cost
 RUNS = (
     ("nearest_class_mean", "tiny"),
     ("closed_form", "tiny"),
@@ -28,7 +26,7 @@ RUNS = (
 
 
 def main(_):
-    """Runs what is missing, then reports."""
+    """Runs the learners whose runs are missing or unfinished, then writes the report."""
     from experiments import run_config
     from launch.one_run import run_config_once
     from nevis_stream.report.build import write_report
@@ -52,24 +50,18 @@ def main(_):
 
 
 def _print_points(directories: list[Path]) -> None:
-    """Prints each run's point; * marks the Pareto front of error and FLOPs of training."""
+    """Prints error and FLOPs of each run; * marks the Pareto front (error, FLOPs of training)."""
     from rich.table import Table
 
     from nevis_stream.analysis.pareto import pareto_front
     from nevis_stream.analysis.points import point
+    from nevis_stream.cost.engineering import engineering
     from nevis_stream.run_directory.ledger import Ledger
     from nevis_stream.terminal import Console
 
-    table = Table(title="Points: average error on the meta-test tasks, FLOPs of the whole stream")
-    for name, justify in (
-        ("learner", "left"),
-        ("budget", "left"),
-        ("error", "right"),
-        ("FLOPs (training)", "right"),
-    ):
-        table.add_column(name, justify=justify)
-    table.add_column("FLOPs (everything)", justify="right")
-    table.add_column("front")
+    table = Table(title="Mean error on the meta-test tasks; FLOPs of the whole stream")
+    for name in ("learner", "budget", "error", "FLOPs (training)", "FLOPs (all)", "front"):
+        table.add_column(name, justify="right" if name == "error" or "FLOPs" in name else "left")
     ledgers = [Ledger(directory) for directory in directories]
     points = [point(ledger) for ledger in ledgers]
     front = pareto_front([(each.error, each.paper_total) for each in points])
@@ -78,8 +70,8 @@ def _print_points(directories: list[Path]) -> None:
             ledger.header.learner,
             ledger.header.budget or "-",
             f"{each.error:.4f}",
-            f"{each.paper_total:.3g}",
-            f"{each.full_total:.3g}",
+            engineering(each.paper_total),
+            engineering(each.full_total),
             "*" if number in front else "",
         )
     Console().print(table)

@@ -15,11 +15,11 @@ from nevis_stream.errors import NevisStreamError, unknown
 from nevis_stream.terminal import protect_streams
 
 USAGE_ERROR = 2
-INCOMPLETE = 1  # exit status where something is left to do
+INCOMPLETE = 1  # exit status when something remains to be done
 WIDTH = 100  # columns of help
 CONSOLE_COMMAND = "nevis-stream"
 _IN_CHECKOUT = re.compile(r"python -m launch\.(\w+)")
-# SLURM's --signal, and what submitit asks it to send
+# TERM, and those that SLURM's --signal and submitit send
 _STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _console_started = False
 
@@ -36,10 +36,11 @@ def start(
 
     Args:
       main: does the work; its module's docstring and flags are the help.
-      take: removes words from the command's words before the flags are parsed.
-      hint: adds to the message about a wrong flag or word.
-      words: the words that are not flags, for example "RUN_DIR ..."; empty: it has none.
-      lists: returns what the help ends with, for example the valid values of a flag.
+      take: takes the command's words and returns those that are parsed as flags.
+      hint: completes the message about a wrong flag or word.
+      words: what the words that are not flags mean, for example "RUN_DIR ..."; empty if the command
+        takes none.
+      lists: returns the end of the help, for example the valid values of a flag.
     """
     guard(lambda: _start(main, take, hint, words, lists))
 
@@ -57,10 +58,10 @@ def _start(main, take, hint, words, lists) -> None:
 
 
 def guard(work: Callable[[], None]) -> None:
-    """Calls `work`; errors of users become messages, and output has no control characters."""
+    """Calls `work`; a user's mistake becomes a message, and no control character is printed."""
     protect_streams()
     warnings.showwarning = _show_warning
-    logging.set_verbosity(logging.WARNING)  # JAX names every backend that it does not find
+    logging.set_verbosity(logging.WARNING)  # JAX reports every backend that it does not find
     find_modules(Path.cwd())
     try:
         work()
@@ -89,13 +90,13 @@ def command() -> str:
 
 
 def use_console_command() -> None:
-    """Makes messages and help name commands as `nevis-stream run`, not `python -m launch.run`."""
+    """Makes messages and help write `nevis-stream run` instead of `python -m launch.run`."""
     global _console_started
     _console_started = True
 
 
 def as_typed(text: str) -> str:
-    """Returns a text that names commands as this one was started.
+    """Returns a text with its commands written in the form in which this one was started.
 
     >>> as_typed("next: python -m launch.report runs/a")
     'next: python -m launch.report runs/a'
@@ -111,13 +112,13 @@ def parse(
     name: str,
     hint: Callable[[str], str] = str,
 ) -> list[str]:
-    """Sets flags from a command's words and returns the others; a mistake ends the process.
+    """Sets flags from a command's words and returns the other words; a mistake ends the process.
 
     Args:
-      words: after the command's name.
+      words: those after the command's name.
       values: the flags.
       name: the command's name, for messages.
-      hint: adds to a message.
+      hint: completes a message.
     """
     try:
         if values is not flags.FLAGS:
@@ -140,9 +141,10 @@ def _own_flags() -> list[flags.Flag]:
 
 def asks_for_help(words: Sequence[str]) -> bool:
     """Returns whether words ask for help; those after `--` belong to another command."""
-    own = words[: words.index("--")] if "--" in words else words
-    return bool(own) and (
-        own[0] == "help" or not {"-h", "-help", "--help", "--helpfull", "-?"}.isdisjoint(own)
+    if "--" in words:
+        words = words[: words.index("--")]
+    return bool(words) and (
+        words[0] == "help" or not {"-h", "-help", "--help", "--helpfull", "-?"}.isdisjoint(words)
     )
 
 
@@ -166,7 +168,7 @@ def flag_help(shown: Iterable[flags.Flag]) -> str:
 
 
 def find_modules(folder: Path) -> None:
-    """Lets a user's learners be imported from a folder, after everything that is installed."""
+    """Adds a folder to the end of sys.path, so that a user's learners can be imported from it."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 
@@ -178,20 +180,18 @@ def fail(message: str) -> None:
 
 
 def stop_at_signals() -> None:
-    """Ends the process at once, with status 143, at the signals with which machines and clusters
-    stop a run.
-    """
+    """Makes the signals by which machines and clusters stop a run end the process, status 143."""
     for number in _STOPPING:
         signal.signal(number, _stop)
 
 
 def _stop(signum, frame) -> None:
-    for number in _STOPPING:  # a second one, on the way out, would print it twice
+    for number in _STOPPING:  # a second signal would print the message twice
         signal.signal(number, signal.SIG_IGN)
     message = (
         f"\nstopped by {signal.Signals(signum).name}: start the same command again to continue\n"
     )
-    os.write(2, message.encode())  # a print may have been interrupted, and cannot be entered again
+    os.write(2, message.encode())  # print is not re-entrant, and the signal may interrupt it
     os._exit(143)
 
 
@@ -200,16 +200,13 @@ def _show_warning(message, category, filename, lineno, file=None, line=None) -> 
 
 
 def use_compilation_cache() -> None:
-    """Keeps compiled programs in NEVIS_STREAM_CACHE, else the user's cache folder, so that later
-    processes skip compiling.
+    """Keeps compiled programs on disk, so that later processes need not compile them.
+
+    They are in NEVIS_STREAM_CACHE, else in the user's cache folder.
     """
     import jax
 
-    base = os.environ.get("NEVIS_STREAM_CACHE")
-    home = (
-        Path(base)
-        if base
-        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nevis_stream"
-    )
-    jax.config.update("jax_compilation_cache_dir", str(home / "xla"))
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = Path(os.environ.get("NEVIS_STREAM_CACHE") or caches / "nevis_stream")
+    jax.config.update("jax_compilation_cache_dir", str(folder / "xla"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

@@ -1,11 +1,10 @@
-"""A command as a job of a cluster: a process of its own, stopped and sent again as submitit's
-signals ask.
+"""A job of a cluster: runs a command in a child process, and stops and requeues it when signalled.
 
-SLURM sends its signals to every process of a job. USR2 (or what SUBMITIT_PREEMPT_SIGNAL names)
-comes before the time limit and at preemption; submitit then calls `Job.checkpoint`, writes what it
-returns in place of the job, and requeues. TERM comes at preemption and at scancel. Only the first
-must be followed by a new start, and SLURM sees to it (USR2, or its own requeue), so after TERM a
-job stops its command and waits for what SLURM does.
+SLURM sends its signals to every process of a job. USR2 (or the signal in SUBMITIT_PREEMPT_SIGNAL)
+comes before the time limit and at preemption: submitit calls `Job.checkpoint`, stores the job that
+it returns, and requeues it. TERM comes at preemption and at scancel, and only a preempted job must
+start again. SLURM takes care of that (with USR2, or by requeueing the job itself), so after TERM a
+job stops its command and waits until SLURM ends it.
 """
 
 import os
@@ -18,14 +17,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-# a command that was asked to stop
+# exit statuses of a command that was asked to stop
 STOPPED = (*(128 + number for number in SIGNALS), *(-number for number in SIGNALS))
-# seconds from TERM to KILL, well inside the 90 s that SLURM leaves; a run survives both
+# seconds from TERM to KILL, much less than the 90 s that SLURM leaves; a run survives both
 PATIENCE = 20.0
-LATE = 10.0  # seconds in which the job's own signal may come later than its command's
+LATE = 10.0  # seconds by which the job's signal may come after its command's
 
 PACKAGES = Path(__file__).resolve().parents[1]  # the folder that this package is in
-# packages of the same names in the job's directory must not hide this project's
+# so that packages of the same names in the job's directory do not hide this project's
 _START = (
     "import runpy, sys; sys.path += [sys.argv.pop(1), '']; "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
@@ -33,15 +32,15 @@ _START = (
 
 
 class CommandFailed(RuntimeError):
-    """A job's command failed by itself; the job is not sent again."""
+    """A job's command failed; the job is not sent again."""
 
 
 class Job:
-    """Runs one command; what submitit sends.
+    """Runs one command; submitit pickles it and calls it on the node.
 
     Args:
       words: a module and its flags.
-      directory: where the command works.
+      directory: working directory of the command.
     """
 
     def __init__(self, words: Sequence[str], directory: str):
@@ -57,9 +56,9 @@ class Job:
         """Runs the command to its end.
 
         Raises:
-          CommandFailed: it ended with another status than 0.
+          CommandFailed: its exit status was not 0.
         """
-        before = signal.getsignal(signal.SIGTERM)
+        previous_handler = signal.getsignal(signal.SIGTERM)
         try:
             self._start()
             # a blocking wait() would hold the lock that the signals' handlers need
@@ -69,14 +68,12 @@ class Job:
                 self._await_the_end()
         finally:
             self._stop()
-            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, previous_handler or signal.SIG_DFL)
         if self._child.returncode:
             raise CommandFailed(_described(self._child.returncode))
 
     def checkpoint(self):
-        """Stops the command; returns the same job, to be sent again, or None if the command had
-        failed by itself.
-        """
+        """Stops the command; returns the job to be sent again, or None if it had failed."""
         from submitit.helpers import DelayedSubmission
 
         status = self._stop()
@@ -90,7 +87,7 @@ class Job:
         return DelayedSubmission(Job(self.words, self.directory))
 
     def _start(self) -> None:
-        """Starts the command; a signal in the middle waits until the process is known."""
+        """Starts the command; signals are blocked until the child process is known."""
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             self._child = subprocess.Popen(
@@ -103,7 +100,7 @@ class Job:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _stop(self) -> int | None:
-        """Ends the command if it runs; returns its status, None if it never ran."""
+        """Ends the command if it is running; returns its status, None if it was never started."""
         if self._child is None:
             return None
         until = time.monotonic() + PATIENCE
@@ -121,9 +118,7 @@ class Job:
         self._child.terminate()
 
     def _await_the_end(self) -> None:
-        """The command was asked to stop: waits for the signal, or the end, that is meant for the
-        job too.
-        """
+        """Waits, after the command was asked to stop, for the signal that the job gets too."""
         until = time.monotonic() + LATE
         while time.monotonic() < until or (
             self._terminated and os.environ.get("SUBMITIT_EXECUTOR") == "slurm"
@@ -133,10 +128,10 @@ class Job:
 
 def _described(status: int) -> str:
     if status == 2:
-        return "status 2, a mistake in the command"
+        return "exit status 2: a mistake in the command"
     if status < 0:
-        hint = ", perhaps for want of memory" if status == -signal.SIGKILL else ""
-        return f"ended by {signal.Signals(-status).name}{hint}"
+        hint = ", perhaps because memory ran out" if status == -signal.SIGKILL else ""
+        return f"killed by {signal.Signals(-status).name}{hint}"
     if status in STOPPED:
-        return f"status {status}, stopped by a signal that only the command got"
-    return f"status {status}"
+        return f"exit status {status}: a signal stopped the command, but not the job"
+    return f"exit status {status}"

@@ -1,4 +1,4 @@
-"""Makes a file of pre-trained weights, from which pt_isup, pt_ext, pt_mt and pt_ft start.
+"""Makes the file of pre-trained weights that pt_isup, pt_ext, pt_mt and pt_ft start from.
 
   python -m launch.pretrain --config=indep --tasks=pico_digits --out=weights.safetensors
   python -m launch.pretrain --config=indep \\
@@ -7,9 +7,9 @@
       --config.network.stem=standard --config.network.padding=torch --import_file=resnet34.safetensors \\
       --layout=torchvision_resnet --flops=1.9e19 --trained_on=ImageNet --out=imagenet.safetensors
 
-The config gives network, search, steps and stream; --tasks names tasks of the stream, or meta_train
-for all of S_Tr at once. What it cost is written into the file and charged to whoever starts from
-it. Afterwards:
+The config gives the network, search, steps and stream; --tasks names tasks of the stream, or
+meta_train for all meta-train tasks at once. The cost is written into the file, and charged to every
+run that starts from it. Afterwards:
   python -m launch.run --config=pt_isup --config.pretrained.path=weights.safetensors --run_dir=runs/pt
 """  # noqa: E501
 
@@ -20,37 +20,45 @@ from absl import flags
 
 from launch import config_flag, entry, shared_flags
 
-shared_flags.config("Name of a learner, or a config file: network, search, steps, stream.")
-_TASKS = flags.DEFINE_list("tasks", None, "Ids of tasks of the stream, or meta_train.")
+shared_flags.config("Name of a learner, or path of a config file (PATH.py).")
+_TASKS = flags.DEFINE_list("tasks", None, "Tasks of the stream, comma-separated, or meta_train.")
 _OUT = flags.DEFINE_string(
-    "out", None, "File of weights to write, for example weights.safetensors."
+    "out", None, "Path of the file of weights to write, for example weights.safetensors."
 )
 _STAND_IN = flags.DEFINE_string(
-    "stand_in_for", "", "What these weights replace; shown wherever they are used."
+    "stand_in_for",
+    "",
+    "The data set that these weights replace because it is not available; shown in results.",
 )
 _FILE = flags.DEFINE_string(
-    "import_file", None, "A file of another library's weights (.safetensors or .npz)."
+    "import_file",
+    None,
+    "File of another library's weights (.safetensors or .npz), to import instead of training.",
 )
 _LAYOUT = flags.DEFINE_string(
-    "layout", None, "Names in that file: torchvision_resnet, timm_resnet or timm_nfnet."
+    "layout",
+    None,
+    "How that file names its tensors: torchvision_resnet, timm_resnet or timm_nfnet.",
 )
 _FLOPS = flags.DEFINE_float(
-    "flops", None, "What the imported weights cost to train.", lower_bound=0
+    "flops", None, "FLOPs that it took to train the imported weights.", lower_bound=0
 )
-_TRAINED_ON = flags.DEFINE_string("trained_on", None, "What the imported weights were trained on.")
+_TRAINED_ON = flags.DEFINE_string(
+    "trained_on", None, "Data that the imported weights were trained on."
+)
 shared_flags.data_dir()
 
 
 def main(_):
     """Pre-trains or imports."""
     if not _OUT.value:
-        entry.fail("--out is missing: the file of weights to write.")
+        entry.fail("--out is missing: the path of the file of weights to write.")
     if bool(_TASKS.value) == bool(_FILE.value):
-        entry.fail("give --tasks (to pre-train) or --import_file (weights of another library).")
+        entry.fail("give either --tasks (to pre-train) or --import_file (to import weights).")
     from experiments import pretraining, run_config
     from nevis_stream.cost.engineering import engineering
 
-    config, out = run_config.resolve(config_flag.given().config()), Path(_OUT.value)
+    config, out = run_config.resolve(config_flag.words().config()), Path(_OUT.value)
     if _FILE.value:
         for name, value in (
             ("layout", _LAYOUT.value),
@@ -59,12 +67,11 @@ def main(_):
         ):
             if value is None or not str(value).strip():
                 entry.fail(
-                    f"--{name} is missing: imported weights carry what they are and what they cost."
+                    f"--{name} is missing: a file of imported weights records what they were"
+                    " trained on and what that cost."
                 )
         if not math.isfinite(_FLOPS.value):
-            entry.fail(
-                f"--flops={_FLOPS.value}: what the weights cost is a finite number, 0 or more."
-            )
+            entry.fail(f"--flops={_FLOPS.value}: the cost of the weights must be a finite number.")
         facts = pretraining.import_weights(
             config,
             Path(_FILE.value),
@@ -89,8 +96,8 @@ def main(_):
         f"{out}: {facts.network['name']} pre-trained on {facts.trained_on},"
         f" {engineering(facts.flops)} FLOPs"
     )
-    following = f"--config=pt_isup --config.pretrained.path={out} --run_dir=runs/pt"
-    print(entry.as_typed(f"next: python -m launch.run {following}"))
+    options = f"--config=pt_isup --config.pretrained.path={out} --run_dir=runs/pt"
+    print(entry.as_typed(f"next: python -m launch.run {options}"))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@ as PNG and PDF.
 
   python -m launch.report runs/a runs/b --out=report
   python -m launch.report runs/* --out=report --figures
-  python -m launch.report runs/* caches/* --out=report            evaluation caches too (launch.evaluate metrics)
+  python -m launch.report runs/* caches/* --out=report            with evaluation caches (launch.evaluate metrics)
 
-The page is one file that opens without network. Unfinished runs have no point, damaged ones are
-left out, and runs of another stream get a section of their own; the page says so for each.
-Directories of launch.transfer_matrix may be among the runs. Files that an earlier report wrote into
-OUT (listed in OUT/files.sha256) and this one does not are removed; other files stay.
+The page is a single file that needs no network. Unfinished runs have no point, damaged ones are left
+out, and each stream has its own section; the page says why. The directories may include those of
+launch.transfer_matrix. Files in OUT that an earlier report wrote (listed in OUT/files.sha256) and this
+one does not write are removed; all others stay.
 """  # noqa: E501
 
 from pathlib import Path
@@ -17,9 +17,9 @@ from absl import flags
 
 from launch import entry
 
-_OUT = flags.DEFINE_string("out", "report", "Directory for report.html and the tables.")
+_OUT = flags.DEFINE_string("out", "report", "Directory for report.html and its tables.")
 _FIGURES = flags.DEFINE_bool(
-    "figures", False, "Write every figure as PNG and PDF too, under OUT/figures."
+    "figures", False, "Also write every figure as PNG and PDF, in OUT/figures."
 )
 
 

@@ -1,5 +1,6 @@
-"""Trials that run at the same time, shown by one `Progress` as if they were one: trials done, and
-steps of all that run.
+"""One `Progress` for several trials that run at the same time.
+
+It shows the number of trials done, and the sum of the steps of those that are running.
 """
 
 import threading
@@ -10,11 +11,11 @@ from nevis_stream.executor import Silent, Trial
 
 
 class SideBySide:
-    """Tells `progress` of trials that run at the same time; may be called from several threads.
+    """Reports trials that run at the same time to `progress`; safe to call from several threads.
 
     Args:
-      progress: what shows it.
-      trials: those of one map.
+      progress: shows the reports.
+      trials: the trials of one `ctx.map`.
     """
 
     def __init__(self, progress: Any, trials: Sequence[Trial]):
@@ -23,18 +24,18 @@ class SideBySide:
         self._steps: dict[int, tuple[int, int]] = {}
         progress.trial(self._done, self._trials)
 
-    def of(self, trial: Trial, check: Callable[[], None] = lambda: None) -> "Steps":
-        """Returns the progress of one trial; `check` is called at each of its reports."""
+    def of_trial(self, trial: Trial, check: Callable[[], None] = lambda: None) -> "Steps":
+        """Returns the `Progress` of one trial; `check` is called at each of its reports."""
         return Steps(self, trial.number, check)
 
     def step(self, number: int, step: int, steps: int) -> None:
-        """So many steps of one trial are done."""
+        """Reports that `step` of the `steps` steps of a trial are done."""
         with self._lock:
             self._steps[number] = (step, steps)
             self._progress.step(*map(sum, zip(*self._steps.values(), strict=True)))
 
     def ended(self, trial: Trial) -> None:
-        """One trial is done."""
+        """Reports that a trial is done."""
         with self._lock:
             self._done += 1
             self._steps.pop(trial.number, None)
@@ -48,6 +49,6 @@ class Steps(Silent):
         self._together, self._number, self._check = together, number, check
 
     def step(self, step: int, steps: int) -> None:
-        """So many steps are done."""
+        """Reports that `step` of `steps` steps are done."""
         self._check()
         self._together.step(self._number, step, steps)

@@ -1,13 +1,13 @@
-"""Sends runs to a SLURM cluster with submitit; at the time limit and at preemption they requeue
-themselves and continue.
+"""Sends runs to a SLURM cluster with submitit; a job that reaches its time limit or is preempted is
+requeued and continues.
 
   python -m launch.slurm --partition=gpu --hours=24 --gpus=1 -- launch.run --config=mt --run_dir=runs/a
-  python -m launch.slurm --partition=gpu --hours=24 -- COMMAND + COMMAND     # several commands, one array
-  python -m launch.slurm --partition=gpu --hours=24 --dry_run -- COMMAND     # print the script and the commands, send nothing
+  python -m launch.slurm --partition=gpu --hours=24 -- COMMAND + COMMAND     # several commands as one array
+  python -m launch.slurm --partition=gpu --hours=24 --dry_run -- COMMAND     # only print the script and the commands
   python -m launch.slurm --executor=local -- COMMAND                         # on this machine, without SLURM
 
-COMMAND is an entry point with its flags. launch.run with --seeds=N becomes N jobs, each with its
-own RUN_DIR/seed-N. More in docs/clusters.md.
+COMMAND is a command of this project with its flags. launch.run with --seeds=N becomes N jobs, each
+with its own RUN_DIR/seed-N. See docs/clusters.md.
 """  # noqa: E501
 
 import math
@@ -16,47 +16,55 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import entry
+from launch import entry, shared_flags
 
-_PARTITION = flags.DEFINE_string("partition", None, "Queue of the cluster; sinfo lists them.")
+_PARTITION = flags.DEFINE_string("partition", None, "Queue of the cluster; `sinfo` lists them.")
 _HOURS = flags.DEFINE_float(
     "hours",
     None,
-    "Time limit of one start of a job; it requeues and continues. Local default: 24.",
+    "Time limit of a job, after which it is requeued and continues; default with"
+    " --executor=local: 24.",
     lower_bound=0.05,
 )
-_GPUS = flags.DEFINE_integer("gpus", 0, "GPUs of a job.", lower_bound=0)
-_CPUS = flags.DEFINE_integer("cpus", None, "Cores of a job; default: the cluster's.", lower_bound=1)
+_GPUS = flags.DEFINE_integer("gpus", 0, "GPUs per job.", lower_bound=0)
+_CPUS = flags.DEFINE_integer("cpus", None, "Cores per job; default: the cluster's.", lower_bound=1)
 _MEMORY = flags.DEFINE_float(
-    "memory_gb", None, "Main memory of a job; default: the cluster's.", lower_bound=0.1
+    "memory_gb", None, "Main memory per job, in GiB; default: the cluster's.", lower_bound=0.1
 )
 _NODES = flags.DEFINE_integer(
-    "nodes", 1, "Nodes of a job; a run is one process, so 1 is the only choice.", lower_bound=1
+    "nodes", 1, "Nodes per job; a run is one process, so only 1 is valid.", lower_bound=1
 )
 _PARALLEL = flags.DEFINE_integer(
     "array_parallelism",
     None,
-    "Jobs that run at the same time; default: all, and 1 with --executor=local.",
+    "Number of jobs that run at the same time; default: all, but 1 with --executor=local.",
     lower_bound=1,
 )
 _FOLDER = flags.DEFINE_string(
-    "folder", "runs/slurm", "Logs and submitit's files; every node must see it."
+    "folder",
+    "runs/slurm",
+    "Folder for logs and submitit's files, which every node must be able to read and write.",
 )
 _EXECUTOR = flags.DEFINE_string(
-    "executor", "slurm", "slurm, local (this machine) or debug (this process, this terminal)."
+    "executor",
+    "slurm",
+    "Where the jobs run: slurm, local (on this machine) or debug (in this process).",
 )
 _TIMEOUTS = flags.DEFINE_integer(
-    "timeouts", 100, "Times that a job may reach its time limit and continue.", lower_bound=0
+    "timeouts",
+    100,
+    "Number of times that a job may reach its time limit and continue.",
+    lower_bound=0,
 )
 _SETUP = flags.DEFINE_multi_string(
-    "setup", [], "A line of shell before the job; may be given several times."
+    "setup", [], "A shell command that is run before the job; may be given several times."
 )
 _SBATCH = flags.DEFINE_multi_string(
     "sbatch",
     [],
     "A further option of sbatch, for example account=mine; may be given several times.",
 )
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the script and the commands; send nothing.")
+_DRY_RUN = shared_flags.dry_run("the script and the commands")
 
 
 def main(argv):
@@ -68,7 +76,7 @@ def main(argv):
     executor, folder = _EXECUTOR.value, _FOLDER.value
     if executor not in sending.EXECUTORS:
         entry.fail(unknown("executor", executor, sending.EXECUTORS))
-    found = commands.jobs(argv)
+    job_commands = commands.jobs(argv)
     if executor == "slurm" and not (_PARTITION.value and _HOURS.value):
         missing = [
             name
@@ -76,18 +84,18 @@ def main(argv):
             if not value
         ]
         entry.fail(
-            f"{' and '.join(missing)} missing: the queue and the time limit of a job. sinfo lists"
-            " both."
+            f"{' and '.join(missing)} missing: a job needs a queue and a time limit; `sinfo` lists"
+            " the queues and their limits."
         )
     if _NODES.value != 1:
         entry.fail(
-            f"--nodes={_NODES.value}: a run is one process on one node; send more runs instead,"
-            " with --seeds or +."
+            f"--nodes={_NODES.value}: a run is one process on one node. To use several nodes, send"
+            " several runs, with --seeds or +."
         )
     sending.require_submitit()
-    commands.check_configs(found)
-    jobs = [Job(words, str(Path.cwd())) for words in found]
-    wishes = sending.Wishes(
+    commands.check_configs(job_commands)
+    jobs = [Job(words, str(Path.cwd())) for words in job_commands]
+    resources = sending.Resources(
         partition=_PARTITION.value,
         minutes=math.ceil(60 * (_HOURS.value or 24)),
         gpus=_GPUS.value,
@@ -100,28 +108,31 @@ def main(argv):
     )
     if _DRY_RUN.value:
         if executor == "slurm":
-            print(sending.sbatch_text(jobs, folder, wishes))
+            print(sending.sbatch_text(jobs, folder, resources))
         print("\n".join(f"# job {number}: python -m {job}" for number, job in enumerate(jobs)))
         print("Nothing was sent.")
     elif executor == "slurm":
-        sent = sending.send(jobs, folder, wishes)
+        sent = sending.send(jobs, folder, resources)
         for job, words in zip(sent, jobs, strict=True):
             print(f"sent: {job.job_id}: {words}")
         number = sent[0].job_id.partition("_")[0]
         print(
-            f"logs: {folder}/{number}*_log.out and .err; state: squeue --jobs={number}; to stop:"
-            f" scancel {number}"
+            f"logs: {folder}/{number}*_log.out and .err; to see the state: squeue --jobs={number};"
+            f" to cancel: scancel {number}"
         )
-    elif failed := sending.run_here(jobs, folder, wishes, in_process=executor == "debug"):
+    elif failed := sending.run_here(jobs, folder, resources, in_process=executor == "debug"):
         print(
-            f"{failed} of {len(jobs)} jobs failed; the same command continues what is not complete",
+            f"{failed} of {len(jobs)} jobs failed; the same command continues those that are not"
+            " complete",
             file=sys.stderr,
         )
         sys.exit(1)
 
 
 def _hint(problem: str) -> str:
-    return problem if "--" in sys.argv else f"{problem} The command to be sent comes after --."
+    return (
+        problem if "--" in sys.argv else f"{problem} Write the command that is to be sent after --."
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Subcommands: `python -m launch.COMMAND SUBCOMMAND`, each with flags and a --help of its own."""
+"""Subcommands, `python -m launch.COMMAND SUBCOMMAND`, each with its own flags and --help."""
 
 import textwrap
 from collections.abc import Callable, Sequence
@@ -15,14 +15,15 @@ class Subcommand:
     """A subcommand; define its flags with `flag_values=subcommand.flags`.
 
     Attributes:
-      name: as it is typed.
+      name: the word that selects it.
       main: called with the words that are not flags.
       summary: what it does, in one line.
-      examples: arguments of commands that work.
-      words: the words that are not flags, for example "FILE" or "FILE ..."; empty: it has none.
-      needs: names of flags that must be given.
-      details: more for its --help.
-      lists: returns what its --help ends with, for example the valid values of a flag.
+      examples: arguments of working commands.
+      words: what the words that are not flags mean, for example "FILE" or "FILE ..."; empty if it
+        takes none.
+      needs: names of the flags that are required.
+      details: further sentences for its --help.
+      lists: returns the end of its --help, for example the valid values of a flag.
       flags: its flags.
     """
 
@@ -37,10 +38,10 @@ class Subcommand:
     flags: FlagValues = field(default_factory=FlagValues)
 
     def help(self, command: str) -> str:
-        """Returns its help.
+        """Returns the text of its --help.
 
         Args:
-          command: what comes before the subcommand's name, for example `python -m launch.data`.
+          command: the words before the subcommand's name, for example `python -m launch.data`.
         """
         usage = " ".join(filter(None, (command, self.name, self.words, "[flags]")))
         about = textwrap.fill(f"{self.summary} {self.details}".strip(), entry.WIDTH)
@@ -52,7 +53,7 @@ class Subcommand:
         )
 
     def problem(self, words: Sequence[str]) -> str:
-        """Returns which words or flags are missing or too many; empty if none are."""
+        """Returns a message about missing or extra words and flags; empty if there are none."""
         for flag in (self.flags[name] for name in self.needs):
             if flag.value in (None, "", []):
                 return f"{self.name} needs --{flag.name}: {flag.help}"
@@ -71,7 +72,7 @@ def define(make: Callable, subcommands: Sequence[Subcommand], *words, **options)
     Args:
       make: absl's function, for example `flags.DEFINE_string`.
       subcommands: those that have the flag.
-      *words, **options: name, default, help and so on, as `make` takes them.
+      *words, **options: arguments of `make`: name, default, help and so on.
     """
     for each in subcommands:
         make(*words, **options, flag_values=each.flags)
@@ -85,9 +86,10 @@ def start(
     """Starts the subcommand that the process's arguments name.
 
     Args:
-      about: what they have in common; begins the help.
-      subcommands: all of them.
-      explain: called with an exception of a subcommand; may end the process with a better message.
+      about: the beginning of the help, about all of them.
+      subcommands: the subcommands.
+      explain: called with an exception that a subcommand raised; it may end the process with a
+        better message.
     """
     entry.guard(lambda: _start(about, {each.name: each for each in subcommands}, explain))
 

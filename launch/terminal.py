@@ -1,4 +1,4 @@
-"""Tables, progress bars and numbers in the terminal, the same for every command."""
+"""Tables, progress bars and numbers, printed in the same way by every command."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -9,17 +9,17 @@ from nevis_stream.progress import progress_bars
 from nevis_stream.terminal import Console
 
 T = TypeVar("T")
-_WITHOUT_TERMINAL = 180  # columns: room for every table
+_WITHOUT_TERMINAL = 180  # columns; enough for every table
 
 
 def console() -> Console:
-    """Returns a console on standard output, with room for every column if it is no terminal."""
+    """Returns a console on standard output; if that is no terminal, wide enough for every table."""
     return Console(width=None if Console().is_terminal else _WITHOUT_TERMINAL)
 
 
 @contextlib.contextmanager
 def bar(title: str) -> Iterator[Callable[[str, int, int | None], None]]:
-    """Shows one progress bar; yields the function that moves it: stage, done, total."""
+    """Shows a progress bar; yields the function `move(stage, done, total)` that updates it."""
     with progress_bars() as bars:
         task = bars.add_task(title, total=None)
         yield lambda stage, done, total: bars.update(

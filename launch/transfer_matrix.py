@@ -7,33 +7,31 @@ NEVIS'22, Appendix J.
   python -m launch.transfer_matrix --indep=runs/indep --dry_run
   python -m launch.report runs/indep runs/transfer --out=report
 
-Writes OUT/matrix.csv and OUT/matrix.json, which launch.report draws; each row is a run directory
-OUT/from-TASK. The same command continues a stopped one. If the run's stream was a csv, name
-it: --stream=my_stream.csv. For the paper's 106 tasks these are 5,565 learner runs of 16 trials
-and the 106 of Indep.
+Writes OUT/matrix.csv and OUT/matrix.json, from which launch.report draws a heat map; each row of
+the matrix has a run directory, OUT/from-TASK. The same command continues an interrupted one. For the
+paper's 106 tasks the matrix takes 5,565 tasks of 16 trials, besides the 106 of the run of indep.
 """  # noqa: E501
 
+import functools
 from pathlib import Path
 
 from absl import flags
 
-from launch import entry
+from launch import entry, shared_flags
 
 _INDEP = flags.DEFINE_string("indep", None, "Directory of a complete run of indep.")
-_OUT = flags.DEFINE_string("out", None, "Directory of the matrix.")
+_OUT = flags.DEFINE_string("out", None, "Directory to write the matrix to.")
 _SOURCES = flags.DEFINE_list(
     "sources", None, "Ids of the tasks to start from; default: all but the last."
 )
-_STREAM = flags.DEFINE_string(
-    "stream", None, "The run's stream; default: the name that the run has. For a csv, its path."
-)
-_DRY_RUN = flags.DEFINE_bool(
-    "dry_run", False, "Print rows, trainings and the FLOPs they will cost; run nothing."
-)
+_STREAM = shared_flags.recorded_stream()
+_DRY_RUN = shared_flags.dry_run("the number of rows and trainings, and the FLOPs they will cost")
+_CHECKPOINT = shared_flags.checkpoint_seconds()
+_EXECUTOR = shared_flags.executor()
 
 
 def main(_):
-    """Runs what is missing of the matrix, or prints what that is."""
+    """Runs the missing rows of the matrix, or prints what they would cost."""
     if not _INDEP.value:
         entry.fail("--indep is missing: the directory of a complete run of indep.")
     if not (_OUT.value or _DRY_RUN.value):
@@ -51,23 +49,30 @@ def main(_):
         trials, flops = matrix.config.search.trials, phase_flops(matrix.ledger)
         each = sum(flops.values()) / len(tasks)
         print(
-            f"{len(matrix.sources)} rows, {runs} learner runs of {trials} trials: {runs * trials}"
-            f" trainings, about {engineering(runs * each)} FLOPs at the average cost of Indep's"
-            " tasks. Nothing was run."
+            f"{len(matrix.sources)} rows with {runs} tasks of {trials} trials:"
+            f" {runs * trials} trainings, about {engineering(runs * each)} FLOPs if a task costs as"
+            " much as the average task of the run of indep. Nothing was run."
         )
         return
     from launch.one_run import run_config_once
 
+    run_row = functools.partial(
+        run_config_once,
+        checkpoint_seconds=_CHECKPOINT.value,
+        executor=_EXECUTOR.build(),
+        devices=_EXECUTOR.devices.value,
+    )
+    _EXECUTOR.check_devices()
     entry.use_compilation_cache()
     entry.stop_at_signals()
-    print(f"{len(matrix.sources)} rows, {runs} learner runs")
-    frame = matrix.run(run_config_once)
+    print(f"{len(matrix.sources)} rows, {runs} tasks to train")
+    frame = matrix.run(run_row)
     print(
-        f"mean gain {100 * frame['gain'].mean():+.2f} points over {len(frame)} pairs:"
+        f"mean gain {100 * frame['gain'].mean():+.2f} points over {len(frame)} pairs of tasks:"
         f" {matrix.out / 'matrix.csv'}"
     )
     report = f"python -m launch.report {_INDEP.value} {matrix.out} --out=report"
-    print(entry.as_typed(f"heat map and best sources: {report}"))
+    print(entry.as_typed(f"next, for the heat map: {report}"))
 
 
 if __name__ == "__main__":

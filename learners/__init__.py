@@ -1,4 +1,4 @@
-"""The learners: those with a name (learners.table), and any other class as MODULE:CLASS."""
+"""The learners: those that have a name (learners.table), and any class given as MODULE:CLASS."""
 
 import importlib
 import inspect
@@ -11,9 +11,10 @@ from nevis_stream.errors import BadInput, unknown
 def class_of(name: str) -> type:
     """Returns the frozen dataclass whose fields are a learner's configuration.
 
-    The learner is given by its name, or as MODULE:CLASS, which is imported.
+    The class is either the learner itself, or has a method `build` that returns the learner.
 
-    It is the learner itself, or it has a method `build` that returns one.
+    Args:
+      name: a name of the table, or MODULE:CLASS, which is imported.
 
     Raises:
       BadInput: no such name, module or class, or a class that cannot be configured.
@@ -23,15 +24,15 @@ def class_of(name: str) -> type:
     module, colon, class_name = name.partition(":")
     if not (module and colon and class_name):
         raise BadInput(
-            f"{unknown('learner', name, TABLE)} Or a class of your own: package.module:Class."
+            f"{unknown('learner', name, TABLE)} Your own class is given as package.module:Class."
         )
     try:
         learner_class = getattr(importlib.import_module(module), class_name, None)
     except Exception as error:  # a user's module may raise anything
         raise BadInput(
             f"learner {name}: importing {module} failed with {type(error).__name__}: {error}."
-            " Modules are looked for where Python finds them, then in the current directory and"
-            " in the folder of the --config file."
+            " A module must be on Python's path, in the current directory, or in the folder of the"
+            " --config file."
         ) from None
     if not inspect.isclass(learner_class):
         raise BadInput(f"learner {name}: {module} has no class {class_name!r}.")

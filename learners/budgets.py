@@ -1,13 +1,13 @@
-"""Budgets: presets over the configuration of the paper's family of learners, by dotted name.
+"""Budgets: presets of the configuration of the paper's family of learners, by dotted name.
 
-A budget fills what is open and never changes a value that was given.
+A budget fills in values that are open (None) and never changes a value that the user set.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-# At most 5 and 15 seconds a task of the stream pico on two cores; milder crops, since there are few
-# steps.
+# tiny takes at most 5 seconds per task of the stream pico on two cores, small at most 15; crops are
+# milder because there are few steps.
 _CPU = {
     "search.method": "random",
     "search.learning_rate": (0.03, 0.3),

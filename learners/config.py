@@ -1,11 +1,11 @@
 """The configuration of the paper's family of learners: initialisation × training data × search.
 
-What is None is open: the point of the table (learners.table) or the budget fills it in.
+A value of None is open: the learner's row of the table (learners.table) or the budget sets it.
 """
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from learners import fields
 from learners.budgets import BUDGETS
@@ -15,11 +15,10 @@ from nevis_stream.learner import Learner
 Initialisations = Literal[
     "random", "previous", "related", "related_static", "pretrained", "pretrained_or_related"
 ]
-INITIALISATIONS = get_args(Initialisations)
 _GRID_TRIALS = (
-    "grid search takes every combination of its values, whatever search.trials is: leave"
-    " search.trials out and give the values (search.learning_rate, search.label_smoothing), or take"
-    " search.method random."
+    "a grid search runs every combination of its values, so it does not need search.trials. Either"
+    " leave search.trials out and set the values (search.learning_rate, search.label_smoothing), or"
+    " use search.method random."
 )
 _RANGES = ("search.learning_rate", "search.label_smoothing", "search.auxiliary_weight")
 
@@ -31,41 +30,44 @@ def _option(default: Any, help: str, low: float | None = None, high: float | Non
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """Which hyper-parameters the trials of a task get."""
+    """How the hyper-parameters of the trials are chosen."""
 
     method: Literal["random", "grid", "bayesian"] | None = _option(
         None, "how trials are chosen", label=True
     )
-    trials: int | None = _option(None, "trials a task; of a grid its combinations", 1, 10**6)
+    trials: int | None = _option(
+        None, "number of trials per task; of a grid, its combinations", 1, 10**6
+    )
     learning_rate: tuple[float, ...] | None = _option(
-        None, "(low, high), log-uniform; in a grid the values", 1e-12, 1e6
+        None, "(low, high), drawn log-uniformly; in a grid, the values", 1e-12, 1e6
     )
     label_smoothing: tuple[float, ...] | None = _option(
-        None, "(low, high); in a grid the values", 0, 1
+        None, "(low, high); in a grid, the values", 0, 1
     )
     auxiliary_weight: tuple[float, ...] = _option(
-        (0.1, 1.0), "(low, high) of the auxiliary tasks' loss; in a grid the values", 0, 1e6
+        (0.1, 1.0),
+        "(low, high) of the weight of the auxiliary tasks' loss; in a grid, the values",
+        0,
+        1e6,
     )
     space: Literal["small", "large"] = _option(
-        "small", "large: schedule, batch, architecture, crop and flip are searched too", label=True
+        "small", "large also searches schedule, batch size, architecture, crop and flip", label=True
     )
-    batch: tuple[int, ...] | None = _option(
-        None, "batch sizes to choose from in the large space", 1, 2**16
-    )
+    batch: tuple[int, ...] | None = _option(None, "batch sizes of the large space", 1, 2**16)
     pruning: Literal["none", "halving"] = _option(
-        "none", "whether bad trials are ended early", label=True
+        "none", "halving ends the worse trials early", label=True
     )
 
 
 @dataclass(frozen=True)
 class PretrainedConfig:
-    """Weights to start from; all but the path is read from the file."""
+    """Pre-trained weights to start from; all facts but the path are read from the file."""
 
     path: str | None = _option(None, "file of weights that launch.pretrain wrote")
-    digest: str = _option("", "of the file's content; read from it")
-    flops: int = _option(0, "what pre-training cost; read from the file")
-    trained_on: str = _option("", "what the weights were trained on; read from the file")
-    stand_in: str = _option("", "what the weights replace; read from the file")
+    digest: str = _option("", "digest of the file; read from it")
+    flops: int = _option(0, "FLOPs of pre-training; read from the file")
+    trained_on: str = _option("", "data that the weights were trained on; read from the file")
+    stand_in: str = _option("", "data set that the weights replace; read from the file")
 
 
 @dataclass(frozen=True)
@@ -73,50 +75,54 @@ class SelectConfig:
     """How the relatedness of tasks is measured."""
 
     neighbours: int = _option(5, "k of the nearest-neighbour classifier", 1, 10**6)
-    train_cap: int | None = _option(None, "most training images that are compared", 1, 10**9)
-    dev_cap: int | None = _option(None, "most dev images that are compared", 1, 10**9)
+    train_cap: int | None = _option(None, "largest number of training images to compare", 1, 10**9)
+    dev_cap: int | None = _option(None, "largest number of dev images to compare", 1, 10**9)
     margin: float | None = _option(
-        None, "standard errors below the highest score that count as equal to it", 0, 100
+        None, "scores within this many standard errors of the highest count as equal to it", 0, 100
     )
 
 
 @dataclass(frozen=True)
 class AuxiliaryConfig:
-    """Earlier tasks that are trained on together with the current one."""
+    """Earlier tasks that each trial also trains on."""
 
     which: Literal["none", "related", "all", "random"] | None = _option(
         None, "which earlier tasks", label=True
     )
-    count: int = _option(1, "how many of them", 1, 10**6, label=True)
+    count: int = _option(1, "number of these tasks", 1, 10**6, label=True)
 
 
 @dataclass(frozen=True)
 class TrainConfig:
     """How each trial is trained."""
 
-    steps: int | None = _option(None, "updates a trial", 0, 10**8)
-    validate_every: int | None = _option(None, "updates between looks at the dev split", 1, 10**8)
+    steps: int | None = _option(None, "updates per trial", 0, 10**8)
+    validate_every: int | None = _option(
+        None, "updates between evaluations on the dev split", 1, 10**8
+    )
     largest_batch: int = _option(512, "B of NEVIS'22, eq. 4", 1, 10**6)
-    warmup_share: float = _option(0.1, "share of the updates with a rising rate", 0, 0.99)
+    warmup_share: float = _option(
+        0.1, "share of the updates in which the learning rate rises", 0, 0.99
+    )
     weight_decay: float = _option(1e-4, "L2 on kernels", 0, 1e6)
-    frozen: bool = _option(False, "train linear heads on a frozen backbone", label=True)
+    frozen: bool = _option(False, "only train linear heads, on a frozen backbone", label=True)
 
 
 @dataclass(frozen=True)
 class BackboneConfig:
-    """A backbone; which options it has depends on its name (docs/learners.md)."""
+    """A backbone, whose options depend on its name (docs/learners.md)."""
 
     name: str | None = _option(None, "mlp, resnet18, vgg11, vit_b8, nfnet_f0, …")
     stage_sizes: tuple[int, ...] | None = _option(None, "blocks in each stage")
-    width: int | None = _option(None, "channels of the first stage; ViT: of a token")
-    stem: str | None = _option(None, "of a ResNet: standard, small or strided")
+    width: int | None = _option(None, "channels of the first stage, or of a ViT's token")
+    stem: str | None = _option(None, "ResNet: standard, small or strided")
     hidden: tuple[int, ...] | None = _option(None, "widths of hidden layers (mlp, vgg)")
-    block: str | None = _option(None, "of a ResNet: basic or bottleneck")
-    padding: str | None = _option(None, "of a ResNet: same or torch")
-    norm: bool | None = _option(None, "of a VGG: batch normalisation")
-    patch: int | None = _option(None, "of a ViT: side of a patch in pixels")
-    depth: int | None = _option(None, "of a ViT: number of blocks")
-    heads: int | None = _option(None, "of a ViT: attention heads")
+    block: str | None = _option(None, "ResNet: basic or bottleneck")
+    padding: str | None = _option(None, "ResNet: same or torch")
+    norm: bool | None = _option(None, "VGG: whether it has batch normalisation")
+    patch: int | None = _option(None, "ViT: side of a patch in pixels")
+    depth: int | None = _option(None, "ViT: number of blocks")
+    heads: int | None = _option(None, "ViT: number of attention heads")
 
 
 @dataclass(frozen=True)
@@ -124,16 +130,18 @@ class NetworkConfig(BackboneConfig):
     """The network: a backbone, its input and its precision."""
 
     resolution: int | None = _option(None, "side of the input in pixels", 1, 4096)
-    precision: Literal["float32", "bfloat16"] = _option("float32", "of the backbone's arithmetic")
+    precision: Literal["float32", "bfloat16"] = _option(
+        "float32", "precision of the backbone's arithmetic"
+    )
 
 
 @dataclass(frozen=True)
 class AugmentationConfig:
-    """Training views."""
+    """How training images are augmented."""
 
     crop: bool = _option(True, "random resized crops")
     flip: bool = _option(True, "random horizontal flips")
-    min_area: float | None = _option(None, "least share of the image in a crop", 1e-6, 1)
+    min_area: float | None = _option(None, "smallest share of the image in a crop", 1e-6, 1)
 
 
 @dataclass(frozen=True)
@@ -142,22 +150,26 @@ class BaselineConfig:
 
     BUDGETS: ClassVar = BUDGETS
 
-    initialisation: Initialisations | None = _option(None, "where a task starts", label=True)
+    initialisation: Initialisations | None = _option(
+        None, "parameters that a task starts from", label=True
+    )
     search: SearchConfig = SearchConfig()
     pretrained: PretrainedConfig = PretrainedConfig()
     select: SelectConfig = SelectConfig()
     auxiliary: AuxiliaryConfig = AuxiliaryConfig()
-    ensemble: int = _option(1, "how many of the best trials answer together", 1, 10**6, label=True)
+    ensemble: int = _option(
+        1, "number of the best trials whose answers are averaged", 1, 10**6, label=True
+    )
     train: TrainConfig = TrainConfig()
     network: NetworkConfig = NetworkConfig()
     other_network: BackboneConfig = BackboneConfig()
     augmentation: AugmentationConfig = AugmentationConfig()
 
     def filled(self, budget: str) -> "BaselineConfig":
-        """Returns the configuration with open values filled in, by file of weights and budget.
+        """Returns the configuration with open values filled in from the weights and the budget.
 
         Raises:
-          BadInput: a file that holds no weights, or values that make no sense together.
+          BadInput: a file without weights, or values that cannot be combined.
         """
         values = fields.flat(asdict(self._with_weights()))
         preset = dict(BUDGETS[budget])
@@ -166,7 +178,8 @@ class BaselineConfig:
                 if name in preset:
                     preset[name] = (min(preset[name]), max(preset[name]))
         for section in ("network", "other_network"):
-            if values[f"{section}.name"] is not None:  # the budget's options belong to its own
+            # the budget's options of a network fit only the budget's network
+            if values[f"{section}.name"] is not None:
                 resolution = f"{section}.resolution"
                 preset = {
                     k: v for k, v in preset.items() if k == resolution or section != _section(k)
@@ -188,9 +201,9 @@ class BaselineConfig:
         return count * (1 if self.auxiliary.which == "none" else len(self.search.auxiliary_weight))
 
     def _with_weights(self) -> "BaselineConfig":
-        """Fills in what the file of weights says about itself.
+        """Returns the configuration with the facts of the file of weights.
 
-        A network that is named stays, and is compared when the weights are loaded.
+        If the user names a network it is kept, and compared when the weights are loaded.
         """
         if not self.pretrained.path:
             return self
@@ -213,7 +226,7 @@ class BaselineConfig:
 
     @property
     def remark(self) -> str:
-        """What the label says about the weights: what they replace, if anything."""
+        """The part of the label that says which data set the weights replace, if any."""
         if not self.pretrained.stand_in:
             return ""
         facts = self.pretrained
@@ -223,30 +236,33 @@ class BaselineConfig:
         search, train = self.search, self.train
         if search.pruning != "none" and search.method == "bayesian":
             raise BadInput(
-                "config.search.pruning: a Bayesian search runs its trials one after the other, so"
-                " none can be pruned."
+                "config.search.pruning: a Bayesian search runs one trial after the other, so there"
+                " are no trials to compare and prune."
             )
         if search.pruning != "none" and train.steps <= train.validate_every:
             raise BadInput(
-                "config.search.pruning: trials are compared at looks at the dev split; with"
-                f" train.steps {train.steps} and train.validate_every {train.validate_every} no"
-                " look comes before the end. Give a smaller config.train.validate_every."
+                "config.search.pruning: trials are compared when they are evaluated on the dev"
+                f" split, and with train.steps {train.steps} and train.validate_every"
+                f" {train.validate_every} that happens only at the end. Set a smaller"
+                " config.train.validate_every."
             )
         if search.space == "large" and search.method == "grid":
             raise BadInput(
-                "config.search.space: a grid over the large space has no end; take search.method"
-                " random or bayesian."
+                "config.search.space: the large space has too many combinations for a grid; use"
+                " search.method random or bayesian."
             )
         for name in _RANGES:
             values = getattr(search, _name(name))
             if not values:
-                raise BadInput(f"config.{name} is {values}; it must hold a number.")
+                raise BadInput(f"config.{name} is {values}; it must contain a number.")
             if search.method != "grid" and len(values) != 2:
                 raise BadInput(
                     f"config.{name} is {values}; {search.method} search needs (low, high)."
                 )
         if not search.batch:
-            raise BadInput(f"config.search.batch is {search.batch}; it must hold a whole number.")
+            raise BadInput(
+                f"config.search.batch is {search.batch}; it must contain a whole number."
+            )
 
     def build(self) -> Learner:
         """Builds the learner.

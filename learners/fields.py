@@ -1,9 +1,9 @@
-"""The fields of a learner's configuration: those of a frozen dataclass, by dotted names.
+"""The fields of a learner's configuration, a frozen dataclass, by dotted name.
 
-A field is a number, a text, a truth value, a tuple of one of these, or a frozen dataclass. Its
-metadata may hold `help` (a text), `range` ((lowest, highest), of the number or of each number of a
-tuple) and `label` (true where a value of its own belongs in the name of the run). The valid texts
-are those of `typing.Literal`. A field whose default is None is open: a budget fills it in.
+A field is an int, float, str or bool, a tuple of one of these, or a frozen dataclass. Its metadata
+may have `help` (a text), `range` (lowest and highest value, of a number or of each number of a
+tuple) and `label` (true if a run whose value differs from the learner's own shows it in its label).
+`typing.Literal` lists the valid strings. A field whose default is None is open: a budget sets it.
 """
 
 import dataclasses
@@ -22,14 +22,14 @@ class Field:
     """One value of a configuration.
 
     Attributes:
-      name: with the sections that contain it: train.steps.
+      name: its name after those of its sections, for example train.steps.
       type: bool, int, float, str or tuple.
-      default: None where it is open.
+      default: None if it is open.
       element: the type of a tuple's elements.
-      choices: the valid texts; empty: any.
+      choices: the valid strings; empty if any is valid.
       range: lowest and highest number, or None.
-      help: what it means.
-      label: whether a value of its own belongs in the label.
+      help: its meaning.
+      label: whether the label shows a value that differs from the learner's own.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Field:
     label: bool = False
 
     def check(self, value: Any) -> Any:
-        """Returns the value as its type; lists become tuples, whole numbers floats.
+        """Returns the value in the field's type: a list as a tuple, an int as a float.
 
         Raises:
-          BadInput: another type, a number out of range, or an unknown text.
+          BadInput: a value of another type, a number out of range, or an unknown string.
         """
         value = tuple(value) if self.type is tuple and isinstance(value, list) else value
         value = float(value) if self.type is float and type(value) is int else value
@@ -68,8 +68,7 @@ def fields_of(section: type) -> dict[str, Field]:
     """Returns the fields of a dataclass by dotted name.
 
     Raises:
-      BadInput: it is no dataclass, is not frozen, or has a field of another type, or one without a
-        default.
+      BadInput: it is not a frozen dataclass, or a field has another type or no default.
     """
     return {field.name: field for field in _fields(section, "")}
 
@@ -77,8 +76,8 @@ def fields_of(section: type) -> dict[str, Field]:
 def _fields(section: type, prefix: str) -> Iterator[Field]:
     if not dataclasses.is_dataclass(section) or not section.__dataclass_params__.frozen:
         raise BadInput(
-            f"{section.__qualname__}: a learner's class must be a dataclass that is frozen"
-            " (@dataclass(frozen=True)); its fields are the configuration."
+            f"{section.__qualname__}: a learner's class must be a frozen dataclass"
+            " (@dataclass(frozen=True)), whose fields are the learner's configuration."
         )
     hints = typing.get_type_hints(section)
     for field in dataclasses.fields(section):
@@ -106,9 +105,9 @@ _OPTIONS = ("range", "help", "label")
 
 
 def _type(hint: Any) -> tuple[type | None, type | None, tuple[str, ...]]:
-    """Returns the type, the type of its elements and the valid texts.
+    """Returns the type, the type of its elements and the valid strings.
 
-    The type is None where a field may not have it.
+    The type is None if a field cannot have it.
     """
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         rest = [member for member in typing.get_args(hint) if member is not type(None)]
@@ -126,7 +125,7 @@ def _is_a(value: Any, kind: type) -> bool:
 
 
 def make(section: type, values: Mapping[str, Any]) -> Any:
-    """Returns a dataclass with some values by dotted name; None stays None where a field is open.
+    """Returns a dataclass with these values by dotted name; a missing one has its default.
 
     Raises:
       BadInput: a value that its field cannot have.
@@ -157,8 +156,8 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """
     pairs: dict[str, Any] = {}
     for name, value in values.items():
-        inside = isinstance(value, Mapping)
-        pairs |= flat(value, f"{prefix}{name}.") if inside else {f"{prefix}{name}": value}
+        is_section = isinstance(value, Mapping)
+        pairs |= flat(value, f"{prefix}{name}.") if is_section else {f"{prefix}{name}": value}
     return pairs
 
 
@@ -168,11 +167,11 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     >>> nested({"seed": 1, "train.steps": 2})
     {'seed': 1, 'train': {'steps': 2}}
     """
-    out: dict[str, Any] = {}
+    root: dict[str, Any] = {}
     for name, value in values.items():
         *sections, last = name.split(".")
-        place = out
+        inner = root
         for section in sections:
-            place = place.setdefault(section, {})
-        place[last] = value
-    return out
+            inner = inner.setdefault(section, {})
+        inner[last] = value
+    return root

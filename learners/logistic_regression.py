@@ -1,4 +1,4 @@
-"""Logistic regression on pixels with scikit-learn: no JAX, and it charges its own cost."""
+"""Logistic regression on pixels with scikit-learn, which reports its FLOPs itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,18 +14,18 @@ from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 @dataclass(frozen=True)
 class LogisticRegression:
-    """One linear model for each task (or label), for several strengths of regularisation."""
+    """Linear models of each task (or label), with several strengths of regularisation."""
 
     strengths: tuple[float, ...] = field(
         default=(0.01, 1.0),
-        metadata={"help": "values of scikit-learn's C, one a trial", "range": (1e-12, 1e12)},
+        metadata={"help": "scikit-learn's C of each trial", "range": (1e-12, 1e12)},
     )
     resolution: int = field(
         default=16,
-        metadata={"help": "side in pixels to which images are reduced", "range": (1, 4096)},
+        metadata={"help": "side of the reduced images, in pixels", "range": (1, 4096)},
     )
     iterations: int = field(
-        default=50, metadata={"help": "most iterations of L-BFGS", "range": (1, 10**6)}
+        default=50, metadata={"help": "largest number of L-BFGS iterations", "range": (1, 10**6)}
     )
 
     def init(self, ctx: Context) -> State:
@@ -35,7 +35,7 @@ class LogisticRegression:
     def train(
         self, task: TaskView, state: State, ctx: Context
     ) -> tuple[State, Sequence[Predictor]]:
-        """Fits one model a strength and puts the one with the lowest dev error first."""
+        """Fits a model for each strength; the one with the lowest dev error comes first."""
         pixels, dev = self._pixels(task.train.images), self._pixels(task.dev.images)
         targets = task.train.labels[:, None] if task.kind == SINGLE_LABEL else task.train.labels
 
@@ -77,7 +77,7 @@ class LogisticRegression:
         )
 
     def _fit(self, ctx: Context, pixels: np.ndarray, labels: np.ndarray, strength: float) -> Tree:
-        """Fits one model; where only one class occurs, that class is always the answer."""
+        """Fits one model; if only one class occurs, the model always answers with that class."""
         import warnings
 
         from sklearn.exceptions import ConvergenceWarning
@@ -93,8 +93,7 @@ class LogisticRegression:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = Model(C=strength, max_iter=self.iterations).fit(pixels, labels)
-        # An iteration of L-BFGS takes about one evaluation of loss and gradient: two products with
-        # the pixels.
+        # an L-BFGS iteration evaluates loss and gradient about once: two products with the pixels
         ctx.charge(4 * int(model.n_iter_.max()) * pixels.size * len(model.coef_))
         return {"classes": present, "coefficients": model.coef_, "intercepts": model.intercept_}
 
@@ -111,10 +110,7 @@ class LogisticRegression:
 
 
 def _spread(scores: np.ndarray, present: np.ndarray, tree: Tree) -> np.ndarray:
-    """Puts scores of the classes that occurred in training in their columns.
-
-    The columns are all classes, or those of one label.
-    """
+    """Returns float[n, classes], or [n, 1] for a label, from scores of the classes in training."""
     if tree["kind"] != SINGLE_LABEL:
         return np.where(present == 1, scores, 0).sum(1, keepdims=True)
     out = np.zeros((len(scores), tree["classes"]))

@@ -1,7 +1,6 @@
 """Nearest class mean on pixels: the smallest useful learner, and an example of the interface.
 
-It keeps nothing between tasks, has no trials, and charges what it computes with
-`ctx.charge`.
+It transfers nothing between tasks, has no trials, and reports its FLOPs with `ctx.charge`.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ class NearestClassMean:
 
     resolution: int = field(
         default=8,
-        metadata={"help": "side in pixels to which images are reduced", "range": (1, 4096)},
+        metadata={"help": "side of the reduced images, in pixels", "range": (1, 4096)},
     )
 
     def init(self, ctx):

@@ -1,8 +1,8 @@
-"""The learners that have a name: what each is, and what it reaches at which cost.
+"""The learners that have a name, with the error that each reaches and what it costs.
 
-Those of NEVIS'22 are points of one family. Each is run by `launch.run --config=NAME`; `error` and
-`flops` are what that gives on the stream `pico` at the budget `tiny` with seed 0, checked by
-benchmarks/learners.py.
+Those of NEVIS'22 are members of one family. `launch.run --config=NAME` runs a learner; `error` and
+`flops` are the results on the stream `pico` at the budget `tiny` with seed 0, as
+benchmarks/learner_table.py checks.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ class NamedLearner:
     """A row of the table.
 
     Attributes:
-      meaning: one line.
-      error: mean over the meta-test tasks.
-      flops: of all phases, over the whole stream.
-      values: what the name sets, by dotted name, unless it is given.
+      meaning: a description in one line.
+      error: mean error on the meta-test tasks.
+      flops: FLOPs of all phases, over the whole stream.
+      values: by dotted name, the values of the config that the name stands for.
       class_name: the class whose fields are the configuration, MODULE:CLASS.
-      weights: flags of launch.pretrain for the weights that it starts from; empty: none.
+      weights: flags of launch.pretrain for the weights it starts from; empty if it needs none.
     """
 
     meaning: str
@@ -33,7 +33,7 @@ class NamedLearner:
     weights: str = ""
 
     def commands(self, name: str) -> list[str]:
-        """Returns the commands that give `error` and `flops`."""
+        """Returns the commands that reproduce `error` and `flops`."""
         run = f"python -m launch.run --config={name} --run_dir=runs/{name}"
         if not self.weights:
             return [run]
@@ -50,50 +50,50 @@ def _point(start: str, auxiliary: str = "none", **search: str) -> dict[str, str]
 
 TABLE: dict[str, NamedLearner] = {
     "indep": NamedLearner(
-        "every task from random parameters; nothing is carried over",
+        "starts every task from random parameters; nothing is transferred",
         0.3169,
         7.173e11,
         _point("random"),
     ),
     "ft_prev": NamedLearner(
-        "every task from the predictor of the task before it, with a new head",
+        "starts every task from the predictor of the previous task, with a new head",
         0.3776,
         7.173e11,
         _point("previous"),
     ),
     "ft_dynamic": NamedLearner(
-        "FT-d: every task from the most related earlier predictor, as fine-tuned",
+        "FT-d: starts every task from the predictor of the most related earlier task",
         0.3776,
         8.271e11,
         _point("related"),
     ),
     "ft_static": NamedLearner(
-        "FT-s: as FT-d; tasks are compared in the features of predictors trained on one task alone",
+        "FT-s: as FT-d, but compares tasks by the features of predictors trained on a single task",
         0.3776,
         1.144e12,
         _point("related_static"),
     ),
     "mt": NamedLearner(
-        "FT-d that also trains on the most related earlier task (Appendix G)",
+        "FT-d that also trains on the most related earlier task (NEVIS'22, Appendix G)",
         0.3372,
         3.13e12,
         _point("related", "related"),
     ),
     "bhpo": NamedLearner(
-        "indep with Bayesian search; with two trials, as here, a random one (Appendix H)",
+        "indep with Bayesian search (Appendix H), which is a random search for up to three trials",
         0.3169,
         7.173e11,
         _point("random", method="bayesian"),
     ),
     "pt_isup": NamedLearner(
-        "every task from a backbone pre-trained with the labels of one data set",
+        "starts every task from a backbone pre-trained on one labelled data set",
         0.3405,
         7.955e11,
         _point("pretrained"),
         weights="--tasks=pico_digits --stand_in_for=ImageNet",
     ),
     "pt_ext": NamedLearner(
-        "every task from a larger backbone, pre-trained on external data",
+        "starts every task from a larger backbone that was pre-trained on external data",
         0.3593,
         8.85e12,
         _point("pretrained"),
@@ -101,27 +101,27 @@ TABLE: dict[str, NamedLearner] = {
         " --config.network.resolution=32 --tasks=pico_digits",
     ),
     "pt_mt": NamedLearner(
-        "every task from a backbone pre-trained on all meta-train tasks at once",
+        "starts every task from a backbone pre-trained on all meta-train tasks together",
         0.3385,
         8.235e11,
         _point("pretrained"),
         weights="--tasks=meta_train",
     ),
     "pt_ft": NamedLearner(
-        "FT-d with a pre-trained backbone as one more candidate",
+        "FT-d, with a pre-trained backbone as an additional candidate",
         0.3597,
         9.3e11,
         _point("pretrained_or_related"),
         weights="--tasks=pico_digits",
     ),
     "nearest_class_mean": NamedLearner(
-        "distance to the mean image of each class; the smallest learner",
+        "distance to the mean image of each class; the cheapest learner",
         0.6123,
         2.228e7,
         class_name="learners.nearest_class_mean:NearestClassMean",
     ),
     "logistic_regression": NamedLearner(
-        "logistic regression on pixels with scikit-learn; a learner without JAX",
+        "logistic regression on pixels, with scikit-learn instead of JAX",
         0.4962,
         8.194e9,
         class_name="learners.logistic_regression:LogisticRegression",

@@ -16,6 +16,15 @@ def quoted(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
+def unquoted(text: str) -> str:
+    """Returns the text that `quoted` was given.
+
+    >>> unquoted("'=1+1"), unquoted("'tis"), unquoted("ft_prev")
+    ('=1+1', "'tis", 'ft_prev')
+    """
+    return text[1:] if text[:1] == "'" and quoted(text[1:]) == text else text
+
+
 def csv_bytes(frame) -> bytes:
     """Returns a pandas DataFrame as csv: full precision, NaN spelled out, texts quoted."""
     frame = frame.rename(columns=quoted)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from experiments import grid, run_config
-from launch import config_flag, data, evaluate
+from launch import config_flag, data, evaluate, shared_flags
 from learners.table import TABLE
 from nevis_stream.streams.rows import stream_rows
 
@@ -33,6 +33,7 @@ SOURCES = [
 BLOCK = re.compile(
     r"^(?:<!-- (?P<mark>.*?) -->\n)?```(?P<language>[\w{}-]*)\n(?P<code>.*?)^```$", re.S | re.M
 )
+TUTORIALS = [page for page in PAGES if page.name.startswith("tutorial-")]  # whole pages are run
 SHELL = ("bash", "sh")
 DIRECTIVES = ("{toctree}", "{eval-rst}")
 
@@ -92,7 +93,11 @@ def test_blocks_say_what_they_are(page):
             assert block["language"] == "python" or block["language"] in SHELL, block["mark"]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if blocks(page, "python") and page not in TUTORIALS],
+    ids=name,
+)
 def test_python_blocks_run(page, tmp_path):
     """A page's blocks, in order, in one process; what the page says that they print is printed."""
     needs = {
@@ -118,6 +123,70 @@ def test_python_blocks_run(page, tmp_path):
             assert block["code"] in done.stdout, (
                 f"not printed:\n{block['code']}\nbut:\n{done.stdout}"
             )
+
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e\d+)?")
+
+
+def printed(expected, output):
+    """Whether lines are in the output one after the other, word by word, with numbers that differ
+    by at most 5% or 0.03: results of training differ a little between processors.
+    """
+    words = [NUMBER.sub("#", line.strip()) for line in output.splitlines()]
+    wanted = [NUMBER.sub("#", line.strip()) for line in expected.splitlines()]
+    numbers = [[float(n) for n in NUMBER.findall(line)] for line in output.splitlines()]
+    for start in range(len(words) - len(wanted) + 1):
+        if words[start : start + len(wanted)] == wanted:
+            found = sum(numbers[start : start + len(wanted)], [])
+            return found == pytest.approx(
+                [float(n) for n in NUMBER.findall(expected)], rel=0.05, abs=0.03
+            )
+    return False
+
+
+def test_numbers_of_tutorials_are_compared():
+    assert printed("error 0.35, 129e9 FLOPs\n", "x\nerror 0.36, 129e9 FLOPs\ny")
+    assert not printed("error 0.35, 129e9 FLOPs\n", "error 0.40, 129e9 FLOPs")
+    assert not printed("error 0.35, 129e9 FLOPs\n", "error 0.35, 129e6 FLOPs")
+    assert not printed("a 1\nb 2\n", "a 1\n\nb 2\n")
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=name)
+def test_tutorials_run_as_they_stand(page, tmp_path):
+    """Every block in order, from an empty folder, and the page's outputs are what is printed."""
+    work, programs = tmp_path / "work", tmp_path / "bin"
+    work.mkdir()
+    programs.mkdir()
+    console = "-c 'from launch.console import main; main()'"
+    for program, arguments in (("python", ""), ("nevis-stream", console)):
+        file = programs / program
+        file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n')
+        file.chmod(0o755)
+    script = ["set -eu"]
+    for block in BLOCK.finditer(page.read_text()):
+        if block["language"] in SHELL and not block["mark"]:
+            script.append(block["code"])
+        elif block["language"] == "python":
+            script.append(f"python - <<'END OF PROGRAM'\n{block['code']}END OF PROGRAM\n")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    own = {"PATH": path, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "COLUMNS": "100"}
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=work,
+        env=os.environ | own,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    files = {path.relative_to(work).as_posix() for path in work.rglob("*")}
+    for block in blocks(page, "text"):
+        shown = printed(block["code"], done.stdout)
+        assert shown or set(block["code"].split()) <= files, (
+            f"not printed:\n{block['code']}\nbut:\n{done.stdout}"
+        )
 
 
 def commands():
@@ -154,11 +223,14 @@ def flags_of(module, words):
         named = {each.name: each.flags for each in parts}
         assert words and (words[0] in named or words[0] == "--help"), words
         yield from named.get(words[0], ())
-    for node in ast.walk(ast.parse(source)):
+    shared = ast.parse(Path(shared_flags.__file__).read_text()).body
+    shared_functions = {node.name: node for node in shared if isinstance(node, ast.FunctionDef)}
+    nodes = list(ast.walk(ast.parse(source)))
+    for node in nodes:
         function = getattr(node, "func", None)
         called = getattr(function, "attr", "")
         if getattr(getattr(function, "value", None), "id", "") == "shared_flags":
-            yield called
+            nodes += ast.walk(shared_functions[called])
         elif called.startswith("DEFINE_") or called == "add_argument":
             yield node.args[0].value.lstrip("-")
 

@@ -3,19 +3,19 @@
 Question: how do ResNet-18, 34 and 50, VGG, ViT and NFNet compare in error and FLOPs with the same
 trials and steps, from random parameters?
 
-On pico's 10 tasks at budget small with one trial of 60 steps, about 25 CPU minutes (ResNet-50 and
-ViT-B/8 are left to a GPU):
+On pico's 10 tasks at budget small with one trial of 60 steps, about 25 CPU minutes (without
+ResNet-50 and ViT-B/8, which need a GPU):
 
   python -m launch.sweep --config=experiments/studies/architecture.py --config.stream=pico --trials=1 --steps=60 \
       --set=network.name=resnet18,vgg11,vit_tiny8,nfnet_f0 --run_dir=runs/architecture
 
-At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-studies.md):
+At the paper's scale; pass the printed commands to launch.slurm (docs/sweeps-and-studies.md):
 
   python -m launch.sweep --config=experiments/studies/architecture.py --config.stream=full --config.budget=paper \
       --set=network.name=resnet18,resnet34,resnet50,vgg16,vit_b8,nfnet_f0 --run_dir=runs/architecture-paper --commands
 
-Cost by --dry_run: 6.5e13 FLOPs in all, 5.1e13 of them training, for 4 runs. A name that is given
-brings its own stages and stem; only the resolution is the budget's.
+Cost by --dry_run: 6.5e13 FLOPs in all, 5.1e13 of them training, for 4 runs. A network that is
+named has its own stages and stem; the budget only sets the resolution.
 
 The paper (NEVIS'22; no figures here): larger networks (ResNet-50, ViT-B/8) do worse than ResNet-34
 under the same resources.

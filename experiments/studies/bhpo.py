@@ -1,7 +1,8 @@
-"""Is a model of the search space worth its trials?
+"""Is Bayesian search worth its sequential trials?
 
 Question: does Bayesian search beat random search at equal trials and steps, for Indep, and does a
-larger search space help? Few and many steps a trial; at the paper's scale also few and many trials.
+larger search space help, with few and many steps per trial and, at the paper's scale, few and many
+trials?
 
 On local25's 30 tasks at budget small, about 40 CPU minutes:
 
@@ -10,15 +11,15 @@ On local25's 30 tasks at budget small, about 40 CPU minutes:
 
 Indep with search.method bayesian is the learner bhpo.
 
-At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-studies.md):
+At the paper's scale; pass the printed commands to launch.slurm (docs/sweeps-and-studies.md):
 
   python -m launch.sweep --config=experiments/studies/bhpo.py --config.stream=full --config.budget=paper \
       --config.train.validate_every=1000 --set=search.space=small,large --set=search.method=random,bayesian \
       --trials=20,40 --steps=5000,10000,20000,50000 --run_dir=runs/bhpo-paper --commands
 
-Cost by --dry_run: 1.1e14 FLOPs in all, 5.5e13 of them training, for 8 runs (four looks at the dev
-split weigh much in 60 steps). The estimate takes the small space's batch and network for the large
-space too; its runs count what they drew.
+Cost by --dry_run: 1.1e14 FLOPs in all, 5.5e13 of them training, for 8 runs (in 60 steps the
+four evaluations on the dev split have a large share). The estimate assumes the batch and network of
+the small space for the large space too; its runs count the FLOPs of what they draw.
 
 The paper (NEVIS'22, Appendix H; no figures here): the small space has learning rate and label
 smoothing, the large one also schedule, batch size, architecture (VGG or ResNet-34), crop and flip.

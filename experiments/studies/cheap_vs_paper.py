@@ -1,14 +1,14 @@
-"""Does a cheap setting lead to the same conclusions as a dear one?
+"""Does a cheap setting lead to the same conclusions as an expensive one?
 
-Question: do learners rank the same at a budget that a single GPU can pay as at the paper's own?
+Question: do learners rank the same at a budget for a single GPU as at the paper's own?
 
-The same question one size smaller, budgets tiny and small, on local25's 30 tasks, about 20 CPU
+The same question for smaller budgets, tiny and small, on local25's 30 tasks, about 20 CPU
 minutes for one seed (three are needed to separate the learners):
 
   python -m launch.sweep --config=experiments/studies/cheap_vs_paper.py --set=budget=tiny,small \
       --set=learner=indep,ft_prev,ft_dynamic --run_dir=runs/cheap_vs_paper
 
-At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-studies.md):
+At the paper's scale; pass the printed commands to launch.slurm (docs/sweeps-and-studies.md):
 
   python -m launch.sweep --config=experiments/studies/cheap_vs_paper.py --config.stream=full --set=budget=cheap,paper \
       --set=learner=indep,ft_prev,ft_static,ft_dynamic,mt --run_dir=runs/cheap_vs_paper-paper --commands

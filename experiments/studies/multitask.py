@@ -1,11 +1,11 @@
-"""What should a task be trained with, and from where should it start?
+"""On which other tasks should a task also be trained, and where should it start?
 
 Question: does MT gain from auxiliary tasks of the past, and from which: the most related one, the
 three most related, all, or a random one? Does where it starts (as FT-d, as FT-prev, at random)
 matter more?
 
 On SHORT's tasks whose data are on this machine (14 where local25's are), at budget small, about 120
-CPU minutes, 50 of them for `all`, which trains on up to 13 others in every step; FT-d is included:
+CPU minutes including FT-d, 50 of them for `all`, which trains on up to 13 other tasks in every step:
 
   python -m launch.sweep --config=experiments/studies/multitask.py --set=initialisation=related,previous,random \
       --run_dir=runs/multitask
@@ -14,7 +14,7 @@ CPU minutes, 50 of them for `all`, which trains on up to 13 others in every step
   python -m launch.run --config=ft_dynamic --config.stream=short+partial --config.budget=small \
       --run_dir=runs/multitask/ft_dynamic/seed-0
 
-At the paper's scale, all twelve; the printed commands go to launch.slurm
+At the paper's scale, all twelve runs; pass the printed commands to launch.slurm
 (docs/sweeps-and-studies.md):
 
   python -m launch.sweep --config=experiments/studies/multitask.py --config.stream=short --config.budget=paper \

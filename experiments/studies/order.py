@@ -10,15 +10,15 @@ minutes:
       --set=stream=full+partial,shuffled_within_year@0+partial,shuffled_within_year@1+partial,shuffled_within_year@2+partial,\
 shuffled@0+partial,shuffled@1+partial,shuffled@2+partial
 
-At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-studies.md):
+At the paper's scale; pass the printed commands to launch.slurm (docs/sweeps-and-studies.md):
 
   python -m launch.sweep --config=experiments/studies/order.py --config.budget=paper --run_dir=runs/order-paper \
       --set=stream=full,shuffled_within_year@0,shuffled_within_year@1,shuffled_within_year@2,shuffled@0,shuffled@1,shuffled@2 \
       --commands
 
-Cost by --dry_run: 8.9e13 FLOPs in all, 6.5e13 of them training, for 7 runs. Every stream has a
-section of its own in the report, and its last part sets them side by side: compare the errors over
-the whole stream there, not those of the judged tasks, which are anywhere in a shuffled stream.
+Cost by --dry_run: 8.9e13 FLOPs in all, 6.5e13 of them training, for 7 runs. In the report
+every stream has its own section, and the last part compares them: use the errors over the whole
+stream there, not those of the judged tasks, which may be anywhere in a shuffled stream.
 
 The paper (NEVIS'22, section 5.11): FT-prev has 0.260 on average over orders shuffled within years
 and 0.253 over three full shuffles, so the order inside a year does not matter. 0.260 is the mean of

@@ -1,12 +1,12 @@
 """What is a higher resolution worth?
 
-Question: how do error and FLOPs change with the side of the input, the largest batch being 128?
+Question: how do error and FLOPs change with the side of the input, with batches of at most 128?
 
 On local25's 30 tasks at budget small, about 25 CPU minutes:
 
   python -m launch.sweep --config=experiments/studies/resolution.py --set=network.resolution=16,32,64 --run_dir=runs/resolution
 
-At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-studies.md):
+At the paper's scale; pass the printed commands to launch.slurm (docs/sweeps-and-studies.md):
 
   python -m launch.sweep --config=experiments/studies/resolution.py --config.stream=full --config.budget=paper \
       --set=network.resolution=32,64,128 --run_dir=runs/resolution-paper --commands

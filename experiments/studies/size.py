@@ -1,8 +1,8 @@
 """Do small data sets help?
 
-Question: is FT-d, judged on the same meta-test tasks, as good with the large meta-train data sets
-alone (about 10,000 samples or more)? As many tasks drawn from all sizes separate the
-effect of size from that of number.
+Question: judged on the same meta-test tasks, is FT-d as good with only the large meta-train data
+sets (about 10,000 samples or more)? Streams of equally many tasks drawn from all sizes separate the
+effect of size from that of their number.
 
 On the tasks whose data are on this machine (30 where local25's are, 20 of them in the stream of
 large ones, 16 to 18 in random ones), at budget small, about 15 CPU minutes:
@@ -10,7 +10,7 @@ large ones, 16 to 18 in random ones), at budget small, about 15 CPU minutes:
   python -m launch.sweep --config=experiments/studies/size.py --run_dir=runs/size \
       --set=stream=full+partial,large_dataset_only+partial,random_40@0+partial,random_40@1+partial,random_40@2+partial
 
-At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-studies.md):
+At the paper's scale; pass the printed commands to launch.slurm (docs/sweeps-and-studies.md):
 
   python -m launch.sweep --config=experiments/studies/size.py --config.budget=paper --run_dir=runs/size-paper --commands \
       --set=stream=full,large_dataset_only,random_40@0,random_40@1,random_40@2,random_40@3,random_40@4

@@ -1,6 +1,6 @@
-"""Does choosing where to start from pay when all tasks are alike?
+"""Is it worth choosing where to start when all tasks are alike?
 
-Question: on the classes of one data set, ten a task, is FT-d better than FT-prev, as it is on a
+Question: on the classes of one data set, ten per task, is FT-d better than FT-prev, as it is on a
 stream of different data sets?
 
 On CIFAR-100 (10 tasks, the last two are judged) at budget small, about 15 CPU minutes:

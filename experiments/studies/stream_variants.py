@@ -11,12 +11,12 @@ without the first or last 30), at budget small, about 15 CPU minutes:
 remove_random_30@1+partial
 
 ImageNet is not among local25's tasks, so with its data no_imagenet+partial is full+partial again
-and imagenet_only has no task at all. The other variants make sense: without the first 30 go the 11
-tasks of 1998 to 2010, without the last 30 the last 11 of 2015 to 2018, and with remove_random_30@0
-and @1 go 11 others.
+and imagenet_only has no task at all. The other variants are useful: remove_first_30 removes the
+11 tasks of 1998 to 2010, remove_last_30 the last 11 of 2015 to 2018, and remove_random_30@0 and @1
+11 others.
 
-At the paper's scale; the printed commands go to launch.slurm (docs/sweeps-and-studies.md).
-imagenet_only has no meta-test task and is run for itself, as the error of ImageNet alone:
+At the paper's scale; pass the printed commands to launch.slurm (docs/sweeps-and-studies.md).
+imagenet_only has no meta-test task, so it is run separately, for the error on ImageNet alone:
 
   python -m launch.sweep --config=experiments/studies/stream_variants.py --config.budget=paper --run_dir=runs/variants-paper \
       --set=stream=full,no_imagenet,remove_first_30,remove_last_30,remove_random_30@0,remove_random_30@1,remove_random_30@2,\

@@ -6,7 +6,7 @@ On local25's 30 tasks at budget small, about 25 CPU minutes:
 
   python -m launch.sweep --config=experiments/studies/width.py --set=network.width=4,8,16,32 --run_dir=runs/width
 
-At the paper's scale (ResNet-34; 64 is its own width); the printed commands go to launch.slurm
+At the paper's scale (ResNet-34; 64 is its own width); pass the printed commands to launch.slurm
 (docs/sweeps-and-studies.md):
 
   python -m launch.sweep --config=experiments/studies/width.py --config.stream=full --config.budget=paper \

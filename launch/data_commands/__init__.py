@@ -1,1 +1,1 @@
-"""The commands of `python -m launch.data`; each prints what a person reads."""
+"""The commands of `python -m launch.data`, which print what they did."""

@@ -1,6 +1,4 @@
-"""`launch.data verify`, `show` and `overlap`: whether prepared data are sound, and what is
-in them.
-"""
+"""`launch.data verify`, `show` and `overlap`: whether data are intact, and what they contain."""
 
 import dataclasses
 import sys
@@ -15,10 +13,11 @@ from launch.terminal import bar, console
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.spreadsheet import quoted
 
 
 def verify(tasks: Sequence[str]) -> None:
-    """Verifies prepared data; names what has changed."""
+    """Verifies prepared data and prints which files have changed."""
     tasks = [dataset_of(task) for task in tasks]
     ready = [(name, origin) for name, origin in prepared.all_ready() if not tasks or name in tasks]
     missing = set(tasks) - {name for name, _ in ready}
@@ -29,18 +28,18 @@ def verify(tasks: Sequence[str]) -> None:
             )
         )
     if not ready:
-        print(f"nothing is prepared under {prepared.data_root()}")
+        print(f"no data set is prepared in {prepared.data_root()}")
     wrong = 0
     for name, origin in ready:
         problems = prepared.verify(name, origin)
-        print(f"{name} ({origin}): {'sound' if not problems else 'DAMAGED'}")
+        print(f"{name} ({origin}): {'DAMAGED' if problems else 'intact'}")
         for problem in problems:
             print(f"  {problem}")
         wrong += bool(problems)
     if wrong:
         print(
-            f"{wrong} of {len(ready)} are damaged: prepare them again with --force, or import them"
-            " again"
+            f"{wrong} of {len(ready)} data sets are damaged: prepare them again with --force, or"
+            " import them again"
         )
         sys.exit(INCOMPLETE)
 
@@ -81,43 +80,48 @@ def show(task: str, out: Path) -> None:
     table.add_section()
     table.add_row("all", *(str(len(samples)) for samples in splits.values()), "")
     terminal.print(table)
-    sizes = Table("longer side, pixels", "pictures", title="resolutions")
+    sizes = Table("longer side, pixels", "images", title="resolutions")
     for name, count in showing.resolutions(splits):
         sizes.add_row(name, f"{count:,}")
     terminal.print(sizes)
     path = out / f"{task}.png"
     showing.contact_sheet(splits, dataset.kind, dataset.num_classes, path)
     print(
-        f"contact sheet: {path} (a row for each of the first {showing.MOST_CLASSES} classes, train"
-        " split)"
+        f"contact sheet: {path} (images of the train split; one row for each of the first"
+        f" {showing.MOST_CLASSES} classes)"
     )
 
 
 def overlap(stream: str, form: str) -> None:
-    """Prints which test pictures of later tasks earlier tasks of a stream train on."""
+    """Prints how many test images of each task earlier tasks of a stream train on."""
     from nevis_stream.datasets.overlap import to_csv
     from nevis_stream.streams.stream import load_stream
 
     with bar("overlap") as progress:
         overlaps = load_stream(stream).overlaps(progress)
     if form == "csv":
-        print(to_csv(overlaps), end="")
+        rows = [
+            dataclasses.replace(row, task_id=quoted(row.task_id), earlier=quoted(row.earlier))
+            for row in overlaps
+        ]
+        print(to_csv(rows), end="")
         return
     if not overlaps:
         print(
-            f"{stream}: no dev_test or test picture is in the train or dev split of an earlier"
-            " task."
+            f"{stream}: no image of a dev_test or test split is in the train or dev split of an"
+            " earlier task."
         )
         return
     columns = [field.name for field in dataclasses.fields(overlaps[0])]
     table = Table(
         *columns,
-        title=f"{stream}: pictures tested on that an earlier task has in its train or dev split",
+        title=f"{stream}: tested images that are in the train or dev split of an earlier task",
     )
     for row in overlaps:
         table.add_row(*map(str, dataclasses.astuple(row)))
     terminal = console()
     terminal.print(table)
     terminal.print(
-        "exact: the same pixels; near: another picture with the same perceptual hash, only a hint."
+        "exact: images with the same pixels; near: other images with the same perceptual hash,"
+        " which may look alike."
     )

@@ -1,6 +1,4 @@
-"""`launch.data list`: a stream as a table, with what the catalogue knows and the state of each data
-set here.
-"""
+"""`launch.data list`: the tasks of a stream, with their entries in the catalogue and states."""
 
 import csv
 import sys
@@ -13,6 +11,7 @@ from launch.terminal import console
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.spreadsheet import quoted
 from nevis_stream.streams.rows import stream_rows
 
 LISTED = (
@@ -26,17 +25,13 @@ SHOWN = (
 
 
 def dataset_of(task: str) -> str:
-    """Returns the data set of a task's canonical id (`mnist_2`: `mnist`); any other word as
-    it is.
-    """
+    """Returns the data set of a task (`mnist_2`: `mnist`), or the word itself if it is no task."""
     tasks = {row["canonical_id"]: row["dataset_id"] for row in catalogue.table("nevis22_tasks")}
     return tasks.get(task, task)
 
 
 def list_rows(stream: str) -> list[dict[str, str]]:
-    """Returns the rows that `list` prints: a task of a stream each, with what the catalogue knows
-    and its state here.
-    """
+    """Returns the rows that `list` prints, one for each task of a stream."""
     tasks = {row["canonical_id"]: row for row in catalogue.table("nevis22_tasks")}
     states: dict[str, sources.State] = {}
     rows = []
@@ -78,7 +73,7 @@ def list_rows(stream: str) -> list[dict[str, str]]:
 
 
 def _state_text(state: sources.State, published_classes: str) -> str:
-    """Names a state, and other numbers of classes than the published one."""
+    """Returns a state, with the number of classes if it is not the published one."""
     classes = str(state.num_classes or published_classes)
     if not published_classes or classes == published_classes:
         return state.name
@@ -86,8 +81,8 @@ def _state_text(state: sources.State, published_classes: str) -> str:
 
 
 def _place(dataset_id: str, about: dict[str, str]) -> str:
-    """Who holds the files: the host of the first address, or Kaggle."""
-    urls = catalogue.layouts().get(dataset_id, {}).get("urls") or about.get(
+    """Returns where the files are published: the host of the first address, or Kaggle."""
+    urls = catalogue.file_layouts().get(dataset_id, {}).get("urls") or about.get(
         "download_urls", ""
     ).split(" ; ")
     first = urls[0]
@@ -109,7 +104,7 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
     if form == "csv":
         writer = csv.DictWriter(sys.stdout, LISTED, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({column: quoted(cell) for column, cell in row.items()} for row in rows)
         return
     table = Table(
         title=f"{stream}: {len(rows)} tasks, {len({row['dataset_id'] for row in rows})} data sets"
@@ -132,5 +127,8 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
         + (f"; {other} with another number of classes than published" if other else ""),
         highlight=False,
     )
-    following = as_typed(f"python -m launch.data prepare --stream={stream}")
-    terminal.print(f"Under {prepared.data_root()}. Next: {following}", highlight=False)
+    for state in counts:
+        if state in sources.MEANINGS:
+            terminal.print(f"  {state}: {sources.MEANINGS[state]}", highlight=False)
+    command = as_typed(f"python -m launch.data prepare --stream={stream}")
+    terminal.print(f"Prepared data are in {prepared.data_root()}. Next: {command}", highlight=False)

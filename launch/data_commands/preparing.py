@@ -1,5 +1,6 @@
-"""`launch.data prepare` and `import`: several data sets at a time, one that fails does not stop the
-others.
+"""`launch.data prepare` and `import`.
+
+Several data sets are prepared at the same time; one that fails does not stop the others.
 """
 
 import multiprocessing
@@ -26,9 +27,7 @@ from nevis_stream.streams.rows import stream_rows
 
 
 def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
-    """Prepares one data set in a process of its own; returns "" or the message of a user's
-    error.
-    """
+    """Prepares one data set, in its own process; returns an error message, or "" on success."""
     from nevis_stream.datasets.preparation import prepare as preparation
 
     scheme, _, dataset_id = source.partition(":")
@@ -53,9 +52,7 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
         return str(error)
     except OSError as error:
         return f"{error.filename or dataset_id}: {error.strerror or error}"
-    except (
-        Exception
-    ) as error:  # one data set must not stop the others, and the message must name it
+    except Exception as error:  # one data set must not stop the others
         return f"{dataset_id}: unexpected {type(error).__name__}: {error}. Please report this."
     return ""
 
@@ -63,9 +60,7 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
 def prepare(
     stream: str | None, tasks: Sequence[str], options: dict[str, Any], jobs: int | None
 ) -> None:
-    """Prepares the data sets of a stream or some by name, several at a time; one that fails does
-    not stop the others.
-    """
+    """Prepares the data sets of a stream and those that `tasks` names, several at a time."""
     wanted = _wanted(stream, tasks)
     jobs = min(jobs or os.cpu_count() or 1, len(wanted))
     outcome: dict[str, str] = {}
@@ -84,8 +79,8 @@ def prepare(
                 outcome[source] = future.result()
             except BrokenProcessPool:
                 outcome[source] = (
-                    "its process was killed (out of memory?); start the same command again with"
-                    " --jobs=1"
+                    "its process was killed, perhaps because memory ran out; start the same"
+                    " command again with --jobs=1"
                 )
             if source in own:
                 bars.remove_task(own.pop(source))
@@ -97,7 +92,7 @@ def prepare(
 
 
 def _finishing(pending: dict, messages: Any, bars: Progress, own: dict[str, Any]):
-    """Yields futures as they end, and shows the progress that the processes report."""
+    """Yields futures as they finish, and shows the progress that their processes report."""
     left = set(pending)
     while left:
         try:
@@ -121,30 +116,30 @@ def _finishing(pending: dict, messages: Any, bars: Progress, own: dict[str, Any]
 
 def _wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
     if not stream and not tasks:
-        raise BadInput("name what to prepare: --stream=short, or --task=mnist,usps.")
-    found = (
+        raise BadInput("say what to prepare, for example --stream=short or --task=mnist,usps.")
+    wanted = (
         [row["source"] for row in stream_rows(stream.removesuffix("+partial"))[1]] if stream else []
     )
     for task in map(dataset_of, tasks):
-        valid = {*catalogue.layouts(), *catalogue.shared()}
+        valid = {*catalogue.file_layouts(), *catalogue.shared()}
         if task not in valid:
             raise BadInput(unknown("data set", task, valid))
-        found.append(f"nevis22:{task}" if task in catalogue.layouts() else f"local:{task}")
-    whole = (re.sub(r"^classes:([^.]+).*", r"nevis22:\1", source) for source in found)
+        wanted.append(f"nevis22:{task}" if task in catalogue.file_layouts() else f"local:{task}")
+    whole = (re.sub(r"^classes:([^.]+).*", r"nevis22:\1", source) for source in wanted)
     return [source for source in dict.fromkeys(whole) if source.startswith(("nevis22:", "local:"))]
 
 
 def _print_outcome(wanted: Sequence[str], outcome: dict[str, str]) -> None:
     failed = {source: message for source, message in outcome.items() if message}
     print(
-        f"{len(wanted) - len(failed)} of {len(wanted)} data sets are ready under"
+        f"{len(wanted) - len(failed)} of {len(wanted)} data sets are ready in"
         f" {prepared.data_root()}"
     )
     ready = [source.partition(":")[2] for source in wanted if source not in failed]
     if ready:
         print(f"Ready: {', '.join(ready)}")
     if failed:
-        print("To do:")
+        print("Not ready, and what to do:")
         for source, message in failed.items():
             dataset_id = source.partition(":")[2]
             print(as_typed(f"  {dataset_id}: {message.removeprefix(f'{dataset_id}: ')}"))
@@ -154,7 +149,7 @@ def _print_outcome(wanted: Sequence[str], outcome: dict[str, str]) -> None:
 def import_file(
     path: Path, task: str, kind: str | None, year: int | None, domain: str | None, form: str
 ) -> None:
-    """Imports a file as a task of the catalogue or as a new one, and says how to run it."""
+    """Imports a file as a task of the catalogue or as a new one."""
     from nevis_stream.datasets.preparation import prepare as preparation
 
     task = dataset_of(task)
@@ -163,7 +158,8 @@ def import_file(
     if new and year is None:
         near = unknown("task", task, catalogue.nevis22_datasets()).partition(" Valid")[0]
         raise BadInput(
-            f"{near} For a new task give its year too: --year=2024 (and --domain=object)."
+            f"{near} If the task is new, give its year, for example --year=2024, and its domain,"
+            " for example --domain=object."
         )
     with bar(task) as progress:
         folder = preparation.import_file(
@@ -171,11 +167,11 @@ def import_file(
         )
     about = prepared.about(task, "local")
     print(
-        f"{task}: {about['kind']}, {about['num_classes']} classes, {about['classes_with_samples']}"
-        " of them with samples"
+        f"{task}: {about['kind']}, {about['num_classes']} classes, of which"
+        f" {about['classes_with_samples']} have samples"
     )
     print(
-        f"found: {_counts(about['found'])}; after duplicates were removed and the rest was divided:"
+        f"samples in the file: {_counts(about['found'])}; in the splits, without duplicates:"
         f" {_counts(about['splits'])}"
     )
     _print_duplicates(about)
@@ -184,18 +180,18 @@ def import_file(
 
 
 def _counts(sizes: dict[str, int]) -> str:
-    """Returns the sizes of parts or splits as words."""
+    """Returns the sizes of parts or splits as text."""
     return ", ".join(f"{name} {count:,}" for name, count in sizes.items())
 
 
 def _print_duplicates(about: dict[str, Any]) -> None:
-    """Prints what was removed or left out, and how much looks alike."""
+    """Prints how many samples were removed or left out, and how many look alike."""
     removed, near = about["exact_duplicates_removed"], about["near_duplicates_of_train"]
     print(
         f"exact duplicates removed: {removed['within_parts']} within a part,"
-        f" {removed['across_parts']} across parts ({removed['other_label']} of them with another"
-        " label); near duplicates of train pictures (perceptual hash): "
+        f" {removed['across_parts']} across parts ({removed['other_label']} of all with another"
+        " label); images that look like one of the train split (same perceptual hash): "
         + ", ".join(f"{count} in {split}" for split, count in near.items())
     )
     if about["unreadable"]:
-        print(f"left out because unreadable: {', '.join(about['unreadable'])}")
+        print(f"left out because they cannot be read: {', '.join(about['unreadable'])}")

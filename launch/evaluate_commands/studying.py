@@ -28,6 +28,7 @@ from nevis_stream.dynamic_evaluation.samples import checked_weights
 from nevis_stream.errors import BadInput
 from nevis_stream.report import palette
 from nevis_stream.report.evaluation_plots import budget_plot, styles_of
+from nevis_stream.report.names import add_legend
 from nevis_stream.storage import write_file
 
 SETTINGS = "study.json"  # in the folder of a study: what it is a study of
@@ -88,10 +89,11 @@ def _write_figure(folder: Path, matrix: Matrix, design: StudyDesign, rows: pd.Da
         "methods": curves,
         "samples": matrix.values.shape[1],
         "scores": matrix.values.dtype != np.uint8,
-        "seeds": design.seeds,
     }
     with palette.printed():
-        figure = budget_plot(summary, styles_of(curves), wide=True, legend=True)
+        figure = budget_plot(summary, styles_of(curves), wide=True)
+        figure.axes[0].set_title(f"n = {design.seeds} random splits", size=9, color=palette.ink())
+        add_legend(figure)
         for form in ("png", "pdf"):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=form, dpi=160)

@@ -1,8 +1,7 @@
-"""Executors: who runs the trials of a task. One module each, found by scanning this package for
-those that offer an `EXECUTOR`.
+"""Executors, which run the trials of a task; docs/executors.md explains how to choose one.
 
-An executor is a dataclass whose fields are its options, and `NAME`; docs/executors.md explains
-how to choose.
+Each is a module of this package with a `NAME` and an `EXECUTOR`, a dataclass whose fields are its
+options.
 """
 
 import dataclasses
@@ -40,15 +39,14 @@ def options(name: str) -> list[str]:
     return [field.name for field in dataclasses.fields(registry()[name])]
 
 
-def build(name: str, given: Mapping[str, Any] | None = None) -> Executor:
-    """Returns the executor of this name with these options.
+def build(name: str, values: Mapping[str, Any] | None = None) -> Executor:
+    """Returns the executor of this name, with these values of its options.
 
     Raises:
       BadInput: no such executor, or it has no such option; the message lists the valid ones.
     """
-    given = dict(given or {})
     valid = options(name)
-    for option in given:
+    for option in values or {}:
         if option not in valid:
             raise BadInput(f"executor {name!r}: {unknown('option', option, valid)}")
-    return registry()[name](**given)
+    return registry()[name](**(values or {}))

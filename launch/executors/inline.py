@@ -1,4 +1,4 @@
-"""One trial after the other in this process."""
+"""Runs one trial after the other in this process."""
 
 from nevis_stream.executor import Inline
 

@@ -1,9 +1,8 @@
-"""Trials as tasks of Ray: other processes of this machine, or of a cluster's machines; lost ones
-are run again.
+"""Runs trials as tasks of Ray, in other processes of this machine or on the machines of a cluster.
 
-Results come back to this process, which alone keeps them. Workers save positions inside trials
-where they see the run directory (run_directory.workspace.SharedPositions), so that a task
-that is run again goes on from there.
+A trial whose process or machine is lost is run again. Results are sent to this process, which alone
+writes them. Workers that can reach the run directory save positions inside trials
+(run_directory.workspace.SharedPositions), from which a trial that is run again continues.
 """
 
 import os
@@ -23,11 +22,11 @@ from nevis_stream.errors import BadInput, DataWarning, NevisStreamError, RunWarn
 from nevis_stream.executor import Result, Trial
 from nevis_stream.run_directory.environment import cores
 
-# variables of the environment that change what a worker finds or computes
-_HANDED_ON = ("NEVIS_STREAM_", "JAX_", "XLA_")
-# of CPUs and GPUs: what a trial asked for, and a machine had
-_had_room: set[tuple[float, float]] = set()
-# of a worker: the function of its last map, and the name under which Ray has it
+# environment variables that change what a worker finds or computes
+_PASSED_ON = ("NEVIS_STREAM_", "JAX_", "XLA_")
+# (CPUs, GPUs) that a trial reserved and some machine had
+_available_before: set[tuple[float, float]] = set()
+# in a worker: Ray's name of the function of its last map, and the function
 _function: tuple[str, Any] = ("", None)
 
 
@@ -38,9 +37,9 @@ class RayTasks:
     Attributes:
       cpus_per_trial: cores that a trial reserves.
       gpus_per_trial: GPUs that a trial reserves and sees.
-      ray_address: of a cluster that runs; None: one is started on this machine, and ends with this
-        process.
-      max_retries: how often a trial is run again whose process or machine was lost.
+      ray_address: address of a running cluster; None starts one on this machine, which ends with
+        this process.
+      max_retries: how often a trial is run again after its process or machine was lost.
     """
 
     cpus_per_trial: float = 1
@@ -56,8 +55,9 @@ class RayTasks:
                 )
 
     def run(self, trials: Sequence[Trial], progress: Any) -> list[Result]:
-        """Runs them; results are kept as they come, and the first exception of a trial ends the
-        others.
+        """Runs the trials and returns their results in order.
+
+        Each result is kept as soon as it arrives; the first exception of a trial ends the others.
         """
         together = SideBySide(progress, trials)
         results = {trial.number: trial.finished() for trial in trials}
@@ -82,7 +82,7 @@ class RayTasks:
             max_retries=self.max_retries,
             runtime_env={
                 "env_vars": {
-                    name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON)
+                    name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)
                 }
             },
         )
@@ -102,7 +102,7 @@ class RayTasks:
         import ray
 
         try:
-            result, told = ray.get(done)
+            result, worker_warnings = ray.get(done)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, NevisStreamError):
                 raise error.cause from None
@@ -112,44 +112,43 @@ class RayTasks:
             raise
         except ray.exceptions.RayError as error:
             raise NevisStreamError(
-                f"trial {trial.number} was lost {self.max_retries + 1} times with its process or"
-                f" machine ({str(error).strip().splitlines()[0]}). Is its memory enough? Finished"
-                " trials are kept: start the same command again."
+                f"trial {trial.number}: its process or machine was lost {self.max_retries + 1}"
+                f" times ({str(error).strip().splitlines()[0]}). Perhaps it ran out of memory."
+                " Finished trials are kept: start the same command again to continue."
             ) from error
-        for category, message in told:
+        for category, message in worker_warnings:
             warnings.warn(message, category, stacklevel=2)
         return result
 
     def _connect(self) -> None:
-        """Connects to the cluster, or starts one here; then checks that a trial has room on one of
-        its machines.
+        """Connects to the cluster or starts one, and checks that some machine can run a trial.
 
-        Where that room is gone, it is waited for: machines come and go.
+        If no machine can any more, the trial waits: machines of a cluster come and go.
         """
         try:
             import ray
         except ImportError:
             raise NevisStreamError(
-                "Ray is not installed, and --executor=ray runs trials with it: pip install ray "
-                "(it is part of the extra `cluster`)."
+                "Ray, which --executor=ray needs, is not installed: pip install ray (it is part of"
+                " the extra `cluster`)."
             ) from None
         if not ray.is_initialized():
-            self._reach()
+            self._check_address()
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            here = (
+            local_options = (
                 {"include_dashboard": False, "num_cpus": cores()}
                 if self.ray_address is None
                 else {}
             )
             with _own_signal_handlers(), warnings.catch_warnings():
-                # its children become other programs at once
+                # harmless: Ray's child processes become other programs at once
                 warnings.filterwarnings("ignore", r"os\.fork\(\) was called")
                 try:
                     ray.init(
                         self.ray_address or "local",
                         log_to_driver=False,
                         logging_level="ERROR",
-                        **here,
+                        **local_options,
                     )
                 except (ConnectionError, RuntimeError, ValueError) as error:
                     raise self._no_cluster(error) from error
@@ -159,38 +158,40 @@ class RayTasks:
             all(machine.get(name, 0) >= count for name, count in wanted.items())
             for machine in machines
         ):
-            _had_room.add(tuple(wanted.values()))
+            _available_before.add(tuple(wanted.values()))
             return
-        there = "; ".join(
+        present = "; ".join(
             f"{machine.get('CPU', 0):g} CPU, {machine.get('GPU', 0):g} GPU" for machine in machines
         )
-        told = (
-            f"a trial asks for {wanted['CPU']:g} CPU and {wanted['GPU']:g} GPU, which no machine"
-            f" has (there: {there})."
+        problem = (
+            f"a trial reserves {wanted['CPU']:g} CPU and {wanted['GPU']:g} GPU, but no machine of"
+            f" the cluster has as many ({present or 'it has no machine'})."
         )
-        if tuple(wanted.values()) not in _had_room:
-            raise BadInput(f"{told} Lower --cpus_per_trial or --gpus_per_trial.")
-        warnings.warn(f"Ray: {told} One had, so it is waited for.", RunWarning, stacklevel=2)
+        if tuple(wanted.values()) not in _available_before:
+            raise BadInput(f"{problem} Lower --cpus_per_trial or --gpus_per_trial.")
+        warnings.warn(
+            f"Ray: {problem} A machine had before, so the trial waits for one.",
+            RunWarning,
+            stacklevel=2,
+        )
 
-    def _reach(self) -> None:
-        """Checks that somebody answers where the cluster should be: Ray would try for many
-        minutes.
-        """
+    def _check_address(self) -> None:
+        """Checks that something listens at the cluster's address; Ray would try for minutes."""
         host, colon, port = (self.ray_address or "").removeprefix("ray://").rpartition(":")
         if colon and port.isdecimal():
             try:
                 socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
             except (OSError, OverflowError) as error:
-                raise self._no_cluster(f"nobody answers there ({error}).") from None
+                raise self._no_cluster(f"nothing answers there ({error}).") from None
 
-    def _no_cluster(self, why: object) -> NevisStreamError:
-        where = (
+    def _no_cluster(self, reason: object) -> NevisStreamError:
+        problem = (
             f"--ray_address={self.ray_address}"
             if self.ray_address
-            else "no cluster could be started here"
+            else "no cluster could be started on this machine"
         )
         return NevisStreamError(
-            f"Ray: {where}: {why} A cluster is started with `ray start --head`, which prints its"
+            f"Ray: {problem}: {reason} To start a cluster: `ray start --head`, which prints its"
             " address."
         )
 
@@ -198,13 +199,13 @@ class RayTasks:
 def _run_trial(
     function: Sequence[Any], trial: Trial, folders: Sequence[str]
 ) -> tuple[Result, list[tuple[type, str]]]:
-    """Runs in a worker; returns the trial's result and what it warned of.
+    """Runs a trial in a worker; returns its result and its warnings.
 
     Args:
-      function: Ray's reference to the trial's function; in a list, so that it is fetched once for
-        all trials of a map.
-      trial: without its function.
-      folders: where the driver finds modules: a user's learner may be in one of them.
+      function: Ray's reference to the trial's function, in a list so that Ray does not fetch it
+        for every trial of a map.
+      trial: the trial, without its function.
+      folders: the driver's sys.path; a user's learner may be in one of these folders.
     """
     sys.path += [folder for folder in folders if folder not in sys.path]
     entry.use_compilation_cache()
@@ -216,9 +217,7 @@ def _run_trial(
 
 
 def _fetched(reference: Any) -> Any:
-    """Returns the function; the same object for all trials of a map, so that its programs are
-    compiled once.
-    """
+    """Returns the function, as one object for all trials of a map: its programs compile once."""
     import ray
 
     global _function
@@ -229,19 +228,20 @@ def _fetched(reference: Any) -> Any:
 
 @contextmanager
 def _own_signal_handlers() -> Iterator[None]:
-    """Ray replaces handlers of signals; this puts ours back, and calls ours where Ray's has ended
-    the process before that.
+    """Restores our signal handlers after Ray has replaced them.
+
+    If Ray's handler ends the process before that, ours is called.
     """
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
-    except SystemExit as ended:
-        if ended.code == signal.SIGTERM and callable(before[signal.SIGTERM]):
-            before[signal.SIGTERM](signal.SIGTERM, None)
+    except SystemExit as exit_request:
+        if exit_request.code == signal.SIGTERM and callable(handlers[signal.SIGTERM]):
+            handlers[signal.SIGTERM](signal.SIGTERM, None)
         raise
     finally:
         if threading.current_thread() is threading.main_thread():
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
 

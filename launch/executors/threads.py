@@ -1,7 +1,7 @@
-"""Trials side by side in threads of this process.
+"""Runs several trials at once, in threads of this process.
 
-XLA lets go of the interpreter while it computes. A step of a small network keeps one core busy, so
-several cores train as many trials; one large network keeps all cores busy by itself.
+XLA releases the interpreter's lock while it computes. A step of a small network uses one core, so N
+cores can train N trials at once; a large network uses all cores by itself.
 """
 
 import threading
@@ -17,15 +17,15 @@ from nevis_stream.run_directory.environment import cores
 
 
 class _Abandoned(Exception):
-    """Ends a trial after another one has failed."""
+    """Ends a trial because another one has failed."""
 
 
 @dataclass(frozen=True)
 class Threads:
-    """Runs trials side by side in threads.
+    """Runs trials in threads.
 
     Attributes:
-      workers: how many at the same time; None: one for each core.
+      workers: number of threads; None: one for each core.
     """
 
     workers: int | None = None
@@ -35,8 +35,9 @@ class Threads:
             raise BadInput(f"executor 'threads': workers={self.workers}; it must be 1 or more.")
 
     def run(self, trials: Sequence[Trial], progress: Any) -> list[Result]:
-        """Runs them; the first exception ends the others at their next report of progress, and is
-        raised.
+        """Runs the trials and returns their results in order.
+
+        The first exception is raised, after the other trials have ended at their next report.
         """
         together, failed = SideBySide(progress, trials), threading.Event()
 
@@ -46,7 +47,7 @@ class Threads:
 
         def work(trial: Trial) -> Result:
             check()
-            result = trial.run(together.of(trial, check))
+            result = trial.run(together.of_trial(trial, check))
             together.ended(trial)
             return result
 

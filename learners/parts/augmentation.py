@@ -1,10 +1,8 @@
-"""Training views on the device: random-resized crop and horizontal flip of stored pictures.
+"""Training views, computed on the device: random-resized crops and horizontal flips.
 
-Stored pictures have one fixed size.
-
-A picture is stored squeezed to a square (`Images.banded`), with its original height and width.
-Crops are drawn in the original geometry, so area and aspect ratio are distributed as if the
-original had been cropped; only the resolution of the source is limited by the stored size.
+Images are stored as squares of one size (`Images.banded`), with their original height and width.
+Crops are drawn in the original geometry, so their area and aspect ratio have the distribution that
+crops of the original would have; only their resolution is limited by the stored size.
 """
 
 import math
@@ -21,12 +19,12 @@ _TILE = 8  # rows of a view that are computed together
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is drawn for a training view (NEVIS'22, section 4).
+    """The random choices of a training view (NEVIS'22, section 4).
 
     Attributes:
-      crop: whether to draw a random-resized crop.
-      min_area: least share of the picture's area in a crop; the greatest is 1.
-      max_aspect: a crop's width over height is in [1/max_aspect, max_aspect].
+      crop: whether to take a random-resized crop.
+      min_area: smallest share of the image's area in a crop; the largest is 1.
+      max_aspect: width over height of a crop is between 1 / max_aspect and max_aspect.
       flip: whether to mirror half of the views.
     """
 
@@ -37,24 +35,24 @@ class Augmentation:
 
 
 def to_unit_range(images: jax.Array) -> jax.Array:
-    """uint8 0..255 → float32 -1..1."""
+    """Returns float32 in [-1, 1] for uint8 in [0, 255]."""
     return images.astype(jnp.float32) * (2 / 255) - 1
 
 
 def random_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax.Array:
-    """Draws one crop box a picture.
+    """Draws a crop box for each image.
 
     Args:
       key: JAX key.
-      sizes: int32[b, 2], height and width of the original pictures, pixels.
-      options: least area and greatest aspect ratio.
+      sizes: int32[b, 2], height and width of the original images in pixels.
+      options: smallest area and largest aspect ratio.
 
     Returns:
-      float32[b, 4]: top, left, height, width as shares of the picture. The first of ten draws that
-      fits; the whole picture where none does.
+      float32[b, 4]: top, left, height, width as shares of the image. Of ten draws the first that
+      fits into the image; if none does, the whole image.
     """
     batch = sizes.shape[0]
-    # one draw: a call costs more than its numbers
+    # one call for all, since a call takes longer than drawing its numbers
     drawn = jax.random.uniform(key, (batch, 2 * _ATTEMPTS + 2))
     area = options.min_area + (1 - options.min_area) * drawn[:, :_ATTEMPTS]
     limit = math.log(options.max_aspect)
@@ -73,15 +71,15 @@ def random_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax
 
 
 def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array:
-    """Cuts one box from each picture and resizes it (bilinear).
+    """Crops one box from each image and resizes it (bilinear).
 
-    One axis after the other, as matrix products: on a CPU these are many times faster than
-    gathering pixels; whole rows it gathers faster still, and the products are counted.
+    Each axis is resized by a matrix product, which on a CPU is many times faster than gathering
+    pixels. Gathering whole rows is faster still on a CPU, but FLOPs are counted for the products.
 
     Args:
-      images: uint8 or float32[b, s, 3, s], rows of colours (`Images.banded`).
-      boxes: float32[b, 4], top, left, height, width as shares of the picture, 0 < height ≤ 1; with
-        a negative width the view is mirrored.
+      images: uint8 or float32[b, s, 3, s] (`Images.banded`).
+      boxes: float32[b, 4], top, left, height, width as shares of the image, 0 < height ≤ 1; a
+        negative width mirrors the view.
       size: side of the result in pixels.
 
     Returns:
@@ -89,7 +87,7 @@ def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array
     """
     batch, source = images.shape[:2]
 
-    def centres(start, extent):  # of the view's pixels, in pixels of the picture
+    def centres(start, extent):  # of the view's pixels, in pixels of the image
         return jnp.clip(
             (start + (jnp.arange(size) + 0.5) / size * extent) * source - 0.5, 0, source - 1
         )
@@ -105,21 +103,21 @@ def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array
 
 
 def _shares(centre: jax.Array, pixel: jax.Array) -> jax.Array:
-    """Of the two nearest pixels; 0 elsewhere."""
+    """Returns the weights of the two nearest pixels in linear interpolation; 0 elsewhere."""
     return jnp.maximum(0, 1 - jnp.abs(centre - pixel))
 
 
 def _rows_by_tiles(pictures: jax.Array, centres: jax.Array) -> jax.Array:
-    """Returns float32[b, size, w]: the rows of pictures [b, s, w] at float32[b, size] centres.
+    """Returns float32[b, size, w]: the rows of images [b, s, w] at float32[b, size] centres.
 
-    One product for each tile of 8 with the few rows that it can touch: a third of the work of whole
-    products.
+    Each tile of 8 rows is a product with the few rows that it can need, which takes a third of the
+    work of a product with all rows.
     """
     (batch, source), size = pictures.shape[:2], centres.shape[1]
     tile = _TILE if size % _TILE == 0 else size
     window = min(source, math.ceil((tile - 1) * source / size) + 2)
     tiled = centres.reshape(batch, -1, tile)
-    # of the rows that a tile can touch
+    # first of the rows that a tile can need
     first = jnp.clip(tiled[..., 0].astype(jnp.int32), 0, source - window)
     # [b, tiles, tile, window]
     rows = _shares(tiled[..., None] - first[..., None, None], jnp.arange(window))
@@ -132,9 +130,9 @@ def _rows_by_tiles(pictures: jax.Array, centres: jax.Array) -> jax.Array:
 
 
 def _rows_from_two(pictures: jax.Array, centres: jax.Array) -> jax.Array:
-    """As `_rows_by_tiles`, each from its two nearest rows.
+    """Returns the same as `_rows_by_tiles`, from the two nearest rows of each row.
 
-    On a CPU, which copies whole rows well, this is 1.5 to 2 times faster.
+    This is 1.5 to 2 times faster on a CPU.
     """
     last = pictures.shape[1] - 1
     upper = jnp.clip(centres.astype(jnp.int32), 0, max(last - 1, 0))
@@ -151,9 +149,17 @@ def _rows_from_two(pictures: jax.Array, centres: jax.Array) -> jax.Array:
 def training_view(
     key: jax.Array, images: jax.Array, sizes: jax.Array, size: int, options: Augmentation
 ) -> jax.Array:
-    """Returns float32[b, size, size, 3] in [-1, 1]: augmented views of stored pictures.
+    """Returns augmented views of stored images.
 
-    These are uint8[b, s, 3, s] (`Images.banded`).
+    Args:
+      key: JAX key.
+      images: uint8[b, s, 3, s] (`Images.banded`).
+      sizes: int32[b, 2], height and width of the original images in pixels.
+      size: side of the views in pixels.
+      options: which augmentations.
+
+    Returns:
+      float32[b, size, size, 3] in [-1, 1].
     """
     crop_key, flip_key = jax.random.split(key)
     if options.crop:

@@ -1,4 +1,4 @@
-"""The paper's family of learners: an initialisation × a search × a training recipe."""
+"""The paper's family of learners: an initialisation, a search and a training recipe."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -26,19 +26,18 @@ ENSEMBLE_TEMPERATURE = 0.1
 
 @dataclass(frozen=True)
 class Baseline:
-    """A learner that trains several trials a task and keeps the one with the lowest dev error.
+    """A learner that runs several trials per task and keeps the one with the lowest dev error.
 
     Attributes:
-      initialisation: where the trials start.
-      search: what hyper-parameters they get.
-      recipe: how each is trained.
-      data: what they are trained on besides the current task.
-      neighbours: how the relatedness of tasks is scored, where `data` needs it and the
-        initialisation does not.
-      ensemble: how many of the best trials answer together (NEVIS'22, Appendix I).
-      halving: which trials are ended early, or None.
-      frozen: whether the backbone stays as it starts, and only heads are trained, those of all
-        trials at once.
+      initialisation: chooses the parameters that the trials start from.
+      search: chooses their hyper-parameters.
+      recipe: how each trial is trained.
+      data: chooses the earlier tasks that they are also trained on.
+      neighbours: scores the relatedness of tasks, if `data` needs scores that the initialisation
+        does not compute.
+      ensemble: number of the best trials whose answers are averaged (NEVIS'22, Appendix I).
+      halving: ends the worse trials early; None ends none.
+      frozen: whether only heads are trained, on a fixed backbone, in one program for all trials.
     """
 
     initialisation: Initialisation
@@ -51,10 +50,10 @@ class Baseline:
     frozen: bool = False
 
     def init(self, ctx: Context) -> State:
-        """Returns the empty state: what is known of the past is in the predictors' checkpoints.
+        """Returns the empty state, since the past is in the predictors' checkpoints.
 
-        What pre-training cost is charged here. The programs of the most usual task (the smallest
-        batch and head) are compiled here, so that the first task need not wait for them.
+        Charges the cost of pre-training, and compiles the programs of the most common kind of task
+        (with the smallest batch and head).
         """
         if self.initialisation.flops:
             ctx.charge(self.initialisation.flops)
@@ -66,7 +65,7 @@ class Baseline:
     def train(
         self, task: TaskView, state: State, ctx: Context
     ) -> tuple[State, Sequence[Predictor]]:
-        """Runs the trials; the predictors come back by rising dev error."""
+        """Runs the trials; returns their predictors, the one with the lowest dev error first."""
         with ctx.phase("select"):
             start = self.initialisation.choose(task, ctx, self.recipe.network)
             scores = start.scores
@@ -93,18 +92,14 @@ class Baseline:
             )
             for number, result in enumerate(results)
         ]
-        worst = float("inf")
-        order = sorted(
-            predictors,
-            key=lambda p: (worst if p.info["dev_error"] is None else p.info["dev_error"], p.trial),
-        )
-        order[0].tree.update(self._beside(task, ctx, start, order))
-        return state, order
+        predictors.sort(key=lambda predictor: (_dev_error(predictor), predictor.trial))
+        predictors[0].tree.update(self._extras(task, ctx, start, predictors))
+        return state, predictors
 
     def _evaluate(
         self, task: TaskView, ctx: Context, start: Start, helpers: Sequence[TaskView]
     ) -> Callable:
-        """Returns what runs a trial for each set of hyper-parameters."""
+        """Returns the function that runs a trial for each set of hyper-parameters."""
         if self.frozen:
             return lambda hypers: self._heads(task, ctx, start, hypers)
         trial = functools.partial(
@@ -120,10 +115,7 @@ class Baseline:
     def _heads(
         self, task: TaskView, ctx: Context, start: Start, hypers: Sequence[Hyper]
     ) -> list[Tree]:
-        """Trains heads on the start's backbone, which every result then holds.
-
-        Without a start the backbone is a random one.
-        """
+        """Trains heads on the backbone of the start, or on a random one; results contain both."""
         backbone = start.variables
         if backbone is None:
             words = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32]).randint(
@@ -145,37 +137,42 @@ class Baseline:
             }
         return results
 
-    def _beside(
-        self, task: TaskView, ctx: Context, start: Start, order: Sequence[Predictor]
+    def _extras(
+        self, task: TaskView, ctx: Context, start: Start, predictors: Sequence[Predictor]
     ) -> Tree:
-        """What the chosen predictor has besides its own parameters.
+        """Returns what else is kept with the chosen predictor.
 
-        These are an ensemble's, and those trained independently.
+        These are the other members of an ensemble, and a predictor trained on the task alone.
+
+        Args:
+          task: the current task.
+          ctx: its context.
+          start: where its trials started.
+          predictors: those of the trials, by increasing dev error.
         """
         extras: dict[str, Any] = {}
         if self.ensemble > 1:
-            members = [predictor for predictor in order if predictor.info["dev_error"] is not None][
-                : self.ensemble
-            ]
-            accuracies = np.asarray([1 - predictor.info["dev_error"] for predictor in members])
+            sound = [each for each in predictors if each.info["dev_error"] is not None]
+            members = sound[: self.ensemble]
+            accuracies = np.asarray([1 - member.info["dev_error"] for member in members])
             weights = (
                 np.exp((accuracies - accuracies.max()) / ENSEMBLE_TEMPERATURE)
                 if members
                 else np.ones(0)
             )
             extras["members"] = [
-                {name: predictor.tree[name] for name in ("variables", "network")}
-                for predictor in members[1:]
+                {name: member.tree[name] for name in ("variables", "network")}
+                for member in members[1:]
             ]
             extras["weights"] = [float(weight / weights.sum()) for weight in weights]
         if self.initialisation.needs_independent:
-            extras["independent"] = order[0].tree["variables"]
+            extras["independent"] = predictors[0].tree["variables"]
             if start.variables is not None:
-                alone = functools.partial(
+                trial = functools.partial(
                     _trial, task=task, backbone=None, recipe=self.recipe, helpers=()
                 )
                 with ctx.phase("select"):
-                    (result,) = ctx.map(alone, [{"hyper": order[0].info["hyper"]}])
+                    (result,) = ctx.map(trial, [{"hyper": predictors[0].info["hyper"]}])
                 extras["independent"] = result["variables"]
         return extras
 
@@ -185,7 +182,7 @@ class Baseline:
         weights = predictor.get("weights") or [1.0]
         answers = 0.0
         for member, weight in zip(members, weights, strict=True):
-            network = self.recipe.of({"network": member["network"]}).network
+            network = self.recipe.of_trial({"network": member["network"]}).network
             answers += weight * predict_probabilities(
                 ctx, network, member["variables"], images, predictor["kind"], predictor["classes"]
             )
@@ -194,13 +191,18 @@ class Baseline:
     def estimate(
         self, classes: int, n_train: int, n_dev: int, n_predict: int, earlier: int = 0
     ) -> dict[str, Any]:
-        """Returns what a task will cost, from sizes alone; trains nothing.
+        """Estimates what a task will cost, without training.
 
-        The keys are trials, steps, batch and FLOPs by phase.
+        The estimate assumes that no trial diverges or is pruned, that all trials use the first
+        network, and that heads of auxiliary tasks have at most 64 outputs.
 
-        `earlier` tasks have been met. No trial is taken to diverge or to be pruned, of several
-        networks the first is taken, and heads of auxiliary tasks to have at most 64 outputs. FLOPs
-        are missing where only heads are trained.
+        Args:
+          classes: number of classes of the task.
+          n_train, n_dev, n_predict: sizes of its train and dev splits, and of the split to predict.
+          earlier: number of tasks before it.
+
+        Returns:
+          trials, steps, batch, and unless only heads are trained, FLOPs by phase.
         """
         recipe, trials = self.recipe, self.search.trials
         facts = {"trials": trials, "steps": recipe.steps, "batch": recipe.batch_of(n_train)}
@@ -212,18 +214,23 @@ class Baseline:
         )
         flops["select"] = 0
         if self.initialisation.needs_independent and earlier:
-            alone = costs.of_trials(recipe, classes, n_train, n_dev)
-            flops["select"] += alone["train"]
-            flops["validate"] += alone["validate"]
+            independent = costs.of_trials(recipe, classes, n_train, n_dev)
+            flops["select"] += independent["train"]
+            flops["validate"] += independent["validate"]
         if candidates := self._candidates(earlier):
             flops["select"] += candidates * self.neighbours.cost(recipe.network, n_train, n_dev)
         return facts | {"flops": flops}
 
     def _candidates(self, earlier: int) -> int:
-        """Returns how many predictors are scored for a task, by the number of tasks before it."""
+        """Returns how many predictors are scored for a task that follows `earlier` tasks."""
         if isinstance(self.initialisation, FromRelated):
             return earlier + (self.initialisation.pretrained is not None)
         return earlier if self.data.by_relatedness else 0
+
+
+def _dev_error(predictor: Predictor) -> float:
+    error = predictor.info["dev_error"]
+    return float("inf") if error is None else error
 
 
 def _trial(
@@ -235,12 +242,12 @@ def _trial(
     recipe: Recipe,
     helpers: Sequence[TaskView],
 ) -> Tree:
-    """Makes the initial parameters of one trial and fits them, or continues an earlier piece of it.
+    """Trains one trial from its initial parameters, or continues it from a position.
 
-    `item` holds `hyper` and may hold `position` and `until` (see `fit`).
+    `item` contains `hyper`, and may contain `position` and `until` (see `fit`).
     """
     hyper, position = item["hyper"], item.get("position")
-    recipe, fresh = recipe.of(hyper), None
+    recipe, fresh = recipe.of_trial(hyper), None
     if position is None:
         random = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32])
         words = random.randint(2**32, size=(1 + len(helpers), 4), dtype=np.uint32)

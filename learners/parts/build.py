@@ -26,10 +26,10 @@ _OPTIONS = [option.name for option in dataclasses.fields(BackboneConfig) if opti
 
 
 def network(section: BackboneConfig, resolution: int, precision: str) -> Network:
-    """Returns the network that a section describes.
+    """Returns the network that a section of the configuration describes.
 
     Raises:
-      BadInput: a backbone or an option that does not exist; valid ones are named.
+      BadInput: an unknown backbone or option; the message lists the valid ones.
     """
     values = {name: getattr(section, name) for name in _OPTIONS}
     options = {name: value for name, value in values.items() if value is not None}
@@ -47,9 +47,9 @@ def initialisation(config: BaselineConfig) -> Initialisation:
         return FromPrevious()
     if name == "pretrained":
         return _pretrained(config)
-    brought = _pretrained(config) if name == "pretrained_or_related" else None
+    pretrained = _pretrained(config) if name == "pretrained_or_related" else None
     space = "static" if name == "related_static" else "dynamic"
-    return FromRelated(_neighbours(config), space, config.select.margin, brought)
+    return FromRelated(_neighbours(config), space, config.select.margin, pretrained)
 
 
 def build(config: BaselineConfig) -> Baseline:
@@ -73,7 +73,7 @@ def build(config: BaselineConfig) -> Baseline:
     if config.search.space == "large":
         spaces |= {"schedule": tuple(SCHEDULES), "batch": tuple(config.search.batch)}
         spaces |= {"crop": (True, False), "flip": (True, False)}
-        if isinstance(begin, FromRandom):  # a network starts from one of its own kind
+        if isinstance(begin, FromRandom):  # other starts have the network of an earlier task
             second = network(
                 config.other_network, config.network.resolution, config.network.precision
             )
@@ -94,8 +94,8 @@ def build(config: BaselineConfig) -> Baseline:
         )
     if config.search.method == "bayesian" and search.trials <= RANDOM_FIRST:
         warnings.warn(
-            f"search.method bayesian with search.trials {search.trials} is a random search: its"
-            f" first {RANDOM_FIRST} trials are drawn at random.",
+            f"search.method bayesian draws its first {RANDOM_FIRST} trials at random, so with"
+            f" search.trials {search.trials} it is a random search.",
             RunWarning,
             stacklevel=2,
         )
@@ -103,16 +103,16 @@ def build(config: BaselineConfig) -> Baseline:
     if pruning and search.trials < 2:
         more = "values to the grid" if config.search.method == "grid" else "search.trials"
         raise BadInput(
-            f"config.search.pruning: with {search.trials} trial a task there is nothing to prune;"
-            f" give more {more}."
+            f"config.search.pruning: with {search.trials} trial per task there is nothing to"
+            f" prune; set more {more}."
         )
     if frozen and (
         data != CURRENT or pruning or config.search.space == "large" or begin.needs_independent
     ):
         raise BadInput(
-            "config.train.frozen: heads on a frozen backbone are trained on the current task alone,"
-            " all trials at once; it cannot be combined with auxiliary tasks, ft_static,"
-            " config.search.pruning or config.search.space=large."
+            "config.train.frozen cannot be combined with auxiliary tasks, ft_static,"
+            " config.search.pruning or config.search.space=large: heads on a frozen backbone are"
+            " trained on the current task only, and all trials at once."
         )
     return Baseline(
         begin,
@@ -140,21 +140,21 @@ def build(config: BaselineConfig) -> Baseline:
 
 
 def _neighbours(config: BaselineConfig) -> Neighbours:
-    """Returns how a config scores the relatedness of tasks."""
+    """Returns the score of relatedness that a configuration describes."""
     return Neighbours(config.select.neighbours, config.select.train_cap, config.select.dev_cap)
 
 
 def _pretrained(config: BaselineConfig) -> FromPretrained:
-    """Returns the initialisation from the weights that a config names.
+    """Returns the initialisation from pre-trained weights.
 
     Raises:
-      BadInput: it names none.
+      BadInput: the configuration names no weights.
     """
-    # a run directory's config has the digest alone
+    # the config of a run directory has only the digest
     if not (config.pretrained.path or config.pretrained.digest):
         raise BadInput(
-            f"config.initialisation {config.initialisation} needs weights to start from:"
-            " --config.pretrained.path is missing. Make a file with python -m launch.pretrain (see"
-            " docs/pretraining.md)."
+            f"config.initialisation {config.initialisation} starts from pre-trained weights, but"
+            " --config.pretrained.path is missing. Make a file of weights with python -m"
+            " launch.pretrain (docs/pretraining.md)."
         )
     return FromPretrained(config.pretrained.path, config.pretrained.flops, config.pretrained.digest)

@@ -1,4 +1,4 @@
-"""What training and predicting cost, from sizes alone: a task's programs and their FLOPs."""
+"""The programs of a task and the FLOPs of training and predicting, from sizes alone."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ def of_trials(
 ) -> dict[str, int]:
     """Returns the FLOPs of a task's trials by phase, with `helpers` auxiliary tasks.
 
-    It assumes that no trial diverges.
+    No trial is assumed to diverge.
     """
     step, look = _step_and_look(recipe, classes, n_train)
     helping = _step_with_helper(recipe, classes, n_train) - step if helpers else 0
@@ -36,21 +36,18 @@ def of_trials(
     }
 
 
-def of_predicting(recipe: Recipe, classes: int, pictures: int, members: int = 1) -> int:
+def of_predicting(recipe: Recipe, classes: int, images: int, members: int = 1) -> int:
     """Returns the FLOPs of the answers of an ensemble of `members` trials."""
-    return members * -(-pictures // EVALUATION_BATCH) * _step_and_look(recipe, classes, 1)[1]
+    return members * -(-images // EVALUATION_BATCH) * _step_and_look(recipe, classes, 1)[1]
 
 
 def programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Callable, tuple, dict]]:
-    """Returns the initialisation, the look and the step of a task.
-
-    Each is a function, its arguments and `jit` options.
-    """
+    """Returns the programs of initialisation, look and step: function, arguments, `jit` options."""
     network, outputs = recipe.network, head_size(classes)
     words, array = jax.ShapeDtypeStruct((4,), jnp.uint32), jax.ShapeDtypeStruct
     variables = jax.eval_shape(initialise_program(network, outputs), words)
     batch, scalar = recipe.batch_of(n_train), np.float32(0)
-    # the kind is an argument: every kind costs the same
+    # the kind is an argument of the programs, and both kinds cost the same
     shape = TaskShape.of(SINGLE_LABEL, classes)
     stored = array((batch, recipe.stored_size, 3, recipe.stored_size), jnp.uint8)
     sizes, target = array((batch, 2), jnp.int32), array((batch, outputs), jnp.uint8)

@@ -1,9 +1,8 @@
-"""Batches for a training loop: resident on the device where they fit, else fetched a step ahead."""
+"""Batches of a training loop: kept on the device if they fit, else fetched a step ahead."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,25 +13,25 @@ from nevis_stream.learner import Context
 from nevis_stream.streams.task import TaskView
 
 MODES = ("host", "resident", "ahead")
-_SHARE = 0.25  # of the device's memory, for the pictures of one data set
-# the pictures that are resident now, by the identity of their array
+_SHARE = 0.25  # largest share of the device's memory for the images of one data set
+# the images that are on the device, by the identity of their array
 _kept: dict[int, tuple[np.ndarray, jax.Array]] = {}
 _lock = threading.Lock()
 
 
 class Batches:
-    """Epochs of shuffled sample numbers; what step t gets depends on the seed and t alone."""
+    """Sample numbers in shuffled epochs; those of a step depend only on the seed and the step."""
 
     def __init__(self, examples: int, size: int, seed: int):
         self._examples, self._size, self._seed = examples, size, seed
         self._orders: dict[int, np.ndarray] = {}
 
     def __call__(self, step: int) -> np.ndarray:
-        """Returns int[size] sample numbers of one step; a step may reach into the next epoch."""
+        """Returns int[size], the samples of a step; a step may extend into the next epoch."""
         places = np.arange(step * self._size, (step + 1) * self._size)
-        epochs, inside = np.divmod(places, self._examples)
+        epochs, positions = np.divmod(places, self._examples)
         return np.concatenate(
-            [self._order(epoch)[inside[epochs == epoch]] for epoch in np.unique(epochs)]
+            [self._order(epoch)[positions[epochs == epoch]] for epoch in np.unique(epochs)]
         )
 
     def _order(self, epoch: int) -> np.ndarray:
@@ -43,11 +42,14 @@ class Batches:
         return self._orders[epoch]
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """One batch of a task.
 
-    Stored uint8[b, s, 3, s], sizes int32[b, 2], target uint8[b, outputs], and the task's shape.
+    Attributes:
+      stored: uint8[b, s, 3, s], the images (`Images.banded`).
+      sizes: int32[b, 2], height and width of the original images in pixels.
+      target: uint8[b, outputs] with 0 or 1.
+      shape: what a program must know of the task.
     """
 
     stored: Any
@@ -55,23 +57,19 @@ class Batch:
     target: Any
     shape: TaskShape
 
-    def astuple(self) -> tuple:
-        """Returns the four, as the step program takes them."""
-        return self.stored, self.sizes, self.target, self.shape
-
 
 class Feed:
-    """The batches of one task, step after step; the same ones in every mode.
+    """The batches of a task's train split, step after step; they are the same in every mode.
 
     Args:
-      ctx: context of the trial, over whose devices batches are spread.
-      task: whose train split.
-      side: of the stored pictures in pixels.
-      size: examples a batch.
-      seed: of their order.
-      mode: "host" (gathered in the loop: where host and device share their memory), "resident" (the
-        pictures are on the device), "ahead" (gathered and sent one step ahead by a thread of its
-        own), or None for what fits.
+      ctx: context of the trial, over whose devices each batch is spread.
+      task: the task.
+      side: side of the stored images in pixels.
+      size: examples per batch.
+      seed: seed of their order.
+      mode: "host" (gathered by the host at each step, for devices that share its memory),
+        "resident" (all images are on the device), "ahead" (gathered and sent one step ahead by
+        another thread), or None to choose by size.
     """
 
     def __init__(
@@ -96,7 +94,7 @@ class Feed:
         return batch
 
     def close(self) -> None:
-        """Ends the thread that works ahead."""
+        """Ends the thread of the mode "ahead"."""
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
 
@@ -115,31 +113,26 @@ class Feed:
 
 
 def _mode(size: int) -> str:
-    """Returns how pictures of `size` bytes are fed."""
+    """Returns the mode for images of `size` bytes."""
     memory = _memory()
     return "host" if memory is None else "resident" if size <= _SHARE * memory else "ahead"
 
 
 def _memory() -> int | None:
-    """Returns the bytes of the device's own memory; None where it shares the host's."""
+    """Returns the bytes of the device's memory; None if it shares the host's."""
     device = jax.local_devices()[0]
     return None if device.platform == "cpu" else (device.memory_stats() or {}).get("bytes_limit", 0)
 
 
-_take = jax.jit(lambda pictures, picked: jnp.take(pictures, picked, axis=0))
+_take = jax.jit(lambda images, picked: jnp.take(images, picked, axis=0))
 
 
-def _resident(pictures: np.ndarray) -> jax.Array:
-    """Returns the pictures on the device.
-
-    The oldest ones make room when together they take more than twice the share.
-    """
+def _resident(images: np.ndarray) -> jax.Array:
+    """Returns the images on the device; if all there become too many, the oldest are removed."""
     with _lock:
-        if id(pictures) not in _kept:
+        if id(images) not in _kept:
             room = 2 * _SHARE * (_memory() or np.inf)
-            while (
-                _kept and pictures.nbytes + sum(array.nbytes for _, array in _kept.values()) > room
-            ):
+            while _kept and images.nbytes + sum(array.nbytes for _, array in _kept.values()) > room:
                 del _kept[next(iter(_kept))]
-            _kept[id(pictures)] = pictures, jax.device_put(np.asarray(pictures))
-        return _kept[id(pictures)][1]
+            _kept[id(images)] = images, jax.device_put(np.asarray(images))
+        return _kept[id(images)][1]

@@ -30,7 +30,7 @@ from nevis_stream.seeds import key_of
 from nevis_stream.streams.task import TaskView
 
 MAIN, OTHER = "main", "other"
-_STORED_SCALE = 1.25  # stored pictures are this much larger than the network's input
+_STORED_SCALE = 1.25  # side of the stored images over that of the network's input
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Recipe:
     Attributes:
       network: backbone and resolution.
       steps: number of updates.
-      validate_every: updates between two looks at the dev split.
-      augmentation: training views.
-      largest_batch: B of eq. 4.
+      validate_every: updates between two evaluations ("looks") on the dev split.
+      augmentation: how training views are made.
+      largest_batch: B of NEVIS'22, eq. 4.
       warmup_share: share of the updates in which the learning rate rises.
-      momentum: of Nesterov's method.
-      weight_decay: L2 on kernels.
-      schedule: of the learning rate: "cosine" or "piecewise".
-      batch: examples a step; None: by eq. 4.
-      second_network: the one that a search over architectures compares with `network`, or None.
+      momentum: coefficient of Nesterov momentum.
+      weight_decay: weight of L2 on kernels.
+      schedule: of the learning rate, "cosine" or "piecewise".
+      batch: examples per step; None computes it by eq. 4.
+      second_network: the alternative to `network` in a search over architectures, or None.
     """
 
     network: Network
@@ -63,25 +63,25 @@ class Recipe:
     batch: int | None = None
     second_network: Network | None = None
 
-    def of(self, hyper: Mapping[str, Any]) -> "Recipe":
-        """Returns the recipe of one trial: with the choices that its hyper-parameters make."""
-        named = {name: hyper[name] for name in ("schedule", "batch") if name in hyper}
-        looks = {name: hyper[name] for name in ("crop", "flip") if name in hyper}
+    def of_trial(self, hyper: Mapping[str, Any]) -> "Recipe":
+        """Returns the recipe of a trial, as its hyper-parameters change it."""
+        changes = {name: hyper[name] for name in ("schedule", "batch") if name in hyper}
+        views = {name: hyper[name] for name in ("crop", "flip") if name in hyper}
         network = self.second_network if hyper.get("network") == OTHER else self.network
         return dataclasses.replace(
             self,
-            **named,
+            **changes,
             network=network,
-            augmentation=dataclasses.replace(self.augmentation, **looks),
+            augmentation=dataclasses.replace(self.augmentation, **views),
         )
 
     def batch_of(self, examples: int) -> int:
-        """Returns the number of examples in a step, for a task with `examples` of them."""
+        """Returns the number of examples per step for a task with `examples` training examples."""
         return self.batch or batch_size(examples, self.largest_batch)
 
     @property
     def stored_size(self) -> int:
-        """Side of the stored training pictures in pixels."""
+        """Side of the stored training images in pixels."""
         return math.ceil(self.network.resolution * _STORED_SCALE)
 
     def step(
@@ -95,8 +95,8 @@ class Recipe:
 
         Args:
           classes: number of classes of the task.
-          helpers: the same of each auxiliary task.
-          side: of the training views in pixels; None: the network's.
+          helpers: number of classes of each auxiliary task.
+          side: side of the training views in pixels; None is the network's.
           learned: the parameters that are updated (see `step_program`).
         """
         heads = tuple(head_size(count) for count in helpers)
@@ -129,32 +129,31 @@ def fit(
 ) -> Tree:
     """Trains from `variables` and returns the parameters with the lowest dev error.
 
-    Of several with the same error, the last.
-
-    The start counts as a candidate too, so a trial whose loss stops being finite still returns
-    something.
+    Of several with the same error the last is returned. The initial parameters are a candidate too,
+    so a trial whose loss stops being finite still returns parameters.
 
     Args:
       ctx: context of the trial.
       task: the current task.
-      variables: {"params": {"backbone", "head"}, "batch_stats"} to start from; with helpers also
-        their heads, "helpers": {"0", …}, which are dropped at the end. Not needed with a position.
+      variables: {"params": {"backbone", "head"}, "batch_stats"} to start from; params also has
+        "helpers": {"0", …}, the heads of the helpers, which are not returned. None with a position.
       hyper: `learning_rate`, `label_smoothing` and, with helpers, `auxiliary_weight`.
       recipe: everything else.
-      helpers: auxiliary tasks; each step sees a batch of 64 of each.
-      position: where an earlier call with `until` ended, to continue as if it had not.
-      until: the step to end at (a multiple of `validate_every`); the schedule is that of all steps.
-      stop: ends the trial early when it returns True; called with its curve after each look.
+      helpers: auxiliary tasks; each step also trains on a batch of 64 of each.
+      position: the position that an earlier call with `until` returned, from which to continue.
+      until: the step at which to pause, a multiple of `validate_every`; the schedule of the
+        learning rate still spans all steps.
+      stop: called with the curve after each look; the trial ends early when it returns True.
       side: `side(step)` is the side of that step's training views in pixels, for networks whose
-        parameters fit every size; each size is a program. Looks use the network's resolution.
-      learned: the parameters that are updated, such as ("head", "backbone/BasicBlock_3"); all where
-        it is empty. Batch statistics are updated in any case.
-      together: steps in one program (`lax.scan`). On a GPU this saves dispatch; on a CPU gradients
-        of convolutions are 15 to 35 times slower inside a scan.
+        parameters fit every size; each size has a program. Looks use the network's resolution.
+      learned: the parameters that are updated, such as ("head", "backbone/BasicBlock_3"); empty
+        means all. Batch statistics are always updated.
+      together: steps per program (`lax.scan`). On a GPU several steps save dispatch; on a CPU
+        gradients of convolutions are 15 to 35 times slower inside a scan.
 
     Returns:
       {"variables", "step" (of the best look), "info" (see docs/run-directory.md)}, and "position"
-      where `until` ended it.
+      if `until` paused it.
     """
     seed = position["seed"] if position else ctx.seed
     rates = SCHEDULES[recipe.schedule](hyper["learning_rate"], recipe.steps, recipe.warmup_share)
@@ -175,7 +174,7 @@ def fit(
 
     def step_inputs(index: int) -> Tree:
         batches = [source(index) for source in (feed, *others)]
-        return [(b.stored, b.sizes, b.target) for b in batches], np.int32(index), rates[index]
+        return [batch[:3] for batch in batches], np.int32(index), rates[index]
 
     def advance(carry: Tree, start: int, end: int) -> tuple[Tree, list[tuple[float, int]]]:
         for indices in _pieces(start, end, together, side):
@@ -225,14 +224,14 @@ def fit(
 def _pieces(
     start: int, end: int, together: int, side: Callable[[int], int] | None
 ) -> Iterator[range]:
-    """Yields the steps of each program: up to `together` that share a size."""
+    """Yields the steps of each program: up to `together` steps with views of the same size."""
     first = start
     while first < end:
-        after = first + 1
-        while after < min(first + together, end) and not (side and side(after) != side(first)):
-            after += 1
-        yield range(first, after)
-        first = after
+        stop = first + 1
+        while stop < min(first + together, end) and not (side and side(stop) != side(first)):
+            stop += 1
+        yield range(first, stop)
+        first = stop
 
 
 def _stacked(*arrays: Any) -> Any:
@@ -240,18 +239,18 @@ def _stacked(*arrays: Any) -> Any:
 
 
 def report(carry: Tree, steps: int) -> tuple[Tree, list[tuple[float, int]]]:
-    """Returns a carry with its sum of losses at 0 again, and the report of the last `steps` steps.
+    """Returns a carry with its sum of losses reset, and the reports of `Training.advance`.
 
-    The report is that of `Training.advance`.
+    `steps` is the number of steps since the sum was last reset.
     """
     loss, finite = float(carry["loss_sum"]) / steps, int(carry["finite_steps"])
     return carry | {"loss_sum": np.float32(0)}, [(loss, finite)]
 
 
 def look_at_dev(ctx: Context, task: TaskView, network: Network, carry: Mapping[str, Any]) -> float:
-    """Returns the dev error of the parameters in a carry, charged to `validate`.
+    """Returns the dev error of the parameters in a carry; infinity if an answer is not finite.
 
-    Infinity where an answer is not finite.
+    Its FLOPs are charged to the phase `validate`.
     """
     with ctx.phase("validate"):
         answers = predict_probabilities(
@@ -261,9 +260,6 @@ def look_at_dev(ctx: Context, task: TaskView, network: Network, carry: Mapping[s
 
 
 def on_host(carry: Mapping[str, Any], parts: Sequence[str]) -> Tree:
-    """Returns parts of the parameters, and the statistics, as numpy.
-
-    The step donates its buffers, so they cannot be kept on the device.
-    """
+    """Copies parts of the parameters, and the statistics, to numpy: steps donate their buffers."""
     params = {name: jax.tree.map(np.array, carry["params"][name]) for name in parts}
     return to_host({"params": params, "batch_stats": jax.tree.map(np.array, carry["batch_stats"])})

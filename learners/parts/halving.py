@@ -1,8 +1,8 @@
 """Successive halving: only the best trials are trained to the end (Jamieson and Talwalkar, 2016).
 
-All trials of a rung are compared at the same step, as in synchronous ASHA, so that what is pruned
-does not depend on which executor runs them. Each piece of a trial is a trial of `ctx.map` with
-FLOPs of its own: what was spent on pruned trials counts.
+All trials of a rung are compared at the same step, as in synchronous ASHA, so that the result does
+not depend on the executor. Each piece of a trial is a trial of `ctx.map`, so the FLOPs of pruned
+trials are counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,27 +14,23 @@ from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
 
 Piece = Callable[[Context, dict[str, Any]], Tree]
-"""Trains from `item["position"]` (None: the start) to step `item["until"]` with `item["hyper"]`."""
+"""Trains with `item["hyper"]` from `item["position"]` (None: the start) to step `item["until"]`."""
 
 
 @dataclass(frozen=True)
 class Halving:
-    """Which trials continue, and when it is decided.
+    """Decides which trials continue.
 
     Attributes:
-      keep: one in `keep` trials continues at each rung (η).
-      rungs: how often it is decided; the first time at the look nearest to keep**-rungs of the
-        steps.
+      keep: at each rung one of `keep` trials continues (η).
+      rungs: number of rungs; the first is at the look nearest to steps / keep**rungs.
     """
 
     keep: int = 2
     rungs: int = 2
 
     def stops(self, steps: int, every: int) -> list[int]:
-        """Returns the steps of the rungs, and the end.
-
-        Rungs are multiples of `every`, the looks at the dev split.
-        """
+        """Returns the steps of the rungs, which are multiples of `every`, and the last step."""
         shares = [steps / self.keep**rung for rung in range(self.rungs, 0, -1)]
         return sorted({max(every, round(share / every) * every) for share in shares} - {steps}) + [
             steps
@@ -43,10 +39,10 @@ class Halving:
     def run(
         self, ctx: Context, piece: Piece, hypers: Sequence[Hyper], steps: int, every: int
     ) -> list[Tree]:
-        """Returns, for each of `hypers` in order, the result of the last piece that was run of it.
+        """Returns the result of the last piece of each trial, in the order of `hypers`.
 
-        In `info`, `pruned_at` is the step at which a trial was ended, and `continues` the trial
-        whose training a later piece took up.
+        In `info`, `pruned_at` is the step at which a trial was pruned, and `continues` the number
+        of the trial that ran the piece before.
         """
         results: list[Tree] = [{}] * len(hypers)
         alive = list(range(len(hypers)))

@@ -1,4 +1,4 @@
-"""Where a model starts: a task's initial parameters, chosen before the trials begin."""
+"""Initialisations, which choose the parameters that the trials of a task start from."""
 
 import math
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ PRETRAINED = "pretrained"
 
 @dataclass(frozen=True)
 class Start:
-    """Where the trials of a task start.
+    """The parameters that the trials of a task start from.
 
     Attributes:
-      source: id of the earlier task whose predictor it is, "pretrained", or "random".
-      variables: {"params": {"backbone", …}, "batch_stats"}, or None for random parameters, drawn
-        anew for each trial.
-      scores: relatedness of each candidate, where candidates were compared.
+      source: id of the earlier task whose predictor they are, "pretrained", or "random".
+      variables: {"params": {"backbone", …}, "batch_stats"}; None for random parameters, which each
+        trial draws.
+      scores: relatedness of each candidate, if candidates were compared.
     """
 
     source: str = "random"
@@ -34,25 +34,24 @@ class Start:
 
 
 class Initialisation(Protocol):
-    """Chooses the backbone that a new task starts from.
+    """Chooses the backbone that a task starts from.
 
     Attributes:
-      needs_independent: whether every task also needs a predictor trained on it alone, for later
-        choices.
-      flops: what was spent before the stream on what it brings along; charged to `pretrain`.
+      needs_independent: whether later choices need, for each task, a predictor trained on it alone.
+      flops: FLOPs of pre-training, charged to the phase `pretrain`.
     """
 
     needs_independent: bool
     flops: int
 
     def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
-        """Returns the start; costs go to the phase `select`, in which this is called."""
+        """Returns the start; this is called in the phase `select`."""
         ...
 
 
 @dataclass(frozen=True)
 class FromRandom:
-    """Random parameters, drawn anew for each trial."""
+    """Random parameters, which each trial draws."""
 
     needs_independent = False
     flops = 0
@@ -64,13 +63,13 @@ class FromRandom:
 
 @dataclass(frozen=True)
 class FromPrevious:
-    """The predictor chosen for the task just before; random parameters for the first task."""
+    """The predictor of the previous task; random parameters for the first task."""
 
     needs_independent = False
     flops = 0
 
     def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
-        """Returns the predictor of the last task met."""
+        """Returns the predictor of the previous task."""
         return _past(ctx, ctx.past_tasks[-1]) if ctx.past_tasks else Start()
 
 
@@ -79,9 +78,9 @@ class FromPretrained:
     """The same pre-trained weights for every task (PT; NEVIS'22, section 5).
 
     Attributes:
-      path: a file that `launch.pretrain` wrote; None: no more than past predictors are asked.
-      flops: what pre-training cost, as the file says.
-      digest: of the file's content, so that another file is another learner; empty: not compared.
+      path: a file that `launch.pretrain` wrote; None if the learner will not be trained.
+      flops: FLOPs of pre-training, as recorded in the file.
+      digest: digest of the file, which identifies the learner; empty if it is not compared.
     """
 
     path: str | None
@@ -90,11 +89,15 @@ class FromPretrained:
     needs_independent = False
 
     def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
-        """Returns the weights; `BadInput` where they are not those of the digest."""
+        """Returns the weights.
+
+        Raises:
+          BadInput: the file has another digest, or no path is known.
+        """
         if self.path is None:
             raise BadInput(
-                "the config of a run directory does not say where the pre-trained weights are: give"
-                " their path."
+                "the path of the pre-trained weights is missing: the config of a run directory"
+                " does not contain it."
             )
         return Start(PRETRAINED, weights.load(Path(self.path), network, self.digest))
 
@@ -103,16 +106,17 @@ class FromPretrained:
 class FromRelated:
     """The predictor of the most related earlier task (NEVIS'22, section 5).
 
-    Random parameters for the first task.
+    The first task starts from random parameters.
 
     Attributes:
-      neighbours: how tasks are scored.
-      space: "dynamic": in the feature space of each task's own, fine-tuned predictor (FT-d);
-        "static": in that of a predictor trained on the task alone, from random parameters (FT-s).
-      margin: scores that lie fewer standard errors than this below the highest count as equal to
-        it; of several, the latest task is taken, whose predictor has learned from most. 0 is the
+      neighbours: scores the relatedness of tasks.
+      space: feature space of the scores: "dynamic" is that of each task's fine-tuned predictor
+        (FT-d), "static" that of a predictor trained on the task alone from random parameters
+        (FT-s).
+      margin: scores less than this number of standard errors below the highest count as equal to
+        it; of several, the latest task is taken, whose predictor was trained on most data. 0 is the
         paper's rule.
-      pretrained: weights that are a candidate besides the earlier tasks (PT + FT-d), or None.
+      pretrained: pre-trained weights that are also a candidate (PT + FT-d), or None.
     """
 
     neighbours: Neighbours = Neighbours()
@@ -122,16 +126,16 @@ class FromRelated:
 
     @property
     def needs_independent(self) -> bool:
-        """Whether every task also needs a predictor trained on it alone."""
+        """Whether later choices need, for each task, a predictor trained on it alone."""
         return self.space == "static"
 
     @property
     def flops(self) -> int:
-        """What pre-training cost."""
+        """FLOPs of pre-training."""
         return self.pretrained.flops if self.pretrained else 0
 
     def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
-        """Returns the predictor with the best score, and all scores."""
+        """Returns the candidate with the best score, and all scores."""
         scores = {}
         if self.pretrained:
             variables = self.pretrained.choose(task, ctx, network).variables
@@ -151,9 +155,9 @@ class FromRelated:
 
 
 def standard_error(score: float, n: int) -> float:
-    """Returns the standard error of a share of n answers, with two right and two wrong ones added.
+    """Returns the standard error of a share of n answers (Agresti & Coull, 1998).
 
-    Without these a score of 1 would have no error, even from eight pictures (Agresti & Coull 1998).
+    Two right and two wrong answers are added; else a score of 1 would have no error even for n = 8.
     """
     share = (score * n + 2) / (n + 4)
     return math.sqrt(share * (1 - share) / (n + 4))

@@ -1,8 +1,8 @@
-"""Training one backbone on several tasks at once, each with a head of its own: pre-training.
+"""Pre-training: training one backbone on several tasks at once, each with its own head.
 
-Each step draws a task with a probability proportional to the square root of its number of examples
-and takes the usual step on a batch of it; backbone and momentum are shared, heads are not. The
-programs are those of `fit`.
+Each step draws a task, with a probability proportional to the square root of its number of
+examples, and trains on a batch of it with the program of `fit`. Backbone and momentum are shared,
+heads are not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,22 +23,22 @@ from nevis_stream.streams.task import TaskView
 def fit_jointly(
     ctx: Context, hyper: Mapping[str, Any], *, tasks: Sequence[TaskView], recipe: Recipe
 ) -> Tree:
-    """Trains from random parameters; returns the backbone with the lowest mean dev error.
+    """Trains from random parameters and returns the backbone with the lowest mean dev error.
 
     Args:
       ctx: context of the trial.
       hyper: `learning_rate` and `label_smoothing`.
-      tasks: what is trained on.
-      recipe: everything else; its steps are those of all tasks together.
+      tasks: the tasks.
+      recipe: everything else; its steps are divided among the tasks.
 
     Returns:
-      {"variables": {"params": {"backbone"}, "batch_stats"}, "step", "info"} as `fit` has it, with
-      each task's dev error in `info["dev_errors"]`.
+      {"variables": {"params": {"backbone"}, "batch_stats"}, "step", "info"} as `fit` returns them,
+      with the dev error of each task in `info["dev_errors"]`.
     """
     shares = np.sqrt([len(task.train) for task in tasks])
     drawn = ctx.generator("task").choice(len(tasks), size=recipe.steps, p=shares / shares.sum())
     words = ctx.generator("parameters").integers(2**32, size=(len(tasks), 4), dtype=np.uint32)
-    # of each task, its batches so far
+    # for each task, the number of its batch at each step
     turns = [np.cumsum(drawn == number) - 1 for number in range(len(tasks))]
     rates = SCHEDULES[recipe.schedule](hyper["learning_rate"], recipe.steps, recipe.warmup_share)
     smoothing, key = np.float32(hyper["label_smoothing"]), ctx.key
@@ -66,17 +66,15 @@ def fit_jointly(
         carry, heads = state["carry"], list(state["heads"])
         for index in range(start, stop):
             number = int(drawn[index])
-            batch = feeds[number](int(turns[number][index]))
+            *batch, shape = feeds[number](int(turns[number][index]))
             carry = steps[number](
                 _with_head(carry, heads[number]),
-                batch.stored,
-                batch.sizes,
-                batch.target,
+                *batch,
                 key,
                 np.int32(index),
                 rates[index],
                 smoothing,
-                batch.shape,
+                shape,
             )
             heads[number] = _head(carry)
         carry, reports = report(carry, stop - start)

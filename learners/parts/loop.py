@@ -1,7 +1,7 @@
-"""The training loop: steps, looks at the dev split, the best parameters, the curve, positions.
+"""The training loop: steps, evaluations on the dev split, best parameters, curve, and positions.
 
-It trains one trial, or several that share a program. What a step computes and what a look asks are
-functions of a state, a tree of arrays; everything else is here, once.
+It trains one trial, or several that share a program. A step and a look (an evaluation on the dev
+split) are functions of a state, which is a tree of arrays; the loop does everything else.
 """
 
 import math
@@ -23,15 +23,16 @@ Curve = Sequence[Sequence[float | None]]
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained, as functions of its state.
+    """The functions that the loop calls.
 
     Attributes:
-      name: of the task, for warnings.
+      name: name of the task, for warnings.
       begin: returns the state before the first step.
       advance: `advance(state, start, stop)` runs the steps from `start` up to `stop` and returns
-        the new state and, for each trial, the mean loss of these steps and the number of all steps
-        up to the first whose loss was not finite.
-      look: returns for each trial the dev error, and facts for `info` if this look is the best.
+        the new state and, for each trial, the mean loss of these steps and the number of steps from
+        0 on that precede the first whose loss was not finite.
+      look: returns, for each trial, the dev error and the facts that `info` gets if this look turns
+        out to be the best.
       keep: `keep(state, number)` returns a copy of a trial's parameters on the host.
     """
 
@@ -54,27 +55,25 @@ def train(
     stop: Callable[[Curve], bool] | None = None,
     start_counts: bool = True,
 ) -> list[Tree]:
-    """Trains to the last step and returns each trial's parameters with the lowest dev error.
+    """Trains and returns each trial's parameters with the lowest dev error, of several the last.
 
-    Of several with the same error, the last.
-
-    A trial whose loss stops being finite ends at the next look. Positions are offered for saving at
-    each look, in the first trial's context; after a kill, training continues from there.
+    A trial whose loss stops being finite ends at the next look. After each look the first trial's
+    context may save the position, from which training continues after a kill.
 
     Args:
-      contexts: of the trials.
-      training: what is trained.
-      hypers: of each trial, for the record.
-      rates: of each trial float32[steps], the learning rate of each step.
+      contexts: the contexts of the trials.
+      training: the functions of the training.
+      hypers: hyper-parameters of each trial, for the record.
+      rates: float32[steps] for each trial, the learning rate of each step.
       every: steps between two looks.
-      position: where an earlier call with `until` ended, to continue as if it had not.
-      until: the step to end at, a multiple of `every`; the last step where it is None.
-      stop: ends a trial early when it returns True; called with the trial's curve after each look.
-      start_counts: whether the parameters before the first step may be the best.
+      position: the position that an earlier call with `until` returned, from which to continue.
+      until: the step at which to pause, a multiple of `every`; None trains to the last step.
+      stop: called with a trial's curve after each look; the trial ends early when it returns True.
+      start_counts: whether the parameters before the first step are a candidate.
 
     Returns:
       For each trial {"variables", "step" (of the best look), "info" (see docs/run-directory.md)},
-      and "position" where `until` ended it.
+      and "position" if `until` paused it.
     """
     lead, steps = contexts[0], len(rates[0])
     last = min(until or steps, steps)
@@ -106,8 +105,8 @@ def train(
             _log(ctx, row, rate)
     state = lead.replicate(state)
     while step < last and any(trial["going"] for trial in trials):
-        before, step = step, min(step - step % every + every, last)
-        state, reports = training.advance(state, before, step)
+        start, step = step, min(step - step % every + every, last)
+        state, reports = training.advance(state, start, step)
         lead.progress(step, steps)
         going = [number for number, trial in enumerate(trials) if trial["going"]]
         for number in going:
@@ -128,8 +127,12 @@ def train(
             _log(contexts[number], trial["curve"][-1], rates[number])
             if error <= trial["best"]["error"]:
                 parameters = training.keep(state, number)
-                best = {"step": step, "error": error, "facts": dict(facts), "variables": parameters}
-                trial["best"] = best
+                trial["best"] = {
+                    "step": step,
+                    "error": error,
+                    "facts": dict(facts),
+                    "variables": parameters,
+                }
             trial["going"] = not (stop and stop(trial["curve"]))
         lead.checkpoint(
             step,
@@ -158,7 +161,7 @@ def _result(trial: Mapping[str, Any], hyper: Mapping[str, Any]) -> Tree:
 
 
 def _log(ctx: Context, row: Sequence[float | None], rates: np.ndarray) -> None:
-    """Shows one row of a trial's curve with the learning rate of its last step."""
+    """Logs a row of a trial's curve, with the learning rate of its last step."""
     step, train_loss, dev_error = row
     rate = float(rates[step - 1]) if step else None
     ctx.log(step, train_loss=train_loss, dev_error=dev_error, learning_rate=rate)
@@ -167,19 +170,18 @@ def _log(ctx: Context, row: Sequence[float | None], rates: np.ndarray) -> None:
 def _warn(name: str, trial: Mapping[str, Any], rate: float, steps: int) -> None:
     warnings.warn(
         f"{name}: the loss was not finite at step {trial['diverged_at'] + 1} of {steps} (learning "
-        f"rate {rate:.3g}); it ends, its parameters of step {trial['best']['step']} are kept.",
+        f"rate {rate:.3g}), so the trial ends with its parameters of step {trial['best']['step']}.",
         RunWarning,
         stacklevel=4,
     )
 
 
 def dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> float:
-    """Error rate, or 1 - mAP; infinity where an answer is not finite.
+    """Returns the error rate, or 1 - mAP; infinity if an answer is not finite.
 
-    Where mAP is undefined (no positive in dev), the mean error over labels at 0.5.
-
-    The paper's code selects multi-label models by the mean error over labels; we select by what is
-    judged.
+    If mAP is undefined (no positive in dev), returns the mean error over labels at threshold 0.5.
+    The paper's code selects multi-label models by that error; here the selection uses the metric by
+    which they are judged.
     """
     if not np.isfinite(probabilities).all():
         return math.inf
@@ -191,8 +193,5 @@ def dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> float
 
 
 def rounded(value: float) -> float | None:
-    """Returns a number as the ledger has it: seven digits, which is what float32 holds.
-
-    Infinity, which JSON lacks, becomes None.
-    """
+    """Returns a number as it is recorded: with the seven digits of float32, infinity as None."""
     return float(f"{value:.7g}") if math.isfinite(value) else None

@@ -1,10 +1,10 @@
 """A backbone with a linear head for each task, and the jitted programs that train and evaluate it.
 
-Programs come from cached factories keyed by what changes their code: the network and the head's
-size. Everything else (learning rate, label smoothing, number of classes, kind of task, key) is an
-argument, so that trials and tasks share them. Heads are made with 64, 256, 1024, … outputs, the
-next that holds the task's classes; the other outputs are masked, and their few FLOPs are charged
-as they are executed.
+Programs come from cached factories, keyed by what changes their code: the network and the size of
+the head. Everything else (learning rate, label smoothing, number of classes, kind of task, key) is
+an argument, so that trials and tasks share programs. A head has 64, 256, 1024, … outputs, the
+smallest number that is enough for the task's classes; the others are masked, and their FLOPs are
+charged too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,20 +27,20 @@ from nevis_stream.learner import Context
 from nevis_stream.streams.task import SINGLE_LABEL
 
 EVALUATION_BATCH = 64
-# side of the first stage's maps from which gradients of kernels are quicker without XLA's library
+# side of the first stage's maps from which gradients of kernels are faster without XLA's YNN
 LARGE_MAP = 32
 _MASKED = -1e9
 
 
 @dataclass(frozen=True)
 class Network:
-    """Which backbone, at which resolution.
+    """A backbone with its resolution and precision.
 
     Attributes:
-      name: a name known to `make_backbone`.
-      options: its options, as sorted pairs so that they can be hashed.
+      name: one of the names of `make_backbone`.
+      options: its options, as sorted pairs, which can be hashed.
       resolution: side of the input in pixels.
-      precision: "float32", or "bfloat16": the backbone computes in bfloat16; parameters, their
+      precision: "float32", or "bfloat16", in which only the backbone computes; parameters, their
         updates, the statistics of normalisation, and the head stay float32.
     """
 
@@ -60,21 +60,19 @@ class Network:
 
         Args:
           params: its parameters.
-          statistics: running statistics of normalisation; {} without any.
+          statistics: running statistics of normalisation; {} if there are none.
           images: float32[b, r, r, 3] in [-1, 1].
-          train: normalise with the statistics of the batch, else with the running ones.
+          train: whether to normalise by the statistics of the batch instead of the running ones.
 
         Returns:
-          float32[b, features], and the running statistics after this batch (as before where not
-          `train`).
+          float32[b, features], and the running statistics, which only `train` changes.
         """
         if self.precision != "float32":
             params, images = jax.tree.map(lambda x: x.astype(self.precision), (params, images))
         variables = {"params": params, "batch_stats": statistics}
         if not train:
-            return self.backbone().apply(variables, images, train=False).astype(
-                jnp.float32
-            ), statistics
+            features = self.backbone().apply(variables, images, train=False)
+            return features.astype(jnp.float32), statistics
         features, updated = self.backbone().apply(
             variables, images, train=True, mutable=["batch_stats"]
         )
@@ -117,12 +115,10 @@ def targets(labels: np.ndarray, kind: str, classes: int) -> np.ndarray:
 
 @struct.dataclass
 class TaskShape:
-    """What a program must know of the current task.
-
-    Both are arguments, so that tasks share programs.
+    """The facts of a task that a program needs; as arguments, so that tasks share programs.
 
     Attributes:
-      classes: float32[], the number of outputs of the head that count.
+      classes: float32[], number of classes, which are the first outputs of the head.
       multi_label: bool[].
     """
 
@@ -136,16 +132,15 @@ class TaskShape:
 
 
 def loss(logits: jax.Array, target: jax.Array, smoothing: jax.Array, shape: TaskShape) -> jax.Array:
-    """Mean cross-entropy with label smoothing (NEVIS'22, section 4).
+    """Returns the mean cross-entropy with label smoothing (NEVIS'22, section 4).
 
-    Over softmax or over independent sigmoids.
+    It is that of a softmax, or for multi-label tasks that of sigmoids, averaged over labels.
 
     Args:
-      logits: float32[b, outputs]; the first `shape.classes` count.
+      logits: float32[b, outputs], of which the first `shape.classes` are used.
       target: uint8[b, outputs] with 0 or 1.
-      smoothing: ε; the smoothed targets are (1-ε) onehot + ε/C, or (1-ε) y + ε/2 for multi label.
-      shape: number of classes, and which of the two losses; the sigmoid one is averaged over
-        labels.
+      smoothing: ε; the smoothed targets are (1-ε) onehot + ε/C, or (1-ε) y + ε/2 for multi-label.
+      shape: number of classes and kind of the task.
     """
     valid = jnp.arange(logits.shape[-1]) < shape.classes
     smoothed = (1 - smoothing) * target + smoothing / jnp.where(shape.multi_label, 2, shape.classes)
@@ -155,10 +150,7 @@ def loss(logits: jax.Array, target: jax.Array, smoothing: jax.Array, shape: Task
 
 
 def optimiser(momentum: float, weight_decay: float) -> optax.GradientTransformation:
-    """SGD with Nesterov momentum at learning rate 1 and L2 on kernels.
-
-    Biases and normalisation have no L2.
-    """
+    """Returns SGD with Nesterov momentum at learning rate 1, and L2 on kernels only."""
     return optax.chain(
         optax.add_decayed_weights(
             weight_decay, mask=lambda params: jax.tree.map(lambda p: p.ndim > 1, params)
@@ -171,8 +163,8 @@ def optimiser(momentum: float, weight_decay: float) -> optax.GradientTransformat
 def initialise_program(network: Network, outputs: int):
     """Returns f(words uint32[4]) → variables: {"params": {"backbone", "head"}, "batch_stats"}.
 
-    The words seed XLA's own generator (JAX's "rbg"): programs with it compile three times faster
-    than with threefry.
+    The words seed XLA's own generator (JAX's "rbg"), with which a program compiles three times
+    faster than with threefry.
     """
     backbone, head = network.backbone(), Head(outputs)
 
@@ -191,9 +183,9 @@ def initialise_program(network: Network, outputs: int):
 
 def begin(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the carry of `step_program` before the first step."""
-    still = jax.tree.map(lambda p: np.zeros(p.shape, p.dtype), variables["params"])
+    zeros = jax.tree.map(lambda p: np.zeros(p.shape, p.dtype), variables["params"])
     return dict(variables) | {
-        "momentum": still,
+        "momentum": zeros,
         "loss_sum": np.float32(0),
         "finite_steps": np.int32(0),
     }
@@ -212,13 +204,20 @@ def step_program(
     """Returns the training step.
 
     f(carry, stored uint8[b, s, 3, s], sizes int32[b, 2], target, key, step, rate, smoothing, shape,
-    others, weight) → carry. In the carry, `loss_sum` adds up the losses of the current task and
-    `finite_steps` counts the steps before the first loss that was not finite. `helpers` are the
-    heads' sizes of auxiliary tasks; `others` is one (stored, sizes, target, shape) for each, whose
-    loss is scaled by `weight` and whose batch does not reach BatchNorm's running statistics
-    (NEVIS'22, Appendix G). `learned` names the parameters that are updated by the beginning of
-    their path ("head", "backbone/BasicBlock_3"), all where it is empty; gradients of the others are
-    not computed.
+    others, weight) → carry. In the carry, `loss_sum` is the sum of the current task's losses and
+    `finite_steps` the number of steps before the first loss that was not finite.
+
+    Args:
+      network: backbone and resolution.
+      outputs: size of the head.
+      augment: how training views are made.
+      momentum: coefficient of Nesterov momentum.
+      decay: weight of L2 on kernels.
+      helpers: sizes of the heads of the auxiliary tasks (NEVIS'22, Appendix G). `others` has a
+        (stored, sizes, target, shape) for each; their losses are scaled by `weight`, and their
+        batches do not change BatchNorm's running statistics.
+      learned: the beginnings of the paths of the parameters that are updated ("head",
+        "backbone/BasicBlock_3"); empty means all. Gradients of the others are not computed.
     """
     head, optimise = Head(outputs), optimiser(momentum, decay)
 
@@ -236,7 +235,7 @@ def step_program(
         images = training_view(key, stored, sizes, network.resolution, augment)
 
         changing, fixed = _split(carry["params"], learned)
-        moving, still = _split(carry["momentum"], learned)
+        momenta, fixed_momenta = _split(carry["momentum"], learned)
 
         def objective(changing):
             params = _joined(changing, fixed)
@@ -244,26 +243,25 @@ def step_program(
                 params["backbone"], carry["batch_stats"], images, train=True
             )
             logits = head.apply({"params": params["head"]}, features)
-            own = loss(logits, target, smoothing, shape)
-            total = own
+            task_loss = total = loss(logits, target, smoothing, shape)
             for number, helper_batch in enumerate(others):
                 drawn = jax.random.fold_in(key, number + 1)
                 total = total + weight * helping(
                     params, carry["batch_stats"], drawn, number, helper_batch
                 )
-            return total, (own, statistics)
+            return total, (task_loss, statistics)
 
         (_, (value, stats)), gradients = jax.value_and_grad(objective, has_aux=True)(changing)
-        before = (optax.MaskedState(optax.EmptyState()), optax.TraceState(moving))
-        updates, (_, trace) = optimise.update(gradients, before, changing)
+        optimiser_state = (optax.MaskedState(optax.EmptyState()), optax.TraceState(momenta))
+        updates, (_, trace) = optimise.update(gradients, optimiser_state, changing)
         changed = jax.tree.map(lambda p, u: p - rate * u, changing, updates)
-        sound = jnp.isfinite(value) & (carry["finite_steps"] == index)
+        is_finite = jnp.isfinite(value) & (carry["finite_steps"] == index)
         return {
             "params": _joined(changed, fixed),
             "batch_stats": stats,
-            "momentum": _joined(trace.trace, still),
+            "momentum": _joined(trace.trace, fixed_momenta),
             "loss_sum": carry["loss_sum"] + value,
-            "finite_steps": carry["finite_steps"] + sound.astype(jnp.int32),
+            "finite_steps": carry["finite_steps"] + is_finite.astype(jnp.int32),
         }
 
     if network.resolution >= LARGE_MAP * getattr(
@@ -274,7 +272,10 @@ def step_program(
 
 
 def _split(tree: Mapping[str, Any], beginnings: Sequence[str]) -> tuple[dict, dict]:
-    """Returns the part of a tree whose paths begin so, and the rest; all and nothing for none."""
+    """Splits a tree into the leaves whose paths have one of these beginnings, and the others.
+
+    Without beginnings, all leaves are in the first part.
+    """
     if not beginnings:
         return dict(tree), {}
     leaves = flatten_dict(tree)
@@ -296,9 +297,10 @@ def _joined(a: Mapping[str, Any], b: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @made_once
 def several_steps(step):
-    """Returns `step_program`'s step for k of them in one program.
+    """Returns the program of k steps, where `step` is that of one (`step_program`).
 
-    stored, sizes, target, index, rate and those of `others` have an axis of k in front.
+    Its arguments stored, sizes, target, index, rate and the batches in `others` have a first axis
+    of size k.
     """
 
     def steps(
@@ -309,9 +311,10 @@ def several_steps(step):
 
         def single_step(carry, inputs):
             stored, sizes, target, index, rate, batches = inputs
-            now = tuple((*batch, shape) for batch, shape in zip(batches, shapes, strict=True))
+            with_shapes = zip(batches, shapes, strict=True)
+            helping = tuple((*batch, helper_shape) for batch, helper_shape in with_shapes)
             return step(
-                carry, stored, sizes, target, key, index, rate, smoothing, shape, now, weight
+                carry, stored, sizes, target, key, index, rate, smoothing, shape, helping, weight
             ), None
 
         return jax.lax.scan(single_step, carry, (stored, sizes, target, index, rate, batches))[0]
@@ -345,24 +348,21 @@ def predict_probabilities(
     kind: str,
     classes: int,
 ) -> np.ndarray:
-    """Returns float32[n, classes] for the paper's evaluation view: central square, resized.
+    """Returns float32[n, classes] for the paper's evaluation view: the central square, resized.
 
-    One program serves all batches. Where the context is sparing, the last batch has a program of
-    the next power of two.
+    One program serves all batches; if the context is sparing, the last batch has the program of the
+    next power of two.
     """
     views = images.center_cropped(network.resolution)
-    program, shape = (
-        ctx.jit(probabilities_program(network, head_size(classes))),
-        TaskShape.of(kind, classes),
-    )
+    program = ctx.jit(probabilities_program(network, head_size(classes)))
+    shape = TaskShape.of(kind, classes)
     params = {name: variables["params"][name] for name in ("backbone", "head")}
     variables = jax.device_put({"params": params, "batch_stats": variables["batch_stats"]})
     answers = []
     for start in range(0, len(views), EVALUATION_BATCH):
         batch = views[start : start + EVALUATION_BATCH]
-        missing = (1 << (len(batch) - 1).bit_length() if ctx.sparing else EVALUATION_BATCH) - len(
-            batch
-        )
+        size = 1 << (len(batch) - 1).bit_length() if ctx.sparing else EVALUATION_BATCH
+        missing = size - len(batch)
         padded = np.pad(batch, ((0, missing), (0, 0), (0, 0), (0, 0))) if missing else batch
         answers.append(np.asarray(program(variables, padded, shape))[: len(batch), :classes])
     return np.concatenate(answers)

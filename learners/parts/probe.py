@@ -1,4 +1,4 @@
-"""Linear heads on frozen features: one program trains all trials of a task (vmap and scan)."""
+"""Linear heads on frozen features; one program (vmap and scan) trains all trials of a task."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +25,7 @@ from learners.parts.model import (
 from learners.parts.relatedness import backbone_of, embed, features_program
 from learners.parts.schedule import SCHEDULES
 from learners.parts.search import Hyper
+from nevis_stream.cost.counted import counted
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
@@ -32,12 +33,13 @@ from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 @functools.cache
 def heads_program(steps: int, momentum: float, decay: float):
-    """Returns the program of `steps` steps of all heads.
+    """Returns the program that trains the heads of t trials for some steps.
 
     f(heads, momenta, features, target, picked, rates, smoothing, shape) → heads, momenta, losses.
 
-    The first axis of heads ({"kernel" [t, features, outputs], "bias"}), momenta, picked (int32[t,
-    steps, b] sample numbers), rates (float32[t, steps]) and smoothing (float32[t]) is the trial.
+    Heads are {"kernel": float32[t, features, outputs], "bias": float32[t, outputs]}, momenta have
+    the same shapes, picked is int32[t, steps, b] (sample numbers), rates float32[t, steps],
+    smoothing float32[t], losses float32[t, steps].
     """
     optimise = optimiser(momentum, decay)
 
@@ -74,9 +76,7 @@ def answers_program():
 def programs(
     recipe: Recipe, trials: int, classes: int, n_train: int
 ) -> list[tuple[Callable, tuple, dict]]:
-    """Returns the programs of `fit_heads` for a task of these sizes.
-
-    Each is a function, its arguments and `jit` options.
+    """Returns the programs of `fit_heads` for a task of these sizes: function, arguments, options.
 
     `trials` is the number of trials that are trained at once.
     """
@@ -90,10 +90,10 @@ def programs(
         "kernel": array((trials, width, outputs), np.float32),
         "bias": array((trials, outputs), np.float32),
     }
-    shape = TaskShape.of(SINGLE_LABEL, classes)  # every kind costs the same
+    shape = TaskShape.of(SINGLE_LABEL, classes)  # both kinds cost the same
     train_features, dev_features = (array((n, width), np.float32) for n in (rows, EVALUATION_BATCH))
     target, smoothing = array((rows, outputs), np.uint8), array((trials,), np.float32)
-    several = {min(recipe.validate_every, recipe.steps), recipe.steps % recipe.validate_every}
+    lengths = {min(recipe.validate_every, recipe.steps), recipe.steps % recipe.validate_every}
     training = [
         (
             heads_program(steps, recipe.momentum, recipe.weight_decay),
@@ -109,7 +109,7 @@ def programs(
             ),
             {},
         )
-        for steps in sorted(several - {0})
+        for steps in sorted(lengths - {0})
     ]
     return [
         (features, (variables, images), {}),
@@ -125,21 +125,20 @@ def fit_heads(
     hypers: Sequence[Hyper],
     recipe: Recipe,
 ) -> list[Tree]:
-    """Trains one linear head for each set of hyper-parameters on the features of a fixed backbone.
+    """Trains a linear head for each set of hyper-parameters on the features of a fixed backbone.
 
-    Features are those of the evaluation view, with the running statistics, computed once and
-    charged outside of the trials. Each trial is charged its share of the common program.
+    Features are computed once, from the evaluation views with the running statistics, and charged
+    to the task. Each trial is charged its share of the common program.
 
     Args:
-      ctx: context of the task (not of a trial).
+      ctx: context of the task, not of a trial.
       task: the current task.
       backbone: {"params": {"backbone"}, "batch_stats"}.
       hypers: `learning_rate` and `label_smoothing` of each trial.
-      recipe: network, steps, looks, batch size and optimiser; views are not augmented.
+      recipe: network, steps, looks, batch size and optimiser; images are not augmented.
 
     Returns:
-      A result for each trial as `fit` has it, but "variables" has only the head: {"params":
-      {"head"}}.
+      For each trial what `fit` returns, but "variables" has only the head: {"params": {"head"}}.
     """
     train_features = embed(ctx, recipe.network, backbone, task.train.images, train=False)
     with ctx.phase("validate"):
@@ -173,9 +172,8 @@ def _train(
     smoothing = np.asarray([hyper["label_smoothing"] for hyper in hypers], np.float32)
 
     def begin() -> Tree:
-        scale = 1 / np.sqrt(
-            train_features.shape[1]
-        )  # as flax's Dense starts: variance 1 / features
+        # the variance with which flax's Dense starts, 1 / features
+        scale = 1 / np.sqrt(train_features.shape[1])
         size = train_features.shape[1], outputs
         kernels = [ctx.generator("head").normal(0, scale, size) for ctx in contexts]
         biases = jnp.zeros((len(contexts), outputs))
@@ -201,10 +199,10 @@ def _train(
             shape,
         )
         losses = np.asarray(losses)
-        sound = np.logical_and.accumulate(np.isfinite(losses), axis=1).sum(1)
+        finite_steps = np.logical_and.accumulate(np.isfinite(losses), axis=1).sum(1)
         reports = [
             (float(values.mean()), start + int(finite))
-            for values, finite in zip(losses, sound, strict=True)
+            for values, finite in zip(losses, finite_steps, strict=True)
         ]
         return {"heads": heads, "momenta": momenta}, reports
 
@@ -228,24 +226,17 @@ def _train(
 
 
 def _padded(array: np.ndarray) -> jax.Array:
-    """Returns the rows on the device, filled up to a power of 2 from 1024 on.
-
-    So data sets of several sizes share programs.
-    """
+    """Returns the rows on the device, padded so that data sets of several sizes share programs."""
     return jnp.asarray(np.pad(array, ((0, _rows(len(array)) - len(array)), (0, 0))))
 
 
 def _rows(examples: int) -> int:
+    """Returns the padded number of examples: 1024 or a larger power of 2."""
     return max(1024, 1 << (examples - 1).bit_length())
 
 
 def _shared(contexts: Sequence[Context], phase: str, program: Any, *args: Any) -> Any:
-    """Calls a program that serves all trials; each is charged its share.
-
-    The first one is charged the remainder too.
-    """
-    from nevis_stream.cost.counted import counted
-
+    """Calls a program of all trials and charges each its share, the first also the remainder."""
     result, flops = counted(program).charged(*args)
     share, rest = divmod(flops, len(contexts))
     for number, ctx in enumerate(contexts):

@@ -1,9 +1,9 @@
-"""How related an earlier task is: nearest neighbours in its predictor's feature space.
+"""The relatedness of tasks, measured by nearest neighbours in a predictor's feature space.
 
-A candidate's score is how well a 5-nearest-neighbour classifier on its features answers the dev
-split from the train split of the current task (NEVIS'22, section 5): accuracy, or mAP of neighbour
-frequencies for a multi-label task. Every picture is embedded once for each candidate; that and the
-distances are charged to the phase in which it is called.
+The score of a candidate is the accuracy of a 5-nearest-neighbour classifier on its features, which
+predicts the dev split of the current task from its train split (NEVIS'22, section 5); for a
+multi-label task it is the mAP of the neighbours' label frequencies. Embedding all images for each
+candidate, and the distances, are charged to the current phase.
 """
 
 import functools
@@ -22,17 +22,17 @@ from nevis_stream.cost.counted import counted
 from nevis_stream.learner import Context
 from nevis_stream.streams.task import SINGLE_LABEL, LabelledImages, TaskView
 
-_TILE = 1024  # pictures of each of the two splits whose distances are computed at a time
+_TILE = 1024  # images of each of the two splits whose distances are computed at a time
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """How candidates are scored.
+    """Scores candidates.
 
     Attributes:
       neighbours: k.
-      train_cap: greatest number of training pictures that are embedded.
-      dev_cap: the same for dev pictures.
+      train_cap: largest number of training images that are embedded.
+      dev_cap: largest number of dev images that are embedded.
     """
 
     neighbours: int = 5
@@ -40,11 +40,11 @@ class Neighbours:
     dev_cap: int = 5_000
 
     def n_queries(self, task: TaskView) -> int:
-        """Returns the number of dev pictures in a task's score."""
+        """Returns the number of dev images in a task's score."""
         return min(len(task.dev), self.dev_cap)
 
     def cost(self, network: Network, n_train: int, n_dev: int) -> int:
-        """Returns the FLOPs of scoring one candidate for `n_train` and `n_dev` pictures."""
+        """Returns the FLOPs of scoring a candidate with `n_train` and `n_dev` images."""
         n_references, n_queries = min(n_train, self.train_cap), min(n_dev, self.dev_cap)
         variables = jax.eval_shape(
             initialise_program(network, head_size(1)), jax.ShapeDtypeStruct((4,), np.uint32)
@@ -86,7 +86,7 @@ class Neighbours:
 
 
 def _some(examples: LabelledImages, cap: int) -> LabelledImages:
-    """Evenly spaced examples, all of them where there are no more than `cap`."""
+    """Returns `cap` evenly spaced examples, or all if there are no more."""
     if len(examples) <= cap:
         return examples
     chosen = np.linspace(0, len(examples) - 1, cap).astype(int)
@@ -97,8 +97,8 @@ def _some(examples: LabelledImages, cap: int) -> LabelledImages:
 def features_program(network: Network, train: bool = True):
     """Returns f(variables, images uint8[b, r, r, 3]) → float32[b, features], the pooled output.
 
-    For relatedness BatchNorm uses the statistics of the batch (`train`), as in the public reference
-    implementation: the running ones describe the earlier task's pictures rather than these.
+    For relatedness BatchNorm uses the statistics of the batch (`train`), as the public reference
+    implementation does: the running ones describe the images of the earlier task.
     """
 
     def features(variables, images):
@@ -113,11 +113,10 @@ def features_program(network: Network, train: bool = True):
 def embed(
     ctx: Context, network: Network, variables: Mapping[str, Any], images: Any, train: bool = True
 ) -> np.ndarray:
-    """Returns float32[n, features] of the evaluation view of every picture.
+    """Returns float32[n, features] of the evaluation views of all images.
 
-    The last batch is filled by repeating.
-
-    `train`: whether BatchNorm uses the statistics of the batch.
+    The last batch is filled up with repeated images. With `train`, BatchNorm uses the statistics of
+    the batch.
     """
     views = images.center_cropped(network.resolution)
     program = ctx.jit(features_program(network, train))
@@ -140,14 +139,14 @@ def backbone_of(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _comparing(n_queries: int, n_references: int, width: int) -> int:
-    """Returns the FLOPs of all distances: products and norms; choosing the k is not counted."""
+    """Returns the FLOPs of all distances (products and norms); selecting the k is not counted."""
     return n_queries * n_references * (2 * width + 2)
 
 
 def _nearest(references: np.ndarray, queries: np.ndarray, k: int) -> np.ndarray:
     """Returns int32[m, k]: the rows of `references` nearest to each of at most `_TILE` queries.
 
-    Distances are Euclidean. Tiles of one size have one program, whatever the sizes of the splits.
+    Distances are Euclidean. All tiles have one size, so one program serves splits of every size.
     """
     best = np.full((_TILE, k), np.inf, np.float32), np.zeros((_TILE, k), np.int32)
     query_tile = _filled(queries)
@@ -174,9 +173,9 @@ def _nearer(
     start: jax.Array,
     end: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns distances and rows of the nearest so far, after a tile from row `start` on.
+    """Returns distances and rows of the nearest so far, including the tile that starts at `start`.
 
-    Of several that are equally near, the first.
+    Of several that are equally near, the first counts as nearer.
     """
     rows = start + jnp.arange(len(references), dtype=jnp.int32)
     distances = jnp.where(rows < end, (references**2).sum(1) - 2 * queries @ references.T, jnp.inf)

@@ -1,4 +1,4 @@
-"""Batch size and learning-rate schedule of the paper."""
+"""Batch sizes and learning-rate schedules of the paper."""
 
 import math
 
@@ -28,7 +28,7 @@ def cosine_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
     Source: NEVIS'22, section 4.
 
     Args:
-      peak: greatest learning rate.
+      peak: largest learning rate.
       steps: number of updates.
       warmup_share: share of the updates spent warming up, in [0, 1).
     """
@@ -42,7 +42,7 @@ def cosine_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
 
 @made_once
 def _shape(steps: int, warmup: int) -> np.ndarray:
-    """The schedule with peak 1 and end 0, compiled once for all trials."""
+    """Returns the schedule with peak 1 and end 0, which is compiled once for all trials."""
     if steps == 0:
         return np.zeros(0)
     schedule = optax.warmup_cosine_decay_schedule(
@@ -52,17 +52,18 @@ def _shape(steps: int, warmup: int) -> np.ndarray:
 
 
 def piecewise_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
-    """Returns float32[steps]: linear warm-up to `peak`, then steps down.
+    """Returns float32[steps]: linear warm-up to `peak`, then a piecewise constant rate.
 
-    A tenth of it from half of the steps on, a hundredth from 3/4 on.
+    It drops to a tenth of the peak after half of the steps and to a hundredth after 3/4.
 
-    The paper names a piecewise constant schedule (Appendix H) but not its steps; these are usual.
+    The paper mentions a piecewise constant schedule (Appendix H) without its values; these are
+    common ones.
     """
-    at = np.arange(steps)
+    step = np.arange(steps)
     warmup = int(warmup_share * steps)
-    rising = at / max(warmup, 1)
-    falling = np.where(at < 0.5 * steps, 1.0, np.where(at < 0.75 * steps, 0.1, 0.01))
-    return (peak * np.where(at < warmup, rising, falling)).astype(np.float32)
+    rising = step / max(warmup, 1)
+    falling = np.where(step < 0.5 * steps, 1.0, np.where(step < 0.75 * steps, 0.1, 0.01))
+    return (peak * np.where(step < warmup, rising, falling)).astype(np.float32)
 
 
 SCHEDULES = {"cosine": cosine_rates, "piecewise": piecewise_rates}

@@ -1,4 +1,4 @@
-"""Hyper-parameter search: which values the trials of one task get."""
+"""Hyper-parameter search, which chooses the values of the trials of one task."""
 
 import itertools
 import warnings
@@ -12,22 +12,18 @@ from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.checkpoint import Tree
 
 Hyper = dict[str, Any]
-"""Hyper-parameters of one trial, by name: `learning_rate`, `label_smoothing`, …: numbers, or one of
-some choices.
-"""
+"""Hyper-parameters of a trial (`learning_rate`, `label_smoothing`, …): numbers or choices."""
 
 Space = Mapping[str, Sequence[Any]]
-"""Of each hyper-parameter (low, high), or in a grid and for `CHOICES` the values it may have."""
+"""(low, high) of each hyper-parameter; in a grid, and for `CHOICES`, its possible values."""
 
 Evaluate = Callable[[Sequence[Hyper]], list[Tree]]
-"""Runs one trial for each set of values and returns their results in order; each has `info` with
-`dev_error`.
-"""
+"""Runs a trial for each set of values; returns their results in order, with `info["dev_error"]`."""
 
 LOGARITHMIC = ("learning_rate",)
-# the rest of BHPO's large space (NEVIS'22, Appendix H)
+# those that only BHPO's large space has (NEVIS'22, Appendix H)
 CHOICES = ("schedule", "batch", "network", "crop", "flip")
-RANDOM_FIRST = 3  # trials of a sequential search that are drawn before its model chooses
+RANDOM_FIRST = 3  # trials of a Bayesian search before its model chooses
 _CANDIDATES = 2048
 
 
@@ -35,26 +31,23 @@ class Search(Protocol):
     """Runs the trials of one task.
 
     Attributes:
-      trials: how many.
+      trials: number of trials.
     """
 
     trials: int
 
     @property
     def at_once(self) -> int:
-        """The number of trials that are begun before any result is known."""
+        """Number of trials that start before any result is known."""
         ...
 
     def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
-        """Returns the results of the trials in the order of their starts; `seed` is the task's."""
+        """Runs the trials; returns results in the order of their starts. `seed` is the task's."""
         ...
 
 
 def _value(name: str, values: Sequence[Any], share: float) -> Any:
-    """Returns the value at a share of the way from low to high, or the choice there.
-
-    On the scale of the hyper-parameter.
-    """
+    """Returns the value at a share of the way from low to high, on its scale, or the choice."""
     if name in CHOICES:
         return values[min(int(share * len(values)), len(values) - 1)]
     low, high = values
@@ -67,20 +60,33 @@ def _check(space: Space) -> None:
     for name, values in space.items():
         if name in CHOICES:
             if not values:
-                raise BadInput(f"search space of {name}: it has no choice.")
+                raise BadInput(f"search space of {name}: it has no choices.")
             continue
         low, high = values
         if not low <= high or (name in LOGARITHMIC and low <= 0):
-            raise BadInput(f"search space of {name}: from {low} to {high} is no range for it.")
+            raise BadInput(f"search space of {name}: {low} to {high} is not a valid range.")
+
+
+class _DrawnSearch:
+    """A search that draws the values of all trials before any result is known."""
+
+    @property
+    def at_once(self) -> int:
+        """Number of trials that start before any result is known: all."""
+        return self.trials
+
+    def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
+        """Runs all trials."""
+        return evaluate(self.draw(seed))
 
 
 @dataclass(frozen=True)
-class RandomSearch:
-    """Independent draws: log-uniform for the learning rate, uniform for the rest.
+class RandomSearch(_DrawnSearch):
+    """Draws values independently: learning rates log-uniformly, the others uniformly.
 
     Attributes:
-      trials: number of trials a task.
-      space: low and high by hyper-parameter.
+      trials: number of trials per task.
+      space: (low, high) of each hyper-parameter, or its choices.
     """
 
     trials: int
@@ -89,77 +95,56 @@ class RandomSearch:
     def __post_init__(self):
         _check(self.space)
 
-    @property
-    def at_once(self) -> int:
-        """All."""
-        return self.trials
-
-    def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
-        """Runs all trials, in any order."""
-        return evaluate(self.draw(seed))
-
     def draw(self, seed: int) -> list[Hyper]:
-        """Returns one set of values a trial; trial i's do not depend on the number of trials."""
-        return [
-            self._one(np.random.RandomState([seed & 0xFFFFFFFF, seed >> 32, i]))
-            for i in range(self.trials)
-        ]
-
-    def _one(self, random: np.random.RandomState) -> Hyper:
-        return {
-            name: _value(name, self.space[name], random.uniform()) for name in sorted(self.space)
-        }
+        """Returns the values of each trial, which do not depend on the number of trials."""
+        hypers = []
+        for trial in range(self.trials):
+            random = np.random.RandomState([seed & 0xFFFFFFFF, seed >> 32, trial])
+            names = sorted(self.space)
+            hypers.append(
+                {name: _value(name, self.space[name], random.uniform()) for name in names}
+            )
+        return hypers
 
 
 @dataclass(frozen=True)
-class GridSearch:
-    """Every combination of the listed values.
+class GridSearch(_DrawnSearch):
+    """Runs every combination of the listed values.
 
     Attributes:
-      space: values by hyper-parameter.
+      space: the values of each hyper-parameter.
     """
 
     space: Space = field(default_factory=dict)
 
     @property
     def trials(self) -> int:
-        """Number of trials a task."""
+        """Number of trials per task."""
         return len(self.draw(0))
 
-    @property
-    def at_once(self) -> int:
-        """All."""
-        return self.trials
-
-    def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
-        """Runs all trials, in any order."""
-        return evaluate(self.draw(seed))
-
     def draw(self, seed: int) -> list[Hyper]:
-        """Returns one set of values a trial; the seed plays no part."""
+        """Returns the values of each trial, whatever the seed."""
         names = sorted(self.space)
-        return [
-            {
-                n: value if n in CHOICES else float(value)
-                for n, value in zip(names, values, strict=True)
-            }
-            for values in itertools.product(*(self.space[name] for name in names))
+        columns = [
+            self.space[name] if name in CHOICES else map(float, self.space[name]) for name in names
         ]
+        return [dict(zip(names, values, strict=True)) for values in itertools.product(*columns)]
 
 
 @dataclass(frozen=True)
 class BayesianSearch:
-    """One trial after the other, each where a Gaussian process promises most (BHPO).
+    """Runs one trial after the other, each chosen by a Gaussian process (BHPO).
+
+    The process (Matérn 5/2 with a length scale for each hyper-parameter, and noise) is fitted to
+    the dev errors so far; the next trial is the candidate with the lowest mean - kappa × deviation
+    (UCB). The first three trials are those of a random search. The few FLOPs of the fit are not
+    counted.
 
     Source: NEVIS'22, Appendix H.
 
-    The process (Matérn 5/2 with its own scale for each hyper-parameter, and noise) is fitted to the
-    dev errors so far; the next trial is the candidate with the lowest mean - kappa × deviation
-    (UCB). The first three are those of a random search. The few FLOPs of the fit are not counted.
-
     Attributes:
-      trials: number of trials a task.
-      space: low and high by hyper-parameter.
+      trials: number of trials per task.
+      space: (low, high) of each hyper-parameter, or its choices.
       kappa: weight of the deviation.
     """
 
@@ -172,30 +157,26 @@ class BayesianSearch:
 
     @property
     def at_once(self) -> int:
-        """Those that are drawn at random."""
+        """Number of trials that start before any result is known: those drawn at random."""
         return min(RANDOM_FIRST, self.trials)
 
     def run(self, seed: int, evaluate: Evaluate) -> list[Tree]:
         """Runs the trials one after the other."""
-        drawn = RandomSearch(self.at_once, self.space).draw(seed)
-        results = evaluate(drawn)
+        hypers = RandomSearch(self.at_once, self.space).draw(seed)
+        results = evaluate(hypers)
         names = sorted(self.space)
-        points = [[self._share(name, hyper[name]) for name in names] for hyper in drawn]
+        points = [[self._share(name, hyper[name]) for name in names] for hyper in hypers]
         random = np.random.RandomState([seed & 0xFFFFFFFF, seed >> 32, 11])
         while len(results) < self.trials:
             errors = [result["info"]["dev_error"] for result in results]
-            hyper = {
-                name: _value(name, self.space[name], share)
-                for name, share in zip(
-                    names, self._next(np.asarray(points), errors, random), strict=True
-                )
-            }
+            shares = zip(names, self._next(np.asarray(points), errors, random), strict=True)
+            hyper = {name: _value(name, self.space[name], share) for name, share in shares}
             points.append([self._share(name, hyper[name]) for name in names])
             results += evaluate([hyper])
         return results
 
     def _share(self, name: str, value: Any) -> float:
-        """Returns the position in [0, 1] of a value between low and high, or of a choice."""
+        """Returns the position in [0, 1] of a value between low and high, or among the choices."""
         if name in CHOICES:
             return (list(self.space[name]).index(value) + 0.5) / len(self.space[name])
         low, high = (
@@ -207,7 +188,7 @@ class BayesianSearch:
     def _next(
         self, points: np.ndarray, errors: Sequence[float | None], random: np.random.RandomState
     ) -> list[float]:
-        """Returns the shares of the next trial; no dev error counts as an error of 1."""
+        """Returns the shares of the next trial; a trial without dev error counts as error 1."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import Matern, WhiteKernel

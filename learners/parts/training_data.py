@@ -1,4 +1,4 @@
-"""Auxiliary training data: tasks of the past, trained along (NEVIS'22, Appendix G)."""
+"""Auxiliary tasks: earlier tasks that a trial also trains on (NEVIS'22, Appendix G)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,27 +10,27 @@ AUXILIARY_BATCH = 64
 
 
 class TrainingData(Protocol):
-    """Chooses the auxiliary tasks of a new task.
+    """Chooses the auxiliary tasks of a task.
 
     Attributes:
-      by_relatedness: whether the choice needs scores, which are then computed where the
-        initialisation found none.
+      by_relatedness: whether the choice needs scores of relatedness, which are computed if the
+        initialisation has none.
     """
 
     by_relatedness: bool
 
     def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
-        """Returns ids of earlier tasks; `scores` are the initialisation's scores of relatedness."""
+        """Returns ids of earlier tasks; `scores` are their scores of relatedness."""
         ...
 
     def most(self, earlier: int) -> int:
-        """Returns how many tasks are chosen, by the number of earlier ones."""
+        """Returns the largest number of tasks that are chosen from `earlier` ones."""
         ...
 
 
 @dataclass(frozen=True)
 class Current:
-    """The current task alone."""
+    """No auxiliary task."""
 
     by_relatedness = False
 
@@ -45,11 +45,11 @@ class Current:
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """The current task and k earlier ones.
+    """Earlier tasks.
 
     Attributes:
-      count: k.
-      which: "related" (highest scores), "all" or "random" (drawn for the task).
+      count: number of tasks, unless all are taken.
+      which: "related" (those with the highest scores), "all" or "random".
     """
 
     count: int = 1
@@ -61,7 +61,7 @@ class Auxiliary:
         return self.which == "related"
 
     def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
-        """Returns up to k earlier tasks."""
+        """Returns the earlier tasks."""
         past = ctx.past_tasks
         if self.which == "all":
             return past
@@ -74,5 +74,5 @@ class Auxiliary:
         )
 
     def most(self, earlier: int) -> int:
-        """Returns k, or all."""
+        """Returns `count`, or the number of earlier tasks if all are taken."""
         return earlier if self.which == "all" else min(self.count, earlier)

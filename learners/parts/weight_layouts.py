@@ -1,9 +1,9 @@
-"""Pre-trained weights under the names of other libraries, as the variables of a backbone.
+"""Converts pre-trained weights of other libraries to the variables of a backbone.
 
-The numbers are taken as they are. A network computes what they were trained for only with the same
-padding and the same scaling of pixels: torchvision's and timm's ResNets need `padding="torch"` and
+The values are not changed. A network computes the original features only with the same padding and
+the same scaling of pixels: the ResNets of torchvision and timm need `padding="torch"` and
 `stem="standard"`, and all were trained on pixels normalised by ImageNet's mean and standard
-deviation rather than on [-1, 1].
+deviation instead of [-1, 1].
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,13 +18,13 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from learners.parts.networks import NFNet, ResNet
 from nevis_stream.errors import BadInput, unknown
 
-_IGNORED = ("fc.", "head.", "classifier.")  # classifiers: a task has a head of its own
+_IGNORED = ("fc.", "head.", "classifier.")  # each task has its own head
 Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class _Form:
-    """How a parameter is stored: its shape there, given its shape here, and the way back."""
+    """How another library stores a parameter: its shape there, given ours, and its conversion."""
 
     shape: Callable[[tuple[int, ...]], tuple[int, ...]]
     load: Callable[[np.ndarray], np.ndarray]
@@ -136,15 +136,16 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
       network: the backbone, as of `make_backbone`, whose variables are wanted.
 
     Raises:
-      BadInput: unknown layout, or not of this network; a tensor is missing, has another shape, has
-        no place, or holds what is no finite number or a variance below 0.
+      BadInput: the layout is unknown or of another network; or a tensor is missing, superfluous,
+        has another shape, or contains a value that is not finite or a negative variance.
     """
     if layout not in _LAYOUTS:
         raise BadInput(unknown("layout", layout, _LAYOUTS))
     family, rules = _LAYOUTS[layout]
     if not isinstance(network, family):
         raise BadInput(
-            f"layout {layout!r} is of {family.__name__}; the network is {type(network).__name__}."
+            f"layout {layout!r} is for {family.__name__}, but the network is"
+            f" {type(network).__name__}."
         )
     images = jax.ShapeDtypeStruct((1, 64, 64, 3), np.float32)
     variables = flatten_dict(dict(jax.eval_shape(network.init, jax.random.key(0), images)))
@@ -157,21 +158,21 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
             raise BadInput(f"layout {layout!r}: tensor {name!r} of shape {expected} is missing.")
         if (shape := np.shape(arrays[name])) != expected:
             raise BadInput(
-                f"layout {layout!r}: tensor {name!r} has shape {shape}; the network's has"
+                f"layout {layout!r}: tensor {name!r} has shape {shape}; the network needs"
                 f" {expected}."
             )
         values = _numbers(arrays[name], f"layout {layout!r}: tensor {name!r}")
         if path[-1] == "var" and (values < 0).any():
             raise BadInput(
-                f"layout {layout!r}: tensor {name!r} holds variances, and {values.min():g} is"
+                f"layout {layout!r}: tensor {name!r} contains variances, but {values.min():g} is"
                 " negative."
             )
         filled[path] = form.load(values)
     for name in sorted(set(arrays) - tensor_names):
         if not name.startswith(_IGNORED) and not name.endswith("num_batches_tracked"):
             raise BadInput(
-                f"layout {layout!r}: tensor {name!r} of shape {np.shape(arrays[name])} has no place"
-                " in the network."
+                f"layout {layout!r}: tensor {name!r} of shape {np.shape(arrays[name])} does not"
+                " belong to the network."
             )
     assert filled.keys() == variables.keys(), sorted(filled.keys() ^ variables.keys())
     tree = unflatten_dict(filled)
@@ -183,9 +184,9 @@ def _numbers(array: np.ndarray, what: str) -> np.ndarray:
         with np.errstate(over="ignore"):
             array = np.asarray(array, np.float32)
     except (TypeError, ValueError):
-        raise BadInput(f"{what} holds no numbers but {np.asarray(array).dtype}.") from None
+        raise BadInput(f"{what} contains {np.asarray(array).dtype} instead of numbers.") from None
     if wrong := np.size(array) - np.count_nonzero(np.isfinite(array)):
         raise BadInput(
-            f"{what} holds {wrong} values, of {np.size(array)}, that are not finite in float32."
+            f"{what} has {wrong} of {np.size(array)} values that are not finite in float32."
         )
     return array

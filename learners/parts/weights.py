@@ -1,4 +1,4 @@
-"""Pre-trained weights: a safetensors file with a backbone and the facts that results must state."""
+"""Files of pre-trained weights: a backbone and the facts that results must state."""
 
 import dataclasses
 import functools
@@ -24,14 +24,14 @@ _FACTS = "nevis_stream"
 
 @dataclass(frozen=True)
 class Facts:
-    """What a file of weights says about itself.
+    """The facts in a file of weights.
 
     Attributes:
       network: name, options and resolution of the network (`Network` as JSON).
-      trained_on: what it was trained on, in words.
-      flops: what pre-training cost, all trials and looks included; stated by whoever imports
-        weights.
-      stand_in: what these weights replace because it is not available; empty for the original.
+      trained_on: description of the training data.
+      flops: FLOPs of pre-training, including all trials and looks; of imported weights, what the
+        user stated.
+      stand_in: the data set that these weights replace because it is not available; else empty.
     """
 
     network: Mapping[str, Any]
@@ -41,19 +41,13 @@ class Facts:
 
 
 def describe(network: Network) -> dict[str, Any]:
-    """Returns name, options and resolution of a network as JSON.
-
-    Precision is not part of the weights.
-    """
+    """Returns name, options and resolution of a network as JSON, without its precision."""
     options = json.loads(json.dumps(dict(network.options)))
     return {"name": network.name, "options": options, "resolution": network.resolution}
 
 
 def encode(variables: Mapping[str, Any], facts: Facts) -> bytes:
-    """Returns the content of a file with {"params": {"backbone"}, "batch_stats"}.
-
-    A head is left out: a task has its own.
-    """
+    """Returns the content of a file of {"params": {"backbone"}, "batch_stats"}, without a head."""
     tree = {"backbone": variables["params"]["backbone"], "batch_stats": variables["batch_stats"]}
     arrays = {
         name: np.ascontiguousarray(array) for name, array in flatten_dict(tree, sep="/").items()
@@ -62,13 +56,13 @@ def encode(variables: Mapping[str, Any], facts: Facts) -> bytes:
 
 
 def read_facts(path: Path) -> Facts:
-    """Returns what the file says about itself.
+    """Returns the facts in a file of weights.
 
     Raises:
-      BadInput: no such file, or not one that `launch.pretrain` wrote; the message says what to do.
+      BadInput: no such file, or `launch.pretrain` did not write it; the message says what to do.
     """
     try:
-        # open says why it cannot
+        # the errors of open() say why a file cannot be read
         with open(path, "rb"), safetensors.safe_open(path, "numpy") as file:
             return Facts(**json.loads(file.metadata()[_FACTS]))
     except FileNotFoundError:
@@ -76,13 +70,11 @@ def read_facts(path: Path) -> Facts:
             f"{path}: no such file of weights; make one with python -m launch.pretrain."
         ) from None
     except OSError as error:
-        raise BadInput(
-            f"{path}: weights cannot be read from it ({error.strerror or error})."
-        ) from None
+        raise BadInput(f"{path}: cannot be read ({error.strerror or error}).") from None
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError):
         raise BadInput(
-            f"{path}: not a file of weights with their facts. Weights of another library are"
-            " imported with python -m launch.pretrain --import_file."
+            f"{path}: not a file of weights that launch.pretrain wrote. To import weights of"
+            " another library: python -m launch.pretrain --import_file."
         ) from None
 
 
@@ -97,14 +89,14 @@ def load(path: Path, network: Network, expected_digest: str = "") -> Tree:
     """Returns {"params": {"backbone"}, "batch_stats"} for a network.
 
     Raises:
-      BadInput: the weights are those of another network; the message names both, or the first array
-        that differs. Or the file's digest is not the expected one.
+      BadInput: the weights belong to another network (the message names both, and the first array
+        that differs), or the file has another digest.
     """
     facts = read_facts(path)
     if expected_digest and (actual := digest(path)) != expected_digest:
         raise BadInput(
-            f"{path}: the file was changed since the run began (digest {actual}, {expected_digest}"
-            " then)."
+            f"{path}: the file has changed since the run began (its digest is {actual}, it was"
+            f" {expected_digest})."
         )
     arrays = safetensors.numpy.load_file(path)
     expected = jax.eval_shape(
@@ -115,7 +107,7 @@ def load(path: Path, network: Network, expected_digest: str = "") -> Tree:
         shape = arrays[name].shape if name in arrays else "missing"
         if shape != array.shape:
             raise BadInput(
-                f"{path}: these are weights of {facts.network}, the config asks for"
+                f"{path}: these weights belong to {facts.network}, but the config has"
                 f" {describe(network)} ({name}: {array.shape} expected, {shape} found). Set"
                 " config.network as in the file."
             )

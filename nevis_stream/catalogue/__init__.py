@@ -65,7 +65,7 @@ def shared() -> dict[str, dict[str, str]]:
 
 
 @functools.cache
-def layouts() -> dict[str, dict[str, Any]]:
+def file_layouts() -> dict[str, dict[str, Any]]:
     """Returns by dataset_id how its files are read.
 
     A variant (`like`) is joined with the layout that it changes.
@@ -86,7 +86,7 @@ def datasets() -> dict[str, dict[str, str]]:
         rows[name] = {
             "name": row["paper_name"], "kind": "", "domain": domains[name], "num_classes": "", "source": f"nevis22:{name}",  # noqa: E501
         }  # fmt: skip
-    for name, row in layouts().items():
+    for name, row in file_layouts().items():
         if "like" in row:
             rows[name] = rows[row["like"]] | {"source": f"nevis22:{name}"}
     for name, row in shared().items():

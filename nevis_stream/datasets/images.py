@@ -1,17 +1,15 @@
-"""Images: a read-only sequence of pictures of one or of many sizes.
+"""Images: a read-only sequence of images, which may have different sizes.
 
-Two kinds carry the pixels: `ArrayImages` (one uint8 array) and `EncodedImages` (files' bytes,
-decoded when needed). A learner reads them through four methods, all uint8 RGB:
+`ArrayImages` holds one uint8 array, `EncodedImages` the bytes of image files, which it decodes on
+access. A learner reads either in four ways, all uint8 RGB:
 
-* `images[i]`: one picture, `[height, width, 3]`;
-* `images.resized(size)`: all pictures squeezed to `[n, size, size, 3]`, ignoring their aspect
-ratio; together with
-  `images.sizes` this is enough to draw crops in each picture's own geometry;
-* `images.banded(size)`: the same, each row of pixels as its three colours one after the other, `[n,
-size, 3, size]`: what a
-  crop by matrix products wants;
+* `images[i]`: one image, `[height, width, 3]`;
+* `images.resized(size)`: all images resized to `[n, size, size, 3]`, ignoring their aspect ratio;
+  with `images.sizes`, crops can be drawn in the geometry of the original;
+* `images.banded(size)`: the same as `[n, size, 3, size]`, the layout that cropping by matrix
+  products needs;
 * `images.center_cropped(size)`: the central square of side min(height, width), resized (the paper's
-evaluation view).
+  evaluation view).
 """
 
 import hashlib
@@ -28,26 +26,21 @@ from PIL import Image, UnidentifiedImageError
 from nevis_stream.datasets import duplicates
 from nevis_stream.errors import BadInput, DataWarning
 
-# `open_picture` names the file instead
+# `open_picture` warns instead, with the name of the file
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 class Images(Sequence):
-    """Base of the image containers.
-
-    They have `len`, an index (an integer), and `take` with an array of integers.
-    """
+    """Base of the image containers, which have a length, an integer index, and `take`."""
 
     def __init__(self):
         self._derived: dict[tuple[str, int], np.ndarray] = {}
-        self._lock = threading.Lock()  # trials may run side by side: a view is made once
+        self._lock = threading.Lock()  # so that trials in several threads compute a view once
 
     def __getstate__(self) -> dict:
-        """What travels to another process: the pictures, not the views made of them."""
+        """Returns what is pickled: the images, without the views that were computed from them."""
         return {
-            name: value
-            for name, value in vars(self).items()
-            if name not in ("_derived", "_lock", "_records")
+            name: value for name, value in vars(self).items() if name not in ("_derived", "_lock")
         }
 
     def __setstate__(self, state: dict) -> None:
@@ -59,23 +52,23 @@ class Images(Sequence):
 
     @property
     def sizes(self) -> np.ndarray:
-        """int32[n, 2]: height and width of every picture, in pixels."""
+        """int32[n, 2]: height and width of every image, in pixels."""
         raise NotImplementedError
 
     def take(self, indices: np.ndarray) -> "Images":
-        """Returns the pictures at `indices`, in that order."""
+        """Returns the images at `indices`, in that order."""
         raise NotImplementedError
 
     def content_hashes(self) -> list[bytes]:
-        """Returns one 32-byte sha256 for each picture's stored content."""
+        """Returns one 32-byte sha256 for each image's stored content."""
         raise NotImplementedError
 
     def pixel_hashes(self) -> np.ndarray:
-        """Returns S32[n]: sha256 of every picture's pixels, however they are stored."""
+        """Returns S32[n]: sha256 of every image's pixels, however they are stored."""
         return np.asarray([duplicates.pixel_hash(picture) for picture in self], "S32")
 
     def dhashes(self) -> np.ndarray:
-        """Returns uint64[n]: every picture's perceptual hash (`duplicates.dhashes`)."""
+        """Returns uint64[n]: every image's perceptual hash (`duplicates.dhashes`)."""
         return duplicates.dhashes(
             np.stack([duplicates.thumbnail(self._picture(i)) for i in range(len(self))])
         )
@@ -84,7 +77,7 @@ class Images(Sequence):
         return Image.fromarray(self[index])
 
     def resized(self, size: int) -> np.ndarray:
-        """uint8[n, size, size, 3]: every whole picture resized to a square, antialiased."""
+        """uint8[n, size, size, 3]: every whole image resized to a square, antialiased."""
         return self._derive("resized", size)
 
     def banded(self, size: int) -> np.ndarray:
@@ -92,14 +85,14 @@ class Images(Sequence):
         return self._derive("banded", size)
 
     def center_cropped(self, size: int) -> np.ndarray:
-        """uint8[n, size, size, 3]: the central square of every picture, resized.
+        """uint8[n, size, size, 3]: the central square of every image, resized.
 
         Bilinear, antialiased.
         """
         return self._derive("center_cropped", size)
 
     def _derive(self, view: str, size: int) -> np.ndarray:
-        """Makes a fixed-size view once and keeps it for as long as the container lives."""
+        """Computes a view once and keeps it for as long as the container lives."""
         with self._lock:
             if (view, size) not in self._derived:
                 self._derived[view, size] = self._make_view(view, size)
@@ -114,14 +107,17 @@ class Images(Sequence):
 
 
 def view_shape(view: str, size: int) -> tuple[int, int, int]:
-    """Returns the shape of one picture in a view."""
+    """Returns the shape of one image in a view."""
     return (size, 3, size) if view == "banded" else (size, size, 3)
 
 
 def view_of(picture: Image.Image, view: str, size: int) -> np.ndarray:
-    """Returns uint8 of `view_shape`: a picture in the form of `Images.resized` or another view.
+    """Returns an image as a view: uint8 of `view_shape`.
 
-    The view's name is that of the method: `resized`, `banded` or `center_cropped`.
+    Args:
+      picture: the image.
+      view: name of the method of `Images`: "resized", "banded" or "center_cropped".
+      size: side of the view in pixels.
     """
     if view == "center_cropped":
         width, height = picture.size
@@ -135,12 +131,12 @@ def view_of(picture: Image.Image, view: str, size: int) -> np.ndarray:
 
 
 class ArrayImages(Images):
-    """Pictures of one size held in one array.
+    """Images of one size in one array.
 
     Args:
       array: uint8[n, height, width, channels] or uint8[n, height, width]; channels 1 (grey), 3
         (RGB) or 4 (RGBA).
-      origin: name of the file that an error message should show.
+      origin: name of the file, for error messages.
 
     Raises:
       BadInput: wrong dtype, rank or number of channels.
@@ -192,7 +188,7 @@ class ArrayImages(Images):
 
 
 class JoinedImages(Images):
-    """The pictures of several containers, one after the other.
+    """The images of several containers, one after the other.
 
     Args:
       parts: the containers, at least one.
@@ -207,21 +203,22 @@ class JoinedImages(Images):
         return int(self._ends[-1])
 
     def _place(self, index: int) -> tuple[Images, int]:
-        """The container of a picture, and where in it the picture is."""
+        """Returns the container of an image, and its index there."""
         index = range(len(self))[index]
         part = int(np.searchsorted(self._ends, index, side="right"))
         return self._parts[part], index - int(self._ends[part]) + len(self._parts[part])
 
     def __getitem__(self, index: int) -> np.ndarray:
-        part, at = self._place(index)
-        return part[at]
+        part, place = self._place(index)
+        return part[place]
 
     @property
     def sizes(self) -> np.ndarray:
         return np.concatenate([part.sizes for part in self._parts])
 
     def take(self, indices: np.ndarray) -> "JoinedImages":
-        return JoinedImages([part.take(np.asarray([at])) for part, at in map(self._place, indices)])
+        places = map(self._place, indices)
+        return JoinedImages([part.take(np.asarray([place])) for part, place in places])
 
     def content_hashes(self) -> list[bytes]:
         return [digest for part in self._parts for digest in part.content_hashes()]
@@ -239,36 +236,35 @@ class JoinedImages(Images):
 
 
 def open_picture(source: BinaryIO | Path, name: str) -> Image.Image:
-    """Opens an image file without decoding it; one of very many pixels is warned of by name.
+    """Opens an image file without decoding it, and warns if it has very many pixels.
 
     Raises:
-      Exception: what Pillow raises for a file that is no image, or has twice as many pixels.
+      Exception: what Pillow raises for a file that is not an image, or has far too many pixels.
     """
     picture = Image.open(source)
     pixels = picture.width * picture.height
     if Image.MAX_IMAGE_PIXELS and pixels > Image.MAX_IMAGE_PIXELS:
         warnings.warn(
             f"{name}: {picture.width}×{picture.height} pixels take {pixels * 3 // 10**6:,} MB when"
-            " decoded. If it is not meant to be so large, it may be a decompression bomb: remove"
-            " it.",
+            " decoded. If the image should not be that large, remove it: it may be a decompression"
+            " bomb.",
             DataWarning,
-            stacklevel=1,  # one place, so that a file that is opened twice is warned of once
+            stacklevel=1,  # the same place for all callers, so that a file gives one warning
         )
     return picture
 
 
 class EncodedImages(Images):
-    """Pictures kept as the bytes of their files (PNG, JPEG, GIF, …) and decoded on access.
+    """Images kept as the bytes of their files (PNG, JPEG, GIF, …) and decoded on access.
 
     Args:
-      files: the bytes of each picture's file.
-      names: the name of each picture, for error messages.
-      decoded: sizes int32[n, 2] and pixel hashes S32[n], where they are known; None decodes every
+      files: the bytes of each image's file.
+      names: the name of each image, for error messages.
+      decoded: sizes int32[n, 2] and pixel hashes S32[n], if they are known; None decodes every
         file once, which finds the corrupt ones.
 
     Raises:
-      BadInput: a file that cannot be decoded, or has a mode that is not a picture's; the message
-        names the file.
+      BadInput: a file cannot be decoded, or has two channels; the message names the file.
     """
 
     def __init__(
@@ -289,9 +285,9 @@ class EncodedImages(Images):
             raise self._corrupt(index, error) from error
 
     def _corrupt(self, index: int, error: Exception) -> BadInput:
-        why = "of no known format" if isinstance(error, UnidentifiedImageError) else error
+        reason = "unknown format" if isinstance(error, UnidentifiedImageError) else error
         return BadInput(
-            f"{self._names[index]}: cannot be read as an image ({why}). "
+            f"{self._names[index]}: cannot be read as an image ({reason}). "
             "Replace the file, or remove it and its row."
         )
 
@@ -337,7 +333,7 @@ class EncodedImages(Images):
         )
 
     def file(self, index: int) -> tuple[bytes, str]:
-        """Returns the bytes and the name of a picture's file."""
+        """Returns the bytes and the name of an image's file."""
         return self._files[index], self._names[index]
 
     def content_hashes(self) -> list[bytes]:

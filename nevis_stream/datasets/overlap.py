@@ -1,7 +1,6 @@
-"""Test pictures that were in a learner's training data.
+"""Test images that were in a learner's training data.
 
-Copies inside one task are leaks; copies in the training data of an earlier task of the stream are
-overlaps.
+Copies within one task are leaks; copies in the training data of an earlier task are overlaps.
 """
 
 import contextlib
@@ -25,15 +24,15 @@ _SCHEMA = "v1"  # of the cached tables
 
 @dataclass(frozen=True)
 class Overlap:
-    """Pictures that a later task is tested on and an earlier task has in its training data.
+    """The images in a test split of a task that an earlier task has in its training data.
 
     Attributes:
       task_id: the later task.
-      split: "test" or "dev_test" of it.
+      split: its split, "test" or "dev_test".
       earlier: the earlier task.
-      exact: number of the split's pictures that the earlier task's train or dev split has too,
-        with the same pixels.
-      near: number of further ones that only have the perceptual hash of one of those.
+      exact: number of images of the split whose pixels an image of the earlier task's train or dev
+        split has too.
+      near: number of its other images whose perceptual hash such an image has.
       samples: size of the split.
     """
 
@@ -46,44 +45,44 @@ class Overlap:
 
 
 def leaked(splits: Mapping[str, Samples], split: str) -> int:
-    """Counts the pictures of `split` whose pixels are in the data set's train or dev split too."""
+    """Counts the images of `split` that the train or dev split of the same data set contains."""
     training = np.concatenate([splits[name].images.pixel_hashes() for name in TRAINING])
     return int(np.isin(splits[split].images.pixel_hashes(), training).sum())
 
 
-def find(
+def find_overlaps(
     tasks: Sequence[tuple[str, str]],
     splits_of: Callable[[str], Mapping[str, Samples]],
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> list[Overlap]:
     """Returns the overlaps of every task's dev_test and test splits with earlier training data.
 
-    Training data are the train and dev splits of earlier data sets.
+    Training data are the train and dev splits.
 
     Args:
       tasks: (task_id, dataset_id) in stream order; only the first task of a data set counts, since
-        its repeats overlap by intention.
+        its repeats overlap intentionally.
       splits_of: returns the splits of a data set.
-      progress: called with a stage, what is done of it, and its total.
+      progress: called with the stage, how much of it is done, and its total.
     """
     first: dict[str, str] = {}
     for task_id, dataset_id in tasks:
         first.setdefault(dataset_id, task_id)
     exact_hashes, near_hashes = [], []
     for number, dataset_id in enumerate(first):
-        progress("hash pictures", number, len(first))
+        progress("hash images", number, len(first))
         splits = splits_of(dataset_id)
         images = [splits[name].images for name in (*TRAINING, *TESTED)]
         exact_hashes += [pictures.pixel_hashes() for pictures in images]
         near_hashes += [pictures.dhashes() for pictures in images]
-    numbered = iter(_numbered(exact_hashes))  # integers compare faster than 32 bytes
-    alike = iter(near_hashes)
+    numbered = iter(_numbered(exact_hashes))  # comparing integers is faster than comparing 32 bytes
+    perceptual = iter(near_hashes)
     earlier: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     overlaps = []
     for number, task_id in enumerate(first.values()):
         progress("compare tasks", number, len(first))
         exact = dict(zip((*TRAINING, *TESTED), numbered, strict=False))
-        near = dict(zip((*TRAINING, *TESTED), alike, strict=False))
+        near = dict(zip((*TRAINING, *TESTED), perceptual, strict=False))
         for split in TESTED:
             for earlier_task, (their_exact, their_near) in earlier.items():
                 same = np.isin(exact[split], their_exact)
@@ -99,29 +98,29 @@ def find(
 
 
 def _numbered(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Returns arrays of integers in place of the values, equal ones for equal values."""
+    """Returns the arrays with each distinct value replaced by an integer."""
     numbers = np.unique(np.concatenate(arrays), return_inverse=True)[1]
     return np.split(numbers, np.cumsum([len(array) for array in arrays])[:-1])
 
 
-def cached(
+def cached_overlaps(
     digest: str,
     tasks: Sequence[tuple[str, str]],
     splits_of: Callable[[str], Mapping[str, Samples]],
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> list[Overlap]:
-    """Returns what `find` does, from the cache folder where it is there.
+    """Returns the result of `find_overlaps`, which is kept in the folder of derived files.
 
     Args:
-      digest: of the stream, which changes with its rows and pictures.
-      tasks, splits_of, progress: as `find` takes them.
+      digest: digest of the stream, which changes with its rows and images.
+      tasks, splits_of, progress: as in `find_overlaps`.
     """
     path = derived_directory() / f"overlap-{digest}-{_SCHEMA}.csv"
     try:
         return from_csv(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError):
-        overlaps = find(tasks, splits_of, progress)
-    with contextlib.suppress(OSError, StorageFull):  # a folder that may not be written: no cache
+        overlaps = find_overlaps(tasks, splits_of, progress)
+    with contextlib.suppress(OSError, StorageFull):  # a folder that cannot be written to
         write_file(path, to_csv(overlaps).encode())
     return overlaps
 
@@ -136,7 +135,7 @@ def to_csv(overlaps: Sequence[Overlap]) -> str:
 
 
 def from_csv(text: str) -> list[Overlap]:
-    """Reads what `to_csv` wrote.
+    """Reads a table that `to_csv` wrote.
 
     Raises:
       ValueError, TypeError: it is another table.

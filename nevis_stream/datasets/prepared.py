@@ -1,21 +1,18 @@
-"""Prepared data: their place, and how they are read and verified.
+"""Prepared data: where they are, and how they are read and verified.
 
-Reading needs neither TFDS nor the files they came from.
-
-One data set is one directory, `ROOT/ORIGIN/DATASET_ID/VERSION`:
+Reading needs neither TFDS nor the original files. Each data set is one directory,
+`ROOT/ORIGIN/DATASET_ID/VERSION`:
 
 | file                          | content                                                                       |
 |-------------------------------|-------------------------------------------------------------------------------|
-| `prepared.json`               | what it is: sources, counts, duplicates, fingerprint, sha256 of every other file |
+| `prepared.json`               | facts: sources, counts, duplicates, fingerprint, sha256 of every other file   |
 | `SPLIT.safetensors`           | labels, sizes, source part and index, hashes of the samples of a split, in stored order |
-| `*.array_record-*`, `dataset_info.json`, `features.json` | the pictures, for anyone's `tfds.builder_from_directory` |
-| `SPLIT.npy`                   | instead: the pictures as uint8[n, h, w(, 3)] (`--store=raw`)                     |
+| `*.array_record-*`, `dataset_info.json`, `features.json` | the images, in the format of `tfds.builder_from_directory` |
+| `SPLIT.npy`                   | with `--store=raw`, instead: the images as uint8[n, h, w(, 3)]                |
 
-ORIGIN is `published` (made from the published files) or `local` (imported from a file of the
-user's).
+ORIGIN is `published` (prepared from the published files) or `local` (imported from the user's file).
 """  # noqa: E501
 
-import functools
 import hashlib
 import json
 import os
@@ -28,34 +25,29 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from nevis_stream.datasets.dataset import DataSet, Samples
-from nevis_stream.datasets.prepared_images import RawImages, RecordImages
+from nevis_stream.datasets.prepared_images import PreparedImages, RawImages, RecordImages
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import recover
 from nevis_stream.vocabulary import SPLITS
 
 ORIGINS = ("published", "local")
 ARRAY_RECORD, RAW = "array_record", "raw"
-FORMATS = (ARRAY_RECORD, RAW)
 VERSION = "1.0.0"
 ABOUT = "prepared.json"
-_BLOCK = 2**20
+_CHANGED = "its content has changed since it was prepared"
 
 
 def data_root() -> Path:
     """Returns the root of prepared data.
 
-    It is NEVIS_STREAM_DATA of the environment, else `nevis_stream/data` in the user's cache.
+    It is the environment variable NEVIS_STREAM_DATA, else `nevis_stream/data` in the user's cache.
     """
-    named = os.environ.get("NEVIS_STREAM_DATA")
-    if named:
-        return Path(named)
-    return (
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nevis_stream" / "data"
-    )
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("NEVIS_STREAM_DATA") or caches / "nevis_stream" / "data")
 
 
 def derived_directory() -> Path:
-    """Returns the folder of what is made of data and may be deleted at any time."""
+    """Returns the folder of files that are derived from data and may be deleted at any time."""
     return data_root() / "derived"
 
 
@@ -65,9 +57,9 @@ def directory(dataset_id: str, origin: str) -> Path:
 
 
 def is_ready(dataset_id: str, origin: str) -> bool:
-    """Whether the data set has been prepared.
+    """Returns whether the data set has been prepared.
 
-    A copy that a killed preparation moved away is put back first.
+    A copy that a killed preparation moved away is restored first.
     """
     folder = directory(dataset_id, origin)
     if not folder.exists():
@@ -76,7 +68,7 @@ def is_ready(dataset_id: str, origin: str) -> bool:
 
 
 def all_ready() -> list[tuple[str, str]]:
-    """Returns (dataset_id, origin) of everything that is prepared."""
+    """Returns (dataset_id, origin) of every prepared data set."""
     folders = [path for origin in ORIGINS for path in (data_root() / origin).glob("*")]
     return sorted(
         (path.name, path.parent.name) for path in folders if is_ready(path.name, path.parent.name)
@@ -87,7 +79,7 @@ def about(dataset_id: str, origin: str) -> dict[str, Any]:
     """Returns the content of prepared.json.
 
     Raises:
-      BadInput: it is not there or cannot be read.
+      BadInput: the file is missing or cannot be read.
     """
     path = directory(dataset_id, origin) / ABOUT
     try:
@@ -99,7 +91,7 @@ def about(dataset_id: str, origin: str) -> dict[str, Any]:
 
 
 class Ids(Sequence):
-    """Sample ids made when asked for: `dataset_id/source_part/index`."""
+    """Sample ids, `dataset_id/source_part/index`, each made when it is read."""
 
     def __init__(self, dataset_id: str, parts: Sequence[str], part: np.ndarray, index: np.ndarray):
         self._dataset_id, self._parts, self._part, self._index = dataset_id, parts, part, index
@@ -112,9 +104,7 @@ class Ids(Sequence):
 
 
 def load(dataset_id: str, origin: str) -> DataSet:
-    """Returns a prepared data set, its parts being the four splits.
-
-    Pictures are read when they are asked for.
+    """Returns a prepared data set, whose parts are the four splits; images are read on access.
 
     Raises:
       BadInput: a file is missing or cannot be read.
@@ -126,9 +116,10 @@ def load(dataset_id: str, origin: str) -> DataSet:
         ids = Ids(dataset_id, facts["parts"], tensors["part"], tensors["index"])
         key = f"{dataset_id}-{facts['fingerprint'][:16]}-{split}"
         if facts["format"] == RAW:
-            images = RawImages(folder / f"{split}.npy", tensors, key, derived_directory())
+            source = RawImages(folder / f"{split}.npy")
         else:
-            images = RecordImages(folder, split, tensors, key, derived_directory())
+            source = RecordImages(folder, split)
+        images = PreparedImages(source, tensors, key, derived_directory())
         parts[split] = Samples(images, tensors["labels"], ids)
     names = tuple(facts.get("class_names", ()))
     names = names if len(names) == facts["num_classes"] else ()
@@ -144,7 +135,7 @@ def load(dataset_id: str, origin: str) -> DataSet:
 
 
 def index(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:
-    """Returns what is known of the samples of a split.
+    """Returns the labels, sizes, ids and hashes of the samples of a split.
 
     Returns:
       labels int32[n] or uint8[n, classes], sizes int32[n, 2], part uint8[n] and index int32[n] (of
@@ -163,37 +154,30 @@ def index(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:
 
 
 def verify(dataset_id: str, origin: str) -> list[str]:
-    """Compares every file of a prepared data set with its sha256; returns one line a fault."""
+    """Compares every file of a prepared data set with its sha256; returns one line per problem."""
     folder = directory(dataset_id, origin)
     try:
         facts = about(dataset_id, origin)
         recorded, seal = facts["files"], facts.pop("seal")
     except (BadInput, KeyError) as error:
         return [str(error)]
-    wrong = (
-        []
-        if seal == sealed(facts)
-        else [f"{folder / ABOUT}: its content has changed since it was prepared"]
-    )
+    problems = [] if seal == sealed(facts) else [f"{folder / ABOUT}: {_CHANGED}"]
     for name, digest in recorded.items():
         path = folder / name
         if not path.is_file():
-            wrong.append(f"{path}: is missing")
+            problems.append(f"{path}: is missing")
         elif file_sha256(path) != digest:
-            wrong.append(f"{path}: its content has changed since it was prepared")
-    strange = sorted(path.name for path in folder.iterdir() if path.name not in {*recorded, ABOUT})
-    return wrong + [f"{folder / name}: was not written by the preparation" for name in strange]
+            problems.append(f"{path}: {_CHANGED}")
+    extra = sorted(path for path in folder.iterdir() if path.name not in {*recorded, ABOUT})
+    return problems + [f"{path}: was not written by the preparation" for path in extra]
 
 
 def sealed(facts: dict[str, Any]) -> str:
-    """Returns the sha256 of what prepared.json says, without its own key `seal`."""
+    """Returns the sha256 of the content of prepared.json without its key `seal`."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def file_sha256(path: Path) -> str:
     """Returns the sha256 of a file, 64 hex digits."""
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        for block in iter(functools.partial(file.read, _BLOCK), b""):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

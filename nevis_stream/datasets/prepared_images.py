@@ -1,7 +1,7 @@
-"""Images of prepared data: read from array_record or from a memory-mapped array.
+"""Images of prepared data, read from array_record files or from a memory-mapped array.
 
-What training asks for, all pictures at one size, is made once, kept as a memory-mapped array in the
-folder `derived` and found there by later processes; it need not fit in memory.
+The views that training needs (all images at one size) are computed once and kept as memory-mapped
+arrays in the folder `derived`, where later processes find them; they need not fit in memory.
 """
 
 import functools
@@ -9,6 +9,7 @@ import hashlib
 import io
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,60 +22,144 @@ from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full
 _SCHEMA = "v1"
 
 
-class _Prepared(Images):
-    """Pictures of a prepared split, or some of them.
+@dataclass(frozen=True)
+class RawImages:
+    """All images of a split in a memory-mapped .npy, uint8[n, h, w] or uint8[n, h, w, 3].
+
+    Attributes:
+      path: the file.
+    """
+
+    path: Path
+
+    def __post_init__(self):
+        self.pixels  # noqa: B018 - a file that cannot be read is an error now
+
+    def __getstate__(self) -> dict:
+        """Returns the path, from which another process maps the file again."""
+        return {"path": self.path}
+
+    @functools.cached_property
+    def pixels(self) -> np.ndarray:
+        """The array.
+
+        Raises:
+          BadInput: the file cannot be read.
+        """
+        try:
+            return np.load(self.path, mmap_mode="r")
+        except (OSError, ValueError) as error:
+            raise BadInput(
+                f"{self.path}: cannot be read ({error}). Prepare the data set again with --force."
+            ) from None
+
+    def image(self, position: int) -> Image.Image:
+        """Returns an image in RGB, by its position in the split."""
+        return Image.fromarray(np.asarray(self.pixels[position])).convert("RGB")
+
+
+@dataclass(frozen=True)
+class RecordImages:
+    """All images of a split in array_record files that TFDS wrote, decoded on access.
+
+    Attributes:
+      folder: that of the prepared data set.
+      split: name of the split.
+    """
+
+    folder: Path
+    split: str
+
+    def __getstate__(self) -> dict:
+        """Returns folder and split, from which another process opens the files again."""
+        return {"folder": self.folder, "split": self.split}
+
+    @functools.cached_property
+    def _records(self):
+        return _data_source(self.folder, self.split)
+
+    def image(self, position: int) -> Image.Image:
+        """Returns an image in RGB, by its position in the split.
+
+        Raises:
+          BadInput: the record cannot be read.
+        """
+        try:
+            encoded = self._records[position]["image"]
+            return Image.open(io.BytesIO(encoded)).convert("RGB")
+        except BadInput:
+            raise
+        except Exception as error:
+            raise BadInput(
+                f"{self.folder}, {self.split}, record {position}: cannot be read ({error}). See:"
+                " python -m launch.data verify"
+            ) from None
+
+
+class PreparedImages(Images):
+    """The images of a prepared split, or some of them.
 
     Args:
-      tensors: what is known of the split's pictures, as `prepared.index` returns it.
-      key: names the split and its content; derived arrays are found by it.
+      source: reads an image by its position in the split.
+      tensors: facts about the images of the split, as `prepared.index` returns them.
+      key: identifies the split and its content in the names of derived arrays.
       derived: folder of derived arrays.
-      chosen: positions in the split, or None for all.
+      chosen: positions in the split; None for all.
     """
 
     def __init__(
         self,
+        source: RawImages | RecordImages,
         tensors: Mapping[str, np.ndarray],
         key: str,
         derived: Path,
-        chosen: np.ndarray | None,
+        chosen: np.ndarray | None = None,
     ):
         super().__init__()
+        self._source, self._key, self._folder, self._chosen = source, key, derived, chosen
         self._tensors = {name: tensors[name] for name in ("sizes", "sha256", "dhash")}
-        self._key, self._folder, self._chosen = key, derived, chosen
 
     def __len__(self) -> int:
-        return len(self._known("sizes"))
+        return len(self.sizes)
 
-    def _known(self, name: str) -> np.ndarray:
+    def _facts(self, name: str) -> np.ndarray:
         tensor = self._tensors[name]
         return tensor if self._chosen is None else tensor[self._chosen]
 
     @property
     def sizes(self) -> np.ndarray:
-        """int32[n, 2]: height and width of every picture, in pixels."""
-        return self._known("sizes")
+        """int32[n, 2]: height and width of every image, in pixels."""
+        return self._facts("sizes")
 
     def content_hashes(self) -> list[bytes]:
-        """Returns one 32-byte sha256 for each picture's pixels."""
-        return [row.tobytes() for row in self._known("sha256")]
+        """Returns the 32-byte sha256 of every image's pixels."""
+        return [row.tobytes() for row in self._facts("sha256")]
 
     def pixel_hashes(self) -> np.ndarray:
-        """Returns S32[n]: sha256 of every picture's pixels; no picture is read."""
-        return np.ascontiguousarray(self._known("sha256")).view("S32").ravel()
+        """Returns S32[n]: sha256 of every image's pixels; no image is read."""
+        return np.ascontiguousarray(self._facts("sha256")).view("S32").ravel()
 
     def dhashes(self) -> np.ndarray:
-        """Returns uint64[n]: every picture's perceptual hash; no picture is read."""
-        return self._known("dhash")
+        """Returns uint64[n]: every image's perceptual hash; no image is read."""
+        return self._facts("dhash")
 
-    def _at(self, index: int) -> int:
+    def _picture(self, index: int) -> Image.Image:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        return int(index if self._chosen is None else self._chosen[index])
+        return self._source.image(int(index if self._chosen is None else self._chosen[index]))
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return np.asarray(self._picture(index))
+
+    def take(self, indices: np.ndarray) -> "PreparedImages":
+        """Returns the images at `indices`, in that order; nothing is read."""
+        chosen = np.asarray(indices) if self._chosen is None else self._chosen[indices]
+        return PreparedImages(self._source, self._tensors, self._key, self._folder, chosen)
 
     def _make_view(self, view: str, size: int) -> np.ndarray:
-        """Opens the derived array, or makes it.
+        """Opens the derived array, or computes it.
 
-        It is made under a name of this process first, so that two may do so at once.
+        Each process first writes to a file of its own, so that two may do so at the same time.
         """
         part = (
             ""
@@ -89,7 +174,7 @@ class _Prepared(Images):
                 if derived.shape == shape:
                     return derived
             except ValueError:
-                pass  # no array: it is made again
+                pass  # not an array: it is computed again
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{path.name}")
         try:
@@ -101,7 +186,7 @@ class _Prepared(Images):
         return np.load(path, mmap_mode="r")
 
     def _make(self, path: Path, view: str, size: int, shape: tuple[int, ...]) -> None:
-        # written, not mapped: a full disk is an error then and not a signal
+        # not memory-mapped, so that a full disk raises an error instead of a signal
         with open(path, "wb") as file:
             header = {"descr": "|u1", "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, header)
@@ -111,102 +196,14 @@ class _Prepared(Images):
             os.fsync(file.fileno())
 
 
-class RawImages(_Prepared):
-    """Pictures of one shape in a memory-mapped .npy, uint8[n, h, w] or uint8[n, h, w, 3].
-
-    Raises:
-      BadInput: the file cannot be read.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        tensors: Mapping[str, np.ndarray],
-        key: str,
-        derived: Path,
-        chosen: np.ndarray | None = None,
-    ):
-        super().__init__(tensors, key, derived, chosen)
-        self._path = path
-        try:
-            self._array = np.load(path, mmap_mode="r")
-        except (OSError, ValueError) as error:
-            raise BadInput(
-                f"{path}: cannot be read ({error}). Prepare the data set again with --force."
-            ) from None
-
-    def __getstate__(self) -> dict:
-        """The file's name instead of what is mapped."""
-        return {name: value for name, value in super().__getstate__().items() if name != "_array"}
-
-    def __setstate__(self, state: dict) -> None:
-        super().__setstate__(state)
-        self._array = np.load(self._path, mmap_mode="r")
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        image = np.asarray(self._array[self._at(index)])
-        return np.repeat(image[..., None], 3, axis=2) if image.ndim == 2 else image
-
-    def take(self, indices: np.ndarray) -> "RawImages":
-        """Returns the pictures at `indices`, in that order; nothing is read."""
-        chosen = np.asarray(indices) if self._chosen is None else self._chosen[indices]
-        return RawImages(self._path, self._tensors, self._key, self._folder, chosen)
-
-
-class RecordImages(_Prepared):
-    """Pictures in array_record files that TFDS wrote, decoded on access.
-
-    Args:
-      folder: of the prepared data set.
-      split: its name.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        split: str,
-        tensors: Mapping[str, np.ndarray],
-        key: str,
-        derived: Path,
-        chosen: np.ndarray | None = None,
-    ):
-        super().__init__(tensors, key, derived, chosen)
-        self._source, self._split = folder, split
-
-    @functools.cached_property
-    def _records(self):
-        return _data_source(self._source, self._split)
-
-    def _picture(self, index: int) -> Image.Image:
-        position = self._at(index)
-        try:
-            picture = Image.open(io.BytesIO(self._records[position]["image"]))
-            return picture.convert("RGB")
-        except Exception as error:
-            raise BadInput(
-                f"{self._source}, {self._split}, record {position}: cannot be read ({error}). See:"
-                " python -m launch.data verify"
-            ) from None
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        return np.asarray(self._picture(index))
-
-    def take(self, indices: np.ndarray) -> "RecordImages":
-        """Returns the pictures at `indices`, in that order; nothing is read."""
-        chosen = np.asarray(indices) if self._chosen is None else self._chosen[indices]
-        return RecordImages(
-            self._source, self._split, self._tensors, self._key, self._folder, chosen
-        )
-
-
 @functools.lru_cache(maxsize=16)
 def _data_source(folder: Path, split: str):
     try:
         import tensorflow_datasets as tfds
     except ImportError:
         raise BadInput(
-            f"{folder}: reading single pictures needs TFDS: pip install 'nevis_stream[data]'"
-            " (derived arrays do not)."
+            f"{folder}: reading single images needs TFDS: pip install 'nevis_stream[data]'"
+            " (derived arrays need no TFDS)."
         ) from None
     builder = tfds.builder_from_directory(folder)
     return builder.as_data_source(split, decoders={"image": tfds.decode.SkipDecoding()})

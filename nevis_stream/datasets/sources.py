@@ -1,13 +1,13 @@
-"""Sources: where the samples of a data set come from, as one string.
+"""Sources: strings that say where the samples of a data set come from.
 
 | source            | meaning                                                                                             |
 |-------------------|-----------------------------------------------------------------------------------------------------|
-| `embedded:NAME`   | built from images that installed packages carry                                                     |
+| `embedded:NAME`   | made from images that installed packages contain                                                    |
 | `nevis22:ID`      | a data set of NEVIS'22: prepared from the published files, else `local:ID`                          |
-| `local:ID`        | prepared from a file of the user's, else its file in the folder of shared data sets, read as it is  |
+| `local:ID`        | prepared from the user's file, else read directly from the folder of shared data sets                |
 | `classes:ID.0-9`  | some classes of a data set; `ID.s3.0-9` in the order drawn with seed 3                              |
 | `shared:PATH`     | a file below the folder of shared data sets (NEVIS_STREAM_SHARED, else `shared` next to the project) |
-| `file:PATH`       | a file or directory of the user's                                                                   |
+| `file:PATH`       | a file or directory of the user                                                                     |
 """  # noqa: E501
 
 import dataclasses
@@ -24,6 +24,22 @@ from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.errors import BadInput, unknown
 
 READY = "ready"
+DOWNLOADABLE = "downloadable"
+DOWNLOAD_YOURSELF = "to download yourself"
+ADDRESS_UNKNOWN = "address unknown"
+FILE_MISSING = "file missing"
+CLASSES_MISSING = "classes missing"
+MEANINGS = {
+    DOWNLOADABLE: "`prepare` downloads it.",
+    DOWNLOAD_YOURSELF: "its site asks for a registration, an account or a browser, so `prepare`"
+    " cannot download it. Download its files, then pass their folder to `prepare` with"
+    " --from=FOLDER. `prepare`, and the column advice of --format=csv, say which files and"
+    " where they are.",
+    ADDRESS_UNKNOWN: "no address of its files is known; if you have them, use --from=FOLDER.",
+    FILE_MISSING: "its file is not on this machine.",
+    CLASSES_MISSING: "the imported file has fewer classes than the task needs.",
+}
+"""What the states of a data set that is not ready mean."""
 SCHEMES = ("embedded", "nevis22", "local", "classes", "shared", "file")
 
 
@@ -32,12 +48,11 @@ class State:
     """Whether a data set can be used on this machine.
 
     Attributes:
-      name: "ready", "downloadable", "needs a manual step" or "source unknown".
-      advice: the one thing to do where it is not ready.
-      origin: of what is ready: "published", "local" (imported), "shared file", "embedded" or
-        "file".
-      kind, num_classes: of what is ready, where they are known without reading it; they may differ
-        from the published data set's.
+      name: "ready", or a key of `MEANINGS`.
+      advice: what to do if it is not ready.
+      origin: if it is ready: "published", "local" (imported), "shared file", "embedded" or "file".
+      kind, num_classes: those of the data on this machine, if known without reading them; they may
+        differ from those of the published data set.
     """
 
     name: str
@@ -78,19 +93,19 @@ def state(source: str) -> State:
                 kind=shared_row["kind"],
                 num_classes=int(shared_row["num_classes"]),
             )
-        if scheme == "local" or rest not in catalogue.layouts():
-            return State("needs a manual step", f"python -m launch.data import FILE --task={rest}")
+        if scheme == "local" or rest not in catalogue.file_layouts():
+            return State(FILE_MISSING, f"python -m launch.data import FILE --task={rest}")
         from nevis_stream.datasets.preparation import fetch
 
         plan = fetch.plan(rest)
-        if plan.state == "downloadable":
+        if plan.state == DOWNLOADABLE:
             return State(plan.state, f"python -m launch.data prepare --task={rest}")
         return State(plan.state, plan.advice)
     path = shared_directory() / rest if scheme == "shared" else Path(rest)
     return (
         State(READY, origin=scheme)
         if path.exists()
-        else State("needs a manual step", f"put the file at {path}")
+        else State(FILE_MISSING, f"put the file at {path}")
     )
 
 
@@ -100,11 +115,11 @@ def _state_of_prepared(dataset_id: str, origin: str) -> State:
 
 
 def _state_of_classes(dataset_id: str, classes: list[int]) -> State:
-    """The state of a task that takes some classes of a data set."""
+    """Returns the state of a task that has some of the classes of a data set."""
     whole = state(f"nevis22:{dataset_id}")
     if whole.ready and whole.num_classes is not None and max(classes) >= whole.num_classes:
-        missing = f"the {dataset_id} here ({whole.origin}) has only {whole.num_classes} classes"
-        return State("needs a manual step", f"{missing}; this task needs class {max(classes)} too")
+        present = f"{dataset_id} on this machine ({whole.origin}) has {whole.num_classes} classes"
+        return State(CLASSES_MISSING, f"{present}; this task needs class {max(classes)} too")
     return State(whole.name, whole.advice, whole.origin)
 
 
@@ -114,13 +129,13 @@ def load(
     """Loads a data set.
 
     Args:
-      dataset_id: the name that the sample ids will start with.
-      source: a string as the module says.
+      dataset_id: the name that the sample ids start with.
+      source: one of the forms in the module's table.
       kind: "single_label", "multi_label", or None to infer it from a file.
       num_classes: number of classes, or None to infer it from a file.
 
     Raises:
-      BadInput: unknown scheme, missing file (with the way to get it), or wrong content.
+      BadInput: unknown scheme, missing file (the message says how to get it), or wrong content.
     """
     scheme, _, rest = source.partition(":")
     if scheme == "embedded":
@@ -164,7 +179,7 @@ def load(
 
 @functools.lru_cache(maxsize=1)
 def _whole(dataset_id: str) -> DataSet:
-    """The data set of which many tasks take some classes each."""
+    """Loads the data set whose classes are divided among several tasks."""
     return load(dataset_id, f"nevis22:{dataset_id}")
 
 

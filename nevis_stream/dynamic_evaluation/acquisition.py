@@ -1,16 +1,14 @@
-"""Which samples to ask of each new model: first a grid on the rank order, then in rounds those that
-an item response model finds most useful.
+"""Chooses the samples to ask of each new model: first a grid on the rank order, then, in rounds,
+those that are most useful according to an item response model.
 
 Rules score every sample for every model:
 
   information  Fisher information of the outcome about the ability (Birnbaum 1968; Lord 1980,
-  section 5): tr(a aᵀ V) p (1 - p),
-               with V the posterior covariance of the ability;
-  error        the error that asking is expected to spare: the sample's own, min(p, 1 - p), the
-  wrong predictions of the other
-               samples through the ability, and `COUNT` times the standard deviation of how many
-               samples the model has right. The last is Bayesian quadrature of the accuracy (O'Hagan
-               1991): it asks what distinguishes models.
+               section 5): tr(a aᵀ V) p (1 - p), with V the posterior covariance of the ability;
+  error        the errors that asking is expected to prevent: the sample's own, min(p, 1 - p); wrong
+               predictions of other samples, through the ability; and `COUNT` times the reduction of
+               the standard deviation of the number of right samples. The last is Bayesian
+               quadrature of the accuracy (O'Hagan 1991): it asks samples that distinguish models.
 """
 
 import jax
@@ -25,7 +23,7 @@ from nevis_stream.dynamic_evaluation.response import Evidence, Items, infer, log
 from nevis_stream.dynamic_evaluation.sort import ranked
 
 ROUNDS = 8
-COUNT = 3.0  # wrong predictions that an error of one in the count of right outcomes weighs
+COUNT = 3.0  # weight of an error of one in the number of right samples, in wrong predictions
 
 
 def _information(p, items, abilities, mean, ability, variance):
@@ -33,12 +31,13 @@ def _information(p, items, abilities, mean, ability, variance):
 
 
 def _error(p, items, abilities, mean, ability, variance):
-    """Asking j moves the logit of i by a normal step of variance (a_i V a_j)² λ_j / (1 + λ_j a_j V
-    a_j), λ = p (1 - p).
+    """Returns the errors that asking each sample is expected to prevent.
 
-    A small step of variance τ² spares 0.1 τ² wrong predictions times the density of the logit at 0,
-    where the prediction turns: half the second derivative of E|p - 1/2|, that is 1/2 · 2 · 1/4, times 1/√(2π) of the density.
-    """  # noqa: E501
+    Asking j changes the logit of i by a normal step of variance (a_i V a_j)² λ_j / (1 + λ_j a_j V
+    a_j), λ = p (1 - p). A small step of variance τ² prevents 0.1 τ² wrong predictions times the
+    density of the logit at 0, where the prediction changes: half the second derivative of
+    E|p - 1/2|, that is 1/2 · 2 · 1/4, times the factor 1/√(2π) of the density.
+    """
     m, n = p.shape
     k = abilities.mean.shape[1]
     weight = p * (1 - p)
@@ -52,10 +51,10 @@ def _error(p, items, abilities, mean, ability, variance):
 
 
 def _count(weight, a, abilities, ability):
-    """How much asking j takes from the standard deviation of the count Σ y_i.
+    """Returns the reduction of the standard deviation of the count Σ y_i by asking j.
 
-    The ability moves the count by c = Σ λ_i a_i, so that its variance is cᵀ V c + Σ λ_i and its
-    covariance with y_j is λ_j (a_j V c + 1), where y_j has the variance λ_j (1 + λ_j a_j V a_j).
+    The ability changes the count by c = Σ λ_i a_i, so its variance is cᵀ V c + Σ λ_i and its
+    covariance with y_j is λ_j (a_j V c + 1); y_j has the variance λ_j (1 + λ_j a_j V a_j).
     """
     towards = weight @ a
     moved = jnp.einsum("mij,mj->mi", abilities.covariance, towards)
@@ -68,7 +67,7 @@ RULES = {"information": _information, "error": _error}
 
 
 def usefulness(items: Items, evidence: Evidence, rule: str) -> jax.Array:
-    """Returns how useful it is to ask each sample, float32[m, n] from 0 upwards.
+    """Returns the usefulness of asking each sample, float32[m, n], at least 0.
 
     Args:
       items: of n samples.
@@ -83,12 +82,12 @@ def usefulness(items: Items, evidence: Evidence, rule: str) -> jax.Array:
 
 
 class Adaptive(Policy):
-    """Asks half of the budget on a grid of the rank order, the rest in at most eight batches, the
-    most useful samples first.
+    """Asks half of the budget on a grid of the rank order, and the rest in at most eight batches of
+    the most useful samples.
 
     Args:
-      rule: of `RULES`.
-      factors: of the item response model that is fitted where the predictor has none.
+      rule: a name in `RULES`.
+      factors: of the item response model that is fitted if the predictor has none.
       about: one line for people.
     """
 
@@ -99,14 +98,14 @@ class Adaptive(Policy):
         self.rule, self.factors, self.about = rule, factors, about
 
     def fit(self, known, rank, items, key, ctx):
-        """Ranks the samples and fits an item response model, unless the predictor has."""
+        """Ranks the samples and fits an item response model, unless the predictor has done so."""
         if items is None:
             items, _ = response.fit(known.matrix(), self.factors, key, ctx)
         order = (rank or ranked(known, ctx)).order
         return {"order": order, "items": response.as_tree(items)}
 
     def next(self, tree, answers, n, budget, key, ctx) -> Cells:
-        """Returns the grid first, then a batch at a time."""
+        """Returns the grid at first, and then one batch at a time."""
         (models, asked), first = answers.samples.shape, -(-budget // 2)
         if not asked:
             return grid(tree["order"], models, first)

@@ -1,4 +1,4 @@
-"""How well predicted values agree with the truth. Errors are in [0, 1]; lower is better."""
+"""Measures how well predicted values agree with the truth. Errors are from 0 to 1."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,8 @@ from nevis_stream.errors import BadInput
 
 
 def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Returns how far predicted values are from the truth, float64[m], means over the samples with
-    a known truth: of outcomes the share predicted wrongly. NaN for a model without any.
+    """Returns the mean absolute error over the samples with a known truth, float64[m]; for outcomes
+    this is the share predicted wrongly. NaN for a model without known truth.
 
     Args:
       predicted: uint8[m, n] of 0 and 1, or float[m, n] of scores.
@@ -18,16 +18,16 @@ def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
     Source: Sort & Search, E(a, y).
     """
-    there = observed(truth)
+    is_known = observed(truth)
     distance = np.abs(numbers(truth).astype(np.float64) - predicted)
-    known = there.sum(axis=1)
-    total = np.where(there, distance, 0).sum(axis=1)
+    known = is_known.sum(axis=1)
+    total = np.where(is_known, distance, 0).sum(axis=1)
     return np.divide(total, known, out=np.full(len(known), np.nan), where=known > 0)
 
 
 def rank_agreement(estimated: np.ndarray, true: np.ndarray) -> tuple[float, float]:
-    """Returns Spearman's and Kendall's (tau-b) correlation of two rankings of models; NaN where one
-    side is constant or m < 2.
+    """Returns Spearman's and Kendall's (tau-b) correlation of two rankings of models; NaN if one
+    of them is constant or m < 2.
 
     Args:
       estimated, true: float[m], accuracies.
@@ -45,8 +45,9 @@ class Parts:
 
     Args:
       total: distance of truth and prediction.
-      aleatoric: distance of the truth from the best threshold on this order: what no budget mends.
-      epistemic: distance of the prediction from that best threshold: what more samples mend.
+      aleatoric: distance of the truth from the best threshold on this order, which no budget can
+        reduce.
+      epistemic: distance of the prediction from that best threshold, which more samples reduce.
     """
 
     total: np.ndarray
@@ -60,7 +61,7 @@ def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> Pa
     Args:
       truth: uint8[m, n] of 0 and 1.
       order: int64[n], from easy to hard.
-      predicted: uint8[m, n] of 0 and 1, as Search predicts; observed outcomes may have been kept.
+      predicted: uint8[m, n] of 0 and 1, as predicted by Search; may contain observed outcomes.
 
     Source: Sort & Search, section 3, E_al and E_ep; the sum is an upper bound (triangle
       inequality), not an equality.
@@ -77,11 +78,11 @@ def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> Pa
 
 
 def model_correlations(values: np.ndarray) -> np.ndarray:
-    """Returns the correlation of every two models' values, float64[m, m]; NaN for a model whose
-    values are all equal.
+    """Returns Pearson's correlation of every two models' values, float64[m, m]; NaN for a model
+    whose values are all equal.
 
-    It is Pearson's, and of outcomes Spearman's, too. Pairs of models with holes are compared on the
-    samples that both have.
+    For outcomes this is also Spearman's. Models with holes are compared on the samples that both
+    have.
 
     Args:
       values: uint8[m, n] of 0, 1 and 255, or float[m, n] of scores with NaN.
@@ -118,15 +119,15 @@ def fit_decay(budgets: np.ndarray, errors: np.ndarray) -> Decay:
     """Fits the exponential decay of error with budget by least squares, with a, rate and plateau ≥
     0.
 
-    For a given rate the rest is a linear problem, so only the rate is searched: on a grid of 400
-    rates, then between the neighbours of the best.
+    For a given rate the other parameters are a linear problem, so only the rate is searched: on a
+    grid of 400 rates, then between the neighbours of the best.
 
     Args:
       budgets: int[k], k ≥ 3 different ones.
       errors: float[k].
 
     Raises:
-      BadInput: fewer than three budgets, or an error that is not a number.
+      BadInput: there are fewer than three budgets, or an error is not finite.
 
     Source: Sort & Search, section 4.2.
     """

@@ -1,8 +1,8 @@
-"""Asking: cells go out, their values and their cost come back.
+"""Asking: a request for the values of some cells is answered with these values and their cost.
 
-A cell is one sample for one model. Its value is an outcome (0 or 1), a score in [0, 1] (scores of
-another range are scaled by whoever answers, see `samples.SampleFacts`) or a label. Whatever pays
-for evaluations, whether in FLOPs or in labels, asks through this one protocol.
+A cell is one sample for one model. Its value is an outcome (0 or 1), a score in [0, 1] (an `Ask`
+scales scores of another range, see `samples.SampleFacts`) or a label. All evaluations, whether they
+cost FLOPs or labels, are asked through this one protocol.
 """
 
 from dataclasses import dataclass, field
@@ -16,11 +16,11 @@ from nevis_stream.errors import BadInput
 
 @dataclass(frozen=True)
 class Cost:
-    """What was paid.
+    """A cost.
 
     Attributes:
-      flops: of the models that answered and of what a method computed itself; None where unknown.
-      labels: labels that were bought.
+      flops: of the models that answered and of the method itself; None if unknown.
+      labels: number of labels that were bought.
       uncounted: names of computations whose FLOPs are not counted.
     """
 
@@ -39,15 +39,15 @@ class Cost:
 
 @dataclass(frozen=True)
 class Cells:
-    """Samples to ask of each of m models; none twice, over all calls.
+    """Samples to ask of each of m models; no sample is asked twice, over all calls.
 
     Attributes:
       samples: int64[m, b], columns of the matrix.
       probabilities: float64[m, b], the probability with which each was drawn, given those asked
-        before it; None where nothing was drawn at random. Weighted estimators need them.
+        before it; None if nothing was drawn at random. Weighted estimators need them.
       shares: float64[m, b], the share of all samples that each cell represents: 1 / b on a grid or
-        in a plain random draw, the size of its stratum; 0 for a cell that was chosen for what it
-        teaches. None: all 0.
+        in a plain random draw, or the size of its stratum; 0 for a cell that was chosen for its
+        information. None: all 0.
     """
 
     samples: np.ndarray
@@ -56,7 +56,7 @@ class Cells:
 
     @classmethod
     def none(cls, models: int) -> "Cells":
-        """Returns no cell of m models."""
+        """Returns an empty request for m models."""
         return cls(np.empty((models, 0), np.int64))
 
     def then(self, later: "Cells") -> "Cells":
@@ -79,13 +79,13 @@ class Cells:
 
 @dataclass(frozen=True)
 class Answers:
-    """What was asked, what came back, and what it cost.
+    """The cells that were asked, their values, and the cost.
 
     Attributes:
-      cells: the cells, with the probabilities that a policy drew them with.
+      cells: the cells, with the probabilities with which a policy drew them.
       values: [m, b]: uint8 outcomes, float32 scores in [0, 1], or int32 labels.
       cost: of these answers.
-      confidence: float[m, b], the probability that a model gave to the truth, where it is known.
+      confidence: float[m, b], the probability that a model gave to the true class, or None.
     """
 
     cells: Cells
@@ -95,7 +95,7 @@ class Answers:
 
     @property
     def samples(self) -> np.ndarray:
-        """int64[m, b], the samples that were asked."""
+        """int64[m, b], the asked samples."""
         return self.cells.samples
 
     def then(self, later: "Answers") -> "Answers":
@@ -111,10 +111,10 @@ class Answers:
 
 
 class Ask(Protocol):
-    """Answers for m models, and says what that cost."""
+    """Answers for m models, with the cost of the answers."""
 
     def __call__(self, cells: Cells) -> Answers:
-        """Returns the values of the cells; BadInput where one is unknown or was asked before."""
+        """Returns the values of the cells; BadInput if one is unknown or was asked before."""
         ...
 
 
@@ -123,10 +123,10 @@ class Estimate:
     """An estimate of one quantity.
 
     Attributes:
-      value: the estimate, NaN where there is none.
-      low, high: its 95% interval, NaN where there is none.
-      reason: why there is no interval (or no value); empty where there is one.
-      asked: how many cells were asked for it.
+      value: the estimate, NaN if there is none.
+      low, high: its 95% interval, NaN if there is none.
+      reason: why there is no interval (or no value); empty if there is one.
+      asked: number of cells that were asked for it.
       cost: of asking and of computing it.
     """
 
@@ -139,12 +139,12 @@ class Estimate:
 
 
 def blank(cells: Cells) -> Answers:
-    """An `Ask` for policies that do not look at answers: all are 0, and free."""
+    """Answers 0 for every cell, at no cost: an `Ask` for policies that do not use answers."""
     return Answers(cells, np.zeros(cells.samples.shape, np.uint8))
 
 
 class MatrixAsk:
-    """An `Ask` that reads the new models' values from a matrix and records what was asked.
+    """An `Ask` that reads the new models' values from a matrix and records which cells were asked.
 
     Args:
       truth: uint8[m, n] of 0, 1 and 255, or float[m, n] of scores in [0, 1] and NaN.
@@ -159,19 +159,19 @@ class MatrixAsk:
 
     @property
     def counts(self) -> np.ndarray:
-        """int64[m]: how many samples were asked of each model."""
+        """int64[m], the number of samples asked of each model."""
         return self.asked.sum(axis=1)
 
     def __call__(self, cells: Cells) -> Answers:
         """Returns the values of the cells.
 
         Raises:
-          BadInput: an index out of range or asked before, or a cell that is unknown.
+          BadInput: an index is out of range or was asked before, or a cell is unknown.
         """
         samples = check_cells(cells.samples, self.truth.shape)
         rows = np.arange(len(self.truth))[:, None]
         if self.asked[rows, samples].any():
-            raise BadInput("a sample was asked twice of one model; each evaluation costs.")
+            raise BadInput("a sample was asked twice of one model; ask each only once.")
         values = self.truth[rows, samples]
         if not observed(values).all():
             model, column = np.argwhere(~observed(values))[0]
@@ -184,7 +184,7 @@ class MatrixAsk:
 
 
 def check_cells(samples: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Returns samples of m models unchanged if they are int64[m, b] of n, none twice.
+    """Returns samples unchanged if they are int64[m, b], from 0 to n - 1, no sample twice in a row.
 
     Raises:
       BadInput: they are not.
@@ -199,12 +199,12 @@ def check_cells(samples: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
         raise BadInput(f"asked for sample {samples.min()} or {samples.max()}; there are {n}.")
     ordered = np.sort(samples, axis=1)
     if (ordered[:, 1:] == ordered[:, :-1]).any():
-        raise BadInput("a sample was asked twice of one model; each evaluation costs.")
+        raise BadInput("a sample was asked twice of one model; ask each only once.")
     return samples
 
 
 def check_budget(budget: int, most: int, what: str = "samples of each model") -> int:
-    """Returns the budget unchanged if 1 ≤ budget ≤ most; `what` names what is asked.
+    """Returns the budget unchanged if 1 ≤ budget ≤ most; `what` is what it counts, for messages.
 
     Raises:
       BadInput: it is not.
@@ -213,6 +213,6 @@ def check_budget(budget: int, most: int, what: str = "samples of each model") ->
         raise BadInput(f"a budget of {budget!r} {what}: a whole number is expected.")
     if not 1 <= budget <= most:
         raise BadInput(
-            f"a budget of {budget} {what}: it must be between 1 and {most}, all there are."
+            f"a budget of {budget} {what}: it must be between 1 and {most} (all of them)."
         )
     return int(budget)

@@ -1,4 +1,4 @@
-"""What a method says of new models: every cell, and the mean of each with its interval."""
+"""A method's estimates of new models: every cell, and each model's mean with its interval."""
 
 from dataclasses import dataclass
 
@@ -9,16 +9,17 @@ from nevis_stream.dynamic_evaluation.asking import Answers, Cost, Estimate
 
 @dataclass(frozen=True)
 class Estimates:
-    """What a method says of m new models on n samples.
+    """A method's estimates of m new models on n samples.
 
     Attributes:
-      values: float32[m, n], the expected value of each cell: P(right), or the score. An asked cell
-        is what was answered.
-      answers: what was asked, and its cost.
-      accuracy: float64[m], the (weighted) mean over all n samples; need not be that of `values`.
-      low, high: float64[m], 95% interval of the accuracy; NaN where there is none.
-      reason: why there is no interval, where there is none.
-      cost: of asking and of computing all this; of fitting, too, if that was done for it.
+      values: float32[m, n], the expected value of each cell: P(right), or the score; for an asked
+        cell, the answer.
+      answers: the asked cells, their values and their cost.
+      accuracy: float64[m], the (weighted) mean over all n samples; may differ from that of
+        `values`.
+      low, high: float64[m], 95% interval of the accuracy; NaN if there is none.
+      reason: why there is no interval; empty if there is one.
+      cost: of asking and of computing all this, including a fit that was made for it.
     """
 
     values: np.ndarray
@@ -31,7 +32,7 @@ class Estimates:
 
     @property
     def outcomes(self) -> np.ndarray:
-        """uint8[m, n], predicted outcomes: 1 from an expected value of 0.5 on."""
+        """uint8[m, n], predicted outcomes: 1 for an expected value of at least 0.5."""
         return (self.values >= 0.5).astype(np.uint8)
 
     @property
@@ -42,7 +43,7 @@ class Estimates:
         return asked
 
     def __len__(self) -> int:
-        """How many models there are."""
+        """Number of models."""
         return len(self.accuracy)
 
     def __getitem__(self, model: int) -> Estimate:

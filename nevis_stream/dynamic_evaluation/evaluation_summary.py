@@ -1,8 +1,8 @@
-"""What a report says of a cache: how well methods would do on it, what one order cannot predict,
-and what additions were worth.
+"""The summary of a cache for the report: how well methods would do on it, what one order cannot
+predict, and how good the predictions of additions were.
 
-`write` leaves `evaluation.json` and `outcomes.png` in the cache's directory; the report reads
-these, not the cache.
+`write` writes `evaluation.json` and `outcomes.png` into the cache's directory; the report reads
+these instead of the cache.
 """
 
 import io
@@ -38,7 +38,7 @@ _RIGHT, _WRONG, _UNKNOWN = (44, 95, 138), (240, 232, 216), (150, 150, 150)
 
 
 def studied_part(cache: EvaluationCache) -> Matrix:
-    """Returns the part of a cache that methods can be tried on: the known models, on the samples
+    """Returns the part of a cache that methods can be measured on: the known models, on the samples
     that at least half of them have.
 
     Raises:
@@ -52,7 +52,7 @@ def studied_part(cache: EvaluationCache) -> Matrix:
         raise BadInput(
             f"{cache.directory}: {len(rows)} models are observed on the same {len(columns)}"
             f" samples; at least {_FEWEST_MODELS} models and {_FEWEST_SAMPLES} samples are needed"
-            " to see how well methods do."
+            " to measure methods."
         )
     values = matrix[np.ix_(rows, columns)]
     groups = groups_of(cache, [names[row] for row in rows], values)
@@ -69,8 +69,8 @@ def write(
     Args:
       cache: the cache.
       matrix: its `studied_part`.
-      study: rows of methods tried on it, with columns method, budget, seed and `MEASURES`.
-      known: share of the models that were known in it.
+      study: rows of a study of it, with columns method, budget, seed and `MEASURES`.
+      known: share of the models that were known in the study.
     """
     values, facts = matrix.values, matrix.facts
     budgets, seeds = (sorted(study[name].unique()) for name in ("budget", "seed"))
@@ -97,30 +97,24 @@ def write(
 
 
 def _overall_mean(values: np.ndarray, facts: SampleFacts) -> float:
-    """The mean over samples, with the data sets' weights, of the mean over models."""
+    """Returns the mean over samples, with the data sets' weights, of the mean over models."""
     there = observed(values)
     means = numbers(values).sum(axis=0, dtype=np.float64) / there.sum(axis=0)
     return float(facts.mean(means[None])[0])
 
 
 def _sample_groups(values: np.ndarray, facts: SampleFacts) -> list[dict[str, Any]]:
-    """Data sets and groups of samples: size, range, and the mean over models of their means."""
+    """Returns data sets and groups of samples: size, range, and the mean over models."""
+    names = ("dataset", "group", "samples", "low", "high")
     return [
-        {
-            "dataset": each.dataset,
-            "group": each.group,
-            "samples": each.samples,
-            "low": each.low,
-            "high": each.high,
-            "mean": _number(np.nanmean(each.means)) if np.isfinite(each.means).any() else None,
-        }
-        for each in means_by_group(facts, values)
+        {name: getattr(group, name) for name in names} | {"mean": _number(group.mean)}
+        for group in means_by_group(facts, values)
     ]
 
 
 def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]:
-    """Returns what an addition was worth where the truth came later: `mae` over all samples,
-    `accuracy_error`, and the `truth`.
+    """Returns how good the predictions of an addition were: `mae` over all samples,
+    `accuracy_error`, and the true mean, `truth`.
 
     They are None unless every predicted cell of that model has been observed since.
     """
@@ -138,10 +132,11 @@ def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]
 
 
 def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
-    """The additions as the report shows them: with their worth, and names of the models for people.
+    """Returns the additions as the report shows them: with their `audit`, and labels of the models
+    for people.
 
-    A later addition of the same model has replaced an earlier one's predictions, so their MAE is
-    unknown.
+    If a later addition of the same model has replaced the predictions of an earlier one, the
+    earlier one's MAE is None.
     """
     models, additions = cache.models(), read_additions(cache.directory)
     latest = {addition.name: place for place, addition in enumerate(additions)}
@@ -154,17 +149,17 @@ def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
             else None
         )
         replaced = {} if place == latest[addition.name] else {"mae": None}
-        worth = audit(cache, addition) | replaced
-        accounts.append(asdict(addition) | worth | {"label": label})
+        errors = audit(cache, addition) | replaced
+        accounts.append(asdict(addition) | errors | {"label": label})
     return accounts
 
 
 def picture(values: np.ndarray) -> bytes:
-    """Returns a PNG of values: the best model on top, the easiest sample on the left; dark is
+    """Returns a PNG of values: the best model is on top, the easiest sample on the left; dark is
     right, or a high score.
 
     Args:
-      values: [m, n] of outcomes or scores; large ones are averaged to at most 240 × 480 pixels.
+      values: [m, n] of outcomes or scores; large matrices are averaged to at most 240 × 480 pixels.
     """
     from PIL import Image
 
@@ -192,7 +187,7 @@ def picture(values: np.ndarray) -> bytes:
 
 
 def _averaged(plane: np.ndarray) -> np.ndarray:
-    """Means over blocks, so that no side is longer than the picture's."""
+    """Returns means over blocks, so that no side is longer than the picture's."""
     for axis, most in ((0, _HIGHEST), (1, _WIDEST)):
         edges = np.linspace(0, plane.shape[axis], min(plane.shape[axis], most) + 1).astype(int)
         sums, sizes = np.add.reduceat(plane, edges[:-1], axis=axis), np.diff(edges)
@@ -202,7 +197,7 @@ def _averaged(plane: np.ndarray) -> np.ndarray:
 
 def curve(rows: pd.DataFrame) -> dict[str, Any]:
     """Returns a method's measures by budget: mean and sample standard deviation over seeds, the
-    decay of its MAE, and the error of each data set's mean where there are several.
+    decay of its MAE, and the error of each data set's mean if there are several.
     """
     by_budget = rows.groupby("budget")[list(MEASURES)]
     means, stds = by_budget.mean(), by_budget.std()
@@ -230,8 +225,9 @@ def _decomposition(
     budgets: Sequence[int],
     seeds: Sequence[int],
 ) -> dict[str, Any] | None:
-    """Sort & Search's error and its two parts by budget, means over new models and the study's
-    splits; of outcomes, on the samples that all models have. None where that are too few.
+    """Returns Sort & Search's error and its two parts by budget, means over new models and the
+    study's splits, for outcomes, on the samples that all models have. None for scores, or if these
+    samples are too few.
     """
     complete = np.flatnonzero(observed(values).all(axis=0))
     budgets = [int(budget) for budget in budgets if budget <= len(complete)]
@@ -253,7 +249,7 @@ def _decomposition(
 
 
 def _mean_correlation(values: np.ndarray) -> float | None:
-    """The mean of the correlation over pairs of models."""
+    """Returns the mean correlation over pairs of models."""
     above = agreement.model_correlations(values)[np.triu_indices(len(values), 1)]
     return _number(np.nanmean(above)) if np.isfinite(above).any() else None
 

@@ -1,4 +1,4 @@
-"""Asking a file: the cells that are not asked stay unread."""
+"""Answers from a file: only the asked cells are used."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,14 +14,14 @@ Ids = Callable[[np.ndarray], Sequence[str]]
 
 
 class FileAsk:
-    """An `Ask` for one model whose values are in a file; a whole file so shows what a budget would
-    have given. What the answers cost is unknown.
+    """An `Ask` for one model whose values are in a file; a complete file shows what a budget would
+    have given. The cost of the answers is unknown.
 
     Args:
       table: the file's values.
       model: the model's id.
-      ids: the ids of columns.
-      file: its name, for messages.
+      ids: returns the ids of columns.
+      file: the file's name, for messages.
 
     Raises:
       BadInput: the file has no such model.
@@ -35,7 +35,7 @@ class FileAsk:
         self._columns = {sample: column for column, sample in enumerate(table.samples)}
 
     def __call__(self, cells: Cells) -> Answers:
-        """Returns the values of int64[1, b]; BadInput where the file does not have one."""
+        """Returns the values of int64[1, b]; BadInput if the file lacks one."""
         ids = self._ids(cells.samples[0])
         columns = np.array([self._columns.get(sample, -1) for sample in ids], np.int64)
         values = self._table.values[self._row][columns]

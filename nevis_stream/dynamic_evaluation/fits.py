@@ -1,4 +1,4 @@
-"""Fitted methods that stay with a cache, and are used again while the known models are the same."""
+"""Fitted methods that are stored with a cache, for use until its known models change."""
 
 import hashlib
 import json
@@ -15,22 +15,22 @@ from nevis_stream.run_directory import checkpoint
 from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 
 FOLDER = "fits"  # in the cache's directory
-VERSION = 1  # of what methods learn: an older fit is not used
-FIT = "fit"  # the name of what does not depend on the budget
+VERSION = 1  # of the content of fits: an older fit is not used
+FIT = "fit"  # the name of the part that does not depend on the budget
 
 
 class StoredFit:
-    """The fit of a method that a cache keeps, replaced when what it was fitted on changes.
+    """The fit of a method that is stored with a cache; it is replaced when the known models change.
 
     Its cost is stored with it and charged to the next addition, and to no later one. So an addition
     that was killed after its fit has the same account when it is started again.
 
     Args:
       directory: of the fit: `fits/METHOD` in a cache, or `fits/METHOD-samples`.
-      method: the method that is really used (`Method.fitting`).
+      method: the method to use with these known models (`Method.for_known`).
       known: the known models.
       seed: of the fit.
-      additions: the accounts so far, which say what was charged.
+      additions: the accounts so far, which show what has been charged.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class StoredFit:
         self.tree, self._flops = self._read()
 
     def _read(self) -> tuple[Tree | None, dict[str, int]]:
-        """Returns what was learned, None where there is no fit, or it is of something else, or
-        damaged; and what its parts cost.
+        """Returns the stored fit and the FLOPs of its parts; None and {} if there is no fit, or if
+        it is damaged or has another key.
         """
         try:
             saved = Checkpoint(self._path)
@@ -61,13 +61,13 @@ class StoredFit:
             return None, {}
 
     def evaluator(self, known: Known, budget: int, key, ctx: Context) -> Evaluator:
-        """Returns an evaluator for a budget: the stored one, or one that is fitted and stored.
+        """Returns an evaluator for a budget: from the stored fit, or from a new fit that is stored.
 
         Args:
           known: the known models as the method reads them.
-          budget: samples asked of each new model.
+          budget: number of samples asked of each new model.
           key: a JAX key made from the seed.
-          ctx: charges what is computed, and what was computed and not charged yet.
+          ctx: counts FLOPs, including those of the stored fit that were not charged before.
         """
         for part in self._flops.keys() - self._charged:
             ctx.charge(self._flops[part])

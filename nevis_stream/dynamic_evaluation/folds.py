@@ -1,4 +1,4 @@
-"""Known models that play new ones: whole groups of them are left out in turn."""
+"""Folds of a cross-validation on the known models: whole groups of them are left out in turn."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,17 +8,17 @@ from nevis_stream.dynamic_evaluation.known import InMemory, Known
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
 
 FOLDS = 5
-HELD_OUT = 250  # known models that are treated as new, at most
+HELD_OUT = 250  # at most this many known models are treated as new
 
 
 def folds(
     models: int, groups: Sequence[str] | None, random: np.random.Generator
 ) -> list[np.ndarray]:
-    """Returns at most five sets of models to leave out, int64 each, that keep groups together; none
-    if there is one group only.
+    """Returns at most five sets of models to leave out, int64 each, that keep groups together; []
+    if there is only one group.
 
-    All hold as many groups, so that one compiled program serves all: some groups may be left out
-    twice. Of very many models not all are left out.
+    All folds have the same number of groups, so that they need only one compiled program: some
+    groups may be left out twice. If there are very many models, not all of them are left out.
     """
     _, group = np.unique(
         np.arange(models) if groups is None else np.asarray(groups), return_inverse=True
@@ -40,12 +40,12 @@ def divided(
 ) -> Iterator[tuple[np.ndarray, InMemory]]:
     """Yields the values of the models of each fold, [k, n], and the other models.
 
-    A fold without which nothing is known is left out.
+    A fold is skipped if nothing is observed of the other models.
 
     Args:
       known: the known models.
-      random: what folds are drawn by.
-      columns: of more samples as many are drawn.
+      random: draws the folds.
+      columns: if there are more samples, this number of them is drawn.
     """
     matrix, facts, n = known.matrix(), known.facts, known.shape[1]
     if columns and n > columns:
@@ -59,8 +59,8 @@ def divided(
 
 
 def filled(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Fills the holes of models that are asked as if they were new: outcomes are drawn by the
-    model's mean, scores are that mean.
+    """Fills the holes of models that are asked as if they were new: outcomes are drawn with the
+    model's mean as probability, scores are that mean.
     """
     there = observed(values)
     share = (numbers(values).sum(axis=1, dtype=np.float64) + 1) / (there.sum(axis=1) + 2)

@@ -1,5 +1,5 @@
-"""Which models of a cache stand together: those of one run, and runs that hold copies of each
-other's models.
+"""Groups of a cache's models: the models of one run, and runs that have copies of each other's
+models.
 """
 
 import hashlib
@@ -11,46 +11,45 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 
-COPIES = 0.5  # share of a group's models that are another's, from which on they are one group
+COPIES = 0.5  # two groups are one if at least this share of either's models are copies
 
 
 def groups_of(
     cache: EvaluationCache, models: Sequence[str], outcomes: Iterable[np.ndarray]
 ) -> list[str] | None:
-    """Returns each model's group: its run, or its `group` in an imported file; None where each
-    model is a group of its own.
+    """Returns each model's group: its run, or its `group` in an imported file; None if each model
+    is a group of its own.
 
-    Models that say nothing of a group are one where they are copies of each other: known models
-    that are all alike do not show how far estimates of another one are off. Runs of one seed
-    often share models to the last bit (FT-prev's first task is Indep's). Such runs are one group:
-    else copies of the models that play new ones would be known.
+    Copies are in one group: in cross-validation, a copy of a model that is left out would be known,
+    and its error too small. Runs of one seed often share models to the last bit (FT-prev's first
+    task is Indep's).
 
     Args:
-      cache: where the models' provenance is.
+      cache: has the models' provenance.
       models: m ids.
-      outcomes: uint8[m, n], theirs; or m rows in any form that is equal for equal models, read one
-        at a time.
+      outcomes: of the models, uint8[m, n]; or m rows in any form that is equal for equal models,
+        read one at a time.
     """
-    known = cache.models()
-    facts = [known[model] for model in models]
+    provenances = cache.models()
+    facts = [provenances[model] for model in models]
     groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
     names = joined([group or model for group, model in zip(groups, models, strict=True)], outcomes)
     return names if any(groups) or len(set(names)) < len(names) else None
 
 
 def joined(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
-    """Returns the groups, those under one name of which one holds copies of at least half of the
+    """Returns the groups; two of them get one name if one has copies of at least half of the
     other's models.
 
     Args:
       groups: of m models.
-      outcomes: m rows; copies are equal ones.
+      outcomes: m rows, equal for copies.
     """
     holders: dict[bytes, set[str]] = defaultdict(set)
     sizes: Counter[str] = Counter()
     for group, row in zip(groups, outcomes, strict=True):
         sharing = holders[hashlib.sha256(np.ascontiguousarray(row)).digest()]
-        if group not in sharing:  # a group's models that are all alike count once
+        if group not in sharing:  # equal models of one group count once
             sharing.add(group)
             sizes[group] += 1
     shared = Counter(

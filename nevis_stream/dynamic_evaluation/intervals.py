@@ -1,16 +1,14 @@
-"""Intervals of a mean of outcomes, of which b of n were seen, and of estimates that known models
-have tried.
-"""
+"""Intervals of a mean of n outcomes of which b were seen, and of cross-validated estimates."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 NORMAL_975 = 1.959963984540054
-# known models or groups, from which a width can be learned (of three or less, 95% intervals covered
-# 15–94%)
+# known models or groups that a width can be learned from (with three or fewer, 95% intervals
+# covered 15–94%)
 FEWEST = 5
-TOO_FEW = f"fewer than {FEWEST} known models or runs have tried the method"
+TOO_FEW = f"fewer than {FEWEST} known models or runs to cross-validate the method on"
 
 
 def wilson(mean: np.ndarray, seen: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
@@ -18,8 +16,8 @@ def wilson(mean: np.ndarray, seen: np.ndarray | float) -> tuple[np.ndarray, np.n
 
     Args:
       mean: float[m], the share of ones.
-      seen: float[m] or a number: draws it is the mean of; need not be whole; infinite: the interval
-        is the mean itself.
+      seen: float[m] or a number: the number of draws, not necessarily whole; if it is infinite the
+        interval is the mean itself.
 
     Source: Wilson 1927, equation for the limits of p.
     """
@@ -31,31 +29,30 @@ def wilson(mean: np.ndarray, seen: np.ndarray | float) -> tuple[np.ndarray, np.n
 
 
 def effective(seen: float, n: int, design: float = 1.0) -> float:
-    """Returns how many draws with replacement say as much as `seen` of n without.
+    """Returns the number of draws with replacement that are as informative as `seen` of n without.
 
     Args:
-      seen: outcomes that were asked; n gives infinity.
-      n: samples there are: the finite-population correction is (n - seen) / (n - 1) of the
-        variance.
-      design: further factor of the variance, relative to simple random sampling.
+      seen: number of outcomes that were asked; n gives infinity.
+      n: number of samples: the finite-population correction multiplies the variance by
+        (n - seen) / (n - 1).
+      design: another factor of the variance, relative to simple random sampling.
 
     Source: Cochran, Sampling Techniques, section 2.6.
     """
-    if n - seen < 1e-6 or design == 0:  # a sum of shares is all but whole
+    if n - seen < 1e-6 or design == 0:  # shares add up to a whole number only approximately
         return np.inf
     return seen * (n - 1) / (n - seen) / design
 
 
 def half_width(errors: np.ndarray, unit: np.ndarray, independent: int, prior: float = 0.0) -> float:
-    """Returns the half-width of the 95% interval of estimates like some tried ones, in units: the
-    97.5% point of Student's t.
+    """Returns the half-width, in units, of the 95% interval of an estimate whose error is like some
+    known errors: Student's t at 97.5% times their root mean square.
 
     Args:
-      errors: float[m], how far the tried ones were from the truth.
-      unit: float[m], what each error is measured in; an error with unit 0 says nothing.
-      independent: how many of the m can be taken for independent (groups); gives the degrees of
-        freedom.
-      prior: how many further errors of one unit are taken for seen.
+      errors: float[m], the known errors.
+      unit: float[m], the unit of each error; an error with unit 0 is left out.
+      independent: number of independent errors (groups), which limits the degrees of freedom.
+      prior: number of further errors of one unit that are assumed.
     """
     from scipy.stats import t
 
@@ -72,16 +69,16 @@ def half_width(errors: np.ndarray, unit: np.ndarray, independent: int, prior: fl
 def extended(
     low: np.ndarray, high: np.ndarray, unbiased: np.ndarray, error: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns an interval of an accuracy within 0 and 1 that goes on to where samples say the
-    accuracy is.
+    """Returns the interval of an accuracy, between 0 and 1, extended where a model's own samples
+    contradict it.
 
-    A model unlike all known ones is predicted with a confidence that it does not deserve. Its own
-    samples show this: where their unbiased estimate is more than two standard errors outside the
-    interval, this is extended to that estimate's own.
+    If a model is unlike all known models, its interval is too narrow. Its own samples show this: if
+    their unbiased estimate is more than two standard errors outside the interval, the interval is
+    extended to the 95% interval of that estimate.
 
     Args:
-      low, high: float[m], the interval by a model.
-      unbiased: float[m], an estimate that needs no model.
+      low, high: float[m], the interval.
+      unbiased: float[m], the unbiased estimate.
       error: float[m], its standard error.
     """
     reach = NORMAL_975 * error
@@ -90,16 +87,16 @@ def extended(
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
-def tried(errors: np.ndarray, groups: Sequence) -> float:
-    """Returns the half-width of the 95% interval that known models found which played new ones.
+def cross_validated(errors: np.ndarray, unit: np.ndarray, groups: Sequence) -> float:
+    """Returns the half-width, in units, of the 95% interval of an accuracy, given cross-validation
+    errors.
 
     Args:
-      errors: float[k], of the accuracies of those models that could be tried.
-      groups: of all known models; a group's models err alike.
+      errors: float[k], of the accuracies of known models.
+      unit: float[k], the unit of each error.
+      groups: of all known models; errors within a group are not independent.
 
-    Returns: NaN where fewer than `FEWEST` groups, or models, are there.
+    Returns: NaN if there are fewer than `FEWEST` groups, or errors.
     """
     independent = min(len(set(groups)), len(errors))
-    return (
-        half_width(errors, np.ones(len(errors)), independent) if independent >= FEWEST else np.nan
-    )
+    return half_width(errors, unit, independent) if independent >= FEWEST else np.nan

@@ -1,4 +1,4 @@
-"""Item response models as predictors of cells: posterior-predictive values, and their mean."""
+"""Item response models as predictors of cells, by posterior-predictive values and their mean."""
 
 import numpy as np
 from scipy.special import expit
@@ -11,12 +11,12 @@ from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 class ItemResponse(CellPredictor):
     """An item response model; see `response`.
 
-    The interval is that of the posterior, which trusts the model: not calibrated.
+    The interval is that of the posterior: it assumes that the model holds, and is not calibrated.
 
     Args:
       about: one line for people.
       factors: k.
-      common: one discrimination for all samples.
+      common: whether all samples have the same discrimination.
     """
 
     takes_scores = True

@@ -1,5 +1,5 @@
-"""The known models as methods read them: sums and single cells, of a matrix in memory, or of a
-cache that never is.
+"""The known models as methods read them: sums and single cells, from a matrix in memory or from a
+cache on disk.
 """
 
 import functools
@@ -15,7 +15,7 @@ from nevis_stream.dynamic_evaluation.matrix import check_matrix, numbers, observ
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.sort import sums
 
-# a model (or sample) of which less was observed says too little to be learned from
+# the share that must be observed of a model (or sample) for methods to learn from it
 KNOWN_SHARE = 0.5
 
 
@@ -28,7 +28,7 @@ class Known(Protocol):
 
     @property
     def groups(self) -> Sequence[str] | None:
-        """The models' groups (checkpoints of one training run are one), or None."""
+        """The models' groups (checkpoints of one training run are a group), or None."""
 
     @property
     def facts(self) -> SampleFacts:
@@ -36,15 +36,15 @@ class Known(Protocol):
 
     @property
     def scores(self) -> bool:
-        """Whether the values are scores, not outcomes."""
+        """Whether the values are scores instead of outcomes."""
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Returns [n], the sum of each sample's known values, and [n], how many are known; `models`
-        are int64 rows, None for all.
+        """Returns the sum of each sample's known values, [n], and their number, [n]; `models` are
+        int64 rows, None for all.
         """
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns [m], the sum of each model's known values, and int64[m], how many are known."""
+        """Returns the sum of each model's known values, [m], and their number, int64[m]."""
 
     def matrix(
         self, models: np.ndarray | None = None, samples: np.ndarray | None = None
@@ -54,7 +54,7 @@ class Known(Protocol):
         """
 
     def packed_rows(self) -> Iterator[np.ndarray]:
-        """Yields each model's values, in any form that is equal for equal models."""
+        """Yields each model's values, in a form that is equal for equal models."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class InCache:
     Args:
       cache: the cache.
       rows: int64[m], of the models.
-      samples: n; what comes to the cache later is not seen.
+      samples: n; samples that are added to the cache later are not seen.
       groups: the models' groups.
     """
 
@@ -151,18 +151,18 @@ class InCache:
         return self._cache.matrix(rows, samples)[:, : self.shape[1] if samples is None else None]
 
     def packed_rows(self) -> Iterator[np.ndarray]:
-        """See `Known`; outcomes are packed, eight cells a byte."""
+        """See `Known`; outcomes are packed, eight cells in a byte."""
         if self.scores:
             yield from (self.matrix(np.array([row]))[0] for row in range(self.shape[0]))
             return
-        for right, there in self._cache.packed_rows(self._rows):
-            yield right if there is None else np.concatenate([right, there])
+        for right, known in self._cache.packed_rows(self._rows):
+            yield right if known is None else np.concatenate([right, known])
 
 
 def known_models(
     known: "np.ndarray | Known", groups: Sequence[str] | None = None, facts=None
 ) -> Known:
-    """Returns known models by the interface that methods read; a matrix is one of `matrix`."""
+    """Returns known models as methods read them, given a `Known` or a matrix (see `matrix`)."""
     if hasattr(known, "column_sums"):
         return known
     return InMemory(check_matrix(known), None if groups is None else list(groups), facts)
@@ -170,8 +170,8 @@ def known_models(
 
 def digest(known: Known) -> str:
     """Returns a hash of what a method can learn from the known models."""
-    about = (known.shape, known.scores, known.groups and list(known.groups))
-    content = hashlib.sha256(repr(about).encode())
+    header = (known.shape, known.scores, known.groups and list(known.groups))
+    content = hashlib.sha256(repr(header).encode())
     for row in known.packed_rows():
         content.update(np.ascontiguousarray(row))
     for values in (known.facts.features, known.facts.weights):
@@ -180,8 +180,8 @@ def digest(known: Known) -> str:
 
 
 def parts(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.ndarray]:
-    """Returns at most `most` sets of models, int64 each, to be left out in turn, whole groups; none
-    of a single group.
+    """Returns at most `most` sets of models to leave out in turn, int64 each, which keep groups
+    together; [] if there is a single group.
     """
     _, group = np.unique(
         np.arange(models) if groups is None else np.asarray(groups), return_inverse=True
@@ -195,25 +195,22 @@ def parts(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.
 
 
 def learned_from(there: np.ndarray) -> np.ndarray:
-    """Returns which models are known: those that share at least half as many cells with others as
-    the one that shares most.
+    """Returns which models are known, bool[m].
 
-    A sample counts as often as there are models that were observed on it. So models stay known
-    where a cache gains many samples on which few of them are asked, and those that were only ever
-    asked few samples are left out.
+    For each model, the numbers of models observed on its observed samples are added up; it is known
+    if its sum is at least half of the largest sum. So models stay known if a cache gains many
+    samples on which few of them are asked, and models that were asked only few samples are not.
 
     Args:
-      there: bool[m, n], what was observed.
-
-    Returns: bool[m].
+      there: bool[m, n], the observed cells.
     """
     models = there.sum(axis=0)
     return _sharing(np.array([models[row].sum() for row in there]))
 
 
 def learned_rows(cache: EvaluationCache, rows: np.ndarray, samples: int) -> np.ndarray:
-    """Returns those of a cache's rows, int64, that are known on the first samples (`learned_from`),
-    reading one at a time.
+    """Returns those of a cache's rows, int64, that are known on the first samples (see
+    `learned_from`), reading one row at a time.
     """
     models = cache.column_sums(models=rows)[1][:samples]
     if cache.scores:

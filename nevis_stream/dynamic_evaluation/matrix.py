@@ -22,7 +22,7 @@ def numbers(matrix: np.ndarray) -> np.ndarray:
 
 
 def unknown_cells(shape: tuple[int, ...], scores: bool) -> np.ndarray:
-    """Returns a matrix of which nothing is known, of outcomes or of scores."""
+    """Returns a matrix of unknown cells, of outcomes or of scores."""
     return np.full(shape, np.nan, np.float32) if scores else np.full(shape, UNKNOWN, np.uint8)
 
 
@@ -40,10 +40,10 @@ def check_outcomes(matrix: np.ndarray) -> np.ndarray:
         )
     counts = [np.count_nonzero(matrix == value) for value in (0, 1, UNKNOWN)]
     if sum(counts) != matrix.size:
-        strange = sorted({*np.unique(matrix).tolist()} - {0, 1, UNKNOWN})
+        others = sorted({*np.unique(matrix).tolist()} - {0, 1, UNKNOWN})
         raise BadInput(
-            f"outcomes are 0 (wrong), 1 (right) or {UNKNOWN} (unknown); this matrix also holds"
-            f" {strange[:5]}."
+            f"outcomes are 0 (wrong), 1 (right) or {UNKNOWN} (unknown); this matrix also has"
+            f" {others[:5]}."
         )
     return matrix
 
@@ -61,7 +61,7 @@ def check_matrix(matrix: np.ndarray) -> np.ndarray:
     if outside.any():
         row, column = np.argwhere(outside)[0]
         raise BadInput(
-            f"a score is between 0 and 1, or NaN where unknown; model {row}, sample {column} has"
+            f"a score is between 0 and 1, or NaN if unknown; model {row}, sample {column} has"
             f" {matrix[row, column]:g}. Scale scores by their range first."
         )
     return matrix

@@ -1,5 +1,5 @@
-"""The six predictors that `combination` combines: all fitted to the known models, all shown the
-same answers.
+"""The six predictors that `combination` combines, all fitted to the known models and given the same
+answers.
 """
 
 import jax.numpy as jnp
@@ -22,23 +22,23 @@ NAMES = (
     "nearer",
 )
 FACTORS = 6
-# prior standard deviation of a residual's weight added to the 2PL and multidimensional model
+# prior standard deviation of the weights of residuals, for the 2PL and the multidimensional model
 RESIDUAL_SCALES = (0.5, 0.25)
 TEMPERATURES = (10.0, 3.0)
-MODELS = 512  # known models that are fitted, drawn at random if there are more
+MODELS = 512  # at most this many known models are fitted, drawn at random
 
 
 def fit(known: np.ndarray, key, ctx: Context) -> Tree:
     """Fits all members.
 
     Args:
-      known: uint8[m0, n] or float[m0, n], see `matrix`; of more than 512 models as many are drawn.
+      known: uint8[m0, n] or float[m0, n], see `matrix`; of more than 512 models, 512 are drawn.
       key: a JAX key.
-      ctx: compiles and charges.
+      ctx: compiles, and counts FLOPs.
 
     Returns: `two` and `many`, the samples' parameters under the two-parameter model and the
       multidimensional one; `leftover`, float32[n, q] each, the known models' residuals under these;
-      `rows`, float32[m0, n], their smoothed values.
+      `rows`, float32[m0, n], the known models' smoothed values.
     """
     if len(known) > MODELS:
         known = known[np.sort(numpy_generator(key).choice(len(known), MODELS, replace=False))]
@@ -53,14 +53,14 @@ def fit(known: np.ndarray, key, ctx: Context) -> Tree:
 def predict(
     tree: Tree, answers: Answers, weights: np.ndarray, ctx: Context
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the members' logits, float32[6, m, n] by `NAMES`, and the posterior standard
-    deviation of the mean by the multidimensional one, float64[m].
+    """Returns the members' logits, float32[6, m, n] in the order of `NAMES`, and the posterior
+    standard deviation of the mean under the multidimensional model, float64[m].
 
     Args:
       tree: of `fit`.
       answers: of m models.
       weights: float[n], of the samples in the mean.
-      ctx: compiles and charges.
+      ctx: compiles, and counts FLOPs.
     """
     items = Items(**tree["two"]), Items(**tree["many"])
     evidence = response.Evidence.of(answers, answers.samples.shape[1])
@@ -82,8 +82,8 @@ def _logits(two, many, leftover, rows, evidence, weights):
     plain, _ = response.predict(two, evidence, weights)
     wide, deviation = response.predict(many, evidence, weights)
     logits = [plain, wide]
-    for items, left, scale in zip((two, many), leftover, RESIDUAL_SCALES, strict=True):
-        features = jnp.concatenate([items.mean[:, 1:], scale * left], axis=1)
+    for items, residuals, scale in zip((two, many), leftover, RESIDUAL_SCALES, strict=True):
+        features = jnp.concatenate([items.mean[:, 1:], scale * residuals], axis=1)
         logits.append(neighbours.regress(features, items.mean[:, 0], evidence))
     logits += [neighbours.nearest(rows, evidence, temperature) for temperature in TEMPERATURES]
     return jnp.stack(logits), deviation

@@ -1,4 +1,4 @@
-"""Whether work on a cache fits into memory, checked before it begins."""
+"""Checks that work on a cache fits into memory, before it begins."""
 
 from pathlib import Path
 
@@ -8,81 +8,78 @@ from nevis_stream.dynamic_evaluation.known import InMemory, Known
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.errors import BadInput
 
-# for a known model's sample, and for compiled programs: `recommended` as measured
+# bytes for each cell of a known model, and for compiled programs, as measured for `recommended`
 BYTES_EACH, PROGRAMS = 30, 5e8
-MOST_MODELS = 512  # that such methods learn from at a time; of others only the cells are held
-PAGES = Path("/proc/meminfo")
+MOST_MODELS = 512  # that such methods learn from; of further models only the values are in memory
+MEMORY_INFO = Path("/proc/meminfo")
 
 
-def fitting(method: Method, known: Known, new: int) -> Known:
-    """Returns what a method is fitted to: known models that stay in the cache, or their matrix
-    where it reads all of it.
+def readable(method: Method, known: Known, new: int) -> Known:
+    """Returns the known models in the form that a method reads: in the cache, or as a matrix in
+    memory if the method needs the whole matrix.
 
     Args:
       method: the method.
       known: the known models.
-      new: how many new ones there will be.
+      new: number of new models.
 
     Raises:
-      BadInput: the method would need more memory than there is.
+      BadInput: the method would need more memory than is free.
     """
-    method = method.fitting(known)
+    method = method.for_known(known)
     if method.out_of_core:
         return known
     models, samples = known.shape
     _check(
         _fit(models, samples, new),
-        f"{method.name} learns from {models:,} × {samples:,} outcomes in memory",
+        f"{method.name} learns from {models:,} × {samples:,} values in memory",
         "Give --method=sort_and_search or stratified_mean, which leave them in the cache.",
     )
     return InMemory(known.matrix(), known.groups, known.facts)
 
 
 def transposed(method: Method, known: Known, new: int) -> np.ndarray:
-    """Returns the known models' outcomes, uint8[m, n], from which a method learns samples by
-    models.
+    """Returns the known models' values, [m, n], for a method that adds new samples: it learns from
+    their transpose.
 
     Args:
       method: the method.
       known: the known models.
-      new: how many new samples there will be.
+      new: number of new samples.
 
     Raises:
-      BadInput: that needs more memory than there is.
+      BadInput: this needs more memory than is free.
     """
     models, samples = known.shape
-    # cells, which of them are known, those learned from, their transpose
-    wanted = models * (4 * samples + 8 * new)
-    light = method.out_of_core
-    hint = "A machine with more memory is needed" + (
-        "." if light else ", or less: give --method=sort_and_search."
-    )
-    wanted += 0 if light else _fit(samples, models, new)
-    _check(
-        wanted,
-        f"{method.name} adds {new:,} samples from {models:,} × {samples:,} outcomes in memory",
-        hint,
-    )
+    # the values, which of them are known, those that are learned from, and their transpose
+    needed = models * (4 * samples + 8 * new)
+    hint = "A machine with more memory is needed"
+    if not method.out_of_core:
+        needed += _fit(samples, models, new)
+        hint += ", or a method that needs less: --method=sort_and_search"
+    work = f"{method.name} adds {new:,} samples from {models:,} × {samples:,} values in memory"
+    _check(needed, work, f"{hint}.")
     return known.matrix()
 
 
 def _fit(rows: int, columns: int, new: int) -> float:
-    """Bytes that a fit to a matrix takes."""
+    """Returns the bytes that a fit to a matrix takes."""
     return PROGRAMS + columns * (2 * rows + BYTES_EACH * min(rows, MOST_MODELS) + 100 * new)
 
 
-def _check(wanted: float, what: str, hint: str) -> None:
-    if (have := available()) is not None and wanted > have:
+def _check(needed: float, work: str, hint: str) -> None:
+    free = available()
+    if free is not None and needed > free:
         raise BadInput(
-            f"{what}: about {wanted / 1e9:.1f} GB, and {have / 1e9:.1f} GB are free. {hint}"
+            f"{work}: about {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free. {hint}"
         )
 
 
 def available() -> int | None:
-    """Returns the bytes of memory that a process can still get; None where the system does
-    not say.
+    """Returns the bytes of memory that a process can still get; None if the system does not
+    report it.
     """
-    if not PAGES.exists():
+    if not MEMORY_INFO.exists():
         return None
-    lines = dict(line.split(":", 1) for line in PAGES.read_text().splitlines())
+    lines = dict(line.split(":", 1) for line in MEMORY_INFO.read_text().splitlines())
     return int(lines["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in lines else None

@@ -1,9 +1,8 @@
-"""Methods of dynamic evaluation: a policy chooses the cells to ask, a predictor says what the
-others are.
+"""Methods of dynamic evaluation: a policy chooses the cells to ask, a predictor gives the others.
 
 Both are fitted once to the known models. What they learn is a tree of arrays and JSON scalars, so a
-fitted method can be saved and used again; what depends on the budget is tuned when a budget is
-first used, and becomes part of that tree.
+fitted method can be saved and used again. The part that depends on the budget is learned when a
+budget is first used, and is added to the tree.
 """
 
 import dataclasses
@@ -33,26 +32,34 @@ from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
 
 Key = jax.Array | None
-"""A JAX key; None where nothing is drawn at random."""
+"""A JAX key; None if nothing is drawn at random."""
 UNCOUNTED = frozenset({"random draws", "interval arithmetic"})
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a predictor says of m models on n samples.
+    """A prediction of the values of m models on n samples.
 
     Attributes:
-      values: float[m, n], expected values; where a cell was asked they are replaced by the answer,
-        if `keeps_answers`.
-      mean: float64[m], the mean over all samples; None: that of the cells.
-      interval: (low, high), float64[m] each, of the mean; None where the predictor has none.
+      values: float[m, n], expected values; with `keeps_answers`, those of asked cells are replaced
+        by the answers.
+      mean: float64[m], the mean over all samples; None: the mean of the cells.
+      interval: (low, high), float64[m] each, of the mean; None if the predictor gives no interval.
+      deviation: float64[m], the predictor's own standard deviation of the mean; cross-validated
+        intervals are proportional to it. None: all models' intervals are of one width.
       keeps_answers: whether asked cells keep their answers.
     """
 
     values: np.ndarray
     mean: np.ndarray | None = None
     interval: tuple[np.ndarray, np.ndarray] | None = None
+    deviation: np.ndarray | None = None
     keeps_answers: bool = True
+
+    @property
+    def unit(self) -> np.ndarray:
+        """float64[m], the unit of cross-validated intervals."""
+        return np.ones(len(self.values)) if self.deviation is None else self.deviation
 
 
 class CellPredictor:
@@ -61,8 +68,8 @@ class CellPredictor:
     Attributes:
       about: one line for people.
       takes_scores: whether values may be real scores, with holes, instead of outcomes.
-      out_of_core: whether known models may stay in a cache; else their matrix is in memory.
-      calibrated: whether its intervals are calibrated on known models, or need none.
+      out_of_core: whether known models may stay in a cache; otherwise their matrix is in memory.
+      calibrated: whether its intervals need no further cross-validation on the known models.
     """
 
     about = ""
@@ -71,53 +78,54 @@ class CellPredictor:
     calibrated = False
 
     def fit(self, known: Known, key: Key, ctx: Context) -> Tree:
-        """Learns from the known models, once for all budgets."""
+        """Returns what is learned from the known models for all budgets."""
         return {}
 
     def tune(
         self, tree: Tree, known: Known, policy: "Policy", budget: int, key: Key, ctx: Context
     ) -> Tree:
-        """Learns what depends on the budget.
+        """Returns what is learned from the known models for one budget.
 
         Args:
-          tree: what `fit` returned; what other budgets need again may be added to it.
+          tree: what `fit` returned; parts that other budgets need as well may be added to it.
           known, key: as given to `fit`.
-          policy: what will ask.
-          budget: samples asked of each new model.
-          ctx: charges what this computes.
+          policy: chooses the cells to ask.
+          budget: number of samples asked of each new model.
+          ctx: counts FLOPs.
         """
         return {}
 
     def predict(
         self, tree: Tree, tuned: Tree, known: Known, answers: Answers, ctx: Context
     ) -> Prediction:
-        """Predicts all cells of the models that were asked."""
+        """Predicts all cells of the models, given some answers."""
         raise NotImplementedError
 
     def rank(self, tree: Tree) -> Rank | None:
-        """Returns its order of the samples, by which a policy may ask."""
+        """Returns the predictor's order of the samples, if it has one; a policy may use it."""
         return None
 
     def items(self, tree: Tree) -> Items | None:
-        """Returns its item response model, by which a policy may choose."""
+        """Returns the predictor's item response model, if it has one; a policy may use it."""
         return None
 
     def errors(
         self, tree: Tree, known: Known, policy: "Policy", budget: int, key: Key, ctx: Context
     ) -> np.ndarray | None:
-        """Returns how far the means of known models are from what is predicted without them (and
-        their groups), float64[k], where there is a shorter way than to fit again; else None.
+        """Returns the cross-validation errors of known models' means, float64[k]: true means less
+        those predicted without the model and its group. None if this needs new fits; the evaluator
+        then makes them.
         """
         return None
 
 
 class Policy:
-    """Chooses what to ask; the base of all `policies`.
+    """Chooses the cells to ask; the base of all `policies`.
 
     Attributes:
       about: one line for people.
       out_of_core: whether known models may stay in a cache.
-      adaptive: whether it looks at answers.
+      adaptive: whether the choice depends on earlier answers.
     """
 
     about = ""
@@ -127,22 +135,24 @@ class Policy:
     def fit(
         self, known: Known, rank: Rank | None, items: Items | None, key: Key, ctx: Context
     ) -> Tree:
-        """Learns from the known models; rank and items are the predictor's, where it has them."""
+        """Returns what is learned from the known models; rank and items are the predictor's, or
+        None.
+        """
         return {}
 
     def next(
         self, tree: Tree, answers: Answers, n: int, budget: int, key: Key, ctx: Context
     ) -> Cells:
-        """Returns what to ask next: at least one cell of each model, in all not more than the
+        """Returns the cells to ask next: at least one of each model, and over all steps at most the
         budget.
 
         Args:
           tree: what `fit` returned.
-          answers: those that came so far.
-          n: how many samples there are.
-          budget: samples asked of each model in the end.
+          answers: the answers so far.
+          n: number of samples.
+          budget: number of samples asked of each model over all steps.
           key: a JAX key, the same in each step.
-          ctx: charges what this computes.
+          ctx: counts FLOPs.
         """
         raise NotImplementedError
 
@@ -151,7 +161,7 @@ class Policy:
     ) -> Answers:
         """Asks step by step until the budget is spent."""
         answers = Answers(Cells.none(models), np.empty((models, 0), np.uint8))
-        while (answers.samples.shape[1]) < budget:
+        while answers.samples.shape[1] < budget:
             answers = answers.then(ask(self.next(tree, answers, n, budget, key, ctx)))
         return answers
 
@@ -161,18 +171,19 @@ class Method:
     """A policy and a predictor.
 
     Attributes:
-      name: what users call it by.
+      name: its name for users.
       policy, predictor: the pair.
-      tried: whether intervals are those of known models that play new ones; else the predictor's.
-      otherwise: names the method used instead where there are too few known models.
+      cross_validated: whether intervals come from cross-validation on the known models; otherwise
+        they are the predictor's own.
+      fallback: returns the method that is used if there are too few known models.
       about: one line for people.
     """
 
     name: str
     policy: Policy
     predictor: CellPredictor
-    tried: bool = False
-    otherwise: "Callable[[Known], Method] | None" = None
+    cross_validated: bool = False
+    fallback: "Callable[[Known], Method] | None" = None
     about: str = ""
 
     @property
@@ -185,15 +196,15 @@ class Method:
         """Whether values may be real scores instead of outcomes."""
         return self.predictor.takes_scores
 
-    def fitting(self, known: Known) -> "Method":
-        """Returns the method to use with these known models: this, or the one used otherwise.
+    def for_known(self, known: Known) -> "Method":
+        """Returns the method to use with these known models: this one, or its fallback.
 
         Raises:
           BadInput: the values are scores, which the method does not take.
         """
-        few = len(known.groups and set(known.groups) or range(known.shape[0])) < intervals.FEWEST
-        if few and self.otherwise:
-            return self.otherwise(known)
+        groups = len(set(known.groups)) if known.groups else known.shape[0]
+        if groups < intervals.FEWEST and self.fallback:
+            return self.fallback(known)
         if known.scores and not self.takes_scores:
             from nevis_stream.dynamic_evaluation import methods
 
@@ -211,43 +222,43 @@ class Method:
         key: Key = None,
         ctx: Context | None = None,
     ) -> "Evaluator":
-        """Learns from the known models, once for all new ones.
+        """Learns from the known models, once for all new models.
 
         Args:
           known: a `known.Known`, or uint8[m0, n] of 0, 1 and 255, or float[m0, n] of scores.
-          groups: the known models' groups, or None; those of a `Known` are its own.
+          groups: the known models' groups, or None; a `Known` has its own groups.
           key: a JAX key.
-          ctx: charges what this and the evaluations compute; None: a context of its own.
+          ctx: counts FLOPs of this and of all evaluations; None: a new context.
         """
         known = known_models(known, groups)
-        method, ctx = self.fitting(known), ctx or context()
+        method, ctx = self.for_known(known), ctx or context()
         with ctx.phase("train"):
             predictor = method.predictor.fit(known, key, ctx)
             policy = method.fit_policy(predictor, known, key, ctx)
         return Evaluator(method, known, {"predictor": predictor, "policy": policy}, key, ctx)
 
     def fit_policy(self, tree: Tree, known: Known, key: Key, ctx: Context) -> Tree:
-        """Fits the policy to the known models, after the predictor, whose tree is given."""
+        """Fits the policy to the known models, given the tree of the fitted predictor."""
         rank, items = self.predictor.rank(tree), self.predictor.items(tree)
         return self.policy.fit(known, rank, items, key, ctx)
 
 
 def context() -> Context:
-    """Returns a context for methods that are used without a run."""
+    """Returns a context for methods that are used outside a run."""
     return Context.standalone(path=("dynamic evaluation",))
 
 
 @dataclass
 class Evaluator:
-    """A method that has seen the known models.
+    """A method that was fitted to the known models.
 
     Attributes:
       method: the method.
       known: the known models.
       tree: what was learned, of arrays and JSON scalars: `predictor`, `policy`, `tuned` by budget,
-        and `folds`, the fits without some known models.
+        and `folds`, the fits of the cross-validation.
       key: the JAX key of the fit.
-      ctx: charges everything.
+      ctx: counts FLOPs.
     """
 
     method: Method
@@ -264,9 +275,9 @@ class Evaluator:
         """Evaluates new models, all in one batch.
 
         Args:
-          ask: where the values come from.
-          models: how many new models there are.
-          budget: samples asked of each model.
+          ask: answers for the new models.
+          models: number of new models.
+          budget: number of samples asked of each model.
           key: a JAX key, the only source of randomness.
         """
         n, ctx, method = self.known.shape[1], self.ctx, self.method
@@ -276,56 +287,67 @@ class Evaluator:
             answers = method.policy.ask(self.tree["policy"], ask, models, n, budget, key, ctx)
         with ctx.phase("predict"):
             estimates = self._predicted(tuned, answers)
-        own, before = total(ctx.meter.counts()), self._charged
-        self._charged = own
-        cost = answers.cost + Cost(own - before, uncounted=UNCOUNTED)
+        before, self._charged = self._charged, total(ctx.meter.counts())
+        cost = answers.cost + Cost(self._charged - before, uncounted=UNCOUNTED)
         return dataclasses.replace(estimates, cost=cost)
 
     def tune(self, budget: int) -> Tree:
-        """Returns what was learned for a budget, after learning it where it is missing."""
-        name = str(budget)
+        """Returns what was learned for a budget; learns it if the budget is new."""
+        name, method = str(budget), self.method
         if name not in self.tree["tuned"]:
-            method, arguments = self.method, (self.known, self.method.policy, budget, self.key)
+            arguments = (
+                self.tree["predictor"],
+                self.known,
+                method.policy,
+                budget,
+                self.key,
+                self.ctx,
+            )
             with self.ctx.phase("validate"):
-                tree = method.predictor.tune(self.tree["predictor"], *arguments, self.ctx)
-                half = self._tried(tree, budget) if method.tried else None
+                tree, half = method.predictor.tune(*arguments), None
+                if method.cross_validated:
+                    errors = method.predictor.errors(*arguments)
+                    errors, unit = (
+                        self._errors(tree, budget)
+                        if errors is None
+                        else (errors, np.ones(len(errors)))
+                    )
+                    groups = self.known.groups or range(self.known.shape[0])
+                    half = intervals.cross_validated(errors, unit, groups)
             self.tree["tuned"][name] = {"predictor": tree, "half": half}
         return self.tree["tuned"][name]
 
     def _predicted(self, tuned: Tree, answers: Answers) -> Estimates:
+        prediction, mean = self._prediction(tuned["predictor"], answers)
+        low = high = np.full(len(mean), np.nan)
+        reason = "the method gives none"
+        if self.method.cross_validated:
+            unit = prediction.unit
+            half = np.where(unit == 0, 0, unit * tuned["half"])
+            low, high = np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1)
+            reason = intervals.TOO_FEW if np.isnan(half).any() else ""
+        elif prediction.interval is not None:
+            (low, high), reason = prediction.interval, ""
+        return Estimates(prediction.values, answers, mean, low, high, reason)
+
+    def _prediction(self, tuned: Tree, answers: Answers) -> tuple[Prediction, np.ndarray]:
+        """Returns the predictor's prediction with the answers in its values, and the means."""
         prediction = self.method.predictor.predict(
-            self.tree["predictor"], tuned["predictor"], self.known, answers, self.ctx
+            self.tree["predictor"], tuned, self.known, answers, self.ctx
         )
         values = np.array(prediction.values, np.float32)
         if prediction.keeps_answers:
             np.put_along_axis(values, answers.samples, answers.values.astype(np.float32), axis=1)
         mean = self.known.facts.mean(values) if prediction.mean is None else prediction.mean
-        low = high = np.full(len(mean), np.nan)
-        reason = "the method has none"
-        if self.method.tried:
-            half = tuned["half"]
-            low, high = np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1)
-            reason = intervals.TOO_FEW if np.isnan(half) else ""
-        elif prediction.interval is not None:
-            (low, high), reason = prediction.interval, ""
-        return Estimates(values, answers, np.asarray(mean, np.float64), low, high, reason)
+        return dataclasses.replace(prediction, values=values), np.asarray(mean, np.float64)
 
-    def _tried(self, tuned: Tree, budget: int) -> float:
-        """Returns the half-width of the interval: known models play new ones."""
-        method, known, key = self.method, self.known, self.key
-        errors = method.predictor.errors(
-            self.tree["predictor"], known, method.policy, budget, key, self.ctx
-        )
-        if errors is None:
-            errors = self._errors(tuned, budget)
-        return intervals.tried(errors, known.groups or range(known.shape[0]))
+    def _errors(self, tuned: Tree, budget: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the cross-validation errors of known models' means, each predicted by a fit
+        without its fold, and the unit of each.
 
-    def _errors(self, tuned: Tree, budget: int) -> np.ndarray:
-        """Returns the errors of known models' means, each predicted by a fit without its fold.
-
-        The fits serve all budgets, and become part of the tree.
+        The fits are the same for all budgets, and are added to the tree.
         """
-        method, ctx, errors = self.method, self.ctx, [np.empty(0)]
+        method, ctx, errors, units = self.method, self.ctx, [np.empty(0)], [np.empty(0)]
         random, trees = numpy_generator(self.key), self.tree.setdefault("folds", [])
         for number, (values, rest) in enumerate(folds.divided(self.known, random)):
             if number == len(trees):
@@ -335,6 +357,7 @@ class Evaluator:
             answers = method.policy.ask(
                 evaluator.tree["policy"], ask, len(values), rest.shape[1], budget, self.key, ctx
             )
-            estimates = evaluator._predicted({"predictor": tuned, "half": np.nan}, answers)
-            errors.append(rest.facts.mean(ask.truth) - estimates.accuracy)
-        return np.concatenate(errors)
+            prediction, mean = evaluator._prediction(tuned, answers)
+            errors.append(rest.facts.mean(ask.truth) - mean)
+            units.append(prediction.unit)
+        return np.concatenate(errors), np.concatenate(units)

@@ -1,10 +1,10 @@
-"""How well methods evaluate models that they have not seen: part of a matrix's models is known, the
-others are new.
+"""Studies how well methods evaluate models that they have not seen: some models of a matrix are
+known, the others are new.
 
-Rows of results are appended as they come, and what a file of results already holds is not computed
-again.
+The file of results is written after each row, and rows that it already has are not computed again.
 """
 
+import contextlib
 import csv
 import io
 import json
@@ -25,6 +25,7 @@ from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_dataset
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
+from nevis_stream.spreadsheet import quoted, unquoted
 from nevis_stream.storage import write_file
 
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
@@ -37,10 +38,10 @@ class Matrix:
     """Values to study.
 
     Attributes:
-      name: what results call it by.
+      name: its name in the results.
       values: uint8[m, n] of outcomes 0, 1 and 255; or float32[m, n] of scores in [0, 1] and NaN.
-      groups: the models' groups (str[m]), which are known or new as a whole, or None.
-      facts: about the samples; None: nothing is known of them.
+      groups: the models' groups (str[m]), each of which is known or new as a whole, or None.
+      facts: about the samples, or None.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Matrix:
     facts: SampleFacts | None = None
 
     def known(self, models: np.ndarray, samples: np.ndarray) -> InMemory:
-        """Returns some models, int64 rows, on some samples, int64 columns, as methods read them."""
+        """Returns some models, int64 rows, on some samples, int64 columns, for methods to read."""
         groups = None if self.groups is None else self.groups[models].tolist()
         facts = self.facts or SampleFacts(self.values.shape[1])
         return InMemory(self.values[np.ix_(models, samples)], groups, facts.take(samples))
@@ -57,13 +58,13 @@ class Matrix:
 
 @dataclass(frozen=True)
 class StudyDesign:
-    """What is tried.
+    """The settings of a study.
 
     Attributes:
       methods: names.
-      budgets: samples asked of each new model; budgets above n are left out.
+      budgets: numbers of samples asked of each new model; budgets above n are left out.
       known: share of the models, or of their groups, that is known.
-      seeds: seeds 0 ... seeds - 1 of the split.
+      seeds: number of splits; their seeds are 0, …, seeds - 1.
     """
 
     methods: Sequence[str]
@@ -75,32 +76,33 @@ class StudyDesign:
 def split(
     models: int, groups: np.ndarray | None, known: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draws which models are known, groups as a whole: indices of the known and of the new ones,
-    ascending.
+    """Returns the indices of the known and of the new models, ascending; groups are drawn as a
+    whole.
 
     Raises:
-      BadInput: a share that leaves no known or no new group.
+      BadInput: the share leaves no known or no new group.
     """
     _, group = np.unique(np.arange(models) if groups is None else groups, return_inverse=True)
     count = int(group.max()) + 1
-    chosen = round(known * count)
-    if not 0 < chosen < count:
+    known_count = round(known * count)
+    if not 0 < known_count < count:
         raise BadInput(
             f"a known share of {known} of {count} models or groups leaves no known or no new one."
         )
-    is_known = np.isin(group, np.random.default_rng(seed).permutation(count)[:chosen])
+    is_known = np.isin(group, np.random.default_rng(seed).permutation(count)[:known_count])
     return np.flatnonzero(is_known), np.flatnonzero(~is_known)
 
 
 def answerable(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Chooses new models, and samples that all of them know, so that every question has an answer.
+    """Chooses new models, and samples that are observed for all of them, so that every cell can be
+    asked.
 
-    Models with the fewest holes come first; as many are taken as give the most cells.
+    Models are added in order of their holes, fewest first, as long as the number of cells grows.
 
     Args:
       values: [m, n], as in `Matrix`.
 
-    Returns: rows and columns, ascending; no column where no model knows anything.
+    Returns: rows and columns, ascending; no columns if nothing is observed.
     """
     there = observed(values)
     order = np.argsort(-there.sum(axis=1), kind="stable")
@@ -110,12 +112,12 @@ def answerable(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measures(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) -> dict[str, float]:
-    """Returns how far new models' estimates are from the truth, means over the models; of rankings
-    one number each.
+    """Returns the errors of new models' estimates, means over the models, and the rank
+    correlations.
 
-    `mae` is the share of outcomes predicted wrongly, or of scores the mean absolute error;
-    `accuracy_error` that of the (weighted) mean over all samples. Coverage is NaN where the method
-    has no intervals.
+    `mae` is the share of outcomes that are predicted wrongly, or the mean absolute error of scores;
+    `accuracy_error` is the absolute error of the (weighted) mean over all samples. Coverage is NaN
+    if the method gives no intervals.
 
     Args:
       estimates: of m models on n samples.
@@ -137,8 +139,8 @@ def measures(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) -> dic
 
 
 def dataset_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) -> dict[str, float]:
-    """Returns the mean absolute error of each data set's mean, in the range of its scores, by name;
-    {} unless there are several.
+    """Returns the mean absolute error of each data set's mean, in the range of its scores, by the
+    name of the data set; {} unless there are several data sets.
     """
     pairs = zip(
         means_by_dataset(facts, estimates.values), means_by_dataset(facts, truth), strict=True
@@ -155,22 +157,23 @@ def rows(
 ) -> Iterator[dict]:
     """Yields a row of results, by `COLUMNS`, for each method, budget and seed.
 
-    Known models may have unknown cells; of new ones only what `answerable` chooses is used.
-    Seconds are of the evaluation alone; the fit is included in those of the first budget.
+    Known models may have unknown cells; new models are restricted to the part that `answerable`
+    chooses. Seconds are those of the evaluation; the first budget's include the fit.
 
     Args:
-      matrix: what to study.
-      design: what is tried.
-      done: called with (method, budget, seed), says whether that row is there already.
+      matrix: the values to study.
+      design: the settings.
+      done: takes (method, budget, seed) and returns whether that row is already there.
     """
     for seed in range(design.seeds):
         known, new = split(len(matrix.values), matrix.groups, design.known, seed)
         models, columns = answerable(matrix.values[new])
-        truth, seen = matrix.values[np.ix_(new[models], columns)], matrix.known(known, columns)
-        if not truth.size or not observed(seen.values).any():
+        truth = matrix.values[np.ix_(new[models], columns)]
+        known_models = matrix.known(known, columns)
+        if not truth.size or not observed(known_models.values).any():
             raise BadInput(
-                f"{matrix.name}: nothing is known of the new models, or nothing of the others on"
-                " the same samples."
+                f"{matrix.name}: nothing is observed of the new models, or nothing of the known"
+                " models on the same samples."
             )
         for name in design.methods:
             budgets = [
@@ -182,7 +185,7 @@ def rows(
                 continue
             fit_key, key = jax.random.split(jax.random.key(seed))
             start = time.perf_counter()
-            evaluator = methods.get(name).fit(seen, None, fit_key)
+            evaluator = methods.get(name).fit(known_models, None, fit_key)
             for budget in budgets:
                 estimates = evaluator.evaluate(
                     MatrixAsk(truth), len(truth), budget, jax.random.fold_in(key, budget)
@@ -193,59 +196,54 @@ def rows(
                     "method": name,
                     "budget": budget,
                     "seed": seed,
-                    **measures(estimates, truth, seen.facts),
+                    **measures(estimates, truth, known_models.facts),
                     "seconds": seconds,
-                    "dataset_errors": dataset_errors(estimates, truth, seen.facts),
+                    "dataset_errors": dataset_errors(estimates, truth, known_models.facts),
                 }
                 start = time.perf_counter()
 
 
 def read(path: Path) -> list[dict]:
-    """Returns the rows of a file of results, [] if there is none; a torn last row, left by a kill,
-    is left out.
+    """Returns the rows of a file of results, [] if there is no file; a row that was cut short is
+    left out.
     """
+    rows: list[dict] = []
     if not path.exists():
-        return []
+        return rows
     with open(path, newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["seconds"] and None not in row]
-    return [row for row in map(_parsed, rows) if row]
-
-
-def _parsed(row: dict[str, str | None]) -> dict | None:
-    """Returns a row's values; None where a kill cut it."""
-    if row.get("dataset_errors", "") is None:  # earlier versions had no such column
-        return None
-    try:
-        numbers = {name: kind(row[name]) for name, kind in _NUMBERS.items()}
-        errors = json.loads(row.get("dataset_errors") or "{}")
-    except ValueError:
-        return None
-    return {"matrix": row["matrix"], "method": row["method"]} | numbers | {"dataset_errors": errors}
+        for row in csv.DictReader(file):
+            with contextlib.suppress(TypeError, ValueError):
+                names = {name: unquoted(row[name]) for name in ("matrix", "method")}
+                numbers = {name: kind(row[name]) for name, kind in _NUMBERS.items()}
+                # files of earlier versions have no such column
+                errors = row.get("dataset_errors", "") != "" and json.loads(row["dataset_errors"])
+                rows.append(names | numbers | {"dataset_errors": errors or {}})
+    return rows
 
 
 def run(matrices: Iterable[Matrix], design: StudyDesign, path: Path) -> Iterator[dict]:
-    """Runs a study, appends each row to a csv file and yields it; goes on where that file ends."""
-    before = read(path)
-    there = {(row["matrix"], row["method"], row["budget"], row["seed"]) for row in before}
-    write(path, before)
+    """Runs a study and yields its rows, after writing each to a csv file; continues the study that
+    the file holds.
+    """
+    results = read(path)
+    done = {(row["matrix"], row["method"], row["budget"], row["seed"]) for row in results}
+    _write(path, results)
     for matrix in matrices:
-        for row in rows(matrix, design, lambda *cell, name=matrix.name: (name, *cell) in there):
-            with open(path, "a", newline="", encoding="utf-8") as file:
-                csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(_text(row))
+        for row in rows(matrix, design, lambda *cell, name=matrix.name: (name, *cell) in done):
+            results.append(row)
+            _write(path, results)
             yield row
 
 
-def write(path: Path, found: Iterable[dict]) -> None:
-    """Writes a file of results anew."""
+def _write(path: Path, results: Iterable[dict]) -> None:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(map(_text, found))
+    for row in results:
+        errors = {name: float(f"{error:.6g}") for name, error in row["dataset_errors"].items()}
+        values = {
+            name: f"{value:.6g}" if isinstance(value, float) else quoted(value)
+            for name, value in row.items()
+        }
+        writer.writerow(values | {"dataset_errors": json.dumps(errors) if errors else ""})
     write_file(path, text.getvalue().encode())
-
-
-def _text(row: dict) -> dict:
-    errors = {name: float(f"{value:.6g}") for name, value in row["dataset_errors"].items()}
-    return {
-        name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()
-    } | {"dataset_errors": json.dumps(errors) if errors else ""}

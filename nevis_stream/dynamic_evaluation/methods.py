@@ -10,10 +10,13 @@ from nevis_stream.dynamic_evaluation.method import CellPredictor, Method, Policy
 from nevis_stream.dynamic_evaluation.registry import scanned
 from nevis_stream.errors import BadInput, unknown
 
-# By name: the pair, and what people read of it.
+# By name: the pair, and a line for people.
 PAIRS = {
-    "sort_and_search": ("uniform+sort_and_search", "a uniform grid on one order, the best cut"),
-    "sort_and_search_random": ("random+sort_and_search", "the same at random places"),
+    "sort_and_search": (
+        "uniform+sort_and_search",
+        "a uniform grid on one order, the best threshold",
+    ),
+    "sort_and_search_random": ("random+sort_and_search", "the same with random samples"),
     "sort_and_search_recursive": (
         "uniform+sort_and_search_recursive",
         "the same, equal sums ordered by the models that tell them apart",
@@ -30,7 +33,11 @@ PAIRS = {
     "irt_multidimensional": ("uniform+irt_multidimensional", "item response model of six factors"),
     "irt_multidimensional_adaptive": (
         "error+irt_multidimensional",
-        "the same, half of the samples where they spare most errors",
+        "the same, half of the samples where they prevent most errors",
+    ),
+    "linear_gaussian": (
+        "quadrature_local+linear_gaussian",
+        "linear-Gaussian model; Bayesian quadrature chooses the samples, half of them per model",
     ),
     "recommended": (
         "error+combination",
@@ -39,15 +46,15 @@ PAIRS = {
     "published": ("published+published", "the published script's rule, with its defects"),
     "single_order_floor": (
         "everything+single_order_floor",
-        "the best cut, seen with the whole truth: a bound",
+        "the best threshold, chosen with the whole truth: a bound",
     ),
     "oracle_accuracy_prefix": (
         "everything+oracle_accuracy_prefix",
-        "the true number of ones, unsorted: a bound",
+        "the true number of ones, in the unsorted order: a bound",
     ),
 }
-# Intervals of these are the predictor's own, though they are not calibrated, or there is none.
-UNTRIED = (
+# These have the predictor's own intervals, which are not calibrated, or none.
+NOT_CROSS_VALIDATED = (
     *("irt_1pl", "irt_2pl", "irt_2pl_adaptive"),
     *("irt_multidimensional", "irt_multidimensional_adaptive"),
     *("published", "single_order_floor", "oracle_accuracy_prefix"),
@@ -71,8 +78,11 @@ def registry() -> Mapping[str, Method]:
     """Returns all methods that have a name of their own."""
     named = {}
     for name, (text, about) in PAIRS.items():
-        method = dataclasses.replace(pair(text), name=name, about=about)
-        named[name] = dataclasses.replace(method, tried=False) if name in UNTRIED else method
+        method = pair(text)
+        cross_validated = method.cross_validated and name not in NOT_CROSS_VALIDATED
+        named[name] = dataclasses.replace(
+            method, name=name, about=about, cross_validated=cross_validated
+        )
     return named
 
 
@@ -80,25 +90,25 @@ def registry() -> Mapping[str, Method]:
 def pair(text: str) -> Method:
     """Returns the method POLICY+PREDICTOR.
 
-    Its intervals are those of known models that play new ones, unless the predictor calibrates its
-    own.
+    Its intervals come from cross-validation on the known models, unless the predictor calibrates
+    its own.
 
     Raises:
-      BadInput: no such policy or predictor; the message lists the valid names.
+      BadInput: there is no such policy or predictor; the message lists the valid names.
     """
     names = text.split("+")
     if len(names) != 2:
-        raise BadInput(f"{text!r}: a pair is written POLICY+PREDICTOR, as uniform+irt_2pl.")
-    for kind, name, known in (
+        raise BadInput(f"{text!r}: a pair is POLICY+PREDICTOR, for example uniform+irt_2pl.")
+    for kind, name, valid in (
         ("policy", names[0], policy_registry()),
         ("predictor", names[1], predictor_registry()),
     ):
-        if name not in known:
-            raise BadInput(f"{text}: {unknown(kind, name, known)}")
+        if name not in valid:
+            raise BadInput(f"{text}: {unknown(kind, name, valid)}")
     policy, predictor = policy_registry()[names[0]], predictor_registry()[names[1]]
-    otherwise = _stratified if names[1] == "combination" else None
+    fallback = _stratified if names[1] == "combination" else None
     about = f"{policy.about}; {predictor.about}"
-    return Method(text, policy, predictor, not predictor.calibrated, otherwise, about)
+    return Method(text, policy, predictor, not predictor.calibrated, fallback, about)
 
 
 def _stratified(known: Known) -> Method:
@@ -109,7 +119,7 @@ def get(name: str) -> Method:
     """Returns the method of this name, or the pair POLICY+PREDICTOR.
 
     Raises:
-      BadInput: no such method; the message lists the valid names.
+      BadInput: there is no such method; the message lists the valid names.
     """
     if "+" in name:
         return pair(name)

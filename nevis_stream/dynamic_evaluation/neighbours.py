@@ -1,8 +1,8 @@
-"""Predictions from the known models themselves: what an item response model leaves over of them,
-and the nearest of them.
+"""Predictions from the rows of the known models: from their residuals under an item response model,
+and from the nearest of them.
 
-Both see a known model's row as it is, so they find relations of samples that few factors do not:
-models of one family err on the same samples.
+Both find relations between samples that a few factors miss: models of one family err on the same
+samples.
 """
 
 import jax
@@ -10,31 +10,30 @@ import jax.numpy as jnp
 
 from nevis_stream.dynamic_evaluation.response import Abilities, Evidence, Items, curvature, logits
 
-DIRECTIONS = 48  # of the residuals' row space, the strongest ones; fewer known models have fewer
-# a known model's own outcome is smoothed by half with its probability, which stays this far from 0
-# and 1
-SURE = 0.05
+DIRECTIONS = 48  # at most this many principal directions of the residuals
+SURE = 0.05  # smoothed outcomes of known models stay this far from 0 and 1
 
 
 def residuals(values: jax.Array, there: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
-    """Returns the strongest directions of y - p among known models, float32[n, q], scaled so that
-    their Gram matrix is that of the residuals; 0 where unknown.
+    """Returns the principal directions of the known models' residuals y - p, float32[n, q], scaled
+    so that they have the same Gram matrix; unknown residuals are 0.
 
     Args:
-      values, there: float32[m0, n] and bool[m0, n], the known models' values, and which are known.
-      items, abilities: the model that says p.
+      values, there: float32[m0, n] and bool[m0, n], the known models' values, and which of them are
+        known.
+      items, abilities: the model that gives p.
     """
     p = jax.nn.sigmoid(logits(items, abilities)[0])
-    left = jnp.where(there, values - p, 0.0)
-    _, directions = jnp.linalg.eigh(left @ left.T)
-    return left.T @ directions[:, ::-1][:, :DIRECTIONS]
+    residual = jnp.where(there, values - p, 0.0)
+    _, directions = jnp.linalg.eigh(residual @ residual.T)
+    return residual.T @ directions[:, ::-1][:, :DIRECTIONS]
 
 
 def regress(features: jax.Array, offset: jax.Array, evidence: Evidence) -> jax.Array:
     """Returns the logits of m models on n samples by logistic regression on the samples' features,
     float32[m, n].
 
-    Weights have a standard normal prior; the bound and updates are those of `response`.
+    The weights have a standard normal prior; the bound and the updates are those of `response`.
 
     Args:
       features: float32[n, q].
@@ -62,8 +61,8 @@ def regress(features: jax.Array, offset: jax.Array, evidence: Evidence) -> jax.A
 
 
 def smoothed(values: jax.Array, there: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
-    """Returns known values drawn half-way to their probabilities, float32[m0, n]; the probability
-    where unknown. Arguments as of `residuals`.
+    """Returns the averages of known values and their probabilities, float32[m0, n]; for unknown
+    values the probability. Arguments as of `residuals`.
     """
     p = jax.nn.sigmoid(logits(items, abilities)[0])
     return jnp.clip(jnp.where(there, 0.5 * p + 0.5 * values, p), SURE, 1 - SURE)
@@ -76,13 +75,11 @@ def nearest(rows: jax.Array, evidence: Evidence, temperature: float) -> jax.Arra
     Args:
       rows: float32[m0, n], probabilities of the known models.
       evidence: of m models.
-      temperature: 1 weighs by Bayes' rule, more takes in more neighbours.
+      temperature: 1 gives weights by Bayes' rule; a higher one includes more neighbours.
     """
-    nothing = jnp.zeros((len(evidence.samples), rows.shape[1]))
-    right, wrong = (
-        evidence.scattered(nothing, evidence.values),
-        evidence.scattered(nothing, 1 - evidence.values),
-    )
+    zeros = jnp.zeros((len(evidence.samples), rows.shape[1]))
+    right = evidence.scattered(zeros, evidence.values)
+    wrong = evidence.scattered(zeros, 1 - evidence.values)
     likelihood = right @ jnp.log(rows).T + wrong @ jnp.log1p(-rows).T
     p = jax.nn.softmax(likelihood / temperature, axis=1) @ rows
     return jnp.log(p) - jnp.log1p(-p)

@@ -1,4 +1,4 @@
-"""What a method will compute, known before it does: from shapes alone, nothing is learned."""
+"""The FLOPs that a method will compute, predicted from shapes alone, before anything is learned."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.counted import counted
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.asking import blank
@@ -16,11 +17,12 @@ from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
 
+OTHERS = {"model": "samples", "sample": "models"}
 CHEAP = ("sort_and_search", "stratified_mean", "random_mean")
 
 
 class Rehearsal(Context):
-    """A context whose programs are charged and not run: they return zeros."""
+    """A context that counts the FLOPs of programs without running them: they return zeros."""
 
     def jit(self, function: Callable, **options: Any) -> Callable:
         """As `Context.jit`."""
@@ -34,10 +36,10 @@ class Rehearsal(Context):
 
 
 class Blank:
-    """Known models (`known.Known`) of a shape, wrong on every sample; nothing is read.
+    """Known models (`known.Known`) that are wrong on every sample, so that nothing is read.
 
     Args:
-      known: those that they stand for.
+      known: the models whose shape, groups and kind of values they have.
     """
 
     def __init__(self, known: Known):
@@ -63,56 +65,53 @@ class Blank:
 
 
 def price(method: Method, known: Known, models: int, budget: int, tree: Tree | None = None) -> int:
-    """Returns the FLOPs that a method computes itself to evaluate m new models.
+    """Returns the FLOPs that a method itself computes to evaluate m new models.
 
     Args:
       method: the method.
       known: the known models; their values are not read.
       models: m.
-      budget: samples asked of each.
-      tree: a stored fit, whose cost is not counted again.
+      budget: number of samples asked of each.
+      tree: a stored fit, whose FLOPs are not counted again.
     """
-    ctx, key, shape = Rehearsal.standalone(), jax.random.key(0), Blank(known)
-    method = method.fitting(known)
-    evaluator = (
-        method.fit(shape, None, key, ctx)
-        if tree is None
-        else Evaluator(method, shape, jax.tree.map(lambda leaf: leaf, tree), key, ctx)
-    )
-
+    ctx, key, zeros = Rehearsal.standalone(), jax.random.key(0), Blank(known)
+    method = method.for_known(known)
+    if tree is None:
+        evaluator = method.fit(zeros, None, key, ctx)
+    else:
+        evaluator = Evaluator(method, zeros, jax.tree.map(lambda leaf: leaf, tree), key, ctx)
     with np.errstate(all="ignore"):
         evaluator.evaluate(blank, models, budget, key)
     return total(ctx.meter.counts())
 
 
 def warning(
-    method: Method, known: Known, each: Sequence[float], budget: int, tree: Tree | None, kind: str
+    method: Method, known: Known, prices: Sequence[float], budget: int, tree: Tree | None, kind: str
 ) -> str:
-    """Returns what to tell a user whose method will cost more than it saves, else nothing.
+    """Returns a message for a user whose method will cost more than it saves, "" if it will not.
 
     Args:
       method: the method.
       known: the known models.
-      each: what one answer costs, FLOPs, for each new model (or sample).
-      budget: samples asked of each.
+      prices: FLOPs of one answer for each new model (or sample).
+      budget: number of samples asked of each.
       tree: a stored fit.
       kind: what is added: "model" or "sample".
     """
-    saved, models = sum(each) * (known.shape[1] - budget), len(each)
+    unasked, models = known.shape[1] - budget, len(prices)
+    saved = sum(prices) * unasked
     own = price(method, known, models, budget, tree)
     if own <= saved:
         return ""
-    cheap = [methods.get(name) for name in CHEAP]
-    usable = [other for other in cheap if other.takes_scores or not known.scores]
-    costs = {other.name: price(other, known, models, budget) for other in usable}
-    paying = [name for name, cost in costs.items() if cost < saved]
-    advice = (
-        f"--method={paying[0]} computes {costs[paying[0]]:.2g}."
-        if paying
-        else "No method pays here: observing every sample is cheaper."
-    )
+    advice = "No method pays here: observing every sample is cheaper."
+    for other in map(methods.get, CHEAP):
+        if other.takes_scores or not known.scores:
+            cost = price(other, known, models, budget)
+            if cost < saved:
+                advice = f"--method={other.name} computes {engineering(cost)} FLOPs."
+                break
     return (
-        f"{method.name} computes about {own:.2g} FLOPs itself, more than the {saved:.2g} FLOPs that"
-        f" {known.shape[1] - budget:,} unasked {'models' if kind == 'sample' else 'samples'} of"
-        f" {models} new {kind}{'s'[: models != 1]} would cost. {advice}"
+        f"{method.name} itself computes about {engineering(own)} FLOPs, more than the"
+        f" {engineering(saved)} FLOPs of the {unasked:,} {OTHERS[kind]} that will not be asked for"
+        f" {models} new {kind}{'s'[: models != 1]}. {advice}"
     )

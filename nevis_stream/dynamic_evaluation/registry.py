@@ -7,7 +7,7 @@ from typing import Any
 
 
 def scanned(package: Any, attribute: str) -> Mapping[str, Any]:
-    """Returns what the modules of a package offer under one name, by the modules' names."""
+    """Returns the attribute of each module of a package that has it, by the name of the module."""
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     modules = {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
     return {

@@ -1,4 +1,4 @@
-"""Item response models, fitted with holes, and the abilities of new models.
+"""Item response models, fitted to matrices with holes, and the abilities of new models.
 
 P(model i is right on sample j) = σ(d_j + a_j · θ_i), with θ_i of k factors: k = 1 is the
 two-parameter model (Birnbaum 1968, in Lord & Novick, chapter 17), a common a is the one-parameter
@@ -23,12 +23,13 @@ from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.learner import Context
 
 ITERATIONS = 30
-# samples from which abilities and prior are fitted; all samples are then fitted to these
+# abilities and prior are fitted from at most this many samples; then all samples are fitted to them
 COLUMNS = 2048
-# how many samples the starting covariance counts for, so that few samples do not make it singular
+# number of samples that the starting covariance counts as, so that few samples cannot make the
+# fitted one singular
 PRIOR_SAMPLES = 5.0
 PRIOR_VARIANCE = 0.3
-# what was asked is padded to this length, or twice it, and so on: few programs serve all budgets
+# answers are padded to this length, twice it, and so on, so that few programs serve all budgets
 SHORTEST = 16
 COMMON = 1e-6  # variance of the discrimination where it is common to all samples
 
@@ -82,10 +83,10 @@ class Abilities:
 
 
 def inverse(matrices: jax.Array) -> jax.Array:
-    """Returns inverses of symmetric positive matrices, float32[..., q, q], by elimination without
-    pivots.
+    """Returns the inverses of symmetric positive definite matrices, float32[..., q, q], by
+    elimination without pivoting.
 
-    For many small matrices on a CPU this is many times quicker than one factorisation each.
+    For many small matrices on a CPU this is many times faster than a factorisation of each.
     """
     place = jnp.arange(matrices.shape[-1])
 
@@ -127,8 +128,8 @@ def _update_items(signs, there, abilities, prior_mean, prior_covariance, items) 
 
 
 def _standardised(abilities, items, prior_mean, prior_covariance, rows):
-    """Moves the abilities' mean and covariance to 0 and I, and the samples against them:
-    predictions stay as they are.
+    """Standardises the abilities to mean 0 and covariance I, and changes the samples' parameters so
+    that predictions stay the same.
     """
     k = abilities.mean.shape[1]
     total = jnp.maximum(rows.sum(), 1)
@@ -146,8 +147,8 @@ def _standardised(abilities, items, prior_mean, prior_covariance, rows):
 
 
 def _start(right, there, k):
-    """Abilities from each model's share of right outcomes and from principal components of what is
-    left.
+    """Returns starting values: abilities from each model's share of right outcomes and from the
+    principal components of the residuals.
     """
     m, n = right.shape
     share = (right.sum(axis=1) + 1) / (there.sum(axis=1) + 2)
@@ -220,11 +221,11 @@ def fit(
 
     Args:
       known: uint8[m, n] of 0, 1 and 255, or float[m, n] of scores in [0, 1] with NaN. Abilities are
-        fitted from at most 2,048 samples, drawn at random; the parameters of all samples follow
-        from the abilities. O(m n (1 + k)²).
+        fitted from at most 2,048 samples, drawn at random; then the parameters of all samples are
+        fitted to the abilities. O(m n (1 + k)²).
       factors: k ≥ 1.
-      key: a JAX key, for that draw.
-      ctx: compiles and charges.
+      key: a JAX key, for drawing the samples.
+      ctx: compiles, and counts FLOPs.
       common: one discrimination for all samples (1PL); with k = 1 only.
 
     Returns: posteriors of the samples' parameters and of the known models' abilities.
@@ -244,7 +245,7 @@ def fit(
 
 
 def as_tree(posterior: Items | Abilities) -> dict[str, jax.Array]:
-    """Returns a posterior as a tree that can be saved; `Items(**tree)` is the posterior again."""
+    """Returns a posterior as a tree that can be saved; `Items(**tree)` gives the posterior back."""
     return {"mean": posterior.mean, "covariance": posterior.covariance}
 
 
@@ -253,12 +254,12 @@ def as_tree(posterior: Items | Abilities) -> dict[str, jax.Array]:
 )
 @dataclass(frozen=True)
 class Evidence:
-    """Values of the samples that each of m models was asked, padded.
+    """The answers of each of m models, padded to a common length.
 
     Args:
       samples: int32[m, b].
       values: float32[m, b] in [0, 1].
-      there: float32[m, b], 0 where the entry is padding, else 1.
+      there: float32[m, b], 0 for padding, else 1.
     """
 
     samples: jax.Array
@@ -267,7 +268,7 @@ class Evidence:
 
     @classmethod
     def of(cls, answers: Answers, budget: int) -> "Evidence":
-        """Pads answers to a length that is the same for all numbers of them up to the budget."""
+        """Pads answers to a length that depends on the budget only, not on their number."""
         length = SHORTEST
         while length < budget:
             length *= 2
@@ -278,13 +279,13 @@ class Evidence:
         return cls(*padded, there)
 
     def scattered(self, into: jax.Array, values) -> jax.Array:
-        """Returns float32[m, n] with values[m, b] written where something was observed."""
+        """Returns `into`, float32[m, n], with values [m, b] written into the asked cells."""
         columns = jnp.where(self.there > 0, self.samples, into.shape[1])
         return into.at[jnp.arange(len(columns))[:, None], columns].set(values, mode="drop")
 
 
 def infer(items: Items, evidence: Evidence) -> Abilities:
-    """Returns the abilities of new models from what was observed of them."""
+    """Returns the abilities of new models, given their answers."""
     moments, centres = items.second_moment[evidence.samples], items.mean[evidence.samples]
     signs, (m, k) = (
         (evidence.values - 0.5) * evidence.there,
@@ -307,7 +308,7 @@ def infer(items: Items, evidence: Evidence) -> Abilities:
 
 def logits(items: Items, abilities: Abilities) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Returns the posterior-predictive logits of m models on n samples, float32[m, n] each: mean,
-    variance that comes from the abilities, variance that comes from the samples' parameters.
+    variance from the abilities, variance from the samples' parameters.
     """
     a = items.mean[:, 1:]
     mean = abilities.extended @ items.mean.T
@@ -325,8 +326,8 @@ def moderated(mean: jax.Array, variance: jax.Array) -> jax.Array:
 
 def predict(items: Items, evidence: Evidence, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns the logits of the posterior-predictive P(right), float32[m, n], and the posterior
-    standard deviation of each model's mean over all samples, float32[m]: what is unknown of its
-    ability, and of each unobserved outcome given it.
+    standard deviation of each model's mean over all samples, float32[m]: the uncertainty of its
+    ability and, given the ability, of each unobserved outcome.
 
     Args:
       items: of n samples.

@@ -1,4 +1,4 @@
-"""What is known of the samples of a matrix, apart from the values of models on them."""
+"""Facts about the samples of a matrix, apart from the values of models on them."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from nevis_stream.errors import BadInput, unknown
 
 @dataclass(frozen=True)
 class SampleFacts:
-    """Facts about n samples; None where a fact is unknown.
+    """Facts about n samples; None for an unknown fact.
 
     Attributes:
-      n: how many samples there are.
+      n: number of samples.
       features: float32[n, d], from a backbone or a file.
       dataset: str[n], the data set that each sample belongs to.
-      group: str[n], a group inside a data set: a class or a subject, for example.
+      group: str[n], a group in a data set, for example a class or a subject.
       low, high: float32[n], the range of each sample's score; None: 0 and 1.
-      dataset_weights: by data set, its share of the overall mean; None: each sample weighs the
-        same.
+      dataset_weights: the weight of each data set in the overall mean; None: each sample has the
+        same weight.
     """
 
     n: int
@@ -33,7 +33,7 @@ class SampleFacts:
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """float64[n], each sample's share of the overall mean; they add up to 1.
+        """float64[n], each sample's weight in the overall mean; they add up to 1.
 
         With `dataset_weights`, the means of the data sets are averaged with these weights.
         """
@@ -69,14 +69,14 @@ class SampleFacts:
 def checked_weights(
     weights: Mapping[str, float] | str, datasets: Collection[str]
 ) -> dict[str, float]:
-    """Returns a weight for each data set; "equal" gives all the same.
+    """Returns a weight for each data set; "equal" gives all the same weight.
 
     Raises:
-      BadInput: a data set without a weight, an unknown one, or a weight that is not above 0.
+      BadInput: a data set has no weight or is unknown, or a weight is not above 0.
     """
     if isinstance(weights, str):
         if weights != "equal":
-            raise BadInput(f"dataset_weights: {weights!r} is neither weights nor equal.")
+            raise BadInput(f"dataset_weights: {weights!r} is neither weights nor 'equal'.")
         return dict.fromkeys(sorted(datasets), 1.0)
     for name, weight in weights.items():
         if name not in datasets:

@@ -1,7 +1,7 @@
-"""Which positions of a ranked list are asked.
+"""Chooses positions of a ranked list to ask.
 
-Positions are int64, ascending, 0-based. With b of n positions, all schemes reach over the whole
-list whatever the remainder of n / b.
+Positions are int64, ascending, 0-based. All schemes cover the whole list, also if the number of
+positions does not divide its length.
 """
 
 import numpy as np
@@ -16,13 +16,13 @@ def numpy_generator(key) -> np.random.Generator:
     import jax
 
     if key is None:
-        raise BadInput("samples are drawn at random here: give a key, as jax.random.key(0).")
+        raise BadInput("samples are drawn at random: give a key, for example jax.random.key(0).")
     return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
 
 
 def strata(n: int, budget: int) -> np.ndarray:
     """Returns the bounds of `budget` strata of n positions, int64[budget + 1]; their sizes differ
-    by one at most.
+    by at most one.
     """
     return np.arange(budget + 1, dtype=np.int64) * n // budget
 
@@ -30,15 +30,15 @@ def strata(n: int, budget: int) -> np.ndarray:
 def centres(n: int, budget: int) -> np.ndarray:
     """Returns the uniform grid: the centres (j + 1/2) n / budget of equal strata, int64[budget].
 
-    The published listing drops its first point when n is a multiple of the budget, and the
-    published script leaves the remainder of the division out at the easy end (reference:
-    sort_and_search.csv, erratum `uniform_sampling_count`).
+    The published listing drops its first point if n is a multiple of the budget, and the published
+    script leaves out the remainder of the division at the easy end (reference: sort_and_search.csv,
+    erratum `uniform_sampling_count`).
     """
     return (2 * np.arange(budget, dtype=np.int64) + 1) * n // (2 * budget)
 
 
 def in_strata(n: int, budget: int, models: int, random: np.random.Generator) -> np.ndarray:
-    """Returns one position at random of each of `budget` equal strata, drawn for each model:
+    """Returns one random position from each of `budget` equal strata, drawn for each model:
     int64[models, budget].
     """
     bounds = strata(n, budget)

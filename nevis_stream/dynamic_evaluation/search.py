@@ -1,4 +1,4 @@
-"""Search: how far down the ranked list a new model is right."""
+"""Search: finds the place in the ranked list up to which a new model is right."""
 
 import numpy as np
 
@@ -6,7 +6,9 @@ from nevis_stream.dynamic_evaluation.sort import Rank
 
 
 def thresholds(outcomes: np.ndarray) -> np.ndarray:
-    """Returns how many leading ones fit each row best, the least such k in 0 … b; see `optima`."""
+    """Returns the number of leading ones that fits each row best, the smallest if several do; see
+    `optima`.
+    """
     return optima(outcomes)[0]
 
 
@@ -26,8 +28,8 @@ def optima(outcomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _prefix(outcomes: np.ndarray) -> np.ndarray:
     """Returns the prefix sums of ±1, int32[..., b + 1].
 
-    The errors fall as they rise, so the optima are where they are largest, the empty prefix
-    included: exact, in O(b). Unknown cells count for nothing.
+    Errors fall where they rise, so the optima are where they are largest, including the empty
+    prefix: exact, in O(b). Unknown cells count 0.
 
     Source: Sort & Search, theorem 3.1; the published listing returns k - 1 and never tries the
       empty prefix.
@@ -39,14 +41,14 @@ def _prefix(outcomes: np.ndarray) -> np.ndarray:
 
 
 def cuts(rank: Rank, positions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
-    """Returns the threshold among all n positions, int64[m], for outcomes at some: one with the
-    fewest errors at these.
+    """Returns the threshold among all n positions, int64[m], with the fewest errors at the asked
+    ones.
 
-    Where several are optimal, the known models decide: between the least and the greatest optimum
-    is the median of what is expected of it (`Rank.expected`), and the optimum nearest to that is
-    taken. Between two asked positions answers say nothing of where a model begins to fail, so all
-    thresholds there are equal. None or all of the b, where nothing else is as good, are none and
-    all of the n.
+    All thresholds between two neighbouring asked positions have the same errors, so several may be
+    optimal. Then the known models decide: take the median of the thresholds that are expected
+    (`Rank.expected`) between the smallest and the largest optimum; the optimum nearest to this
+    median is returned. If 0 (or b) leading ones are the only optimum for the b asked positions, the
+    threshold is 0 (or n).
 
     Args:
       rank: the samples' order.
@@ -72,10 +74,12 @@ def cuts(rank: Rank, positions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
 
 def _median(rank: Rank, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Returns the median of expected thresholds from `low` to `high`, int64[m], by bisection."""
-    wanted = np.where(low == 0, 0, rank.expected(np.maximum(low - 1, 0))) + rank.expected(high)
+    doubled_median = np.where(low == 0, 0, rank.expected(np.maximum(low - 1, 0))) + rank.expected(
+        high
+    )
     while (low < high).any():
         middle = (low + high) // 2
-        enough = 2 * rank.expected(middle) >= wanted
+        enough = 2 * rank.expected(middle) >= doubled_median
         low, high = (
             np.where(enough | (low == high), low, middle + 1),
             np.where(enough, middle, high),

@@ -1,10 +1,10 @@
-"""Sort: samples from easy to hard, by how the known models fare on them.
+"""Sort: ranks samples from easy to hard by the known models' values on them.
 
-Scores are means over the models that are known on a sample, so a hole (255, or NaN for a
-confidence) neither helps nor harms it; a sample that no model has met gets the mean of all samples.
-Equal scores keep the order `ties`, by default that of the columns. Hence the order is a function of
-the rows alone, not of when they came; and a row that is ones and then zeros along the order, which
-is what Search predicts, never changes it, provided that no sample has holes.
+A sample's score is its mean over the models that were observed on it, so holes (255, or NaN for a
+confidence) do not affect it; a sample without observations gets the mean of all samples. Samples
+with equal scores stay in the order `ties`, by default that of the columns. So the rank does not
+depend on the order of the rows. A row that is ones and then zeros along the rank, as Search
+predicts, does not change it, provided that no sample has holes.
 """
 
 import dataclasses
@@ -26,10 +26,10 @@ class Rank:
     """Samples from easy to hard.
 
     Args:
-      total: float64[n], sum of the outcomes (or confidences) over the models known on the sample.
-        Exact: whole numbers, or multiples of 2⁻²⁴, below 2²⁹ models.
-      seen: int64[n], how many models those are.
-      ties: int64[n], the order that decides between equal scores; None: that of the columns.
+      total: float64[n], sum of the outcomes (or confidences) over the models that were observed on
+        the sample. Exact: whole numbers, or multiples of 2⁻²⁴, for fewer than 2²⁹ models.
+      seen: int64[n], the number of these models.
+      ties: int64[n], the order of samples with equal scores; None: that of the columns.
     """
 
     total: np.ndarray
@@ -38,30 +38,30 @@ class Rank:
 
     @property
     def n(self) -> int:
-        """How many samples there are."""
+        """Number of samples."""
         return len(self.total)
 
     @functools.cached_property
     def scores(self) -> np.ndarray:
-        """float64[n]: the mean over known models."""
+        """float64[n], the mean over the models that were observed on each sample."""
         if not self.seen.any():
-            raise BadInput(
-                "nothing is known of any sample; a rank needs at least one known outcome."
-            )
+            raise BadInput("no outcome is known; a rank needs at least one.")
         overall = self.total.sum() / self.seen.sum()
         return np.divide(self.total, self.seen, out=np.full(self.n, overall), where=self.seen > 0)
 
     def _keys(self) -> np.ndarray:
-        """What falls along the order: sums where all samples are equally well known."""
+        """Returns the values that fall along the order: sums if all samples have equally many
+        observations, else scores.
+        """
         return self.total if self.seen[0] and (self.seen == self.seen[0]).all() else self.scores
 
     @functools.cached_property
     def order(self) -> np.ndarray:
-        """int64[n]: columns from easy to hard."""
+        """int64[n], columns from easy to hard."""
         return descending(self._keys(), self.ties)
 
     def bounds(self) -> np.ndarray:
-        """Returns int64[g + 1], the places in the order where groups of equal scores begin
+        """Returns int64[g + 1], the places in the order at which groups of equal scores start
         and end.
         """
         keys = self._keys()[self.order]
@@ -69,25 +69,25 @@ class Rank:
 
     @functools.cached_property
     def place(self) -> np.ndarray:
-        """int64[n]: the position of each column in the order."""
+        """int64[n], the position of each column in the order."""
         place = np.empty(self.n, np.int64)
         place[self.order] = np.arange(self.n)
         return place
 
     def expected(self, thresholds: np.ndarray) -> np.ndarray:
-        """Returns which share of models like the known ones has a threshold of at most a number
-        of leading ones.
+        """Returns the share of models like the known ones whose threshold is at most a number of
+        leading ones.
 
-        As many known models as are right at a position have a threshold above it, if answers follow
-        the order without noise. Noise brings scores closer to a half than that share: in a normal
-        ogive model a score is Φ(a d) where the share is Φ(d) for an a below one. So scores are
-        spread by `1 / a` = `_SPREAD` on the normal scale. A part `_ANYWHERE` is spread evenly.
+        If answers follow the order without noise, the known models that are right at a position are
+        those with a threshold above it. Noise moves scores closer to one half than this share: in a
+        normal ogive model a score is Φ(a d) if the share is Φ(d), with a below one. So scores are
+        spread by `1 / a` = `_SPREAD` on the normal scale. A part `_ANYWHERE` is distributed evenly.
 
         Args:
           thresholds: int64[...] of 0 … n.
 
-        Returns: int64[...], shares in units of 1 / `ALL`; whole numbers, so that every machine
-          finds the same medians.
+        Returns: int64[...], shares in units of 1 / `ALL`: whole numbers, so that medians are the
+          same on every machine.
         """
         inside = np.minimum(thresholds, self.n - 1)
         column = self.order[inside]
@@ -101,13 +101,13 @@ class Rank:
     def add(self, rows: np.ndarray) -> "Rank":
         """Returns the rank with more rows; O(rows × n).
 
-        By sum and by confidence it is the same as if it were made of all rows at once. A recursive
-        rank has the scores of all rows, but equal scores keep the order of its old ties, which the
-        new rows do not refine: for that, sort again.
+        By sum and by confidence it is the same as a rank of all rows. A recursive rank has the
+        scores of all rows, but equal scores stay in the order of the old ties, which the new rows
+        do not refine: to refine them, sort again.
 
         Args:
-          rows: uint8[r, n] of 0, 1 and 255, or confidences float[r, n] with NaN, of the kind that
-            the rank was made of.
+          rows: uint8[r, n] of 0, 1 and 255, or confidences float[r, n] with NaN, as the rows of the
+            rank.
         """
         total, seen = sums(rows)
         if len(total) != self.n:
@@ -116,10 +116,10 @@ class Rank:
 
 
 def descending(scores: np.ndarray, ties: np.ndarray | None = None) -> np.ndarray:
-    """Returns the order of falling scores, int64[n]; equal ones stay in the order `ties`."""
+    """Returns the order of falling scores, int64[n]; equal scores stay in the order `ties`."""
     low, high = scores.min(), scores.max()
     small = high - low < 1 << 16 and (scores == np.floor(scores)).all()
-    # keys of two bytes NumPy sorts in linear time
+    # NumPy sorts keys of two bytes in linear time
     keys = (high - scores).astype(np.uint16) if small else -scores
     if ties is None:
         return np.argsort(keys, kind="stable")
@@ -129,8 +129,8 @@ def descending(scores: np.ndarray, ties: np.ndarray | None = None) -> np.ndarray
 def sums(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns each column's sum over known cells, float64[n], and their number, int64[n].
 
-    Confidences are rounded to float16, as a cache keeps them: their sums in float64 are then exact,
-    whatever the order of the rows.
+    Confidences are rounded to float16, as a cache stores them: then their sums in float64 are
+    exact, in any order of the rows.
     """
     rows = np.asarray(rows)
     if np.issubdtype(rows.dtype, np.floating) and rows.ndim == 2 and rows.size:
@@ -138,7 +138,7 @@ def sums(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         inside = (rows[there] >= 0) & (rows[there] <= 1)
         if not inside.all():
             raise BadInput(
-                "a confidence is between 0 and 1, or is NaN where unknown; found"
+                "a confidence is between 0 and 1, or NaN if unknown, not"
                 f" {rows[there][~inside][0]}."
             )
         return np.where(there, rows, 0).astype(np.float16).sum(axis=0, dtype=np.float64), there.sum(
@@ -155,14 +155,14 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
       known: an `EvaluationCache` (its observed cells), or a `known.Known`; or uint8[m0, n] of 0, 1
         and 255, or, for "confidence", float[m0, n], confidences of the true class with NaN.
       by: "sum" of the outcomes, "confidence" sum, or "recursive" sum.
-      depth: of "recursive" alone: 1 is the plain sum, 2 are the paper's two stages, more refine
-        further.
-      ties: int64[n], an order that decides between equal scores (a rank's old one), None: that of
-        the columns.
+      depth: for "recursive" only: 1 is the plain sum, 2 the paper's two stages; more stages refine
+        the order further.
+      ties: int64[n], the order of samples with equal scores (for example of an older rank); None:
+        that of the columns.
 
     Raises:
-      BadInput: an unknown `by`, a matrix that does not fit it, a depth below 1, or ties that are no
-        order of the samples.
+      BadInput: `by` is unknown, the matrix does not fit it, the depth is below 1, or ties are not
+        an order of the samples.
 
     Source: Sort & Search, section 3.
     """
@@ -172,7 +172,7 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
         raise BadInput(f"a recursive sum of depth {depth}: at least 1, the plain sum, is expected.")
     if ties is not None and not np.array_equal(np.sort(ties), np.arange(known.shape[1])):
         raise BadInput(
-            f"ties are an order of the {known.shape[1]} samples: every column once; these are not."
+            f"ties must be an order of the {known.shape[1]} samples, with every column once."
         )
     if hasattr(known, "column_sums"):
         if by != "recursive":
@@ -189,19 +189,19 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
 
 
 def ranked(known, ctx, by: str = "sum") -> Rank:
-    """Returns the rank of known models (a `known.Known`), and charges what `sort` computes."""
+    """Returns the rank of known models (a `known.Known`), and counts the FLOPs of `sort`."""
     models, n = known.shape
     ctx.charge((2 if by == "sum" else 6) * models * n + n * max(n - 1, 1).bit_length())
     return sort(known, by)
 
 
 def refined(known: np.ndarray, rank: Rank, depth: int) -> Rank:
-    """Returns the rank whose ties are put in order by the models that change their mind there
-    (recursive sum).
+    """Returns the rank with ties ordered by the models whose threshold is among them (recursive
+    sum).
 
-    A group of tied samples has the positions lo … hi. Only models whose best threshold lies
-    there tell its samples apart; the group is ordered by its mean over these. Groups that remain
-    are treated in the same way, `depth` - 1 times in all. Only `known` is looked at.
+    A group of tied samples has the positions lo … hi. Only models whose best threshold is in this
+    range distinguish its samples, so the group is ordered by the mean over these models. Groups
+    that remain are treated in the same way, `depth` - 1 times in all.
 
     Source: Sort & Search, section 3, "recursive sum".
     """

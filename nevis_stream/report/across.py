@@ -1,5 +1,5 @@
-"""What the page says across streams: all sections together, and transfer matrices and evaluation
-caches, which are of none.
+"""What the page shows across streams: all sections together, and transfer matrices and evaluation
+caches, which belong to no section.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from nevis_stream.report.section import Section
 
 @dataclass(frozen=True)
 class Across:
-    """What parts across streams are made of; `number` and `title` as a section's."""
+    """What parts across streams show; `number` and `title` are used as a section's."""
 
     sections: Sequence[Section]
     matrices: Sequence[TransferMatrix]

@@ -139,13 +139,13 @@ def _write(
 
 def _read(read: Callable[[Path], T], paths: Iterable[Path], left_out: list[LeftOut]) -> list[T]:
     """Reads what can be read; the others go to `left_out` with the reason."""
-    found = []
+    values = []
     for path in dict.fromkeys(paths):
         try:
-            found.append(read(path))
+            values.append(read(path))
         except BadInput as error:
             left_out.append(LeftOut(path, str(error)))
-    return found
+    return values
 
 
 def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], track: Track) -> str:

@@ -1,11 +1,11 @@
-// Draws the learning curves from the data embedded in the page; tells the values under the pointer or the arrow keys.
+// Draws the learning curves from the data embedded in the page; shows the values under the pointer or the arrow keys.
 const WIDTH = 220, HEIGHT = 130, LEFT = 40, RIGHT = 8, TOP = 9, BOTTOM = 22;
 
 function element(name, attributes, text) {
-  const made = document.createElementNS("http:/" + "/www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
+  const node = document.createElementNS("http:/" + "/www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  if (text !== undefined) node.textContent = text;
+  return node;
 }
 
 // The next of 1, 2 and 5 times a power of ten, so that half of it is a short number too.

@@ -82,7 +82,7 @@ def _marks(section: Section | Across, figure: Figure) -> list[str]:
     """The meaning of marks at names in the figure."""
     marked = any(MARK in text.get_text() for text in figure.findobj(Text))
     sections = section.sections if isinstance(section, Across) else [section]
-    return [f"{note}." for one in sections for note in one.stand_ins] if marked else []
+    return [f"{note}." for part in sections for note in part.stand_ins] if marked else []
 
 
 def _each(sections: Sequence[Section]) -> list[tuple]:

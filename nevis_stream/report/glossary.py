@@ -25,10 +25,10 @@ TERMS = {
         " class is wrong. 1 − mAP (images with several labels): one minus the mean over labels of"
         " the average precision."
     ),
-    "Point": "One hundredth of error: from 0.30 to 0.29 is one point.",
+    "Percentage point": "One hundredth: an error of 0.29 is one percentage point below 0.30.",
     "Mean error": (
-        "The mean of the errors on the judged tasks, each task with the same weight. The paper"
-        " calls it E."
+        "The mean of the errors on the judged tasks, each task with the same weight (E in the"
+        " paper)."
     ),
     "FLOP": (
         "One floating-point operation, such as an addition or a multiplication. FLOPs are counted"
@@ -36,7 +36,7 @@ TERMS = {
     ),
     "Training FLOPs": (
         "FLOPs of the train phase, summed over the whole stream and over every trial of every"
-        " task. The paper calls this sum cFLOP."
+        " task (cFLOP in the paper)."
     ),
     "All FLOPs": "FLOPs of all phases together, including the learner's initialisation.",
     "Phase": (

@@ -15,8 +15,8 @@ _NAMED, _VALUED = 40, 12  # tasks up to which names and values are written
 
 
 def heat_map(matrix: TransferMatrix, wide: bool) -> Figure:
-    """Draws gains in points: sources from top to bottom, targets from left to right, both in stream
-    order, white at zero.
+    """Draws gains in percentage points: sources from top to bottom, targets from left to right,
+    both in stream order, white at zero.
 
     Marks along the axes are the tasks' domains. Blue is a gain and red a loss, which colour-blind
     readers can distinguish.
@@ -63,7 +63,7 @@ def heat_map(matrix: TransferMatrix, wide: bool) -> Figure:
         picture, ax=axes, shrink=0.7, location="right" if wide else "bottom", pad=0.02
     )
     bar.outline.set_visible(False)
-    bar.set_label("gain over Indep, points", color=palette.ink(), size=9)
+    bar.set_label("gain over Indep, percentage points", color=palette.ink(), size=9)
     bar.ax.tick_params(colors=palette.muted(), length=0, labelsize=8)
     return figure
 

@@ -1,5 +1,5 @@
-"""Which files a report has written, so that the next one in the same directory leaves none of them
-behind.
+"""Which files a report has written, so that the next report in the same directory can remove those
+that are out of date.
 """
 
 import hashlib
@@ -67,8 +67,8 @@ def _read(path: Path) -> dict[str, set[str]]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         return {}
-    found: dict[str, set[str]] = {}
+    digests: dict[str, set[str]] = {}
     for line in lines:
         if match := _LINE.fullmatch(line):
-            found.setdefault(match[2], set()).add(match[1])
-    return found
+            digests.setdefault(match[2], set()).add(match[1])
+    return digests

@@ -1,5 +1,5 @@
-"""The page's pictures: one that stands several times is embedded once, and what would make it too
-large is left out.
+"""The page's pictures: each is embedded once, however often it is shown, and those that would make
+the page too large are left out.
 """
 
 import base64
@@ -23,21 +23,21 @@ def embed(page: str, most: int = MOST) -> str:
         left out.
       most: bytes that it may have; without any picture it may have more.
     """
-    found = list(_IMAGE.finditer(page))
-    counts = Counter(match[1] for match in found)
+    images = list(_IMAGE.finditer(page))
+    counts = Counter(match[1] for match in images)
     names = {
         address: f"picture-{number}"
         for number, address in enumerate(a for a, n in counts.items() if n > 1)
     }
     # what replaces them
-    room = most - len(_IMAGE.sub("", page).encode()) - 400 * len(found)
+    room = most - len(_IMAGE.sub("", page).encode()) - 400 * len(images)
     kept: set[str] = set()
     for address in counts:
         room -= len(address)
         if room < 0:
             break
         kept.add(address)
-    missing = sum(match[1] not in kept for match in found)
+    missing = sum(match[1] not in kept for match in images)
 
     def put(match: re.Match) -> str:
         if match[1] not in kept:
@@ -48,7 +48,7 @@ def embed(page: str, most: int = MOST) -> str:
     defined = (
         f'<svg class="defined" aria-hidden="true"><defs>{shared}</defs></svg>' if shared else ""
     )
-    note = _note(missing, len(found), most) if missing else ""
+    note = _note(missing, len(images), most) if missing else ""
     return _IMAGE.sub(put, page).replace("<!-- pictures -->", defined + note, 1)
 
 

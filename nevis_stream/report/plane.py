@@ -35,12 +35,14 @@ _PLACES = (
 
 
 def drawable(method: MethodPoint) -> bool:
-    """Whether a method has a place in the plane: E is defined, and the cost has a logarithm."""
+    """Whether a method has a place in the plane: its mean error is defined and its cost is
+    above zero."""
     return not math.isnan(method.error.mean) and method.paper_total.mean > 0
 
 
 def lined(method: MethodPoint) -> bool:
-    """Whether a method is a line across the plane: E is defined, but what it cost is not known."""
+    """Whether a method is a line across the plane: its mean error is defined, but its cost is
+    unknown."""
     return not math.isnan(method.error.mean) and math.isnan(method.paper_total.mean)
 
 

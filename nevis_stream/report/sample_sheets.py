@@ -66,13 +66,13 @@ def sheets(images: Sequence[TaskImages]) -> dict[str, svg.Drawing]:
 def _sheet(shown: Sequence[TaskImages]) -> Figure:
     top = height = sum(map(_height, shown))
     figure = svg.new_figure(_WIDTH, height, layout=None)
-    for one in shown:
-        _write(figure, _MARGIN, top, one.heading, size=9, color=palette.ink())
+    for task in shown:
+        _write(figure, _MARGIN, top, task.heading, size=9, color=palette.ink())
         top -= _HEADING
-        if one.training:
-            _strip(figure, one.training, top)
+        if task.training:
+            _strip(figure, task.training, top)
             top -= _ROW
-        for label, mistakes in one.mistakes:
+        for label, mistakes in task.mistakes:
             _write(
                 figure,
                 _MARGIN,
@@ -98,12 +98,12 @@ def _sheet(shown: Sequence[TaskImages]) -> Figure:
     return figure
 
 
-def _height(one: TaskImages) -> float:
+def _height(images: TaskImages) -> float:
     rows = [
         _HEADING + (_ROW + _below(mistakes) if mistakes.picture else 0)
-        for _, mistakes in one.mistakes
+        for _, mistakes in images.mistakes
     ]
-    return _HEADING + (_ROW if one.training else 0) + sum(rows)
+    return _HEADING + (_ROW if images.training else 0) + sum(rows)
 
 
 def _lines(words: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The runs of one stream under one protocol: what the page's parts are made of."""
+"""The runs of one stream under one protocol: what the parts of the page show."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from nevis_stream.report.error_table import ErrorRow, error_rows
 from nevis_stream.report.styles import Style, assign
 from nevis_stream.vocabulary import PROTOCOLS
 
-Made = TypeVar("Made")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Section:
 
     number: int
     runs: Sequence[Run]
-    _made: dict[Callable, object] = field(default_factory=dict, repr=False, compare=False)
+    _values: dict[Callable, object] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def header(self) -> dict:
@@ -95,10 +95,10 @@ class Section:
         """Every task that a run has trained, in stream order, with each method's error."""
         return error_rows(self.groups)
 
-    def once(self, make: Callable[["Section"], Made]) -> Made:
-        """Returns `make(self)`, made at the first call: a part's html, tables and figures
-        share it.
+    def once(self, compute: Callable[["Section"], T]) -> T:
+        """Returns `compute(self)`, computed at the first call only: a part's html, tables and
+        figures share it.
         """
-        if make not in self._made:
-            self._made[make] = make(self)
-        return self._made[make]
+        if compute not in self._values:
+            self._values[compute] = compute(self)
+        return self._values[compute]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from nevis_stream.analysis.slices import DIMENSIONS, NOT_RECORDED, Slice
@@ -25,8 +26,8 @@ def slice_plot(
       styles: by label.
       wide: two panels side by side for a screen, else all below each other for a phone.
     """
-    every = [one for found in methods.values() for one in found]
-    recorded = {one.dimension for one in every if one.name != NOT_RECORDED}
+    every = [cell for cells in methods.values() for cell in cells]
+    recorded = {cell.dimension for cell in every if cell.name != NOT_RECORDED}
     dimensions = [dimension for dimension in DIMENSIONS if dimension in recorded]
     across = 2 if wide else 1
     rows = math.ceil(len(dimensions) / across)
@@ -34,8 +35,8 @@ def slice_plot(
     grid = figure.subplots(rows, across, squeeze=False)
     for axes, dimension in zip(grid.flat, dimensions, strict=False):
         panel = {
-            label: [one for one in found if one.dimension == dimension]
-            for label, found in methods.items()
+            label: [cell for cell in cells if cell.dimension == dimension]
+            for label, cells in methods.items()
         }
         _panel(axes, panel, styles)
         axes.set_title(dimension, loc="left", color=palette.ink(), size=10)
@@ -49,21 +50,21 @@ def slice_plot(
 def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Style]) -> None:
     svg.style_axes(axes)
     axes.axhline(0, color=palette.ink(), linewidth=1)
-    names = list(dict.fromkeys(one.name for found in panel.values() for one in found))
+    names = list(dict.fromkeys(cell.name for cells in panel.values() for cell in cells))
     pairs = {
-        name: max(one.pairs for found in panel.values() for one in found if one.name == name)
+        name: max(cell.pairs for cells in panel.values() for cell in cells if cell.name == name)
         for name in names
     }
-    for place, (label, found) in enumerate(panel.items()):
+    for place, (label, cells) in enumerate(panel.items()):
         shift = 0.7 * ((place + 0.5) / len(panel) - 0.5)
-        shown = [one for one in found if not math.isnan(one.difference)]
+        shown = [cell for cell in cells if not math.isnan(cell.difference)]
         style = styles[label]
         axes.errorbar(
-            [names.index(one.name) + shift for one in shown],
-            [one.difference for one in shown],
+            [names.index(cell.name) + shift for cell in shown],
+            [cell.difference for cell in shown],
             yerr=[
-                [_bar(one.difference - one.low) for one in shown],
-                [_bar(one.high - one.difference) for one in shown],
+                [_bar(cell.difference - cell.low) for cell in shown],
+                [_bar(cell.high - cell.difference) for cell in shown],
             ],
             color=palette.series(style.colour),
             marker=style.marker,
@@ -72,13 +73,12 @@ def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
             linestyle="none",
             label=label,
         )
-    every = [one for found in panel.values() for one in found if not math.isnan(one.difference)]
-    reach = _CUT * max((abs(one.difference) for one in every), default=0) or 0.01
-    low = min((min(one.difference, _defined(one.low, one.difference)) for one in every), default=0)
-    high = max(
-        (max(one.difference, _defined(one.high, one.difference)) for one in every), default=0
-    )
-    axes.set_ylim(1.1 * max(-reach, min(low, 0)) - 0.002, 1.1 * min(reach, max(high, 0)) + 0.002)
+    every = [cell for cells in panel.values() for cell in cells if not math.isnan(cell.difference)]
+    reach = _CUT * max((abs(cell.difference) for cell in every), default=0) or 0.01
+    lows = [np.nanmin([cell.difference, cell.low]) for cell in every]
+    highs = [np.nanmax([cell.difference, cell.high]) for cell in every]
+    low, high = max(-reach, min([0, *lows])), min(reach, max([0, *highs]))
+    axes.set_ylim(1.1 * low - 0.002, 1.1 * high + 0.002)
     axes.set_xlim(-0.6, len(names) - 0.4)
     if not every:
         place = {"ha": "center", "va": "bottom", "transform": axes.transAxes}
@@ -92,7 +92,3 @@ def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
 
 def _bar(length: float) -> float:
     return 0.0 if math.isnan(length) else max(length, 0.0)
-
-
-def _defined(value: float, otherwise: float) -> float:
-    return otherwise if math.isnan(value) else value

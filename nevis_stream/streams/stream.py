@@ -126,7 +126,7 @@ class Stream:
     ) -> list[Overlap]:
         """Returns how many pictures of later tasks earlier tasks train on; cached on disk."""
         tasks = [(task.task_id, task.dataset_id) for task in self.tasks]
-        return overlap.cached(self.digest, tasks, self._divide, progress)
+        return overlap.cached_overlaps(self.digest, tasks, self._divide, progress)
 
     def check(self, protocol: str) -> None:
         """Checks that the stream can be run under a protocol.

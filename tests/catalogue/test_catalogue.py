@@ -87,7 +87,7 @@ def test_every_data_set_can_be_read_from_files_that_are_named():
     for name in catalogue.nevis22_datasets():
         plan = fetch.plan(name)
         assert (
-            plan.sources and plan.advice and plan.state in ("downloadable", "needs a manual step")
+            plan.sources and plan.advice and plan.state in ("downloadable", "to download yourself")
         ), name
         assert len({source.file for source in plan.sources}) == len(plan.sources)
         for source in plan.sources:
@@ -97,10 +97,14 @@ def test_every_data_set_can_be_read_from_files_that_are_named():
             )
             assert len(source.md5) in (0, 32) and "<" not in source.file + source.url
         assert all(
-            read["reader"] in layouts.readers() for read in catalogue.layouts()[name]["read"]
+            read["reader"] in layouts.readers() for read in catalogue.file_layouts()[name]["read"]
         )
-    variants_of = {name: row["like"] for name, row in catalogue.layouts().items() if "like" in row}
-    assert len(variants_of) == 7 and all(catalogue.layouts()[name]["note"] for name in variants_of)
+    variants_of = {
+        name: row["like"] for name, row in catalogue.file_layouts().items() if "like" in row
+    }
+    assert len(variants_of) == 7 and all(
+        catalogue.file_layouts()[name]["note"] for name in variants_of
+    )
 
 
 def test_ablations_have_the_sizes_of_table_5():

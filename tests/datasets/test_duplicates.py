@@ -94,7 +94,7 @@ def test_overlap_names_the_later_task_and_the_earlier_one():
         name: {split: shades(text) for split, text in of_set.items()}
         for name, of_set in content.items()
     }
-    found = overlap.find([("a", "a"), ("b", "b"), ("a_2", "a")], splits.__getitem__)
+    found = overlap.find_overlaps([("a", "a"), ("b", "b"), ("a_2", "a")], splits.__getitem__)
     assert [(o.task_id, o.split, o.earlier, o.exact, o.samples) for o in found] == [
         ("b", "dev_test", "a", 1, 1),
         ("b", "test", "a", 2, 3),
@@ -112,12 +112,12 @@ def test_overlaps_are_computed_once_and_a_damaged_table_again(tmp_path, monkeypa
         asked.append(name)
         return sets[name]
 
-    first = overlap.cached("0123", tasks, splits_of)
+    first = overlap.cached_overlaps("0123", tasks, splits_of)
     assert first and asked == ["a", "b"]
-    assert overlap.cached("0123", tasks, splits_of) == first and len(asked) == 2
+    assert overlap.cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
     (table,) = (tmp_path / "derived").glob("overlap-*")
     table.write_text(table.read_text()[:-3] + "x")
-    assert overlap.cached("0123", tasks, splits_of) == first and len(asked) == 4
+    assert overlap.cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 4
     assert overlap.from_csv(table.read_text()) == first
 
 

@@ -1,5 +1,5 @@
-"""The real data sets beside the project, imported: counts, classes and nearest neighbours are as
-recorded.
+"""The real data sets of the shared folder, imported: counts, classes and nearest neighbours are as
+its manifest records them.
 """
 
 import csv

@@ -70,12 +70,12 @@ def test_every_row_builds_a_builder(dataset_id, tmp_path):
     """From an archive of the published layout to TFDS's own reading of what was prepared."""
     (tmp_path / "files").mkdir()
     expected = MAKERS[dataset_id](tmp_path / "files")
-    builder = prepare.builder(dataset_id, [tmp_path / "files"], download=False, verified=False)
+    builder = tfds.builder_from_directory(run(dataset_id, tmp_path / "files"))
     about, row = prepared.about(dataset_id, "published"), catalogue.nevis22_datasets()[dataset_id]
     assert about["found"] == dict(expected.counts)
     assert about["classes_with_samples"] == expected.classes
     assert about["kind"] == row["kind"]
-    if catalogue.layouts()[dataset_id].get("populated") != "any":
+    if catalogue.file_layouts()[dataset_id].get("populated") != "any":
         assert about["num_classes"] == int(row["num_classes"])
     removed = about["exact_duplicates_removed"]
     assert (
@@ -100,11 +100,11 @@ def test_every_row_builds_a_builder(dataset_id, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", sorted(name for name, row in catalogue.layouts().items() if "like" in row)
+    "name", sorted(name for name, row in catalogue.file_layouts().items() if "like" in row)
 )
 def test_variants_with_the_errors_of_the_reference_differ(name, tmp_path):
     (tmp_path / "files").mkdir()
-    like = catalogue.layouts()[name]["like"]
+    like = catalogue.file_layouts()[name]["like"]
     MAKERS[like](tmp_path / "files")
     for dataset_id in (like, name):
         run(dataset_id, tmp_path / "files")
@@ -162,7 +162,7 @@ def test_raw_arrays_hold_the_same_samples(tmp_path):
 
 
 def varied_butterflies():
-    numbers = catalogue.layouts()["butterflies"]["read"][0]["parts_by_list"]["members"]
+    numbers = catalogue.file_layouts()["butterflies"]["read"][0]["parts_by_list"]["members"]
     pictures = Pictures()
     return {
         f"{name}/x{number}.jpg": pictures.file("jpg", 8 + number % 3)
@@ -215,7 +215,8 @@ def test_a_corrupt_picture_is_named(tmp_path):
 def test_a_wrong_checksum_is_an_error(tmp_path):
     files = mnist_files(tmp_path / "files")
     with pytest.raises(
-        BadInput, match=f"{MNIST[0]}: its MD5 is .*, the published one f68b3c2d.*--unverified"
+        BadInput,
+        match=f"{MNIST[0]}: its MD5 is .*, but the published one is f68b3c2d.*--unverified",
     ):
         prepare.prepare("mnist", [files], download=False)
 
@@ -223,7 +224,7 @@ def test_a_wrong_checksum_is_an_error(tmp_path):
 def test_what_is_missing_is_the_one_thing_to_do(tmp_path):
     for dataset_id, advice in {
         "not_mnist": (
-            "notmnist.zip is missing: with an account of Kaggle, download"
+            "notmnist.zip is missing: log in to Kaggle and download"
             " https://www.kaggle.com/datasets/jwjohnson314/notmnist"
         ),
         "caltech256": "open https://drive.google.com.* in a browser .*--from=FOLDER",
@@ -269,7 +270,7 @@ def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root)
     (folder / MNIST[3]).rename(folder / "gone")
     with pytest.raises(
         BadInput,
-        match=rf"mnist: http://127.*{MNIST[3]}: cannot be fetched \(status 404\). Or see",
+        match=rf"mnist: http://127.*{MNIST[3]}: the download failed \(status 404\). Or see",
     ):
         prepare.prepare("mnist")
     assert sorted(p.name for p in (root / "downloads/mnist").iterdir()) == sorted(MNIST[:3])
@@ -288,7 +289,7 @@ def test_a_server_that_does_not_answer_is_named(monkeypatch):
     dead = tuple(dataclasses.replace(s, url="http://127.0.0.1:9/" + s.file) for s in plan.sources)
     monkeypatch.setattr(fetch, "plan", lambda dataset_id: dataclasses.replace(plan, sources=dead))
     with pytest.raises(
-        BadInput, match=r"http://127.0.0.1:9/.*: cannot be fetched \(ConnectionError\)"
+        BadInput, match=r"http://127.0.0.1:9/.*: the download failed \(ConnectionError\)"
     ):
         prepare.prepare("mnist")
 
@@ -325,7 +326,8 @@ def test_a_copy_that_tfds_has_prepared_is_used(tmp_path):
 
     Mnist(data_dir=str(tmp_path / "tfds"), file_format="array_record").download_and_prepare()
     assert (
-        tfds_copy.find("mnist") == tmp_path / "tfds/mnist/3.0.1" and tfds_copy.find("usps") is None
+        tfds_copy.newest_copy("mnist") == tmp_path / "tfds/mnist/3.0.1"
+        and tfds_copy.newest_copy("usps") is None
     )
     prepare.prepare("mnist", download=False)
     about = prepared.about("mnist", "published")

@@ -165,7 +165,7 @@ def test_what_is_observed_bounds_the_accuracy_and_is_it_where_nothing_is_left(ca
     assert told.asked == N and told.low == told.accuracy == told.high == right.mean()
 
 
-@pytest.mark.filterwarnings("ignore:.* computes about")
+@pytest.mark.filterwarnings("ignore:.* itself computes about")
 def test_samples_are_observed_by_few_models_and_predicted_for_the_others(cache):
     fresh = ordered(samples=N + 20)[:11, N:]
     oracle = Counting(table(fresh, first=N))
@@ -186,7 +186,7 @@ def test_samples_are_observed_by_few_models_and_predicted_for_the_others(cache):
     assert 0 < again.flops_method < told.flops_method  # the fit is stored and paid for
 
 
-@pytest.mark.filterwarnings("ignore:.* computes about")
+@pytest.mark.filterwarnings("ignore:.* itself computes about")
 def test_models_stay_known_where_a_cache_gains_many_samples(cache):
     fresh = ordered(samples=N + 400)[:11, N:]
     samples = [f"s{N + j}" for j in range(400)]
@@ -232,7 +232,7 @@ def test_models_that_are_hardly_observed_are_not_learned_from(cache):
     empty.append("a", ["s0"], [UNKNOWN])
     with pytest.raises(BadInput, match="import some models first"):
         add_model(empty, "b", table(ordered()), 1, "sort_and_search")
-    with pytest.raises(BadInput, match="1 of them are there already \\('a'\\)"):
+    with pytest.raises(BadInput, match="1 of them \\('a'\\) are in the cache"):
         add_model(empty, "a", table(ordered()), 1, "sort_and_search")
 
 
@@ -258,7 +258,7 @@ def test_samples_that_have_no_room_are_refused_in_time(cache, monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 10**8)
     with pytest.raises(
         BadInput,
-        match="recommended adds .* about 0.5 GB, .* or less: give --method=sort_and_search",
+        match="recommended adds .* about 0.5 GB, .* needs less: --method=sort_and_search",
     ):
         add_samples(cache, samples, asks, 4, "recommended")
     assert not oracle.asked

@@ -86,7 +86,10 @@ def test_an_addition_that_does_not_pay_warns_before_anything_is_asked(cache):
         raise KeyboardInterrupt
 
     price = {"m28": {"flops_per_sample": 1e4}}
-    with pytest.raises(KeyboardInterrupt), pytest.warns(RunWarning, match="irt_2pl computes about"):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        pytest.warns(RunWarning, match="irt_2pl itself computes about"),
+    ):
         add_models(cache, {"m28": refused}, 20, "irt_2pl", provenances=price)
 
 
@@ -121,6 +124,6 @@ def test_added_samples_store_their_fit_and_warn_of_its_price(cache):
         model: FileAsk(fresh, model, lambda columns: [fresh.samples[i] for i in columns])
         for model in TABLE.models[:28]
     }
-    with pytest.warns(RunWarning, match="24 unasked models of 2 new samples would cost"):
+    with pytest.warns(RunWarning, match="24 models that will not be asked for 2 new samples"):
         first = add_samples(cache, fresh.samples[:2], asks, 4, "irt_1pl")
     assert first.fit and (cache.directory / "fits" / "irt_1pl-samples").is_dir()

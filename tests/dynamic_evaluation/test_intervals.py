@@ -22,17 +22,15 @@ def test_all_seen_leaves_no_doubt():
 
 
 def test_a_width_is_that_of_the_errors_and_grows_where_few_have_tried():
-    errors = np.random.default_rng(0).normal(scale=0.1, size=4000)
-    assert intervals.tried(errors, range(4000)) == pytest.approx(0.196, rel=0.05)
-    assert intervals.tried(errors[:5], range(5)) == pytest.approx(
-        2.571 * np.sqrt((errors[:5] ** 2).mean()), rel=1e-3
-    )
-    assert intervals.tried(errors[:50], ["a", "b", "c", "d", "e"] * 10) > 1.25 * intervals.tried(
-        errors[:50], range(50)
-    )
-    assert np.isnan(intervals.tried(errors[:4], range(4))) and np.isnan(
-        intervals.tried(errors[:40], ["a", "b"] * 20)
-    )
+    errors, ones = np.random.default_rng(0).normal(scale=0.1, size=4000), np.ones(4000)
+
+    def width(count, groups):
+        return intervals.cross_validated(errors[:count], ones[:count], groups)
+
+    assert width(4000, range(4000)) == pytest.approx(0.196, rel=0.05)
+    assert width(5, range(5)) == pytest.approx(2.571 * np.sqrt((errors[:5] ** 2).mean()), rel=1e-3)
+    assert width(50, ["a", "b", "c", "d", "e"] * 10) > 1.25 * width(50, range(50))
+    assert np.isnan(width(4, range(4))) and np.isnan(width(40, ["a", "b"] * 20))
     assert np.isnan(intervals.half_width(np.empty(0), np.empty(0), 0))
     units = np.array([0.0, 1.0, 2.0])
     assert intervals.half_width(np.array([9.0, 1.0, 2.0]), units, 3, prior=4.0) == pytest.approx(

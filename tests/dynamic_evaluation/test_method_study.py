@@ -59,7 +59,8 @@ def test_a_study_goes_on_where_its_file_ends(tmp_path, monkeypatch):
     assert path.read_text().splitlines()[0] == ",".join(method_study.COLUMNS)
     whole = path.read_text()
     lines = whole.splitlines(keepends=True)
-    path.write_text("".join(lines[:4]) + lines[4][:20])  # killed within a row
+    # cut short, as by an earlier version that was killed
+    path.write_text("".join(lines[:4]) + lines[4][:20])
     again = list(method_study.run([MATRIX], DESIGN, path))
     assert len(again) == len(found) - 3
 
@@ -88,7 +89,7 @@ def test_new_models_are_asked_what_all_of_them_know():
     rows = list(method_study.rows(method_study.Matrix("holes", outcomes), what))
     assert [row["budget"] for row in rows] == [8] and np.isfinite(rows[0]["mae"])
     outcomes[new] = 255
-    with pytest.raises(BadInput, match="nothing is known of the new models"):
+    with pytest.raises(BadInput, match="nothing is observed of the new models"):
         list(method_study.rows(method_study.Matrix("holes", outcomes), what))
 
 
@@ -107,7 +108,7 @@ def test_scores_with_holes_of_several_data_sets_are_studied(tmp_path):
     assert len(found) == 4 and all(row["dataset_errors"].keys() == {"a", "b", "c"} for row in found)
     assert all(0 < row["mae"] < 0.5 and row["accuracy_error"] < 0.5 for row in found)
     text = path.read_text()
-    path.write_text(text[: text.rindex('"a"') + 20])  # killed within the last column
+    path.write_text(text[: text.rindex('"a"') + 20])  # cut short in the last column
     assert len(method_study.read(path)) == 3
     assert len(list(method_study.run([matrix], design, path))) == 1
     assert method_study.read(path)[0]["dataset_errors"] == pytest.approx(
@@ -115,6 +116,16 @@ def test_scores_with_holes_of_several_data_sets_are_studied(tmp_path):
     )
     with pytest.raises(BadInput, match="published takes outcomes"):
         list(method_study.rows(matrix, method_study.StudyDesign(["published"], [4], seeds=1)))
+
+
+def test_names_that_a_spreadsheet_would_run_are_quoted_in_the_file_alone(tmp_path):
+    path, name = tmp_path / "study.csv", "=cmd|'/c calc'!A0"
+    matrix = method_study.Matrix(name, one_order(20, 60))
+    design = method_study.StudyDesign(["sort_and_search"], [8], seeds=1)
+    assert len(list(method_study.run([matrix], design, path))) == 1
+    assert path.read_text().splitlines()[1].startswith("'=cmd|")
+    assert [row["matrix"] for row in method_study.read(path)] == [name]
+    assert not list(method_study.run([matrix], design, path))
 
 
 def test_a_file_of_an_earlier_version_is_read(tmp_path):

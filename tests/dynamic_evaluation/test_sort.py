@@ -140,7 +140,7 @@ def test_a_cache_is_sorted_as_its_matrix(tmp_path, by):
         (np.zeros((2, 3), np.uint8), "confidence", "confidences"),
         (np.zeros((2, 3)), "sum", "outcomes"),
         (np.full((2, 3), 1.5), "confidence", "between 0 and 1"),
-        (np.full((2, 3), 2, np.uint8), "sum", "also holds"),
+        (np.full((2, 3), 2, np.uint8), "sum", "also has"),
     ],
 )
 def test_bad_input_is_named(known, by, said):
@@ -149,7 +149,7 @@ def test_bad_input_is_named(known, by, said):
 
 
 def test_nothing_known_and_rows_that_do_not_fit_are_named():
-    with pytest.raises(BadInput, match="nothing is known"):
+    with pytest.raises(BadInput, match="no outcome is known"):
         sort(np.full((2, 3), 255, np.uint8)).order  # noqa: B018
     with pytest.raises(BadInput, match="4 samples"):
         Rank(np.ones(3), np.ones(3, np.int64)).add(np.zeros((1, 4), np.uint8))

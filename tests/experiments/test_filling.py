@@ -181,7 +181,7 @@ def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept, tmp_path, monkey
     assert flops * 15 < run.answer(predictor, [few]).flops  # of 4 pictures, not of 64
     eight = asked(*range(8)).cost.flops
     assert asked(*range(5)).cost.flops == eight < asked(*range(9)).cost.flops
-    with pytest.raises(BadInput, match="no sample 'pico_coins/nowhere/1'"):
+    with pytest.raises(BadInput, match="samples are unknown, for example 'pico_coins/nowhere/1'"):
         asked(len(ids) - 1)
     assert len(read) == 3  # once to ask, and once for each of the two answers compared with
     assert "digest" not in vars(run.stream)  # which would read all data of the stream
@@ -224,5 +224,5 @@ def test_what_cannot_be_used_is_named(kept, tmp_path):
     with pytest.raises(BadInput, match="unknown trial '9'"):
         kept_model(kept, kept.predictors[0].checkpoint, 9)
     EvaluationCache(tmp_path / "pico_coins", create=True, about={"dataset_id": "other"})
-    with pytest.raises(BadInput, match="this cache has dataset_id 'other'"):
+    with pytest.raises(BadInput, match="this cache is of data with dataset_id 'other'"):
         fill(kept, tmp_path)

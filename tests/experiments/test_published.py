@@ -232,7 +232,7 @@ def test_writing_again_changes_nothing_and_another_run_is_kept(paths):
 def test_a_folder_with_another_run_is_refused(tmp_path):
     ledger = SyntheticRun().write(tmp_path / "mt") / "ledger.jsonl"
     before = ledger.read_bytes()
-    with pytest.raises(BadInput, match="holds another run"):
+    with pytest.raises(BadInput, match="contains another run"):
         published.write(tmp_path)
     assert ledger.read_bytes() == before
 

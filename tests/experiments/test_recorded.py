@@ -26,7 +26,9 @@ def test_a_learner_of_the_format_before_is_built(name, start):
 
 def test_what_cannot_be_built_is_named(tmp_path):
     (tmp_path / "config.json").write_text('{"learner": "ft_prev"}')
-    with pytest.raises(BadInput, match="not the directory of a run that launch.run made"):
+    with pytest.raises(BadInput, match="not the directory of a run of launch.run"):
         read_config(tmp_path)
-    with pytest.raises(BadInput, match="'Mine' has no name here: its run was started from Python"):
+    with pytest.raises(
+        BadInput, match="'Mine' is not in the table of learners: its run was started from Python"
+    ):
         load_learner({"learner": "Mine", "options": {}})

@@ -55,7 +55,7 @@ def pictures(tmp_path):
 
 def test_list_is_a_table_and_a_csv_and_can_be_filtered(data):
     table = data("list", "--stream=short")
-    assert "short: 29 tasks, 28 data sets" in table and "needs a manual step" in table
+    assert "short: 29 tasks, 28 data sets" in table and "to download yourself" in table
     rows = list(csv.DictReader(io.StringIO(data("list", "--format=csv"))))
     assert len(rows) == 106 and {
         "index",
@@ -67,7 +67,7 @@ def test_list_is_a_table_and_a_csv_and_can_be_filtered(data):
         "meta_split",
     } <= set(rows[0])
     assert [row["index"] for row in rows] == [str(n) for n in range(1, 107)]
-    assert {row["state"] for row in rows} == {"downloadable", "needs a manual step"}
+    assert {row["state"] for row in rows} == {"downloadable", "to download yourself"}
     assert all(row["advice"] for row in rows)
     faces = list(
         csv.DictReader(
@@ -89,23 +89,25 @@ def test_list_tells_of_other_classes_than_the_published_ones(data, tmp_path):
     assert rows["mnist"]["state"] == "ready" and rows["mnist"]["num_classes"] == "10"
     assert rows["brodatz"]["state"] == "ready, with 7 classes instead of 111"
     assert rows["brodatz"]["num_classes"] == "7"
-    parts = data("list", "--stream=split_brodatz", "--format=csv", "--state=needs")
-    assert "the brodatz here (shared file) has only 7 classes; this task needs class 9 too" in parts
+    parts = data("list", "--stream=split_brodatz", "--format=csv", "--state=classes")
+    assert (
+        "brodatz on this machine (shared file) has 7 classes; this task needs class 9 too" in parts
+    )
 
 
 def test_the_way_of_a_new_task(data, pictures, tmp_path):
-    assert "For a new task give its year too" in data("import", pictures, "--task=mine", status=2)
+    assert "If the task is new, give its year" in data("import", pictures, "--task=mine", status=2)
     told = data("import", pictures, "--task=mine", "--year=2024", "--domain=noise")
-    assert "mine: single_label, 3 classes, 3 of them with samples" in told
+    assert "mine: single_label, 3 classes, of which 3 have samples" in told
     assert (
-        "found: test 20, train 60; after duplicates were removed" in told
+        "samples in the file: test 20, train 60; in the splits" in told
         and "train 40, dev 9, dev_test 9, test 20" in told
     )
     assert (
-        "exact duplicates removed: 0 within a part, 2 across parts (0 of them with another label)"
+        "exact duplicates removed: 0 within a part, 2 across parts (0 of all with another label)"
         in told
     )
-    assert "mine (local): sound" in data("verify")
+    assert "mine (local): intact" in data("verify")
     shown = data("show", "mine", f"--out={tmp_path / 'sheets'}")
     assert "mine: single_label, 3 classes" in shown and "1–16" in shown
     sheet = Image.open(tmp_path / "sheets/mine.png")
@@ -171,10 +173,10 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
         "--jobs=2",
         status=1,
     )
-    assert "1 of 3 data sets are ready" in told and "To do:" in told
-    assert "not_mnist: notmnist.zip is missing: with an account of Kaggle" in told
+    assert "1 of 3 data sets are ready" in told and "Not ready, and what to do:" in told
+    assert "not_mnist: notmnist.zip is missing: log in to Kaggle" in told
     assert "semeion:" in told and "rows of 3 numbers; expected 256 pixels" in told
-    assert "mnist (published): sound" in data("verify")
+    assert "mnist (published): intact" in data("verify")
     told = data("prepare", "--task=mnist_2", "--offline")
     assert "1 of 1 data sets are ready" in told and "Ready: mnist" in told
 
@@ -187,7 +189,7 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
         (["lst"], "unknown subcommand 'lst'. Did you mean 'list'"),
         (["list", "--stream=ful"], "unknown stream 'ful'. Did you mean 'full'"),
         (["list", "full"], "list takes flags only, not 'full'"),
-        (["prepare"], "name what to prepare: --stream=short, or --task=mnist,usps"),
+        (["prepare"], "say what to prepare, for example --stream=short"),
         (["prepare", "--task=mnits"], "unknown data set 'mnits'. Did you mean 'mnist'"),
         (["prepare", "--task=mnist", "--from=nowhere"], "--from=nowhere: no such file or dir"),
         (["prepare", "--task=mnist", "--store=tfrecord"], "array_record"),
@@ -202,7 +204,7 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
             ["show", "mnist"],
             "data set 'mnist' is not on this machine: python -m launch.data prepare --task=mnist",
         ),
-        (["overlap"], "overlap needs --stream: Name or csv of a stream."),
+        (["overlap"], "overlap needs --stream: Name of a stream, or path of its csv."),
         (["overlap", "--stream=tiny"], "data sets are not on this machine"),
     ],
 )
@@ -225,4 +227,4 @@ def test_help_teaches(data):
 def test_data_dir_goes_before_the_environment(data, pictures, tmp_path):
     data("import", pictures, "--task=mine", "--year=2024", f"--data_dir={tmp_path / 'elsewhere'}")
     assert (tmp_path / "elsewhere/local/mine").is_dir() and not (tmp_path / "data").exists()
-    assert "nothing is prepared" in data("verify")
+    assert "no data set is prepared" in data("verify")

@@ -108,10 +108,10 @@ def test_the_command_tells_it_too(small_stream, tmp_path):
         f"--run_dir={tmp_path}",
     ]
     for more, message in (
-        (["--devices=4096"], "--devices=4096: there are"),
+        (["--devices=4096"], "--devices=4096: this machine has"),
         (
             ["--devices=2", "--executor=threads"],
-            "--devices and --executor=threads: programs on several devices wait",
+            "--devices cannot be combined with --executor=threads",
         ),
         (
             ["--executor=thread"],

@@ -252,7 +252,7 @@ def test_steps_of_trials_that_run_together_add_up():
 
     context(Catching()).map(numbered, [2, 4])
     together = SideBySide(heard, found)
-    one, two = map(together.of, found)
+    one, two = map(together.of_trial, found)
     one.step(3, 10)
     two.step(1, 10)
     together.ended(found[0])
@@ -353,9 +353,7 @@ def dies(ctx, item):
 
 def test_a_trial_that_is_lost_again_and_again_is_told():
     built("ray")
-    with pytest.raises(
-        NevisStreamError, match="trial 0 was lost 2 times with its process or machine"
-    ):
+    with pytest.raises(NevisStreamError, match="trial 0: its process or machine was lost 2 times"):
         context(executors.build("ray", {"max_retries": 1})).map(dies, [0])
 
 
@@ -363,7 +361,7 @@ def test_a_trial_that_has_room_nowhere_is_told():
     built("ray")
     with pytest.raises(
         BadInput,
-        match=r"1 CPU and 3 GPU, which no machine has .*Lower --cpus_per_trial or --gpus_per_trial",
+        match=r"1 CPU and 3 GPU, but no machine .*Lower --cpus_per_trial or --gpus_per_trial",
     ):
         context(executors.build("ray", {"gpus_per_trial": 3})).map(numbered, [0])
 
@@ -374,7 +372,7 @@ def test_an_address_where_nobody_answers_is_told_at_once(monkeypatch):
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999999"):
         with pytest.raises(
             NevisStreamError,
-            match=f"--ray_address={address}: nobody answers there.*ray start --head",
+            match=f"--ray_address={address}: nothing answers there.*ray start --head",
         ):
             context(executors.build("ray", {"ray_address": address})).map(numbered, [0])
 
@@ -409,7 +407,7 @@ def test_room_that_is_gone_is_waited_for(monkeypatch):
     def machine(count):
         return [{"Alive": True, "Resources": {"CPU": count}}]
 
-    monkeypatch.setattr(ray_tasks, "_had_room", set())
+    monkeypatch.setattr(ray_tasks, "_available_before", set())
     for machines, expected in (
         (machine(1), "refused"),
         (machine(4), ""),
@@ -423,12 +421,13 @@ def test_room_that_is_gone_is_waited_for(monkeypatch):
         connect = ray_tasks.RayTasks(cpus_per_trial=3)._connect
         if expected == "refused":
             with pytest.raises(
-                BadInput, match="which no machine has .there: 1 CPU, 0 GPU.. Lower --cpus_per_trial"
+                BadInput,
+                match="but no machine of the cluster has as many .1 CPU, 0 GPU.. Lower --cpus",
             ):
                 connect()
         elif expected == "waits":
             with pytest.warns(
-                RunWarning, match="Ray: a trial asks for 3 CPU .* One had, so it is waited for"
+                RunWarning, match="Ray: a trial reserves 3 CPU .* A machine had before"
             ):
                 connect()
         else:

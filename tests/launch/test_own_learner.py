@@ -109,7 +109,7 @@ def test_it_is_swept_and_stands_in_a_report_with_ft_prev(folder, small_stream):
             [f"--config.learner={OWN}", "--config.shrinkag=1"],
             f"learner {OWN}: unknown config key 'shrinkag'. Did you mean 'shrinkage'?",
         ),
-        (["--config.learner=pathlib:Path"], "Path: a learner's class must be a dataclass that is"),
+        (["--config.learner=pathlib:Path"], "Path: a learner's class must be a frozen dataclass"),
     ],
 )
 def test_a_mistake_gets_one_clear_message(folder, words, message):
@@ -164,7 +164,7 @@ def test_reading_a_run_never_imports_what_it_names(folder, small_stream, tmp_pat
     launch("compare", "runs/a", "runs/b", cwd=folder)
     launch("watch", "--once", "runs/a", cwd=folder)
     refused = forked.run("launch.transfer_matrix", "--indep=runs/a", "--dry_run", cwd=folder)
-    assert refused.returncode == 2 and "this one is of ShrunkMeans" in refused.stderr
+    assert refused.returncode == 2 and "this is one of ShrunkMeans" in refused.stderr
     with pytest.raises(BadInput, match="add --trust=own_package.means"):
         load_learner(read_config(folder / "runs" / "a"))
     with pytest.raises(BadInput, match="outside this project"):

@@ -23,9 +23,9 @@ def launch(module, *words, start=forked.run, **options):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "--config is missing; give a name (indep, ft_prev, "),
+        ([], "--config is missing; give the name of a learner (indep, "),
         (["--config=ft_prv"], "unknown config 'ft_prv'. Did you mean 'ft_prev'? Valid: "),
-        (["--config=none.py"], "--config=none.py: no such file. Or give a name (indep, "),
+        (["--config=none.py"], "--config=none.py: no such file. You can also give the name"),
         ([NCM], "--run_dir is missing"),
         ([NCM, "extra"], "'extra': this command takes flags only"),
         ([NCM, "--runs_dir=x"], "unknown flag '--runs_dir'. Did you mean '--run_dir'?"),
@@ -81,7 +81,7 @@ def launch(module, *words, start=forked.run, **options):
         ),
         (
             [NCM, "--dry_run", "--executor=threads", "--devices=2"],
-            "--devices and --executor=threads: programs on several",
+            "--devices cannot be combined with --executor=threads",
         ),
         (
             [FT, "--config.search.learning_rate=(1,)", "--run_dir=x"],
@@ -100,7 +100,7 @@ def test_a_mistake_gets_one_clear_message(words, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = 1\n", "own.py: it has no function get_config"),
+        ("x = 1\n", "own.py: has no function get_config"),
         ("def get_config():\n    return (\n", "own.py, line 2: SyntaxError: '(' was never closed"),
         (
             "def get_config(name):\n    return name\n",

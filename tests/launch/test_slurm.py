@@ -38,10 +38,10 @@ def wait_for(what, seconds=120):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([*SLURM], "no command: write it after --"),
+        ([*SLURM], "a command is missing: write it after --"),
         (
             [*SLURM, "--", "launch.run", NCM, "--run_dir=x", "+"],
-            "no command before or after a '+'",
+            "a command is missing before or after a '+'",
         ),
         (
             [*SLURM, "--", "launch.rn", NCM],
@@ -135,11 +135,11 @@ def wait_for(what, seconds=120):
         ),
         (
             [*SLURM, "launch.run", NCM, "--run_dir=x"],
-            "The command to be sent comes after --.",
+            "Write the command that is to be sent after --.",
         ),
         (
             [*SLURM, "--", "launch.run", NCM, "--run_dir=x"],
-            "sbatch and srun not found: start this on a machine of the",
+            "sbatch and srun not found. Run this command on a machine",
         ),
     ],
 )
@@ -205,7 +205,8 @@ def test_weights_that_are_not_there_yet_are_no_mistake():
         "--run_dir=x",
     ]
     with pytest.warns(
-        RunWarning, match="not/yet.safetensors: not there yet, so this is not checked: launch.run"
+        RunWarning,
+        match="not/yet.safetensors does not exist yet, so this command is not checked: launch.run",
     ):
         commands.check_configs([["launch.run", *words]])
 
@@ -321,7 +322,7 @@ def test_the_local_executor_runs_and_tells_of_failures(tmp_path, small_stream):
     assert done.stdout.count("done: ") == 2
     assert [Ledger(tmp_path / "r" / f"seed-{seed}").header.seed for seed in (0, 1)] == [0, 1]
     assert all(Ledger(tmp_path / "r" / f"seed-{seed}").complete for seed in (0, 1))
-    assert "status 2, a mistake in the command; error: none.csv: no such file" in done.stdout
+    assert "exit status 2: a mistake in the command; error: none.csv: no such file" in done.stdout
     assert "1 of 3 jobs failed" in done.stderr
     debug = launch(
         "--executor=debug",

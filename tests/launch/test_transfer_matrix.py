@@ -59,7 +59,7 @@ def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp
     """It is begun in one place and gone on with in another."""
     begun, tmp_path = tmp_path / "begun", tmp_path / "moved"
     plan = forked.run("launch.transfer_matrix", *start(indep), "--dry_run")
-    assert "2 rows, 3 learner runs of 2 trials: 6 trainings" in plan.stdout, plan.stderr
+    assert "2 rows with 3 tasks of 2 trials: 6 trainings" in plan.stdout, plan.stderr
     first = forked.alone(
         "launch.transfer_matrix", *start(indep), f"--out={begun}", "--sources=pico_textures"
     )
@@ -104,7 +104,7 @@ def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp
     facts = tmp_path / "matrix.json"
     facts.write_text(facts.read_text().replace('"seed": 0', '"seed": 1'))
     refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={tmp_path}")
-    assert "the matrix of another run of indep (seed: there 1, now 0)" in refused.stderr
+    assert "the matrix of another run (seed: there 1, now 0)" in refused.stderr
 
 
 @pytest.mark.parametrize("inside", ["", "transfer/mine"])
@@ -113,7 +113,7 @@ def test_a_matrix_is_not_written_into_a_run(indep, inside):
     refused = forked.run("launch.transfer_matrix", *start(indep), f"--out={indep / inside}")
     assert (
         refused.returncode == 2
-        and f"this is inside the run directory {indep.resolve()}" in refused.stderr
+        and f"is inside the run directory {indep.resolve()}" in refused.stderr
     )
     assert sorted(indep.rglob("*")) == files
 
@@ -127,4 +127,4 @@ def test_what_is_no_complete_run_of_indep_is_refused(indep, tmp_path):
     config = run_config.resolve(config)
     run(run_config.build(config), "pico", tmp_path / "ncm", config=run_config.to_json(config))
     refused = forked.run("launch.transfer_matrix", f"--indep={tmp_path / 'ncm'}", "--dry_run")
-    assert refused.returncode == 2 and "this one is of nearest_class_mean" in refused.stderr
+    assert refused.returncode == 2 and "this is one of nearest_class_mean" in refused.stderr

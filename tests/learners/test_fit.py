@@ -98,7 +98,7 @@ def test_search_draws_from_its_ranges_and_keeps_trials_apart():
     grid = GridSearch({"learning_rate": (0.1, 0.2), "label_smoothing": (0.0,)})
     assert grid.trials == 2
     assert grid.draw(1)[1] == {"label_smoothing": 0.0, "learning_rate": 0.2}
-    with pytest.raises(BadInput, match="learning_rate: from 0 to 1"):
+    with pytest.raises(BadInput, match="learning_rate: 0 to 1"):
         RandomSearch(1, {"learning_rate": (0, 1)})
 
 
@@ -273,8 +273,8 @@ def test_previous_starts_where_the_last_task_ended(tmp_path):
 
 def test_a_loss_that_is_not_finite_ends_the_trial_and_is_told(tmp_path):
     message = (
-        r"task 'alpha', trial 0: the loss was not finite at step \d+ of 20 \(learning rate \S+\);"
-        r" it ends"
+        r"task 'alpha', trial 0: the loss was not finite at step \d+ of 20 \(learning rate \S+\),"
+        r" so the trial ends"
     )
     with pytest.warns(RunWarning) as warned:
         ledger = run(baseline(rate=(1e18, 1e19)), toy.stream(), tmp_path)

@@ -79,18 +79,19 @@ def test_weights_of_another_network_or_no_weights_are_refused(file, tmp_path):
         "resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 8)), resolution=8
     )
     with pytest.raises(
-        BadInput, match=r"weights of .*'width': 4.*asks for .*'width': 8.*Set config.network"
+        BadInput,
+        match=r"weights belong to .*'width': 4.*config has .*'width': 8.*Set config.network",
     ):
         weights.load(file, wider)
     with pytest.raises(
         BadInput, match="no such file of weights; make one with python -m launch.pretrain"
     ):
         weights.read_facts(tmp_path / "absent.safetensors")
-    with pytest.raises(BadInput, match=r"weights cannot be read from it \(Is a directory\)"):
+    with pytest.raises(BadInput, match=r"cannot be read \(Is a directory\)"):
         weights.read_facts(tmp_path)
     other = tmp_path / "other.safetensors"
     other.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(BadInput, match="not a file of weights with their facts"):
+    with pytest.raises(BadInput, match="not a file of weights that launch.pretrain wrote"):
         weights.read_facts(other)
 
 
@@ -197,7 +198,7 @@ def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, m
     assert kept.predict(tree, images, Context(path=("seed 0",), phase="predict")).shape[0] == len(
         images
     )
-    with pytest.raises(BadInput, match="does not say where the pre-trained weights are"):
+    with pytest.raises(BadInput, match="the path of the pre-trained weights is missing"):
         kept.initialisation.choose(None, None, NETWORK)
 
 
@@ -206,7 +207,7 @@ def test_weights_that_change_while_they_are_wanted_are_refused(file, tmp_path):
     path.write_bytes(file.read_bytes())
     start = FromPretrained(str(path), digest=weights.digest(path))
     path.write_bytes(weights.encode(variables(1), FACTS))
-    with pytest.raises(BadInput, match="w.safetensors: the file was changed since the run began"):
+    with pytest.raises(BadInput, match="w.safetensors: the file has changed since the run began"):
         start.choose(None, None, NETWORK)
 
 
@@ -243,7 +244,10 @@ def test_pre_training_on_several_tasks_learns_each_and_says_what_it_cost(tmp_pat
     ("tasks", "message"),
     [
         (["delta"], "unknown task 'delta'"),
-        (["meta_train", "alpha"], "meta_train means all of S_Tr and must be given alone"),
+        (
+            ["meta_train", "alpha"],
+            "--tasks=meta_train,alpha: meta_train means all meta-train tasks",
+        ),
         (["alpha", "beta", "alpha"], "task 'alpha' is named more than once"),
     ],
 )
@@ -259,7 +263,8 @@ def test_a_stream_without_meta_train_tasks_is_told(tmp_path):
         "judged", judged, {task.dataset_id: toys.dataset(task) for task in judged}.__getitem__
     )
     with pytest.raises(
-        BadInput, match="stream judged has no meta-train tasks; name tasks of it: alpha, beta"
+        BadInput,
+        match="stream judged has no meta-train tasks; choose some of its tasks: alpha, beta",
     ):
         pretraining.pretrain(config(), stream, ["meta_train"], tmp_path / "w.safetensors")
 
@@ -269,14 +274,14 @@ def test_a_stream_without_meta_train_tasks_is_told(tmp_path):
     [
         (
             {"search.pruning": "halving"},
-            "config.search.pruning: trials of pre-training are not pruned",
+            "config.search.pruning: pre-training does not prune trials",
         ),
         (
             {"search.space": "large"},
-            "config.search.space: pre-training searches the small space alone",
+            "config.search.space: pre-training searches only the small space",
         ),
         ({"train.frozen": True}, "config.train.frozen: pre-training trains the backbone"),
-        ({"train.steps": 0}, "config.train.steps is 0: nothing would be trained"),
+        ({"train.steps": 0}, "config.train.steps is 0, so nothing would be trained"),
     ],
 )
 def test_what_pre_training_would_not_follow_is_refused(tmp_path, changes, message):
@@ -297,7 +302,7 @@ def test_another_job_does_not_write_over_a_file(tmp_path):
     longer.train.steps = 21
     with pytest.raises(
         BadInput,
-        match=r"another job wrote this file \(config.train.steps: there 20, now 21\)",
+        match=r"other flags wrote this file \(config.train.steps: there 20, now 21\)",
     ):
         pretraining.pretrain(longer, toy.stream(), ["alpha"], out)
     with pytest.raises(BadInput, match=r'tasks: there \["alpha"\], now \["beta"\]'):
@@ -308,7 +313,7 @@ def test_another_job_does_not_write_over_a_file(tmp_path):
         path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()
     } == kept
     out.write_bytes(weights.encode(variables(), FACTS))  # no longer what the job made
-    with pytest.raises(BadInput, match="w.safetensors: there is another file already"):
+    with pytest.raises(BadInput, match="w.safetensors: a file that this command did not write"):
         pretraining.pretrain(config(), toy.stream(), ["alpha"], out)
 
 
@@ -353,7 +358,10 @@ def test_stopped_pre_training_goes_on_to_the_same_file(tmp_path):
             progress=Stopping(),
         )
     assert list((tmp_path / "w.safetensors.progress").glob("*/trial-001.step-*"))
-    with pytest.raises(BadInput, match="another job, which has not ended .* or delete the folder"):
+    with pytest.raises(
+        BadInput,
+        match="an interrupted command with other flags left this folder .* delete the folder",
+    ):
         pretraining.pretrain(config(), toy.stream(), ["alpha"], tmp_path / "w.safetensors")
     pretraining.pretrain(config(), toy.stream(), ["meta_train"], tmp_path / "w.safetensors")
     for suffix in ("safetensors", "safetensors.json"):
@@ -388,9 +396,7 @@ def test_an_import_that_fails_names_the_file(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr("builtins.open", refuse)  # root may read everything
     with pytest.raises(BadInput, match=rf"theirs.{suffix}: cannot be read .*Permission denied"):
         pretraining.import_weights(config(), source, "timm_resnet", out, "ImageNet", 1)
-    with pytest.raises(
-        BadInput, match=rf"theirs.{suffix}: weights cannot be read from it .Permission denied"
-    ):
+    with pytest.raises(BadInput, match=rf"theirs.{suffix}: cannot be read .Permission denied"):
         weights.read_facts(source)
 
 
@@ -444,7 +450,8 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     ]
     refused = forked.run(*words, "--layout=torchvision_resnet")
     assert (
-        refused.returncode == 2 and "--flops is missing: imported weights carry" in refused.stderr
+        refused.returncode == 2
+        and "--flops is missing: a file of imported weights records" in refused.stderr
     )
     wrong = forked.run(*words, "--layout=keras", "--flops=1e18", "--trained_on=ImageNet")
     assert (
@@ -456,11 +463,11 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     for flags, message in (
         (
             ["--flops=nan", "--trained_on=ImageNet"],
-            "--flops=nan: what the weights cost is a finite number",
+            "--flops=nan: the cost of the weights must be a finite number",
         ),
         (
             ["--flops=inf", "--trained_on=ImageNet"],
-            "--flops=inf: what the weights cost is a finite number",
+            "--flops=inf: the cost of the weights must be a finite number",
         ),
         (["--flops=1e18", "--trained_on="], "--trained_on is missing"),
     ):
@@ -470,7 +477,10 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     assert done.returncode == 0, done.stderr
     assert forked.run(*words, "--flops=1e18", "--trained_on=ImageNet").returncode == 0
     refused = forked.run(*words, "--flops=1e17", "--trained_on=ImageNet")
-    assert refused.returncode == 2 and f"{out}: there is another file already" in refused.stderr
+    assert (
+        refused.returncode == 2
+        and f"{out}: a file that this command did not write" in refused.stderr
+    )
     assert weights.read_facts(out).flops == 10**18
     expected = weight_layouts.convert(arrays, "torchvision_resnet", network.backbone())["params"][
         "backbone"

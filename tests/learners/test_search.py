@@ -68,7 +68,9 @@ def test_a_hyper_parameter_may_be_fixed():
 
 
 def test_a_space_that_is_no_range_is_refused():
-    with pytest.raises(BadInput, match="search space of learning_rate: from 0 to 1 is no range"):
+    with pytest.raises(
+        BadInput, match="search space of learning_rate: 0 to 1 is not a valid range"
+    ):
         BayesianSearch(3, {"learning_rate": (0, 1)})
     assert GridSearch({"learning_rate": (0.1, 0.2), "label_smoothing": (0.0,)}).trials == 2
 

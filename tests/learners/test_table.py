@@ -66,7 +66,7 @@ def test_a_value_that_does_not_fit_is_refused(values, message):
 
 
 def test_a_class_that_cannot_be_configured_is_refused():
-    with pytest.raises(BadInput, match="must be a dataclass that is frozen"):
+    with pytest.raises(BadInput, match="must be a frozen dataclass"):
         fields.fields_of(dataclasses.make_dataclass("Open", [("a", int, 1)]))
     with pytest.raises(BadInput, match="Wild.a is of type <class 'dict'>"):
         fields.fields_of(dataclasses.make_dataclass("Wild", [("a", dict, None)], frozen=True))

@@ -192,7 +192,7 @@ def test_batches_are_the_same_from_the_host_from_the_device_and_ahead():
     task, ctx = view(toy.striped("a", n=60)), Context(path=("x",), phase="train")
     feeds = {mode: Feed(ctx, task, 10, 16, 5, mode) for mode in feed.MODES}
     for step in (0, 1, 2, 7, 3):
-        batches = [each(step).astuple() for each in feeds.values()]
+        batches = [each(step) for each in feeds.values()]
         for other in batches[1:]:
             assert jax.tree.all(jax.tree.map(np.array_equal, batches[0], other))
     for each in feeds.values():
@@ -244,7 +244,7 @@ def test_bfloat16_computes_nearly_the_same_and_keeps_parameters_in_float32():
     step = Recipe(half, steps=2, validate_every=1).step(3)
     task = view(toy.blobs("a", n=60))
     batch = Feed(Context(path=("x",), phase="train"), task, 10, 16, 5)(0)
-    stored, sizes, target, shape = batch.astuple()
+    stored, sizes, target, shape = batch
     rest = (jax.random.key(0), np.int32(0), np.float32(0.1), np.float32(0), shape)
     carry = jax.jit(step)(begin(made), stored, sizes, target, *rest)
     assert {leaf.dtype for leaf in jax.tree.leaves(carry["params"])} == {np.dtype(np.float32)}

@@ -2,7 +2,7 @@
 
 `make_backbone("resnet34")` builds one by name; its options are the attributes of its class. All are
 called as `module.apply(variables, images, train=...)`. A network with batch normalisation keeps its
-running statistics in the collection `batch_stats`, which must be mutable where `train=True`.
+running statistics in the collection `batch_stats`, which must be mutable if `train=True`.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ _BACKBONES: dict[str, tuple[type[nn.Module], dict]] = {
 
 
 def names() -> tuple[str, ...]:
-    """Returns the names that `make_backbone` knows."""
+    """Returns the names of all backbones."""
     return tuple(sorted(_BACKBONES))
 
 
@@ -62,11 +62,11 @@ def make_backbone(name: str, **options: Any) -> nn.Module:
     `problem()` (what is wrong with them together, if anything).
 
     Args:
-      name: one of `names()` ("resnet" is "resnet34"; the options decide).
-      **options: attributes of the class, in place of the name's own; lists are taken as tuples.
+      name: one of `names()`; "resnet" is the same as "resnet34".
+      **options: attributes of the class, which replace those of the name; lists become tuples.
 
     Raises:
-      BadInput: unknown name or option, or a value that the option cannot have; lists valid choices.
+      BadInput: unknown name or option, or an invalid value; the message lists the valid ones.
 
     >>> make_backbone("resnet18", width=16).stage_sizes
     (2, 2, 2, 2)
@@ -93,20 +93,15 @@ def _positive(value: Any) -> bool:
 
 
 def _problem(field: dataclasses.Field, value: Any, choices: dict[str, tuple[str, ...]]) -> str:
-    """Returns what is wrong with the value of an option, or nothing."""
+    """Returns what is wrong with the value of an option; empty if nothing is."""
     if field.name in choices:
-        return (
-            "" if value in choices[field.name] else unknown(field.name, value, choices[field.name])
-        )
+        valid = choices[field.name]
+        return "" if value in valid else unknown(field.name, value, valid)
     if field.type is bool:
-        return (
-            ""
-            if isinstance(value, bool)
-            else f"{field.name} is {value!r}; it must be true or false."
-        )
-    if field.type is int:
-        return "" if _positive(value) else f"{field.name} is {value!r}; it must be positive."
-    fits = isinstance(value, tuple) and all(map(_positive, value)) and (value or not field.default)
-    return (
-        "" if fits else f"{field.name} is {value!r}; it must be a list of positive whole numbers."
-    )
+        fits, expected = isinstance(value, bool), "true or false"
+    elif field.type is int:
+        fits, expected = _positive(value), "positive"
+    else:
+        fits = isinstance(value, tuple) and all(map(_positive, value))
+        fits, expected = fits and (value or not field.default), "a list of positive whole numbers"
+    return "" if fits else f"{field.name} is {value!r}; it must be {expected}."

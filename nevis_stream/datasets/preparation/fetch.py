@@ -1,4 +1,4 @@
-"""The files of a data set: the user's own, or downloaded; verified by published checksums."""
+"""The files of a data set: found on this machine or downloaded, and compared with checksums."""
 
 import hashlib
 import re
@@ -9,21 +9,21 @@ from typing import Any
 
 from nevis_stream import catalogue
 from nevis_stream.datasets.preparation.unpack import stem
+from nevis_stream.datasets.sources import ADDRESS_UNKNOWN, DOWNLOAD_YOURSELF, DOWNLOADABLE
 from nevis_stream.errors import BadInput
 
-_BLOCK = 2**20
 _TIMEOUT = 60  # seconds without a byte
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file that a data set is made of.
+    """One file of a data set.
 
     Attributes:
       file: its name.
-      url: where it is; "kaggle:OWNER/NAME" for a data set of Kaggle, "" where unknown.
-      md5: 32 hex digits, "" where none is published.
-      optional: whether the task can be made without it.
+      url: its address; "kaggle:OWNER/NAME" for a data set of Kaggle, "" if unknown.
+      md5: 32 hex digits, "" if none is published.
+      optional: whether the data set can be prepared without it.
     """
 
     file: str
@@ -34,12 +34,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the files of a data set can be had.
+    """How to get the files of a data set.
 
     Attributes:
       sources: the files.
-      state: "downloadable", "needs a manual step" or "source unknown".
-      advice: the one thing to do where a file cannot be downloaded.
+      state: "downloadable", "to download yourself" or "address unknown".
+      advice: what the user can do if a file cannot be downloaded.
     """
 
     sources: tuple[Source, ...]
@@ -48,15 +48,15 @@ class Plan:
 
 
 def plan(dataset_id: str) -> Plan:
-    """Returns how the files of a catalogue data set can be had; reads tables only."""
-    layout = catalogue.layouts()[dataset_id]
+    """Returns how to get the files of a data set of the catalogue; only reads tables."""
+    layout = catalogue.file_layouts()[dataset_id]
     row = catalogue.nevis22_datasets()[layout.get("like", dataset_id)]
     urls = [
-        u
+        url
         for text in layout.get("urls") or row["download_urls"].split(" ; ")
-        for u in _expanded(text)
+        for url in _expanded(text)
     ]
-    files = [f for text in layout.get("files") or map(_name, urls) for f in _expanded(text)]
+    files = [file for text in layout.get("files") or map(_name, urls) for file in _expanded(text)]
     md5 = layout["md5"] if "md5" in layout else row["md5"].split(" ; ") if row["md5"] else []
     md5 = [*md5, *[""] * (len(files) - len(md5))]
     optional = layout.get("optional", ())
@@ -66,31 +66,29 @@ def plan(dataset_id: str) -> Plan:
     )
     manual = row["needs_manual_download"]
     if not all(source.url for source in sources):
-        state = "source unknown"
+        state = ADDRESS_UNKNOWN
     elif manual == "no" or manual.startswith("registration for"):  # for a file that is not used
-        state = "downloadable"
+        state = DOWNLOADABLE
     else:
-        state = "needs a manual step"
+        state = DOWNLOAD_YOURSELF
     return Plan(
         sources,
         state,
-        _advice(row, [s.file for s in sources if not s.optional], [s.url for s in sources]),
+        _advice(row, [s.file for s in sources if not s.optional], urls[0]),
     )
 
 
-def _advice(row: Mapping[str, str], files: list[str], urls: list[str]) -> str:
+def _advice(row: Mapping[str, str], files: list[str], url: str) -> str:
     names = ", ".join(files[:4]) + (f" and {len(files) - 4} more" if len(files) > 4 else "")
-    place = f"put {names} into a folder and give it with --from=FOLDER"
-    if urls[0].startswith("kaggle:"):
-        owner = urls[0].removeprefix("kaggle:")
-        return (
-            f"with an account of Kaggle, download https://www.kaggle.com/datasets/{owner}; {place}"
-        )
+    step = f"put {names} into a folder and pass it with --from=FOLDER"
+    if url.startswith("kaggle:"):
+        page = f"https://www.kaggle.com/datasets/{url.removeprefix('kaggle:')}"
+        return f"log in to Kaggle and download {page}; {step}"
     if "registration" in row["needs_manual_download"]:
-        return f"register at {row['homepage']}, download; {place}"
+        return f"register at {row['homepage']} and download the files; {step}"
     if "link" in row["needs_manual_download"]:
-        return f"open {urls[0]} in a browser (homepage: {row['homepage']}); {place}"
-    return f"see {row['homepage']}; {place}"
+        return f"open {url} in a browser (homepage: {row['homepage']}); {step}"
+    return f"see {row['homepage']}; {step}"
 
 
 def _name(url: str) -> str:
@@ -106,45 +104,43 @@ def _expanded(text: str) -> list[str]:
     return [text.replace(match[0], str(n)) for n in numbers if str(n) != match[3]]
 
 
-def find(source: Source, places: list[Path]) -> Path | None:
-    """Returns the file, or a folder named like the archive, in the first folder that has it."""
-    for place in places:
+def local_file(source: Source, folders: list[Path]) -> Path | None:
+    """Returns the file, or a folder with the archive's name, from the first folder that has it."""
+    for folder in folders:
         for name in (source.file, stem(source.file)):
-            if (place / name).exists():
-                return place / name
+            if (folder / name).exists():
+                return folder / name
     return None
 
 
 def verify(path: Path, md5: str) -> None:
-    """Compares a file with its published checksum; an unpacked folder has none.
+    """Compares a file with its published checksum; a folder is not compared.
 
     Raises:
       BadInput: they differ.
     """
     if not md5 or path.is_dir():
         return
-    digest = hashlib.md5(usedforsecurity=False)
     with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    if digest.hexdigest() != md5:
+        digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if digest != md5:
         raise BadInput(
-            f"{path}: its MD5 is {digest.hexdigest()}, the published one {md5}. It is cut short,"
-            " altered or another version: delete it and fetch it again, or prepare with"
-            " --unverified if you trust it."
+            f"{path}: its MD5 is {digest}, but the published one is {md5}. The file is truncated,"
+            " altered or another version: delete it and download it again, or use --unverified if"
+            " you trust it."
         )
 
 
 def download(source: Source, folder: Path, progress: Any = None) -> Path:
-    """Downloads a file into a folder, where it appears when it is complete and verified.
+    """Downloads a file into a folder, where it appears once it is complete and verified.
 
     Raises:
-      BadInput: the address does not answer, or the file's checksum is not the published one.
+      BadInput: the download failed, or the file's checksum is not the published one.
     """
     try:
         import pooch
     except ImportError:
-        raise BadInput("pooch is needed for downloads: pip install 'nevis_stream[data]'.") from None
+        raise BadInput("downloads need pooch: pip install 'nevis_stream[data]'.") from None
     import requests
 
     pooch.get_logger().setLevel("ERROR")
@@ -159,7 +155,7 @@ def download(source: Source, folder: Path, progress: Any = None) -> Path:
             downloader=fetcher,
         )
     except requests.RequestException as error:
-        raise BadInput(f"{source.url}: cannot be fetched ({_reason(error)}).") from None
+        raise BadInput(f"{source.url}: the download failed ({_reason(error)}).") from None
     except ValueError as error:
         if "hash" not in str(error):
             raise

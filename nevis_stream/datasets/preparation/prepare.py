@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import layouts, prepared
+from nevis_stream.datasets import layouts, prepared, sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.datasets.layouts.tree import Example, Tree
@@ -41,20 +41,22 @@ def gather(
       BadInput: a file is missing (the message says what to do) or has another checksum than
         the published one.
     """
-    if dataset_id not in catalogue.layouts():
-        raise BadInput(unknown("data set", dataset_id, catalogue.layouts()))
+    if dataset_id not in catalogue.file_layouts():
+        raise BadInput(unknown("data set", dataset_id, catalogue.file_layouts()))
     plan = fetch.plan(dataset_id)
     downloads = (
-        prepared.data_root() / "downloads" / catalogue.layouts()[dataset_id].get("like", dataset_id)
+        prepared.data_root()
+        / "downloads"
+        / catalogue.file_layouts()[dataset_id].get("like", dataset_id)
     )
     files: dict[str, Path] = {}
     for number, source in enumerate(plan.sources):
         progress("fetch", number, len(plan.sources))
-        path = fetch.find(
+        path = fetch.local_file(
             source, [*places, *(place / downloads.name for place in places), downloads]
         )
         if path is None and not source.optional:
-            if plan.state != "downloadable" or not download:
+            if plan.state != sources.DOWNLOADABLE or not download:
                 raise BadInput(f"{dataset_id}: {source.file} is missing: {plan.advice}.")
             try:
                 path = fetch.download(source, downloads)
@@ -86,7 +88,7 @@ def content(
     Raises:
       BadInput: files that are damaged or not as the layout says.
     """
-    layout = catalogue.layouts()[dataset_id]
+    layout = catalogue.file_layouts()[dataset_id]
     row = catalogue.nevis22_datasets()[layout.get("like", dataset_id)]
     for number, path in enumerate(files.values()):
         progress("unpack", number, len(files))
@@ -143,8 +145,8 @@ def prepare(
     """
     if prepared.is_ready(dataset_id, "published") and not force:
         return prepared.directory(dataset_id, "published")
-    layout = catalogue.layouts().get(dataset_id, {})
-    copy = None if places else tfds_copy.find(dataset_id)
+    layout = catalogue.file_layouts().get(dataset_id, {})
+    copy = None if places else tfds_copy.newest_copy(dataset_id)
     files = (
         {}
         if copy
@@ -164,16 +166,6 @@ def prepare(
         directory = write(prepared_content, "published", facts, form, progress)
         shutil.rmtree(work, ignore_errors=True)
     return directory
-
-
-def builder(dataset_id: str, places: Sequence[Path] = (), **options: Any) -> Any:
-    """Returns the TFDS builder of a catalogue data set, prepared now if it is not ready.
-
-    Takes what `prepare` takes.
-    """
-    import tensorflow_datasets as tfds
-
-    return tfds.builder_from_directory(prepare(dataset_id, places, **options))
 
 
 def _source(name: str, path: Path) -> dict[str, Any]:

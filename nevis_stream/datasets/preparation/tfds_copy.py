@@ -21,12 +21,12 @@ from nevis_stream.errors import BadInput
 PARTS = {"train": "train", "validation": "dev", "test": "test"}
 
 
-def find(dataset_id: str) -> Path | None:
+def newest_copy(dataset_id: str) -> Path | None:
     """Returns the newest usable copy of a data set, or None.
 
     Copies are below TFDS_DATA_DIR, by default ~/tensorflow_datasets.
     """
-    layout = catalogue.layouts()[dataset_id]
+    layout = catalogue.file_layouts()[dataset_id]
     name = catalogue.nevis22_datasets().get(dataset_id, {}).get("tfds_name", "")
     if not name or "tfds" not in layout or find_spec("tensorflow_datasets") is None:
         return None
@@ -58,7 +58,7 @@ def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
     """
     import tensorflow_datasets as tfds
 
-    options = catalogue.layouts()[dataset_id]["tfds"]
+    options = catalogue.file_layouts()[dataset_id]["tfds"]
     kind = catalogue.nevis22_datasets()[dataset_id]["kind"]
     parts = options.get("parts", PARTS)
     builder = tfds.builder_from_directory(copy)

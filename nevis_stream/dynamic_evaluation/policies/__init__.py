@@ -1,1 +1,1 @@
-"""Policies: what to ask next. A module here that offers a `POLICY` is one, under its own name."""
+"""Policies, which choose the cells to ask. A module's name is that of its `POLICY`."""

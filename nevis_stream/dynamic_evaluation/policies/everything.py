@@ -1,4 +1,4 @@
-"""Every sample, whatever the budget: for bounds that see the whole truth."""
+"""Every sample, regardless of the budget: for bounds that use the whole truth."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from nevis_stream.dynamic_evaluation.method import Policy
 class Everything(Policy):
     """Asks all samples."""
 
-    about = "every sample, whatever the budget (for bounds)"
+    about = "every sample, regardless of the budget (for bounds)"
 
     def next(self, tree, answers, n, budget, key, ctx) -> Cells:
         """Returns every cell."""

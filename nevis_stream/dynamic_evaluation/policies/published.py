@@ -1,4 +1,4 @@
-"""The published script's grid, with its defects: its n' points begin at the remainder
+"""The published script's grid, with its defects: its n' points start at the remainder
 n - ⌊n/n'⌋ n', on an order with ties in falling order of the columns.
 """
 

@@ -1,4 +1,4 @@
-"""Samples drawn at random without replacement, others for each model."""
+"""Samples drawn at random without replacement, separately for each model."""
 
 import numpy as np
 
@@ -16,10 +16,10 @@ class Random(Policy):
 
     def __init__(self, shared: bool = False):
         self.shared = shared
-        self.about = f"random samples, {'the same' if shared else 'others'} for each model"
+        self.about = f"random samples, {'the same' if shared else 'different ones'} for each model"
 
     def fit(self, known, rank, items, key, ctx):
-        """Keeps the predictor's order, on which positions are drawn."""
+        """Stores the predictor's order, on which positions are drawn."""
         return {"order": None if rank is None else rank.order}
 
     def next(self, tree, answers, n, budget, key, ctx) -> Cells:

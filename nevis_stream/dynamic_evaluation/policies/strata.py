@@ -1,4 +1,4 @@
-"""One random sample of each of equal strata of the order from easy to hard."""
+"""One random sample from each of equal strata of the order from easy to hard."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ from nevis_stream.dynamic_evaluation.sort import ranked
 
 
 class Strata(Policy):
-    """Draws from strata, others for each model."""
+    """Draws from strata, separately for each model."""
 
-    about = "one random sample of each of equal strata of the order from easy to hard"
+    about = "one random sample from each of equal strata of the order from easy to hard"
 
     def fit(self, known, rank, items, key, ctx):
-        """Ranks the samples, unless the predictor has."""
+        """Ranks the samples, unless the predictor has done so."""
         return {"order": (rank or ranked(known, ctx)).order}
 
     def next(self, tree, answers, n, budget, key, ctx) -> Cells:

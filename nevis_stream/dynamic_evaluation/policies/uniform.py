@@ -14,7 +14,7 @@ class Uniform(Policy):
     about = "a uniform grid on the order of the samples from easy to hard"
 
     def fit(self, known, rank, items, key, ctx):
-        """Ranks the samples, unless the predictor has."""
+        """Ranks the samples, unless the predictor has done so."""
         return {"order": (rank or ranked(known, ctx)).order}
 
     def next(self, tree, answers, n, budget, key, ctx) -> Cells:

@@ -1,1 +1,1 @@
-"""Predictors of cells. A module here that offers a `PREDICTOR` is one, under its own name."""
+"""Predictors of cells. A module's name is that of its `PREDICTOR`."""

@@ -1,9 +1,10 @@
 """A weighted mean of six members' logits whose weights, correction and intervals come from
 cross-validation on known models.
 
-Each known model is once treated as new: members are fitted to the models outside its fold (whole
-groups stay together), asked for the same budget, and compared with what is known of it. What is
-fitted there is little, and drawn towards a default, so that few known models do no harm.
+Each known model is treated as new once: the members are fitted to the models outside its fold
+(groups stay together), the same number of its samples is asked, and the predictions are compared
+with its observed values. Only a few parameters are fitted to this, with priors around defaults, so
+that few known models do no harm.
 """
 
 from collections.abc import Sequence
@@ -22,23 +23,23 @@ from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 
-COLUMNS = 4096  # samples of the cross-validation, at most
-CELLS = 100_000  # cells to which the weights are fitted, at most
+COLUMNS = 4096  # at most this many samples take part in the cross-validation
+CELLS = 100_000  # the weights are fitted to at most this many cells
 # strength of the pull towards equal weights, in units of the mean loss of a cell
 TOWARDS_DEFAULT = 0.02
-# how many models without any bias are taken for seen: each one's own grid says little
+# the prior of the correction, as a number of models without bias: the grid of one model is noisy
 UNBIASED_MODELS = 30.0
-PRIOR_MODELS = 4.0  # how many models the model's own deviation counts for
+PRIOR_MODELS = 4.0  # the prior of the widening, as a number of models
 STEPS = 8  # of Newton's method
 
 EQUAL = np.full(len(members.NAMES), 1 / len(members.NAMES))
-# Used if there is a single known model or group, so that nothing can be left out.
+# Used if there is a single known model or group, so that none can be left out.
 DEFAULT = {"weights": EQUAL, "correction": 0.0, "widening": 3.0}
 
 
 @dataclass(frozen=True)
 class View:
-    """What the members say after having seen the same answers.
+    """The members' predictions, given the same answers.
 
     Attributes:
       answers: of m models.
@@ -53,15 +54,15 @@ class View:
     facts: SampleFacts
 
     def probabilities(self, weights: np.ndarray) -> np.ndarray:
-        """Returns the combined values, float32[m, n], as if nothing had been observed exactly."""
+        """Returns the combined predictions, float32[m, n], also for asked cells."""
         return expit(np.tensordot(weights.astype(np.float32), self.logits, axes=1))
 
     def means(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the mean of combined values with answers kept, float64[m], and the correction of
-        the rest that the representative cells suggest, float64[m].
+        """Returns the mean of the combined predictions and the answers, float64[m], and a
+        correction for the cells that were not asked, float64[m].
 
-        These cells reach over all samples, so the mean of y - p on them estimates that on the
-        samples that were not asked.
+        The representative cells cover all samples, so the mean of y - p on them estimates the mean
+        of y - p on the cells that were not asked.
         """
         samples, weights = self.answers.samples, self.facts.weights
         away = self.answers.values - np.take_along_axis(p, samples, axis=1).astype(np.float64)
@@ -71,7 +72,7 @@ class View:
 
     @property
     def unasked(self) -> np.ndarray:
-        """float64[m], the share of the mean that was not asked."""
+        """float64[m], the weight in the mean of the cells that were not asked."""
         return 1 - self.facts.weights[self.answers.samples].sum(axis=1)
 
 
@@ -91,9 +92,9 @@ class Combination(CellPredictor):
         return Items(**tree["many"])
 
     def tune(self, tree, known, policy, budget, key, ctx):
-        """Returns weights of the members, float64[6]; `correction`, the share 0 ... 1 of the mean
-        residual that is added to the mean; and `widening`, the half-width of the 95% interval in
-        posterior standard deviations. The fits of the folds become part of the tree.
+        """Returns `weights` of the members, float64[6]; `correction`, the share, from 0 to 1, of
+        the mean residual that is added to the mean; and `widening`, the half-width of the 95%
+        interval in posterior standard deviations. The fits of the folds are added to the tree.
         """
         key = jax.random.split(key)[1]
         divided = list(folds.divided(known, numpy_generator(key), COLUMNS))
@@ -144,15 +145,15 @@ def _calibrated(
     random: np.random.Generator,
     ctx,
 ):
-    """Returns what `tune` does.
+    """Returns weights, correction and widening; see `Combination.tune`.
 
     Args:
       views: of each fold's models.
       truths: their values, holes filled.
       values: their values with holes.
-      groups: how many groups of known models there are.
+      groups: number of groups of known models.
       random: draws cells.
-      ctx: charges.
+      ctx: counts FLOPs.
     """
     weights = _weights(views, values, random, ctx)
     residuals, missing = [], []
@@ -174,8 +175,8 @@ def _calibrated(
 def _weights(
     views: Sequence[View], values: Sequence[np.ndarray], random: np.random.Generator, ctx
 ) -> np.ndarray:
-    """Weights by logistic regression on the cells that were not asked, pulled towards equal ones
-    (Newton's method).
+    """Returns the weights of a logistic regression on the cells that were not asked, with a prior
+    around equal weights, by Newton's method.
     """
     cells = []
     for view, truth in zip(views, values, strict=True):

@@ -1,4 +1,4 @@
-"""The mean of the asked samples, for every cell: no order, and nothing of the known models."""
+"""The mean of the asked samples, for every cell, without an order and without known models."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from nevis_stream.dynamic_evaluation.samples import SampleFacts
 
 
 class Mean(CellPredictor):
-    """Plain mean with its Wilson interval, corrected for the finite number of samples.
+    """The plain mean with its Wilson interval, corrected for the finite number of samples.
 
     The variance of a score in [0, 1] is at most that of an outcome with the same mean, so its
     interval is too wide rather than too narrow.
@@ -31,10 +31,11 @@ class Mean(CellPredictor):
 
 
 def represented(answers: Answers, facts: SampleFacts) -> np.ndarray:
-    """Returns how much each asked cell counts in a mean over all samples, float64[m, b], in all 1.
+    """Returns the weight of each asked cell in an estimate of the mean over all samples,
+    float64[m, b]; the weights of a model add up to 1.
 
-    Cells that a policy chose for what they teach do not count; where a policy says nothing of any
-    cell, all count the same.
+    Cells that a policy chose for their information have weight 0; if a policy gives no shares, all
+    cells have the same weight.
     """
     shares = answers.cells.shares
     if shares is None or not shares.any():

@@ -1,5 +1,5 @@
-"""The values of the known model that agrees best on the asked samples (CopyNearest&Expand: Sort &
-Search without Sort).
+"""The values of the known model that agrees best on the asked samples (the paper's
+CopyNearest&Expand: Sort & Search without Sort).
 """
 
 import numpy as np
@@ -9,39 +9,39 @@ from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 from nevis_stream.dynamic_evaluation.sort import ranked
 
-TRIED = 250  # known models that play new ones, at most
+HELD_OUT = 250  # at most this many known models are left out in turn
 
 
 class Nearest(CellPredictor):
-    """Copies the nearest known model; a hole in it is filled with what most models do there."""
+    """Copies the nearest known model; its holes are filled with the outcome of most models."""
 
     about = "values of the nearest known model"
     takes_scores = True
     out_of_core = True
 
     def fit(self, known, key, ctx):
-        """Keeps what holes are filled with: the majority's outcome, or the mean score."""
+        """Stores the values that fill holes: the majority's outcome, or the mean score."""
         means = ranked(known, ctx).scores
         return {"fill": means.astype(np.float32) if known.scores else (means >= 0.5).view(np.uint8)}
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
-        """Copies; of equally near models the first."""
-        shared = (answers.samples == answers.samples[0]).all()
-        if shared:
+        """Copies the nearest model, the first of several equally near ones."""
+        if (answers.samples == answers.samples[0]).all():
             cells = _filled(tree, known, None, answers.samples[0])
-            away = _distance(answers.values, cells, ctx)
+            distance = _distance(answers.values, cells, ctx)
         else:
-            away = np.concatenate(
+            distance = np.concatenate(
                 [
                     _distance(row[None], _filled(tree, known, None, samples), ctx)
                     for row, samples in zip(answers.values, answers.samples, strict=True)
                 ]
             )
-        return Prediction(_filled(tree, known, away.argmin(axis=1)))
+        return Prediction(_filled(tree, known, distance.argmin(axis=1)))
 
     def errors(self, tree, known, policy, budget, key, ctx) -> np.ndarray | None:
-        """Returns how far known models' means are from those that other groups' nearest give,
-        float64[250 at most]. A policy that chooses by answers is tried by fitting again instead.
+        """Returns the errors of known models' means, each predicted by the nearest model of another
+        group, float64 of at most 250 models; None for an adaptive policy or weighted data sets,
+        which need new fits.
         """
         n, models = known.shape[1], known.shape[0]
         if policy.adaptive or known.facts.dataset_weights is not None:
@@ -55,10 +55,10 @@ class Nearest(CellPredictor):
         plan = policy.fit(known, None, None, key, ctx)
         samples = policy.ask(plan, blank, 1, n, budget, key, ctx).samples[0]
         cells, (right, seen) = _filled(tree, known, None, samples), known.row_sums()
-        rows = np.flatnonzero(seen > 0)[:: -(-models // TRIED)]
-        away = _distance(cells[rows], cells, ctx)
-        away[groups[rows][:, None] == groups] = np.inf
-        near = away.argmin(axis=1)
+        rows = np.flatnonzero(seen > 0)[:: -(-models // HELD_OUT)]
+        distance = _distance(cells[rows], cells, ctx)
+        distance[groups[rows][:, None] == groups] = np.inf
+        near = distance.argmin(axis=1)
         means = {
             row: _filled(tree, known, np.array([row])).mean() for row in np.unique(near).tolist()
         }
@@ -78,7 +78,7 @@ def _filled(tree, known, rows: np.ndarray | None, samples: np.ndarray | None = N
 
 
 def _distance(values: np.ndarray, theirs: np.ndarray, ctx) -> np.ndarray:
-    """Returns squared distances of models, float32[m, m0], of values [m, b] and [m0, b]."""
+    """Returns the squared distances between models with values [m, b] and [m0, b], [m, m0]."""
     values, theirs = values.astype(np.float32), theirs.astype(np.float32)
     ctx.charge(2 * values.size * len(theirs) + 2 * (values.size + theirs.size))
     return (values**2).sum(axis=1)[:, None] - 2 * values @ theirs.T + (theirs**2).sum(axis=1)

@@ -1,7 +1,8 @@
-"""Ones for the first samples, unsorted, as many as the model has: no aggregate error, and cells
-nearly as wrong as can be.
+"""The true number of ones, for the first samples without sorting: the mean is exact, and the cells
+are nearly as wrong as possible.
 
-A bound from below on what the aggregate error says (Sort & Search, theorem 2.1), not a method.
+It is not a method. It shows that a small error of the mean says little about the cells (Sort &
+Search, theorem 2.1).
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ class OracleAccuracyPrefix(CellPredictor):
     out_of_core = True
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
-        """Uses only how many of all samples are right."""
+        """Uses only the number of right samples."""
         right = answers.values.sum(axis=1, dtype=np.int64)
         ctx.charge(answers.values.size)
         cells = np.arange(known.shape[1]) < right[:, None]

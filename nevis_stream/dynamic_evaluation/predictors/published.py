@@ -1,8 +1,8 @@
-"""The published script's rule, with its defects: what the others are measured against.
+"""The rule of the published script, with its defects: the reference for the other predictors.
 
-Its threshold is the index of the largest prefix sum, one less than the count of ones it means,
-without the empty prefix; the predicted vector is ones up to the full-order position of that point;
-what was observed is overwritten by it.
+Its threshold is the index of the largest prefix sum, which is one less than the number of ones that
+is meant, and it ignores the empty prefix. The predicted vector is ones up to the position of that
+sample in the full order, and replaces the observed outcomes.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from nevis_stream.dynamic_evaluation.policies.published import published_order
 
 
 def last_indices(outcomes: np.ndarray) -> np.ndarray:
-    """Returns the script's thresholds of uint8[m, b], int64[m]: indices where it should be
+    """Returns the script's thresholds of uint8[m, b], int64[m]: indices, although they should be
     counts.
     """
     return np.cumsum(2 * outcomes.astype(np.int64) - 1, axis=1).argmax(axis=1)

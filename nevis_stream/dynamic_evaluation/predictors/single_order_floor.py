@@ -1,4 +1,4 @@
-"""The least error that any threshold on the order by sum can have: every sample is seen. A bound,
+"""The smallest error of any threshold on the order by sum, chosen with every sample seen: a bound,
 not a method.
 """
 
@@ -10,14 +10,14 @@ from nevis_stream.dynamic_evaluation.search import thresholds
 
 
 class SingleOrderFloor(SortAndSearch):
-    """The best vector of ones and then zeros, chosen with the whole truth."""
+    """The best threshold, chosen with the whole truth."""
 
     def __init__(self):
         super().__init__()
-        self.about = "the best threshold on the order, seen with the whole truth (a bound)"
+        self.about = "the best threshold on the order, chosen with the whole truth (a bound)"
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
-        """Returns the best thresholded vector of models of which every sample was asked."""
+        """Returns the outcomes of the best threshold of models whose samples were all asked."""
         rank = self.rank(tree)
         truth = np.empty(answers.values.shape, np.uint8)
         np.put_along_axis(truth, rank.place[answers.samples], answers.values, axis=1)

@@ -31,11 +31,11 @@ class SortAndSearch(CellPredictor):
         return Prediction(thresholded(self.rank(tree), answers, ctx))
 
     def errors(self, tree, known, policy, budget, key, ctx) -> np.ndarray | None:
-        """Returns how far known models' means are from those that an order without them gives.
+        """Returns the errors of known models' means, each predicted with an order without the model
+        and its group; None for an adaptive policy, which needs new fits.
 
-        Sums without some models are sums less theirs, so nothing is read but these models' rows;
-        the order by recursive sum is taken for that by sum here, of which it breaks ties. A policy
-        that chooses by answers is tried by fitting again instead.
+        Sums without some models are all sums less theirs, so only these models' rows are read. An
+        order by recursive sum keeps its ties here.
         """
         if policy.adaptive:
             return None
@@ -63,7 +63,7 @@ class SortAndSearch(CellPredictor):
 
 
 def thresholded(rank: Rank, answers: Answers, ctx) -> np.ndarray:
-    """Returns predicted outcomes, bool[m, n]: true up to the best threshold of each model."""
+    """Returns predicted outcomes, bool[m, n], true up to the best threshold of each model."""
     places = rank.place[answers.samples]
     order = np.argsort(places, axis=1, kind="stable")
     places, outcomes = (

@@ -1,4 +1,4 @@
-"""Sort & Search on the order by recursive sum, of two stages as in the paper."""
+"""Sort & Search on the order by recursive sum, with two stages as in the paper."""
 
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
 

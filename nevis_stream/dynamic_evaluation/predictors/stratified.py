@@ -1,4 +1,4 @@
-"""The mean of the asked samples for the accuracy, Sort & Search for the cells."""
+"""The mean of the asked samples for the accuracy, and Sort & Search for the cells."""
 
 import hashlib
 
@@ -15,8 +15,8 @@ MODELS_FOR_DESIGN = 64
 
 
 class Stratified(SortAndSearch):
-    """The interval is Wilson's with as many draws as would give the variance of a stratified
-    design, which is known for the known models.
+    """The interval is Wilson's, for the number of simple random draws that would have the variance
+    of the stratified design, which is computed for the known models.
     """
 
     calibrated = True
@@ -30,7 +30,7 @@ class Stratified(SortAndSearch):
         return {"design": _variance_ratio(self.rank(tree), known, budget, ctx)}
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
-        """Gives the mean of the cells that represent all samples."""
+        """Gives the mean of the representative cells."""
         mean = (represented(answers, known.facts) * answers.values).sum(axis=1)
         n, budget = known.shape[1], answers.samples.shape[1]
         interval = intervals.wilson(mean, intervals.effective(budget, n, tuned["design"]))
@@ -38,31 +38,31 @@ class Stratified(SortAndSearch):
 
 
 def _variance_ratio(rank: Rank, known, budget: int, ctx) -> float:
-    """Variance of the stratified mean over that of the mean of simple random samples, summed over
-    known models.
+    """Returns the variance of the stratified mean divided by that of the mean of simple random
+    samples, both summed over known models.
 
-    Each is left out of the rank by which it is stratified. 1, as if strata were no better, where so
-    few known models are unlike each other that they say nothing of another one.
+    Each model is left out of the rank by which it is stratified. If fewer than `FEWEST` known
+    models differ from each other, they do not represent a new model, and the ratio is 1.
     """
     n, bounds = rank.n, sampling.strata(rank.n, budget)
     models = known.shape[0]
     if budget == n or models == 1:
         return 1.0
     sizes = np.diff(bounds)
-    stratified, simple, unlike = 0.0, 0.0, set()
+    stratified, simple, digests = 0.0, 0.0, set()
     for model in range(0, models, -(-models // MODELS_FOR_DESIGN)):
         row = known.matrix(np.array([model]))[0]
         there = row != UNKNOWN
-        unlike.add(hashlib.sha256(row).digest())
+        digests.add(hashlib.sha256(row).digest())
         without = Rank(rank.total - (row == 1), rank.seen - there)
         if not without.seen.any():
             continue
         ctx.charge((6 + n.bit_length()) * n)
-        guessed = np.where(there, row, without.scores)[without.order]
-        means = np.add.reduceat(guessed, bounds[:-1]) / sizes
+        filled = np.where(there, row, without.scores)[without.order]
+        means = np.add.reduceat(filled, bounds[:-1]) / sizes
         stratified += (sizes**2 * means * (1 - means)).sum() / n**2
-        simple += guessed.mean() * (1 - guessed.mean()) / budget * (n - budget) / (n - 1)
-    enough = simple and len(unlike) >= intervals.FEWEST
+        simple += filled.mean() * (1 - filled.mean()) / budget * (n - budget) / (n - 1)
+    enough = simple and len(digests) >= intervals.FEWEST
     return float(stratified / simple) if enough else 1.0
 
 

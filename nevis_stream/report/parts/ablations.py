@@ -17,15 +17,17 @@ def html(across: Across) -> Markup | None:
     """Returns a table for each method with runs of two streams or more that judge the same tasks;
     None if there is none.
     """
-    found = _found(across)
-    if not found:
+    compared = _ablations(across)
+    if not compared:
         return None
-    return render("parts/ablations.html", found=found)
+    return render("parts/ablations.html", ablations=compared)
 
 
 def tables(across: Across) -> dict[str, pd.DataFrame]:
     """Returns `ablations`: one row a method and variant, beside the published values."""
-    rows = [_row(ablation, variant) for ablation in _found(across) for variant in ablation.variants]
+    rows = [
+        _row(ablation, variant) for ablation in _ablations(across) for variant in ablation.variants
+    ]
     return {"ablations": pd.DataFrame(rows)}
 
 
@@ -34,7 +36,7 @@ def figures(across: Across) -> dict[str, Drawing]:
     return {}
 
 
-def _found(across: Across) -> list[Ablation]:
+def _ablations(across: Across) -> list[Ablation]:
     runs = {run.path: run for section in across.sections for run in section.runs}
     return ablations(list(runs.values()))
 

@@ -1,4 +1,4 @@
-"""The points: a table, and the plane of error against cFLOP with the Pareto front."""
+"""The points: a table, and the plane of mean error against training FLOPs with the Pareto front."""
 
 import pandas as pd
 from markupsafe import Markup

@@ -28,8 +28,8 @@ def html(section: Section) -> Markup:
     methods, most = (_MANY_METHODS, _MANY_IMAGES) if many else (_FEW_METHODS, _FEW_IMAGES)
     shown = section.once(_with_mistakes)[:methods]
     images = [
-        (one, sheet_of(place))
-        for place, one in enumerate(_images(section, shown, most, small=many))
+        (task, sheet_of(place))
+        for place, task in enumerate(_images(section, shown, most, small=many))
     ]
     seeds = [(label, run.header.seed) for label, run in shown]
     more = len(section.once(_with_mistakes)) > len(shown)
@@ -73,18 +73,18 @@ def _images(
     """Every task's pictures, those of mistakes by these runs; small ones have fewer colours."""
     images = []
     for task in section.tasks:
-        found = [(label, read_mistakes(run, task.task_id, most)) for label, run in shown]
-        known = [(label, mistakes) for label, mistakes in found if mistakes]
+        mistakes_of = [(label, read_mistakes(run, task.task_id, most)) for label, run in shown]
+        known = [(label, mistakes) for label, mistakes in mistakes_of if mistakes]
         images.append(TaskImages(task, thumbnail(task.task_id, section.runs, small), known))
     return images
 
 
 def _with_mistakes(section: Section) -> list[tuple[str, Run]]:
-    """(label, first run with mistakes) of the methods with the lowest E, those without a point
-    last.
+    """(label, first run with mistakes) of the methods, that with the lowest mean error first, those
+    without a point last.
     """
     ranked = sorted(section.methods, key=lambda method: (method.error.n == 0, method.error.mean))
-    found = []
+    kept = []
     for method in ranked:
         run = next(
             (
@@ -94,5 +94,5 @@ def _with_mistakes(section: Section) -> list[tuple[str, Run]]:
             ),
             None,
         )
-        found += [(method.group.label, run)] if run else []
-    return found
+        kept += [(method.group.label, run)] if run else []
+    return kept

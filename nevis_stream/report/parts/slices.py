@@ -72,8 +72,8 @@ def _has_difference(cells: Sequence[Slice]) -> bool:
 
 
 def _drawn(section: Section) -> dict[str, Sequence[Slice]]:
-    """The methods of lowest E that have a difference, in the page's order, without the slices by
-    part of the stream.
+    """The methods with the lowest mean errors that have a difference, in the page's order, without
+    the slices by part of the stream.
     """
     by_method = section.once(_slices)
     able = [method for method in section.methods if _has_difference(by_method[method.group.label])]

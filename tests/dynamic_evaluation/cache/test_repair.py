@@ -16,7 +16,16 @@ from nevis_stream.errors import BadInput, DamagedCache
 from tests.dynamic_evaluation.cache.test_integrity import filled
 
 U = 255
-TOLD = Addition("model", "m0", "sort_and_search", 16, 0, 3, 100, 16)
+TOLD = Addition(
+    kind="model",
+    name="m0",
+    method="sort_and_search",
+    budget=16,
+    seed=0,
+    models=3,
+    samples=100,
+    asked=16,
+)
 
 
 @pytest.fixture
@@ -166,7 +175,7 @@ def test_what_is_not_in_the_cells_is_left_out_by_name(cache, tmp_path):
         "tile 99",
     ]
     assert found[0] == "model 'm9': its provenance is not what was written"
-    assert "additions.jsonl, line 2: no account of an addition" in found[-1]
+    assert "additions.jsonl, line 2: not an account of an addition" in found[-1]
     new = EvaluationCache(tmp_path / "new")
     assert (
         new.verify() == [] and new.models()["m9"] == {} and read_additions(new.directory) == [TOLD]

@@ -24,7 +24,7 @@ def test_a_matrix_alone_makes_a_page(tmp_path):
         "+0.00",
     ]
     assert "indep · tiny on four, seed 3" in page.text
-    assert "n = 4 pairs; mean gain +2.50 points" in page.text
+    assert "n = 4 pairs; mean gain +2.50 percentage points" in page.text
     assert "0 runs" in page.text
     assert "b" not in {tag for tag, _ in page.tags}
     pairs = pd.read_csv(tmp_path / "out" / "transfer_matrix.csv")

@@ -1,10 +1,10 @@
 """Checks the table of learners: runs its commands and compares error and FLOPs with it.
 
-  python -m benchmarks.learners                  # all of them
-  python -m benchmarks.learners ft_prev mt
+  python -m benchmarks.learner_table                  # all learners
+  python -m benchmarks.learner_table ft_prev mt
 
-Prints a Markdown table and ends with status 1 where a run differs from the table (learners.table).
-FLOPs must be equal; errors may differ by `TOLERANCE`, as floating-point results depend on the
+Prints a Markdown table; the exit status is 1 if a run differs from the table (learners.table).
+FLOPs must be equal; errors may differ by `TOLERANCE`, since floating-point results depend on the
 machine.
 """
 

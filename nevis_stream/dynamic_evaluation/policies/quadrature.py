@@ -1,0 +1,48 @@
+"""Bayesian quadrature of the benchmark's mean: asks the samples that reduce its variance most under
+a linear-Gaussian model of the known models (see `linear_gaussian`).
+"""
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import linear_gaussian
+from nevis_stream.dynamic_evaluation.asking import Cells
+from nevis_stream.dynamic_evaluation.method import Policy
+
+
+class Quadrature(Policy):
+    """Asks the first samples of all models alike, then chooses anew for each model, with the known
+    models weighted by how close they are to its answers.
+
+    Args:
+      first: share of the budget that is asked of all models alike.
+      about: one line for people.
+    """
+
+    out_of_core = False
+
+    def __init__(self, first: float, about: str):
+        self.first, self.about, self.adaptive = first, about, first < 1
+
+    def fit(self, known, rank, items, key, ctx):
+        """Fits the linear-Gaussian model."""
+        return linear_gaussian.fit(known, key, ctx)
+
+    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
+        """Returns the common part, then the rest."""
+        model, (models, asked) = linear_gaussian.Model(**tree), answers.samples.shape
+        first = int(np.ceil(self.first * budget))
+        if not asked:
+            choose = ctx.jit(linear_gaussian.first_choice, static_argnames="count")
+            samples = np.asarray(choose(model, first), np.int64)
+            return Cells(np.broadcast_to(samples, (models, first)))
+        choose = ctx.jit(linear_gaussian.next_choice, static_argnames="count")
+        samples = choose(
+            model,
+            answers.samples.astype(np.int32),
+            answers.values.astype(np.float32),
+            budget - first,
+        )
+        return Cells(np.asarray(samples, np.int64))
+
+
+POLICY = Quadrature(1.0, "the samples that reduce the variance of the mean most, fixed beforehand")

@@ -1,0 +1,5 @@
+"""Half of the budget by Bayesian quadrature, the rest chosen anew for each model."""
+
+from nevis_stream.dynamic_evaluation.policies.quadrature import Quadrature
+
+POLICY = Quadrature(0.5, "the same, half of the budget chosen anew after the first answers")
