@@ -17,42 +17,42 @@ BUDGETS: dict[str, Mapping[str, Any]] = {
         "components": 64,
         "pictures": 400,
         "centres": 400,
-        "sample": 200,
+        "sample": 150,
     },
     "small": {
         "gradients": (32,),
         "pixels": 8,
         "patches": 0,
-        "components": 128,
-        "pictures": 800,
-        "centres": 800,
-        "sample": 256,
+        "components": 96,
+        "pictures": 1000,
+        "centres": 1000,
+        "sample": 200,
     },
     "medium": {
         "gradients": (32, 64),
         "pixels": 8,
         "patches": 0,
-        "components": 160,
-        "pictures": 1300,
-        "centres": 1300,
-        "sample": 384,
+        "components": 144,
+        "pictures": 1250,
+        "centres": 1250,
+        "sample": 320,
     },
     "large": {
         "gradients": (32, 64),
         "pixels": 8,
-        "patches": 128,
+        "patches": 64,
         "components": 256,
-        "pictures": 4000,
-        "centres": 4000,
+        "pictures": 3800,
+        "centres": 3800,
         "sample": 512,
     },
     "huge": {
         "gradients": (32, 64),
         "pixels": 8,
-        "patches": 256,
-        "components": 384,
-        "pictures": 100_000,
-        "centres": 4000,
+        "patches": 128,
+        "components": 512,
+        "pictures": 60_000,
+        "centres": 3000,
         "sample": 640,
     },
 }
@@ -108,7 +108,9 @@ class ClosedFormConfig:
         Raises:
           BadInput: values that make no sense together.
         """
-        preset = {name: v for name, v in BUDGETS[budget].items() if getattr(self, name) is None}
+        preset = {
+            name: v for name, v in self.BUDGETS[budget].items() if getattr(self, name) is None
+        }
         config = replace(self, **preset)
         config._check()
         return config
@@ -136,3 +138,34 @@ class ClosedFormConfig:
         from learners.closed_form.learner import ClosedForm
 
         return ClosedForm(self)
+
+
+# As closed_form's, with what repeats save spent on more pictures.
+FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
+    "tiny": BUDGETS["tiny"] | {"pictures": 450, "centres": 450},
+    "small": BUDGETS["small"] | {"pictures": 1085, "centres": 1085},
+    "medium": BUDGETS["medium"] | {"pictures": 1415, "centres": 1415},
+    "large": BUDGETS["large"] | {"pictures": 4000, "centres": 4000},
+    "huge": BUDGETS["huge"],
+}
+
+
+@dataclass(frozen=True)
+class FrontierConfig(ClosedFormConfig):
+    """As `closed_form`, and what is carried from task to task."""
+
+    BUDGETS: ClassVar = FRONTIER_BUDGETS
+
+    repeats: bool = field(
+        default=True,
+        metadata={
+            "help": "whether a data set that is met again keeps its predictor",
+            "label": True,
+        },
+    )
+
+    def build(self) -> Learner:
+        """Returns the learner."""
+        from learners.closed_form.frontier import Frontier
+
+        return Frontier(self)

@@ -50,11 +50,13 @@ class Judged:
       places: int[j], which of the examples.
       scores: float32[j, outputs].
       error: by the task's metric; 1 where it is undefined.
+      loss: mean square of score less indicator, by which equal errors are compared.
     """
 
     places: np.ndarray
     scores: np.ndarray
     error: float
+    loss: float
 
 
 @dataclass(frozen=True)
@@ -103,17 +105,17 @@ class ClosedForm:
             "kernel": [width, mirrored],
             "temperature": temperature,
             "kind": task.kind,
-        }
-        info = {
-            "hyper": {
-                "width": width,
-                "mirrored": bool(mirrored),
-                "regularisation": regularisation,
-                "patches": patches,
+            "facts": {
+                "hyper": {
+                    "width": width,
+                    "mirrored": bool(mirrored),
+                    "regularisation": regularisation,
+                    "patches": patches,
+                },
+                "dev_error": _error(task.kind, labels[from_dev], judged.scores[from_dev]),
             },
-            "dev_error": _error(task.kind, labels[from_dev], judged.scores[from_dev]),
-            "initialised_from": "random",
         }
+        info = tree["facts"] | {"initialised_from": "random"}
         return state, [Predictor(tree, info=info)]
 
     def predict(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
@@ -153,7 +155,7 @@ class ClosedForm:
         best = self._best(task, examples, self._plan(0), ctx)
         if self.config.patches and best.judged.error > self.config.patches_above:
             other = self._best(task, examples, self._plan(self.config.patches), ctx)
-            best = min(best, other, key=lambda choice: choice.judged.error)
+            best = min(best, other, key=_rank)
         return best
 
     def _best(self, task: TaskView, examples: Examples, plan: Plan, ctx: Context) -> Choice:
@@ -169,7 +171,7 @@ class ClosedForm:
             with ctx.phase("validate"):
                 _, judged = _solve(ctx, task, examples, embedded, kernel, places)
             choices.append(Choice(embedding, embedded, kernel, judged))
-        return min(choices, key=lambda choice: choice.judged.error)
+        return min(choices, key=_rank)
 
     def _fit(
         self, task: TaskView, examples: Examples, choice: Choice, ctx: Context
@@ -199,6 +201,10 @@ class ClosedForm:
         return {"centres": centres, "coefficients": coefficients}, choice.judged
 
 
+def _rank(choice: Choice) -> tuple[float, float]:
+    return choice.judged.error, choice.judged.loss
+
+
 def _solve(
     ctx: Context,
     task: TaskView,
@@ -212,9 +218,11 @@ def _solve(
     factor, coefficients = ctx.jit(ridge.solve)(embedded, targets, *kernel)
     with ctx.phase("validate"):
         left_out = ctx.jit(ridge.left_out)(factor, coefficients, targets, places)
-    scores = np.nan_to_num(np.asarray(left_out) + examples.means)
-    error = _error(task.kind, examples.labels[places], scores)
-    return coefficients, Judged(places, scores, 1.0 if error is None else error)
+    left_out = np.nan_to_num(np.asarray(left_out))
+    error = _error(task.kind, examples.labels[places], left_out + examples.means)
+    loss = float(((left_out - targets[places]) ** 2).mean())
+    error = 1.0 if error is None else error
+    return coefficients, Judged(places, left_out + examples.means, error, loss)
 
 
 @functools.cache

@@ -65,12 +65,14 @@ class StudyDesign:
       budgets: numbers of samples asked of each new model; budgets above n are left out.
       known: share of the models, or of their groups, that is known.
       seeds: number of splits; their seeds are 0, …, seeds - 1.
+      new: at most this many of the new models are evaluated, drawn at random; None: all.
     """
 
     methods: Sequence[str]
     budgets: Sequence[int] = (16, 64, 256)
     known: float = 0.6
     seeds: int = 10
+    new: int | None = None
 
 
 def split(
@@ -167,6 +169,9 @@ def rows(
     """
     for seed in range(design.seeds):
         known, new = split(len(matrix.values), matrix.groups, design.known, seed)
+        if design.new is not None and design.new < len(new):
+            random = np.random.default_rng([seed, design.new])
+            new = np.sort(random.choice(new, design.new, replace=False))
         models, columns = answerable(matrix.values[new])
         truth = matrix.values[np.ix_(new[models], columns)]
         known_models = matrix.known(known, columns)

@@ -1,8 +1,9 @@
 """The figures of cost: shares of each part, and sums along the stream."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -17,22 +18,42 @@ _READABLE = 0.09  # share of a bar that holds its percentage
 _FAR_APART = 20  # ratio of totals from which a linear axis would hide the cheaper method
 
 
-class Costs(Protocol):
-    """What is drawn of a method: see parts.costs.MethodCost."""
+@dataclass(frozen=True)
+class MethodCost:
+    """One method's mean cost over its finished runs; where there is none, the cost so far of the
+    run that has come furthest.
+
+    Attributes:
+      label: the method.
+      n: runs in the mean.
+      partial: whether none is finished.
+      parts: mean FLOPs by part.
+      by_task: mean FLOPs of all parts by task id, in stream order; under "" what was spent before
+        the first task.
+    """
 
     label: str
     n: int
     partial: bool
-    parts: Mapping[str, float]
-    by_task: Mapping[str, float]
-    total: float
-    over: str
+    parts: dict[str, float]
+    by_task: dict[str, float]
+
+    @property
+    def over(self) -> str:
+        """What the mean is over, for a figure."""
+        return "unfinished, cost so far" if self.partial else f"n = {self.n}"
+
+    @property
+    def total(self) -> float:
+        """FLOPs of all parts."""
+        return sum(self.parts.values())
 
     def share(self, part: str) -> float:
-        """Returns a part's share of the total."""
+        """Returns a part's share of the total; NaN where nothing was spent."""
+        return self.parts.get(part, 0) / self.total if self.total else math.nan
 
 
-def share_bars(methods: Sequence[Costs], parts: Sequence[str], wide: bool) -> Figure:
+def share_bars(methods: Sequence[MethodCost], parts: Sequence[str], wide: bool) -> Figure:
     """Draws one bar a method, 100 % long, in pieces by part, with its total.
 
     Args:
@@ -87,7 +108,9 @@ def share_bars(methods: Sequence[Costs], parts: Sequence[str], wide: bool) -> Fi
     return figure
 
 
-def cumulative_plot(methods: Sequence[Costs], styles: Mapping[str, Style], wide: bool) -> Figure:
+def cumulative_plot(
+    methods: Sequence[MethodCost], styles: Mapping[str, Style], wide: bool
+) -> Figure:
     """Draws the FLOPs spent after each task, one line a method.
 
     Args:

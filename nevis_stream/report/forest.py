@@ -60,8 +60,8 @@ def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide:
             axes.set_yticks([])
             left = axes.get_yaxis_transform()
             for row, name in enumerate(names):
-                axes.text(
-                    0, row - 0.3, name, transform=left, size=8, color=palette.ink(), va="bottom"
-                )
+                text = axes.text(0, row - 0.3, name, transform=left, size=8, va="bottom")
+                text.set_color(palette.ink())
+                text.set_bbox({"facecolor": palette.card(), "edgecolor": "none", "pad": 0.8})
     axes.set_xlabel("difference in mean error, percentage points")
     return figure

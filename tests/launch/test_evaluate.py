@@ -264,7 +264,7 @@ def test_a_run_whose_stream_was_a_csv_asks_for_it(tmp_path):
     refused = command("import", run, f"--cache={tmp_path / 'cache'}")
     assert refused.returncode == 2 and "Traceback" not in refused.stderr
     assert f"error: {run}: unknown stream 'two'" in refused.stderr
-    assert "name it: --stream=my_stream.csv" in refused.stderr
+    assert "give its path with --stream=my_stream.csv" in refused.stderr
     assert "no evaluation cache there" not in refused.stderr
     assert not (tmp_path / "cache").exists()
 

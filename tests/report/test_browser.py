@@ -35,6 +35,24 @@ OVERLAPS = """[...document.querySelectorAll('section.part > *')].filter((e) => e
   .filter((e, i, all) => i && all[i - 1].parentElement === e.parentElement &&
     e.getBoundingClientRect().top < all[i - 1].getBoundingClientRect().bottom - 1)
   .map((e) => e.outerHTML.slice(0, 80))"""
+# Pairs of level texts of a figure that cover each other, and how many texts were looked at.
+TEXTS = """(() => {
+  const overlaps = [];
+  let count = 0;
+  for (const figure of document.querySelectorAll('svg.plot')) {
+    if (figure.getBoundingClientRect().width < 50) continue;
+    const texts = [...figure.querySelectorAll('text')].filter((e) => e.textContent.trim())
+      .map((e) => [e.textContent.trim(), e.getBoundingClientRect(), e.getScreenCTM().b]);
+    const level = texts.filter(([, , slope]) => Math.abs(slope) < 0.01);
+    count += level.length;
+    level.forEach(([a, box], i) => level.slice(0, i).forEach(([b, other]) => {
+      const width = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+      const height = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+      if (width > 2 && height > 3) overlaps.push(`${a} | ${b}`);
+    }));
+  }
+  return [overlaps, count];
+})()"""
 # Fills and strokes of marks in the plane: a mark is filled with its own colour, or hollow.
 MARKS = """[...document.querySelectorAll('[data-figure=points-1].wide use')]
   .map((e) => getComputedStyle(e)).map((s) => [s.fill, s.stroke])"""
@@ -67,7 +85,7 @@ def page(tmp_path_factory):
         ours,
         ours.but(seed=1),
         run.but(learner="MT", events=3),
-        run.but(learner="FT-prev", skill=0.1, flops=700),
+        run.but(learner="FT-prev", skill=0.1, flops=700, start="previous"),
         run.but(learner="BHPO", skill=-0.1, flops=9000),
     ]
     return write_report([r.write(root / str(i)) for i, r in enumerate(runs)], root / "out")
@@ -98,6 +116,9 @@ def test_the_page_is_readable(browser, page, width, dark):
     contrast, where = browser.evaluate(CONTRAST)
     assert contrast >= 4.5, where
     assert browser.evaluate(OVERLAPS) == []
+    assert browser.evaluate("document.querySelector('nav.parts').offsetHeight") < 96  # it stays
+    overlaps, texts = browser.evaluate(TEXTS)
+    assert overlaps == [] and texts > 50
     assert len(browser.evaluate(EDGES)) == 1
     if width == 1280:
         assert browser.evaluate(CUT) == []

@@ -4,7 +4,6 @@ along the stream.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 from markupsafe import Markup
@@ -14,46 +13,11 @@ from nevis_stream.analysis.points import costs_unknown
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, spread
 from nevis_stream.report import svg
-from nevis_stream.report.cost_plots import cumulative_plot, share_bars
+from nevis_stream.report.cost_plots import MethodCost, cumulative_plot, share_bars
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
 TITLE = "FLOPs by phase and by task"
-
-
-@dataclass(frozen=True)
-class MethodCost:
-    """One method's mean cost over its finished runs; where there is none, the cost so far of the
-    run that has come furthest.
-
-    Attributes:
-      label: the method.
-      n: runs in the mean.
-      partial: whether none is finished.
-      parts: mean FLOPs by part.
-      by_task: mean FLOPs of all parts by task id, in stream order; under "" what was spent before
-        the first task.
-    """
-
-    label: str
-    n: int
-    partial: bool
-    parts: dict[str, float]
-    by_task: dict[str, float]
-
-    @property
-    def over(self) -> str:
-        """What the mean is over, for a figure."""
-        return "unfinished, cost so far" if self.partial else f"n = {self.n}"
-
-    @property
-    def total(self) -> float:
-        """FLOPs of all parts."""
-        return sum(self.parts.values())
-
-    def share(self, part: str) -> float:
-        """Returns a part's share of the total; NaN where nothing was spent."""
-        return self.parts.get(part, 0) / self.total if self.total else math.nan
 
 
 def html(section: Section) -> Markup:

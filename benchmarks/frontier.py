@@ -1,0 +1,145 @@
+"""The front of error against FLOPs on the 30 real tasks of `local25`, and what the past is worth.
+
+  python -m launch.data prepare --stream=local25
+  for budget in tiny small medium large huge; do python -m launch.run --config=closed_form \\
+      --config.stream=local25 --config.budget=$budget --seeds=3 --run_dir=runs/frontier/closed_form_$budget; done
+  for budget in tiny small medium; do python -m launch.run --config=frontier \\
+      --config.stream=local25 --config.budget=$budget --seeds=3 --run_dir=runs/frontier/frontier_$budget; done
+  python -m benchmarks.frontier runs/frontier
+
+Prints a table of the complete runs below a folder (NAME/seed-N), by rising cost: errors, FLOPs of
+each phase, CPU seconds of the events, and the error that was asked for at that cost; then paired
+bootstrap intervals over tasks and seeds, between neighbours of one learner and between learners of
+one budget; and the errors of every task. The commands continue interrupted runs; other learners'
+runs in the same folder appear in the same tables.
+"""  # noqa: E501
+
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.local25 import errors
+from benchmarks.machine import describe
+from nevis_stream.analysis.bootstrap import over_tasks
+from nevis_stream.analysis.points import phase_flops
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import TrainRecord
+from nevis_stream.run_directory.timing import read_timing
+from nevis_stream.vocabulary import PHASES
+
+# highest errors that were asked for, over all tasks, by the FLOPs of all phases
+WANTED = ((2e10, 0.38), (5e10, 0.287), (1.5e11, 0.257), (1e12, 0.222), (3e12, 0.20), (1e13, 0.18))
+
+Runs = Mapping[str, Sequence[Ledger]]
+
+
+def complete_runs(root: Path) -> Runs:
+    """Returns the complete runs below a folder by name, those of the lowest cost first."""
+    runs: dict[str, list[Ledger]] = {}
+    for path in sorted(root.glob("*/*/ledger.jsonl")):
+        ledger = Ledger(path.parent)
+        if ledger.complete:
+            runs.setdefault(path.parts[-3], []).append(ledger)
+    return dict(sorted(runs.items(), key=lambda item: flops(item[1][0])))
+
+
+def flops(ledger: Ledger) -> float:
+    """Returns the FLOPs of all phases."""
+    return sum(phase_flops(ledger).values())
+
+
+def wanted(cost: float) -> str:
+    """Returns the error asked for at the lowest cost that is not below this one (3% allowed)."""
+    fitting = [f"{error} at {limit:.2g}" for limit, error in WANTED if cost <= 1.03 * limit]
+    return fitting[0] if fitting else "-"
+
+
+def print_points(runs: Runs) -> None:
+    """Prints a row for each name: means over seeds, with the lowest and the highest."""
+    columns = (
+        "runs",
+        "seeds",
+        "error, all tasks",
+        "wanted, at most",
+        "error, meta-test",
+        "FLOPs",
+        *(f"of it {phase}" for phase in PHASES),
+        "CPU-s, each seed",
+    )
+    print(f"| {' | '.join(columns)} |\n|---|---:|---:|---:|---:|---:|{'---:|' * len(PHASES)}---:|")
+    for name, ledgers in runs.items():
+        judged = {r.task_id for r in ledgers[0].of_kind(TrainRecord) if r.meta_split == "test"}
+        tables = [errors(ledger) for ledger in ledgers]
+        means = [
+            [np.mean([table[task] for task in tasks]) for table in tables]
+            for tasks in (tables[0], judged)
+        ]
+        whole, meta = (f"{np.mean(v):.4f} ({min(v):.4f}–{max(v):.4f})" for v in means)
+        cost, phases = flops(ledgers[0]), phase_flops(ledgers[0])
+        seconds = [sum(t.cpu_seconds for t in read_timing(ledger.run_dir)) for ledger in ledgers]
+        print(
+            f"| {name} | {len(ledgers)} | {whole} | {wanted(cost)} | {meta} | {cost:.3g} |"
+            f" {' | '.join(f'{phases[phase]:.3g}' for phase in PHASES)} |"
+            f" {', '.join(f'{value:.0f}' for value in seconds)} |"
+        )
+
+
+def pairs(runs: Runs) -> list[tuple[str, str]]:
+    """Returns neighbours in cost of one learner, then learners of one budget."""
+    headers = {name: ledgers[0].header for name, ledgers in runs.items()}
+    by_learner: dict[str, list[str]] = {}
+    for name, header in headers.items():
+        by_learner.setdefault(header.learner, []).append(name)
+    neighbours = [pair for names in by_learner.values() for pair in pairwise(names)]
+    same = [
+        pair
+        for pair in combinations(sorted(runs), 2)
+        if headers[pair[0]].budget == headers[pair[1]].budget
+    ]
+    return neighbours + same
+
+
+def print_differences(runs: Runs) -> None:
+    """Prints the paired interval of each of `pairs`."""
+    print(
+        "\n| difference in error over all tasks | mean | 95% interval, paired over tasks and seeds"
+        " | tasks better / worse |\n|---|---:|---|---:|"
+    )
+    for first, second in pairs(runs):
+        tables = [[errors(ledger) for ledger in runs[name]] for name in (second, first)]
+        a, b = (
+            np.asarray([[table[task] for table in side] for task in tables[0][0]])
+            for side in tables
+        )
+        found, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
+        print(
+            f"| {second} − {first} | {found.estimate:+.4f} | {found.low:+.4f} to"
+            f" {found.high:+.4f} | {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
+        )
+
+
+def print_tasks(runs: Runs) -> None:
+    """Prints the mean error of every task."""
+    tables = {name: [errors(ledger) for ledger in ledgers] for name, ledgers in runs.items()}
+    print(f"\n| task | {' | '.join(tables)} |\n|---|{'---:|' * len(tables)}")
+    for task in next(iter(tables.values()))[0]:
+        cells = [f"{np.mean([table[task] for table in side]):.3f}" for side in tables.values()]
+        print(f"| {task} | {' | '.join(cells)} |")
+
+
+def main() -> None:
+    """Prints the tables."""
+    runs = complete_runs(Path(sys.argv[1]))
+    if not runs:
+        sys.exit(f"{sys.argv[1]}: no complete run below it; the commands are in {__file__}")
+    print(describe() + "\n")
+    print_points(runs)
+    print_differences(runs)
+    print_tasks(runs)
+
+
+if __name__ == "__main__":
+    main()

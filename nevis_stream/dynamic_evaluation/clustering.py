@@ -1,0 +1,109 @@
+"""Policies that ask one sample of each of K clusters: the one nearest to the cluster's centroid.
+
+The same samples are asked of all models. A cell represents its cluster, so weighted means weigh it
+by the cluster's size ("anchor points" of Maia Polo et al., tinyBenchmarks, 2024, section 3).
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import response
+from nevis_stream.dynamic_evaluation.asking import Cells
+from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.method import Policy
+from nevis_stream.dynamic_evaluation.response import Items
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.errors import BadInput
+from nevis_stream.learner import Context
+
+ROUNDS = 20  # of K-means, at most
+MODELS = 512  # known models whose values describe a sample, at most
+
+Vectors = Callable[[Known, Items | None, object, Context], np.ndarray]
+
+
+class Clusters(Policy):
+    """K-means clusters of vectors that describe the samples.
+
+    Args:
+      vectors: takes known models, the predictor's item response model or None, a JAX key and a
+        context, and returns float32[n, d].
+      about: one line for people.
+    """
+
+    out_of_core = False
+
+    def __init__(self, vectors: Vectors, about: str):
+        self.vectors, self.about = vectors, about
+
+    def fit(self, known, rank, items, key, ctx):
+        """Describes the samples; clusters depend on the budget."""
+        return {"vectors": self.vectors(known, items, key, ctx)}
+
+    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
+        """Returns the samples of all clusters."""
+        samples, shares = anchors(tree["vectors"], budget, numpy_generator(key), ctx)
+        shape = (len(answers.values), budget)
+        return Cells(np.broadcast_to(samples, shape), shares=np.broadcast_to(shares, shape))
+
+
+def anchors(
+    vectors: np.ndarray, count: int, random: np.random.Generator, ctx: Context
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the sample nearest to each of `count` centroids, int64[count], none twice, and the
+    share of all samples that its cluster holds, float64[count].
+
+    Args:
+      vectors: float32[n, d]; equal ones are told apart by nothing, so clusters may be empty.
+      count: number of clusters.
+      random: starts K-means (k-means++).
+      ctx: charged 3 n d `count` FLOPs a round.
+    """
+    import warnings
+
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    kmeans = KMeans(count, n_init=1, max_iter=ROUNDS, random_state=int(random.integers(2**31)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct vectors than clusters
+        kmeans.fit(vectors)
+    ctx.charge(3 * vectors.size * count * (kmeans.n_iter_ + 1))
+    sizes = np.bincount(kmeans.labels_, minlength=count)
+    free, samples = np.ones(len(vectors), bool), np.empty(count, np.int64)
+    for cluster in np.argsort(-sizes, kind="stable"):
+        away = ((vectors - kmeans.cluster_centers_[cluster]) ** 2).sum(axis=1)
+        samples[cluster] = np.where(free, away, np.inf).argmin()
+        free[samples[cluster]] = False
+    return samples, sizes / len(vectors)
+
+
+def by_values(known: Known, items, key, ctx) -> np.ndarray:
+    """Describes a sample by the known models' values; holes are the sample's mean."""
+    rows = None
+    if known.shape[0] > MODELS:
+        random = numpy_generator(key)
+        rows = np.sort(random.choice(known.shape[0], MODELS, replace=False))
+    values = known.matrix(rows)
+    there = observed(values)
+    means = numbers(values).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    return np.where(there, numbers(values), means).T.astype(np.float32)
+
+
+def by_items(known: Known, items: Items | None, key, ctx) -> np.ndarray:
+    """Describes a sample by its parameters under an item response model."""
+    if items is None:
+        items, _ = response.fit(known.matrix(), 1, key, ctx)
+    return np.asarray(items.mean, np.float32)
+
+
+def by_features(known: Known, items, key, ctx) -> np.ndarray:
+    """Describes a sample by its features."""
+    if known.facts.features is None:
+        raise BadInput(
+            "clusters_features: the samples have no features; import them with the values"
+            " (--features=FILE.npz), or use clusters_values or clusters_items."
+        )
+    return np.asarray(known.facts.features, np.float32)

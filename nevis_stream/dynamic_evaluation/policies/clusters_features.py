@@ -1,0 +1,5 @@
+"""One sample of each cluster of samples, by their features (C-Embed)."""
+
+from nevis_stream.dynamic_evaluation.clustering import Clusters, by_features
+
+POLICY = Clusters(by_features, "one sample of each of K clusters of the samples by their features")

@@ -1,0 +1,7 @@
+"""One sample of each cluster of samples, by item response parameters (C-IRT)."""
+
+from nevis_stream.dynamic_evaluation.clustering import Clusters, by_items
+
+POLICY = Clusters(
+    by_items, "one sample of each of K clusters of the samples by item response parameters"
+)

@@ -1,0 +1,92 @@
+"""Policies by clusters and by data sets, and the predictors that weigh what they ask."""
+
+import jax
+import numpy as np
+import pytest
+
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.dynamic_evaluation.clustering import anchors, by_values
+from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.policies.datasets import divided
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.errors import BadInput
+from tests.dynamic_evaluation.making import one_order, simulated
+
+
+def test_an_anchor_is_the_sample_nearest_to_its_centroid_and_weighs_its_cluster():
+    """Three far groups of 10, 20 and 30 points on a line; the middle one is nearest to the mean."""
+    sizes, centres = [11, 21, 31], [0.0, 100.0, 200.0]
+    points = [
+        centre + np.linspace(-1, 1, size) for size, centre in zip(sizes, centres, strict=True)
+    ]
+    vectors = np.concatenate(points)[:, None].astype(np.float32)
+    samples, shares = anchors(vectors, 3, np.random.default_rng(0), context())
+    order = np.argsort(samples)
+    assert samples[order].tolist() == [5, 11 + 10, 32 + 15]
+    assert np.allclose(shares[order], np.array(sizes) / 63)
+
+
+def test_equal_vectors_give_different_samples():
+    samples, shares = anchors(np.zeros((9, 2), np.float32), 4, np.random.default_rng(0), context())
+    assert len(set(samples.tolist())) == 4 and np.isclose(shares.sum(), 1)
+
+
+def test_holes_do_not_describe_a_sample():
+    values = one_order(6, 8)
+    values[2, 3] = 255
+    vectors = by_values(InMemory(values), None, jax.random.key(0), context())
+    seen = np.delete(values[:, 3], 2)
+    assert vectors.shape == (8, 6) and np.isclose(vectors[3, 2], seen.mean())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "budget", "counts"),
+    [
+        ([100, 50, 5], 30, {(13, 12, 5), (12, 13, 5)}),
+        ([4, 4], 8, {(4, 4)}),
+        ([9, 9], 1, {(1, 0), (0, 1)}),
+    ],
+)
+def test_a_budget_is_divided_equally_as_far_as_data_sets_last(sizes, budget, counts):
+    random = np.random.default_rng(0)
+    assert tuple(divided(np.array(sizes), budget, random).tolist()) in counts
+
+
+def test_the_mean_of_equal_numbers_by_data_set_is_unbiased():
+    """A sample stands for its data set's size, so that the mean over many draws is right."""
+    new = one_order(1, 300, noise=0.7)
+    dataset = np.repeat(["a", "b"], [250, 50])
+    known = InMemory(one_order(8, 300, seed=1), sample_facts=SampleFacts(300, dataset=dataset))
+    evaluator = methods.get("datasets+mean").fit(known, None, jax.random.key(0))
+    means = [
+        evaluator.evaluate(MatrixAsk(new), 1, 20, jax.random.key(seed)).accuracy[0]
+        for seed in range(200)
+    ]
+    error = np.std(means) / np.sqrt(len(means))
+    assert abs(np.mean(means) - new.mean()) < 4 * error
+
+
+@pytest.mark.parametrize("policy", ["datasets", "clusters_features"])
+def test_a_policy_says_what_its_samples_lack(policy):
+    with pytest.raises(BadInput, match=f"{policy}: the samples"):
+        methods.get(f"{policy}+mean").fit(one_order(8, 30), None, jax.random.key(0))
+
+
+def test_averaging_is_no_worse_than_the_worse_of_both_and_learns_its_share():
+    outcomes, *_ = simulated(90, 400, 1, seed=3)
+    known, new = outcomes[:60], outcomes[60:]
+    truth, key = new.mean(axis=1), jax.random.key(0)
+
+    def estimates(name):
+        evaluator = methods.get(name).fit(known, None, key)
+        return evaluator, np.abs(
+            evaluator.evaluate(MatrixAsk(new), len(new), 20, jax.random.key(1)).accuracy - truth
+        )
+
+    evaluator, errors = estimates("clusters_items+gp_irt")
+    _, by_mean = estimates("clusters_items+mean")
+    _, by_model = estimates("clusters_items+irt_2pl")
+    assert 0 <= evaluator.tree["tuned"]["20"]["predictor"]["share"] < 0.5  # the model is right here
+    assert errors.mean() < max(by_mean.mean(), by_model.mean())

@@ -1,0 +1,101 @@
+"""The learner `frontier`: a data set that comes again is recognised by its pictures alone."""
+
+import numpy as np
+import pytest
+
+from experiments import run_config
+from learners.closed_form import repeats
+from nevis_stream.cost.meter import total
+from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.learner import Context
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
+from nevis_stream.runner import run
+from nevis_stream.streams.stream import Stream
+from nevis_stream.streams.task import LabelledImages, TaskView
+from tests import toy
+
+
+def pictures(n, seed=0):
+    return np.random.RandomState(seed).randint(256, size=(n, 8, 8, 3)).astype(np.uint8)
+
+
+def task(images, labels, classes=3, kind="single_label", name="new"):
+    half = len(images) // 2
+    splits = [
+        LabelledImages(ArrayImages(images[rows]), np.asarray(labels)[rows])
+        for rows in (slice(None, half), slice(half, None))
+    ]
+    return TaskView(name, 2000, kind, "object", classes, *splits)
+
+
+def found(current, earlier):
+    """What is found for a task after one other."""
+    ctx = Context(
+        path=("test",),
+        phase="train",
+        past={"old": dict},
+        past_views={"old": lambda: earlier},
+    )
+    sketches = {"old": repeats.sketch(repeats.hashes(earlier.train))}
+    return repeats.find(current, repeats.hashes(current.train), sketches, ctx), ctx
+
+
+IMAGES, LABELS = pictures(200), np.arange(200) % 3
+
+
+def test_the_same_pictures_with_renumbered_classes_are_recognised():
+    order = np.random.RandomState(1).permutation(100)
+    order = np.concatenate([order, np.arange(100, 200)])
+    renumbered = np.asarray([2, 0, 1])[LABELS]
+    (name, classes), ctx = found(task(IMAGES[order], renumbered[order]), task(IMAGES, LABELS))
+    assert name == "old" and list(classes) == [1, 2, 0]  # class 0 is the earlier class 1
+    assert total(ctx.meter.counts(), "train") > 0
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "classes", "kind"),
+    [
+        (pictures(200, 1), LABELS, 3, "single_label"),
+        (np.concatenate([IMAGES[:70], pictures(130, 1)]), LABELS, 3, "single_label"),
+        (IMAGES, np.roll(LABELS, 1) * (np.arange(200) % 2), 3, "single_label"),
+        (IMAGES, LABELS // 2, 2, "single_label"),
+        (IMAGES, np.eye(3, dtype=np.uint8)[LABELS], 3, "multi_label"),
+    ],
+    ids=["other pictures", "many others", "other labels", "merged classes", "other kind"],
+)
+def test_what_is_not_the_same_is_not_taken_for_it(images, labels, classes, kind):
+    assert found(task(images, labels, classes, kind), task(IMAGES, LABELS))[0] is None
+
+
+def test_a_few_pictures_more_or_less_are_the_same_data_set():
+    assert found(task(IMAGES[:192], LABELS[:192]), task(IMAGES, LABELS))[0] is not None
+
+
+def test_labels_of_several_are_matched_too():
+    members = np.random.RandomState(3).randint(2, size=(200, 4)).astype(np.uint8)
+    current = task(IMAGES, members[:, [3, 1, 0, 2]], 4, "multi_label")
+    (_, classes), _ = found(current, task(IMAGES, members, 4, "multi_label"))
+    assert list(classes) == [3, 1, 0, 2]
+
+
+def learner(**values):
+    config = run_config.default("frontier")
+    config.update(values)
+    return run_config.build(run_config.resolve(config))
+
+
+def test_a_repeat_costs_next_to_nothing_and_answers_the_same(tmp_path):
+    first = toy.blobs("alpha", seed=1)
+    tasks = [first, toy.blobs("beta", classes=4, seed=2), first, first]
+    stream = Stream.from_datasets("toy", tasks, [1992, 1998, 2005, 2015], meta_test=2)
+    ledger = run(learner(), stream, tmp_path / "with")
+    alone = run(learner(repeats=False), stream, tmp_path / "without")
+    trained, without = (each.of_kind(TrainRecord) for each in (ledger, alone))
+    spent = [total(record.flops) for record in trained]
+    assert max(spent[2:]) < spent[0] / 1000
+    assert [total(record.flops) for record in without][:2] == pytest.approx(spent[:2], rel=1e-3)
+    starts = [record.chosen_trial.info["initialised_from"] for record in trained]
+    assert starts == ["random", "random", "alpha", "alpha"]
+    errors = [record.error for record in ledger.of_kind(PredictRecord)]
+    assert errors[0] == errors[2] == errors[3]
+    assert all(record.chosen_trial.info["initialised_from"] == "random" for record in without)
