@@ -1,9 +1,9 @@
 """pico_coins: how many coins? 48x48 grey, 5 classes (class id = number of coins - 1).
 
 Real: the coins, 24 Greek coins from Pompeii in scikit-image's sample image coins. Derived: the
-scene, in which one to five coins, resized and turned at random, lie apart from each other on a rendered
-ground (a grey slope with noise). The coins of the image's first three rows are in train, the six
-of its last row in test. The same coin occurs in many images of its part.
+scene, in which one to five coins, resized and turned at random, lie apart from each other on a
+rendered ground (a grey slope with noise). The coins of the image's first three rows are in train,
+the six of its last row in test. The same coin occurs in many images of its part.
 """
 
 import numpy as np

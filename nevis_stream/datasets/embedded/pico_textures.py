@@ -1,11 +1,11 @@
 """pico_textures: which surface does a patch show? 24x24 grey, 8 classes.
 
 Real: patches of scikit-image's sample images brick, grass, gravel, moon, hubble_deep_field (stars),
-page (print), text (handwriting) and retina (blood vessels; shrunk three times). Derived: every patch is
-turned by a random quarter turn and brought to the same mean and spread, so that brightness tells
-nothing; patches without contrast are left out. Train is cut from the upper 70 % of every image,
-test from the lowest 30 % (page and text: left and right), with 8 pixels between; no two patches
-overlap. But train and test show the same wall, meadow or sheet of paper.
+page (print), text (handwriting) and retina (blood vessels; shrunk three times). Derived: every
+patch is turned by a random quarter turn and brought to the same mean and spread, so that brightness
+does not give the class away; patches without contrast are left out. Train is cut from the upper
+70 % of every image, test from the lowest 30 % (page and text: left and right), with 8 pixels
+between; no two patches overlap. But train and test show the same wall, meadow or sheet of paper.
 """
 
 import functools
