@@ -12,6 +12,19 @@ each phase, CPU seconds of the events, and the error that was asked for at that 
 bootstrap intervals over tasks and seeds, between neighbours of one learner and between learners of
 one budget; and the errors of every task. The commands continue interrupted runs; other learners'
 runs in the same folder appear in the same tables.
+
+What each part is worth is measured on the dev_test splits of the meta-train tasks, with names that
+begin with the name of what they change:
+
+  run="python -m launch.run --config=closed_form --config.stream=local25 --config.protocol=meta_train --seeds=3"
+  $run --config.budget=medium --run_dir=runs/parts/medium
+  $run --config.budget=medium '--config.mirrored=(False,)' --run_dir=runs/parts/medium_not_mirrored
+  $run --config.budget=medium '--config.mirrored=(True,)' --run_dir=runs/parts/medium_always_mirrored
+  $run --config.budget=medium --config.pixels=0 --run_dir=runs/parts/medium_without_pixels
+  $run --config.budget=medium '--config.gradients=(32,)' --run_dir=runs/parts/medium_one_scale
+  $run --config.budget=large --run_dir=runs/parts/large
+  $run --config.budget=large --config.patches=0 --run_dir=runs/parts/large_without_patches
+  python -m benchmarks.frontier runs/parts
 """  # noqa: E501
 
 import sys
@@ -57,6 +70,11 @@ def wanted(cost: float) -> str:
     return fitting[0] if fitting else "-"
 
 
+def spread(values: Sequence[float]) -> str:
+    """Returns the mean with the lowest and the highest value."""
+    return f"{np.mean(values):.4f} ({min(values):.4f}–{max(values):.4f})"
+
+
 def print_points(runs: Runs) -> None:
     """Prints a row for each name: means over seeds, with the lowest and the highest."""
     columns = (
@@ -73,11 +91,12 @@ def print_points(runs: Runs) -> None:
     for name, ledgers in runs.items():
         judged = {r.task_id for r in ledgers[0].of_kind(TrainRecord) if r.meta_split == "test"}
         tables = [errors(ledger) for ledger in ledgers]
-        means = [
-            [np.mean([table[task] for task in tasks]) for table in tables]
+        whole, meta = (
+            spread([float(np.mean([table[task] for task in tasks])) for table in tables])
+            if set(tasks) <= set(tables[0]) and tasks
+            else "-"
             for tasks in (tables[0], judged)
-        ]
-        whole, meta = (f"{np.mean(v):.4f} ({min(v):.4f}–{max(v):.4f})" for v in means)
+        )
         cost, phases = flops(ledgers[0]), phase_flops(ledgers[0])
         seconds = [sum(t.cpu_seconds for t in read_timing(ledger.run_dir)) for ledger in ledgers]
         print(
@@ -88,18 +107,23 @@ def print_points(runs: Runs) -> None:
 
 
 def pairs(runs: Runs) -> list[tuple[str, str]]:
-    """Returns neighbours in cost of one learner, then learners of one budget."""
+    """Returns pairs of names to compare, each the plainer or cheaper first.
+
+    They are the budgets of one learner, by rising cost; then two learners at one budget; then NAME
+    and NAME_CHANGE at one budget.
+    """
     headers = {name: ledgers[0].header for name, ledgers in runs.items()}
-    by_learner: dict[str, list[str]] = {}
-    for name, header in headers.items():
-        by_learner.setdefault(header.learner, []).append(name)
-    neighbours = [pair for names in by_learner.values() for pair in pairwise(names)]
+    budgets: dict[str, dict[str, str]] = {}
+    for name in sorted(runs, key=len):
+        budgets.setdefault(headers[name].learner, {}).setdefault(headers[name].budget, name)
+    by_cost = [sorted(names.values(), key=list(runs).index) for names in budgets.values()]
     same = [
-        pair
-        for pair in combinations(sorted(runs), 2)
-        if headers[pair[0]].budget == headers[pair[1]].budget
+        (first, second)
+        for first, second in combinations(sorted(runs), 2)
+        if headers[first].budget == headers[second].budget
+        and (headers[first].learner != headers[second].learner or second.startswith(first))
     ]
-    return neighbours + same
+    return [pair for names in by_cost for pair in pairwise(names)] + same
 
 
 def print_differences(runs: Runs) -> None:

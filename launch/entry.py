@@ -18,6 +18,7 @@ USAGE_ERROR = 2
 INCOMPLETE = 1  # exit status when something remains to be done
 WIDTH = 100  # columns of help
 CONSOLE_COMMAND = "nevis-stream"
+CACHED_SECONDS = 0.2  # programs that took at least this long to compile are kept
 _IN_CHECKOUT = re.compile(r"python -m launch\.(\w+)")
 # TERM, and those that SLURM's --signal and submitit send
 _STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
@@ -199,14 +200,15 @@ def _show_warning(message, category, filename, lineno, file=None, line=None) -> 
     print(as_typed(f"warning: {message}"), file=sys.stderr)
 
 
-def use_compilation_cache() -> None:
-    """Keeps compiled programs on disk, so that later processes need not compile them.
+def compilation_cache() -> Path:
+    """Returns the directory of compiled programs, in NEVIS_STREAM_CACHE or the user's cache."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("NEVIS_STREAM_CACHE") or caches / "nevis_stream") / "xla"
 
-    They are in NEVIS_STREAM_CACHE, else in the user's cache folder.
-    """
+
+def use_compilation_cache() -> None:
+    """Keeps compiled programs in `compilation_cache`; later processes need not compile them."""
     import jax
 
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = Path(os.environ.get("NEVIS_STREAM_CACHE") or caches / "nevis_stream")
-    jax.config.update("jax_compilation_cache_dir", str(folder / "xla"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    jax.config.update("jax_compilation_cache_dir", str(compilation_cache()))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", CACHED_SECONDS)

@@ -8,6 +8,13 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from launch import entry
+
+# Compiled programs are kept where commands keep them: files of tests that run on different workers
+# share them, and a second run of the tests compiles little. JAX reads this when it is imported.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(entry.compilation_cache()))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(entry.CACHED_SECONDS))
+
 # How long an example takes says more of what else the machine does than of the code.
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")

@@ -5,6 +5,7 @@ from typing import Any
 
 from absl import flags
 
+from launch import shared_flags
 from launch.subcommands import Subcommand
 from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP
 
@@ -90,8 +91,8 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("import", words, "splits", [], meaning)
     meaning = "Also keep the class probabilities of a run's predictors."
     flag("import", flags.DEFINE_bool, "probabilities", False, meaning)
-    meaning = "The csv of a run's stream, if it was a csv; default: the run's own stream."
-    flag(f"import {adding}", text, "stream", None, meaning)
+    for name in f"import {adding}".split():
+        shared_flags.recorded_stream(values_of[name])
     meaning = "Modules outside this project whose learners may be imported and run."
     flag(f"import {adding}", words, "trust", [], meaning)
 

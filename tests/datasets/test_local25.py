@@ -27,6 +27,7 @@ with open(DATA / "manifest.csv", newline="") as manifest:
 NAMES = sorted({row["dataset_id"] for row in stream_rows("local25")[1]})
 NEIGHBOURS = 15
 TOLERANCE = 0.02
+JUDGED = 2000  # test images at most: the share that is right then has a standard error of 0.01
 
 
 @pytest.fixture(scope="module")
@@ -63,16 +64,16 @@ def splits(dataset_id):
 def nearest(training, test, count):
     """int[m, count]: the nearest training rows of each test row."""
     norms = (training**2).sum(1)
-    found = []
+    rows = []
     for start in range(0, len(test), 500):
         distances = -2 * test[start : start + 500] @ training.T
         distances += norms
-        found.append(
+        rows.append(
             distances.argmin(1)[:, None]
             if count == 1
             else np.argpartition(distances, count - 1, axis=1)[:, :count]
         )
-    return np.concatenate(found)
+    return np.concatenate(rows)
 
 
 def test_local25_is_30_tasks_in_the_order_of_the_full_stream():
@@ -113,6 +114,7 @@ def test_counts_and_classes_are_the_manifests(imported, dataset_id):
 def test_nearest_neighbours_are_as_good_as_recorded(imported, dataset_id):
     recorded = float(MANIFEST[catalogue.shared()[dataset_id]["file"]]["knn_acc"])
     training, labels, test, truth = splits(dataset_id)
+    test, truth = test[:JUDGED], truth[:JUDGED]  # stored in a random order
     if prepared.about(dataset_id, "local")["kind"] == SINGLE_LABEL:
         value = float((labels[nearest(training, test, 1)[:, 0]] == truth).mean())
     else:

@@ -30,7 +30,8 @@ def evaluate(name, budget, seed=0, new=NEW):
     return fitted(name, seed).evaluate(ask, len(new), budget, key), ask
 
 
-@pytest.mark.parametrize("budget", [1, 7, 150, 300])
+# 20 is the budget of the test below and of test_recommended.py: each budget is another program
+@pytest.mark.parametrize("budget", [1, 20, 150, 300])
 @pytest.mark.parametrize("name", sorted(methods.registry()))
 def test_what_every_method_promises(name, budget):
     estimate, ask = evaluate(name, budget)
