@@ -40,7 +40,7 @@ def main() -> None:
         "task",
         "test accuracy, %",
         "wanted",
-        "test pictures",
+        "test images",
         "started from",
         "CPU minutes",
         "FLOPs",

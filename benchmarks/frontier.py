@@ -24,6 +24,7 @@ begin with the name of what they change:
   $run --config.budget=medium '--config.gradients=(32,)' --run_dir=runs/parts/medium_one_scale
   $run --config.budget=large --run_dir=runs/parts/large
   $run --config.budget=large --config.patches=0 --run_dir=runs/parts/large_without_patches
+  $run --config.budget=large --config.patches_above=0.0 --run_dir=runs/parts/large_patches_everywhere
   python -m benchmarks.frontier runs/parts
 """  # noqa: E501
 

@@ -3,7 +3,7 @@
   python -m benchmarks.mistakes
 
 Prints the CPU seconds of the two files of one predict event, for 50,000 random answers over 1,000
-classes and 32x32 pictures in memory.
+classes and 32x32 images in memory.
 """
 
 import tempfile
@@ -24,9 +24,9 @@ def main() -> None:
     random = np.random.RandomState(0)
     probabilities = random.rand(N, CLASSES).astype(np.float32)
     probabilities /= probabilities.sum(1, keepdims=True)
-    pictures = ArrayImages(random.randint(255, size=(N, 32, 32, 3)).astype(np.uint8))
+    images = ArrayImages(random.randint(255, size=(N, 32, 32, 3)).astype(np.uint8))
     samples = Samples(
-        pictures, random.randint(CLASSES, size=N).astype(np.int32), [f"d/all/{i}" for i in range(N)]
+        images, random.randint(CLASSES, size=N).astype(np.int32), [f"d/all/{i}" for i in range(N)]
     )
     for number in range(ROUNDS):
         with tempfile.TemporaryDirectory() as directory:

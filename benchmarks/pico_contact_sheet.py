@@ -25,7 +25,7 @@ HEADER = (
     "| nearest | constant |"
 )
 NEIGHBOURS = {"single_label": 1, "multi_label": 15}
-VIEW = 16  # side of the pictures that are compared
+VIEW = 16  # side of the images that are compared
 
 
 def dataset_ids() -> list[str]:
@@ -120,7 +120,7 @@ def sheet(datasets: list[DataSet]) -> Image.Image:
 
 
 def main() -> None:
-    """Writes the picture and prints the table and the time to build."""
+    """Writes the image and prints the table and the time to build."""
     start = time.perf_counter()
     datasets = [embedded.build(name) for name in dataset_ids()]
     seconds = time.perf_counter() - start

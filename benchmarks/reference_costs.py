@@ -76,9 +76,7 @@ def input_seconds(repeats: int) -> tuple[float, float]:
         np.random.RandomState(0).randint(256, size=(2000, 64, 64, 3)).astype(np.uint8)
     )
     stored, sizes = images.banded(80), images.sizes
-    view = jax.jit(
-        lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation())
-    )
+    view = jax.jit(lambda key, images, sizes: training_view(key, images, sizes, 64, Augmentation()))
     key, random = jax.random.key(0), np.random.RandomState(0)
 
     def work(steps):

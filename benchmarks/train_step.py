@@ -99,9 +99,7 @@ def input_rows(repeats: int) -> None:
     stored = images.banded(80)
     store_seconds = (time.process_time() - start) / len(images)
     sizes = images.sizes
-    view = jax.jit(
-        lambda key, pictures, sizes: training_view(key, pictures, sizes, 64, Augmentation())
-    )
+    view = jax.jit(lambda key, images, sizes: training_view(key, images, sizes, 64, Augmentation()))
     for batch in (16, 64, 256):
         draw, key = Batches(len(stored), batch, 0), jax.random.key(0)
 

@@ -126,14 +126,14 @@ def test_nothing_of_other_splits_or_later_tasks_is_in_reach(tmp_path):
     assert len(looked) == 8
 
 
-def test_pictures_tested_on_after_training_on_copies_are_counted_and_shown(tmp_path, monkeypatch):
+def test_images_tested_on_after_training_on_copies_are_counted_and_shown(tmp_path, monkeypatch):
     """A stream whose files have copies: within a task, and in the training part of an earlier
     one; stored in other formats.
     """
     monkeypatch.setenv("NEVIS_STREAM_DATA", str(tmp_path / "data"))
     pixels = np.random.RandomState(0).randint(0, 255, (80, 9, 9, 3), dtype=np.uint8)
     labels = np.arange(80) % 2
-    # ten test pictures of "own" are training pictures of it, which go to train, dev or dev_test
+    # ten test images of "own" are training images of it, which go to train, dev or dev_test
     test = np.concatenate([pixels[:10], pixels[60:70]])
     save_zip(tmp_path / "own.zip", pixels[:60], test)
     later = {"images_train": 255 - pixels[:60], "images_test": pixels[:40]}
@@ -142,7 +142,7 @@ def test_pictures_tested_on_after_training_on_copies_are_counted_and_shown(tmp_p
         "order,year,task_id,dataset_id,meta_split,path\n1,2001,own,own,train,own.zip\n"
         "2,2002,later,later,test,later.npz\n3,2003,own_2,own,test,own.zip\n"
     )
-    message = r"task 'own(_2)?': \d of 20 pictures of its test split are exact copies"
+    message = r"task 'own(_2)?': \d of 20 images of its test split are exact copies"
     with pytest.warns(DataWarning, match=message) as caught:
         ledger = run(toy.ToyLearner(), str(tmp_path / "s.csv"), tmp_path / "run")
     assert len([w for w in caught if "exact copies" in str(w.message)]) == 2  # own and own_2
@@ -153,9 +153,9 @@ def test_pictures_tested_on_after_training_on_copies_are_counted_and_shown(tmp_p
     assert len(shared) == 1 and 30 <= int(shared[0].split(",")[3]) <= 40
     assert not [row for row in overlaps if row.startswith("own_2")]
     page = write_report([tmp_path / "run"], tmp_path / "report").read_text()
-    assert f"own: {counts['own']} of 20 pictures are exact copies" in page
+    assert f"own: {counts['own']} of 20 images are exact copies" in page
     assert f"{counts['own']} leaked" in page
-    assert f"later: of 40 test pictures {shared[0].split(',')[3]} are in the train or dev" in page
+    assert f"later: of 40 test images {shared[0].split(',')[3]} are in the train or dev" in page
     # in meta_train the dev_test split is predicted, which has no copy
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)
@@ -166,14 +166,14 @@ def test_pictures_tested_on_after_training_on_copies_are_counted_and_shown(tmp_p
 
 
 def save_zip(path, train, test):
-    """A zip with labels.csv of PNG pictures in the training part and BMP pictures in the test
+    """A zip with labels.csv of PNG images in the training part and BMP images in the test
     part.
     """
     lines = ["path,split,label"]
     with zipfile.ZipFile(path, "w") as archive:
-        for part, pictures, suffix in (("train", train, "png"), ("test", test, "bmp")):
-            for i, picture in enumerate(pictures):
+        for part, images, suffix in (("train", train, "png"), ("test", test, "bmp")):
+            for i, image in enumerate(images):
                 with archive.open(f"{part}/{i}.{suffix}", "w") as file:
-                    Image.fromarray(picture).save(file, suffix)
+                    Image.fromarray(image).save(file, suffix)
                 lines.append(f"{part}/{i}.{suffix},{part},{i % 2}")
         archive.writestr("labels.csv", "\n".join(lines))

@@ -27,7 +27,7 @@ def blobs(dataset_id: str, classes: int = 3, n: int = 60, side: int = 8, seed: i
 
 
 def striped(dataset_id: str, labels: int = 3, n: int = 60, seed: int = 0) -> DataSet:
-    """Multi-label pictures of varying size, kept as PNG files: label i lights up horizontal stripe
+    """Multi-label images of varying size, kept as PNG files: label i lights up horizontal stripe
     i.
     """
     random = np.random.RandomState(seed)
@@ -36,9 +36,9 @@ def striped(dataset_id: str, labels: int = 3, n: int = 60, seed: int = 0) -> Dat
     for row in targets:
         height, width = random.randint(6, 14), random.randint(6, 14)
         stripes = np.repeat(row * 150, -(-height // labels))[:height, None, None]
-        picture = random.randint(0, 100, size=(height, width, 3)) + stripes
+        image = random.randint(0, 100, size=(height, width, 3)) + stripes
         with io.BytesIO() as buffer:
-            Image.fromarray(picture.astype(np.uint8)).save(buffer, "PNG")
+            Image.fromarray(image.astype(np.uint8)).save(buffer, "PNG")
             files.append(buffer.getvalue())
     images = EncodedImages(files, [f"{dataset_id}-{i}.png" for i in range(n)])
     return make_dataset(dataset_id, MULTI_LABEL, {"all": (images, targets)}, labels)

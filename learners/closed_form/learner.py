@@ -180,25 +180,32 @@ class ClosedForm:
 
         Where there are too many for an exact fit, the answers are those of the choice.
         """
-        n, known = len(examples.pictures), len(choice.embedded["even"])
-        embedded = {name: np.asarray(half) for name, half in choice.embedded.items()}
-        if n > known:
-            others = choice.embedding(ctx, examples.pictures.take(slice(known, n)))
-            embedded = {name: np.concatenate([embedded[name], others[name]]) for name in embedded}
+        n, embedded = len(examples.pictures), _all_embedded(examples, choice, ctx)
         if n <= self.config.centres:
             places = np.argsort(~examples.from_dev, kind="stable")[: self.config.sample]
             coefficients, judged = _solve(ctx, task, examples, embedded, choice.kernel, places)
             return {"centres": embedded, "coefficients": coefficients}, judged
         m = max(1, min(self.config.centres, _MOST_CELLS // n))
-        centres = {name: half[:m] for name, half in embedded.items()}
+        centres = {name: half[:m].copy() for name, half in embedded.items()}
+        blocks = {name: ridge.in_blocks(embedded.pop(name)) for name in centres}  # memory is freed
         coefficients = ctx.jit(_nystrom(self.config.iterations))(
             centres,
-            {name: ridge.in_blocks(half) for name, half in embedded.items()},
+            blocks,
             ridge.in_blocks(examples.targets),
             ridge.in_blocks(np.ones(n, np.float32)),
             *choice.kernel,
         )
         return {"centres": centres, "coefficients": coefficients}, choice.judged
+
+
+def _all_embedded(examples: Examples, choice: Choice, ctx: Context) -> dict[str, np.ndarray]:
+    """Returns the features of all examples; the first ones' are those of the choice."""
+    first = {name: np.asarray(half) for name, half in choice.embedded.items()}
+    n, known = len(examples.pictures), len(first["even"])
+    if n == known:
+        return first
+    others = choice.embedding(ctx, examples.pictures.take(slice(known, n)))
+    return {name: np.concatenate([first[name], others.pop(name)]) for name in first}
 
 
 def _rank(choice: Choice) -> tuple[float, float]:

@@ -10,7 +10,7 @@ Reading them loads only the standard library.
 | `published.csv`        | published results of four learners on 104 of the tasks, percent (Appendix N)   |
 | `published_variants.csv` | published errors of FT-d on variants of the stream (Table 5)                    |
 | `layouts.toml`         | how each data set is read from its files (see nevis_stream.datasets.layouts)   |
-| `embedded.csv`         | data sets made of pictures that installed packages carry                       |
+| `embedded.csv`         | data sets made of images that installed packages carry                         |
 | `shared.csv`           | small files of real data sets in the folder of shared data sets                |
 | `streams/*.csv`        | streams of these                                                               |
 """  # noqa: E501

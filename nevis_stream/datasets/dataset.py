@@ -15,10 +15,10 @@ SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
 
 @dataclass(frozen=True)
 class Samples:
-    """Pictures with their labels and, for the runner only, their ids.
+    """Images with their labels and, for the runner only, their ids.
 
     Attributes:
-      images: n pictures.
+      images: n images.
       labels: int32[n] class ids (single label) or uint8[n, classes] with 0 or 1 (multi label).
       ids: n sample ids, `dataset_id/source_part/index`.
     """
@@ -56,10 +56,10 @@ class DataSet:
     Attributes:
       dataset_id: name that starts every sample id.
       kind: "single_label" or "multi_label".
-      num_classes: number of class ids, some of which may have no sample.
+      num_classes: number of class ids; some may have no sample.
       parts: samples by source part: {"all"}, {"train", "test"}, or any further of {"dev",
         "dev_test"}.
-      known_fingerprint: of prepared data, whose pictures need not be read for it.
+      known_fingerprint: of prepared data, whose images need not be read for it.
       local: whether it was imported from a file of the user's instead of being made from the
         published files.
       class_names: what its files call each class, for people; empty where they name none.

@@ -1,4 +1,4 @@
-"""Pictures that occur twice: exactly (sha256 of the pixels), or nearly (a perceptual hash)."""
+"""Images that occur twice: exactly (sha256 of the pixels), or nearly (a perceptual hash)."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,18 +8,18 @@ import numpy as np
 from PIL import Image
 
 _DHASH_SIZE = (9, 8)
-_LEAST_BITS = 6  # flatter pictures have no hash: all of them would be near each other
+_LEAST_BITS = 6  # flatter images have no hash: all of them would be near each other
 # of copies in several parts, the one that is judged last is kept
 PRIORITY = ("test", "dev_test", "dev")
 
 
 class Facts(NamedTuple):
-    """What is known of a picture once it has been decoded.
+    """What is known of an image once it has been decoded.
 
     Attributes:
       height: pixels.
       width: pixels.
-      sha256: of the decoded pixels; grey pictures stored as RGB have the hash of the grey ones.
+      sha256: of the decoded pixels; grey images stored as RGB have the hash of the grey ones.
       thumbnail: uint8[8, 9] grey pixels, from which `dhashes` makes the perceptual hash.
     """
 
@@ -29,40 +29,40 @@ class Facts(NamedTuple):
     thumbnail: np.ndarray
 
 
-def examine(picture: Image.Image) -> Facts:
-    """Returns size, hash and thumbnail of a decoded picture."""
-    return Facts(picture.height, picture.width, pixel_hash(picture), thumbnail(picture))
+def examine(image: Image.Image) -> Facts:
+    """Returns size, hash and thumbnail of a decoded image."""
+    return Facts(image.height, image.width, pixel_hash(image), thumbnail(image))
 
 
-def pixel_hash(picture: Image.Image | np.ndarray) -> bytes:
+def pixel_hash(image: Image.Image | np.ndarray) -> bytes:
     """Returns the 32-byte sha256 of the decoded pixels.
 
-    Grey pictures stored as RGB have that of the grey ones.
+    Grey images stored as RGB have that of the grey ones.
 
     Args:
-      picture: a decoded picture, or uint8[height, width(, 1 or 3)].
+      image: a decoded image, or uint8[height, width(, 1 or 3)].
     """
-    if isinstance(picture, Image.Image):
-        picture = np.asarray(picture if picture.mode == "L" else picture.convert("RGB"))
-    if picture.ndim == 3:
-        first = picture[..., 0]
-        if all((first == picture[..., i]).all() for i in range(1, picture.shape[2])):
-            picture = first
-    digest = hashlib.sha256(repr(picture.shape).encode())
-    digest.update(np.ascontiguousarray(picture))
+    if isinstance(image, Image.Image):
+        image = np.asarray(image if image.mode == "L" else image.convert("RGB"))
+    if image.ndim == 3:
+        first = image[..., 0]
+        if all((first == image[..., i]).all() for i in range(1, image.shape[2])):
+            image = first
+    digest = hashlib.sha256(repr(image.shape).encode())
+    digest.update(np.ascontiguousarray(image))
     return digest.digest()
 
 
-def thumbnail(picture: Image.Image) -> np.ndarray:
-    """Returns uint8[8, 9], the picture in grey: what `dhashes` needs."""
-    grey = picture if picture.mode == "L" else picture.convert("L")
+def thumbnail(image: Image.Image) -> np.ndarray:
+    """Returns uint8[8, 9], the image in grey: what `dhashes` needs."""
+    grey = image if image.mode == "L" else image.convert("L")
     return np.asarray(grey.resize(_DHASH_SIZE, Image.Resampling.BILINEAR))
 
 
 def dhashes(thumbnails: np.ndarray) -> np.ndarray:
-    """Returns the difference hash of each picture or of its mirror image, whichever is smaller.
+    """Returns the difference hash of each image or of its mirror image, whichever is smaller.
 
-    0 for a flat picture.
+    0 for a flat image.
 
     Each bit says whether a pixel of the thumbnail is brighter than its left neighbour.
 
@@ -70,7 +70,7 @@ def dhashes(thumbnails: np.ndarray) -> np.ndarray:
       thumbnails: uint8[n, 8, 9].
 
     Returns:
-      uint64[n], the same for a mirrored, slightly scaled or recompressed picture.
+      uint64[n], the same for a mirrored, slightly scaled or recompressed image.
     """
     rising, falling = (
         thumbnails[:, :, 1:] > thumbnails[:, :, :-1],

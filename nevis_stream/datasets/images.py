@@ -26,7 +26,7 @@ from PIL import Image, UnidentifiedImageError
 from nevis_stream.datasets import duplicates
 from nevis_stream.errors import BadInput, DataWarning
 
-# `open_picture` warns instead, with the name of the file
+# `open_image` warns instead, with the name of the file
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
@@ -65,15 +65,15 @@ class Images(Sequence):
 
     def pixel_hashes(self) -> np.ndarray:
         """Returns S32[n]: sha256 of every image's pixels, however they are stored."""
-        return np.asarray([duplicates.pixel_hash(picture) for picture in self], "S32")
+        return np.asarray([duplicates.pixel_hash(image) for image in self], "S32")
 
     def dhashes(self) -> np.ndarray:
         """Returns uint64[n]: every image's perceptual hash (`duplicates.dhashes`)."""
         return duplicates.dhashes(
-            np.stack([duplicates.thumbnail(self._picture(i)) for i in range(len(self))])
+            np.stack([duplicates.thumbnail(self._opened(i)) for i in range(len(self))])
         )
 
-    def _picture(self, index: int) -> Image.Image:
+    def _opened(self, index: int) -> Image.Image:
         return Image.fromarray(self[index])
 
     def resized(self, size: int) -> np.ndarray:
@@ -101,7 +101,7 @@ class Images(Sequence):
     def _make_view(self, view: str, size: int) -> np.ndarray:
         out = np.empty((len(self), *view_shape(view, size)), np.uint8)
         for i in range(len(self)):
-            out[i] = view_of(self._picture(i), view, size)
+            out[i] = view_of(self._opened(i), view, size)
         out.setflags(write=False)
         return out
 
@@ -111,22 +111,22 @@ def view_shape(view: str, size: int) -> tuple[int, int, int]:
     return (size, 3, size) if view == "banded" else (size, size, 3)
 
 
-def view_of(picture: Image.Image, view: str, size: int) -> np.ndarray:
+def view_of(image: Image.Image, view: str, size: int) -> np.ndarray:
     """Returns an image as a view: uint8 of `view_shape`.
 
     Args:
-      picture: the image.
+      image: the image.
       view: name of the method of `Images`: "resized", "banded" or "center_cropped".
       size: side of the view in pixels.
     """
     if view == "center_cropped":
-        width, height = picture.size
+        width, height = image.size
         side = min(height, width)
         left, top = (width - side) // 2, (height - side) // 2
-        picture = picture.crop((left, top, left + side, top + side))
-    if picture.size != (size, size):
-        picture = picture.resize((size, size), Image.Resampling.BILINEAR)
-    pixels = np.asarray(picture)
+        image = image.crop((left, top, left + side, top + side))
+    if image.size != (size, size):
+        image = image.resize((size, size), Image.Resampling.BILINEAR)
+    pixels = np.asarray(image)
     return np.ascontiguousarray(pixels.transpose(0, 2, 1)) if view == "banded" else pixels
 
 
@@ -235,23 +235,23 @@ class JoinedImages(Images):
         return out
 
 
-def open_picture(source: BinaryIO | Path, name: str) -> Image.Image:
+def open_image(source: BinaryIO | Path, name: str) -> Image.Image:
     """Opens an image file without decoding it, and warns if it has very many pixels.
 
     Raises:
       Exception: what Pillow raises for a file that is not an image, or has far too many pixels.
     """
-    picture = Image.open(source)
-    pixels = picture.width * picture.height
+    image = Image.open(source)
+    pixels = image.width * image.height
     if Image.MAX_IMAGE_PIXELS and pixels > Image.MAX_IMAGE_PIXELS:
         warnings.warn(
-            f"{name}: {picture.width}×{picture.height} pixels take {pixels * 3 // 10**6:,} MB when"
+            f"{name}: {image.width}×{image.height} pixels take {pixels * 3 // 10**6:,} MB when"
             " decoded. If the image should not be that large, remove it: it may be a decompression"
             " bomb.",
             DataWarning,
             stacklevel=1,  # the same place for all callers, so that a file gives one warning
         )
-    return picture
+    return image
 
 
 class EncodedImages(Images):
@@ -280,7 +280,7 @@ class EncodedImages(Images):
 
     def _open(self, index: int) -> Image.Image:
         try:
-            return open_picture(io.BytesIO(self._files[index]), self._names[index])
+            return open_image(io.BytesIO(self._files[index]), self._names[index])
         except Exception as error:
             raise self._corrupt(index, error) from error
 
@@ -295,31 +295,31 @@ class EncodedImages(Images):
         sizes = np.empty((len(self._files), 2), np.int32)
         hashes = np.empty(len(self._files), "S32")
         for i in range(len(self._files)):
-            picture = self._open(i)
-            if len(picture.getbands()) == 2:
+            image = self._open(i)
+            if len(image.getbands()) == 2:
                 raise BadInput(
                     f"{self._names[i]}: has 2 channels; valid: grey, RGB, RGBA or palette images."
                 )
             try:
-                picture.load()
+                image.load()
             except Exception as error:
                 raise self._corrupt(i, error) from error
-            sizes[i] = picture.height, picture.width
-            hashes[i] = duplicates.pixel_hash(picture)
+            sizes[i] = image.height, image.width
+            hashes[i] = duplicates.pixel_hash(image)
         return sizes, hashes
 
     def __len__(self) -> int:
         return len(self._files)
 
-    def _picture(self, index: int) -> Image.Image:
-        picture = self._open(index)
+    def _opened(self, index: int) -> Image.Image:
+        image = self._open(index)
         try:
-            return picture.convert("RGB")
+            return image.convert("RGB")
         except Exception as error:
             raise self._corrupt(index, error) from error
 
     def __getitem__(self, index: int) -> np.ndarray:
-        return np.asarray(self._picture(index))
+        return np.asarray(self._opened(index))
 
     @property
     def sizes(self) -> np.ndarray:

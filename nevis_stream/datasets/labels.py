@@ -138,11 +138,9 @@ def _by_class(
             if part == "rest":
                 continue
             arranged += [
-                Example(part, e.key, e.picture, e.label)
+                Example(part, e.key, e.image, e.label)
                 for e in class_examples[start : start + count]
             ]
             start += count
-        arranged += [
-            Example(rule["rest"], e.key, e.picture, e.label) for e in class_examples[start:]
-        ]
+        arranged += [Example(rule["rest"], e.key, e.image, e.label) for e in class_examples[start:]]
     return arranged

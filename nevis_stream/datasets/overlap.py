@@ -73,8 +73,8 @@ def find_overlaps(
         progress("hash images", number, len(first))
         splits = splits_of(dataset_id)
         images = [splits[name].images for name in (*TRAINING, *TESTED)]
-        exact_hashes += [pictures.pixel_hashes() for pictures in images]
-        near_hashes += [pictures.dhashes() for pictures in images]
+        exact_hashes += [part.pixel_hashes() for part in images]
+        near_hashes += [part.dhashes() for part in images]
     numbered = iter(_numbered(exact_hashes))  # comparing integers is faster than comparing 32 bytes
     perceptual = iter(near_hashes)
     earlier: dict[str, tuple[np.ndarray, np.ndarray]] = {}

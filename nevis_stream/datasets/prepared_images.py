@@ -143,13 +143,13 @@ class PreparedImages(Images):
         """Returns uint64[n]: every image's perceptual hash; no image is read."""
         return self._facts("dhash")
 
-    def _picture(self, index: int) -> Image.Image:
+    def _opened(self, index: int) -> Image.Image:
         if not 0 <= index < len(self):
             raise IndexError(index)
         return self._source.image(int(index if self._chosen is None else self._chosen[index]))
 
     def __getitem__(self, index: int) -> np.ndarray:
-        return np.asarray(self._picture(index))
+        return np.asarray(self._opened(index))
 
     def take(self, indices: np.ndarray) -> "PreparedImages":
         """Returns the images at `indices`, in that order; nothing is read."""
@@ -191,7 +191,7 @@ class PreparedImages(Images):
             header = {"descr": "|u1", "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, header)
             for index in range(len(self)):
-                file.write(view_of(self._picture(index), view, size).data)
+                file.write(view_of(self._opened(index), view, size).data)
             file.flush()
             os.fsync(file.fileno())
 

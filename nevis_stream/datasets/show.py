@@ -27,7 +27,7 @@ def class_counts(splits: Mapping[str, Samples], kind: str, classes: int) -> dict
 
 
 def resolutions(splits: Mapping[str, Samples]) -> list[tuple[str, int]]:
-    """Returns how many pictures of all splits have a longer side in each range of pixels.
+    """Returns how many images of all splits have a longer side in each range of pixels.
 
     Empty ranges are left out.
     """
@@ -47,7 +47,7 @@ def resolutions(splits: Mapping[str, Samples]) -> list[tuple[str, int]]:
 
 
 def contact_sheet(splits: Mapping[str, Samples], kind: str, classes: int, path: Path) -> None:
-    """Writes a PNG: one row of train pictures for each of the first 24 classes.
+    """Writes a PNG: one row of train images for each of the first 24 classes.
 
     They are squeezed to squares.
     """

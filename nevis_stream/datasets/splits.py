@@ -45,7 +45,7 @@ def divide(dataset: DataSet) -> dict[str, Samples]:
       BadInput: other parts, or so few samples that a split would be empty.
 
     Warns:
-      DataWarning: classes of dev_test or test that never occur in train; pictures of 1×1 pixels.
+      DataWarning: classes of dev_test or test that never occur in train; images of 1×1 pixels.
     """
     rule = _rule(dataset.dataset_id, dataset.parts)
     samples_by_split = {}
@@ -191,7 +191,7 @@ def _warn_of_single_pixels(dataset: DataSet) -> None:
         single = np.flatnonzero((samples.images.sizes == 1).all(axis=1))
         if len(single):
             warnings.warn(
-                f"{dataset.dataset_id}: {len(single)} picture(s) of 1×1 pixels, the first is "
+                f"{dataset.dataset_id}: {len(single)} image(s) of 1×1 pixels, the first is "
                 f"{samples.ids[single[0]]}; check the files.",
                 DataWarning,
                 stacklevel=3,

@@ -35,7 +35,7 @@ class ErrorCell:
 @dataclass(frozen=True)
 class ErrorRow:
     """One task's facts and cells, in the order of the methods; `kind` says what the error is,
-    `leaked` how many of the n samples are copies of training pictures.
+    `leaked` how many of the n samples are copies of training images.
     """
 
     order: int

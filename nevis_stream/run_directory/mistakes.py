@@ -1,4 +1,4 @@
-"""The worst mistakes of a predictor on one split: pictures and wrong answers, for people to see."""
+"""The worst mistakes of a predictor on one split: images and wrong answers, for people to see."""
 
 import json
 from collections.abc import Sequence
@@ -112,7 +112,7 @@ def write(
     probabilities: np.ndarray,
     class_names: Sequence[str] = (),
 ) -> None:
-    """Writes TASK-mistakes.png (up to 12 pictures; none without a mistake) and TASK-mistakes.json.
+    """Writes TASK-mistakes.png (up to 12 images; none without a mistake) and TASK-mistakes.json.
 
     Args:
       directory: the run's thumbnails.
@@ -130,8 +130,8 @@ def write(
         mistakes=tuple(mistake for _, mistake in mistakes),
     )
     if mistakes:
-        picture = strip(samples.images, [i for i, _ in mistakes])
-        write_file(directory / f"{task_id}-mistakes.png", picture)
+        image = strip(samples.images, [i for i, _ in mistakes])
+        write_file(directory / f"{task_id}-mistakes.png", image)
     text = json.dumps(record.to_json(), indent=1, sort_keys=True)
     write_file(directory / f"{task_id}-mistakes.json", text.encode())
 

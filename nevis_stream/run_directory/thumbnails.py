@@ -27,10 +27,10 @@ def strip(images: Images, picked: Sequence[int]) -> bytes:
     """Returns a PNG of the picked images in a row, each within 48x48 pixels."""
     row = Image.new("RGB", (len(picked) * (SIDE + _GAP) - _GAP, SIDE), "white")
     for position, index in enumerate(picked):
-        picture = Image.fromarray(images[index])
-        picture = picture.resize(_fitted(picture.size), Image.Resampling.BICUBIC)
-        left = position * (SIDE + _GAP) + (SIDE - picture.width) // 2
-        row.paste(picture, (left, (SIDE - picture.height) // 2))
+        image = Image.fromarray(images[index])
+        image = image.resize(_fitted(image.size), Image.Resampling.BICUBIC)
+        left = position * (SIDE + _GAP) + (SIDE - image.width) // 2
+        row.paste(image, (left, (SIDE - image.height) // 2))
     with io.BytesIO() as buffer:
         row.save(buffer, "PNG", optimize=True)
         return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""Pictures that occur twice: in a task's training and test data, which makes its error too low, and
+"""Images that occur twice: in a task's training and test data, which makes its error too low, and
 in two tasks.
 """
 
@@ -13,14 +13,14 @@ from nevis_stream.vocabulary import PROTOCOLS
 
 
 def count_leaked(work: Work, task: Task) -> int:
-    """Counts a task's test pictures that are exact copies of its training pictures, and warns."""
+    """Counts a task's test images that are exact copies of its training images, and warns."""
     split = PROTOCOLS[work.config.values["protocol"]].split
     leaked = work.stream.leaked(task, split)
     if leaked:
         n = len(work.stream.splits(task)[split])
         warnings.warn(
-            f"task {task.task_id!r}: {leaked} of {n} pictures of its {split} split are exact copies"
-            " of pictures in its train or dev split, so its error is too low. The ledger counts"
+            f"task {task.task_id!r}: {leaked} of {n} images of its {split} split are exact copies"
+            " of images in its train or dev split, so its error is too low. The ledger counts"
             " them (n_leaked) and the report shows them.",
             DataWarning,
             stacklevel=2,
@@ -29,9 +29,9 @@ def count_leaked(work: Work, task: Task) -> int:
 
 
 def write_overlaps(work: Work) -> None:
-    """Writes overlap.csv: how many pictures of each task earlier tasks train on."""
+    """Writes overlap.csv: how many images of each task earlier tasks train on."""
     file = work.path / "overlap.csv"
     if not file.exists():
         events = work.ledger.header.events
-        work.progress.event(-1, events, "compare the pictures of the tasks")
+        work.progress.event(-1, events, "compare the images of the tasks")
         write_file(file, to_csv(work.stream.overlaps()).encode())

@@ -108,7 +108,7 @@ class Training:
     ) -> TrainRecord:
         work, task = self.work, self.tasks[event]
         splits, config_hash = work.stream.splits(task), work.config.config_hash
-        # the mean size of the pictures, in pixels, is a fact by which results are sliced
+        # the mean size of the images, in pixels, is a fact by which results are sliced
         height, width = splits["train"].images.sizes.mean(axis=0, dtype=np.float64)
         trials = tuple(
             TrialRecord(

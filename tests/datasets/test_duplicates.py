@@ -18,8 +18,8 @@ from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImage
 COFFEE = Image.fromarray(data.astronaut()).resize((120, 90))
 
 
-def dhash(picture):
-    return int(dhashes(examine(picture).thumbnail[None])[0])
+def dhash(image):
+    return int(dhashes(examine(image).thumbnail[None])[0])
 
 
 def test_the_exact_hash_is_of_pixels_not_of_files():
@@ -44,7 +44,7 @@ def test_the_perceptual_hash_bears_mirroring_scaling_and_recompression():
     assert bin(dhash(COFFEE.resize((240, 180))) ^ reference).count("1") <= 4
     assert bin(dhash(again) ^ reference).count("1") <= 4
     assert bin(dhash(COFFEE.rotate(90)) ^ reference).count("1") > 8
-    assert dhash(Image.new("RGB", (30, 30), "red")) == 0  # flat pictures are near nothing
+    assert dhash(Image.new("RGB", (30, 30), "red")) == 0  # flat images are near nothing
 
 
 @given(
@@ -56,12 +56,12 @@ def test_the_perceptual_hash_bears_mirroring_scaling_and_recompression():
     )
 )
 def test_one_copy_stays_where_it_is_judged_last(samples):
-    parts, pictures, labels = (np.asarray(column) for column in zip(*samples, strict=True))
-    hashes = np.asarray([b"picture %d" % number for number in pictures], object)
+    parts, images, labels = (np.asarray(column) for column in zip(*samples, strict=True))
+    hashes = np.asarray([b"image %d" % number for number in images], object)
     stays, counts = exact(parts, hashes, labels)
     rank = [*PRIORITY, "train", "all"]
-    for number in set(pictures.tolist()):
-        copies = np.flatnonzero(pictures == number)
+    for number in set(images.tolist()):
+        copies = np.flatnonzero(images == number)
         (kept,) = copies[stays[copies]]
         best = min(min(rank.index(p), len(PRIORITY)) for p in parts[copies].tolist())
         assert min(rank.index(parts[kept]), len(PRIORITY)) == best
@@ -79,7 +79,7 @@ def test_near_duplicates_of_train_are_counted():
 
 
 def shades(text):
-    """Samples of flat grey pictures, the grey levels given."""
+    """Samples of flat grey images, the grey levels given."""
     levels = np.asarray([int(word) for word in text.split()], np.uint8)
     images = ArrayImages(np.tile(levels[:, None, None], (1, 9, 9)))
     return Samples(images, np.zeros(len(levels), np.int32), [f"x/all/{i}" for i in levels])

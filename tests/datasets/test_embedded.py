@@ -116,12 +116,12 @@ def test_sizes_are_small(built, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_picture_occurs_twice(built, name):
+def test_no_image_occurs_twice(built, name):
     hashes = [h for part in built[name].parts.values() for h in part.images.content_hashes()]
     assert len(set(hashes)) == len(hashes)
 
 
-def test_no_test_picture_is_a_train_picture_of_another_task(built):
+def test_no_test_image_is_a_train_image_of_another_task(built):
     test, train = set(), set()
     for dataset in built.values():
         splits = divide(dataset)
@@ -138,12 +138,12 @@ def test_train_and_test_regions_share_no_pixel_even_between_data_sets():
     masks = {}
     for part in ("train", "test"):
         for box in boxes(part):
-            mask = masks.setdefault((part, box.picture), np.zeros((1000, 1000), bool))
+            mask = masks.setdefault((part, box.image), np.zeros((1000, 1000), bool))
             box.cut(mask)[:] = True
-    pictures = {picture for _, picture in masks}
-    assert pictures == {p for part, p in masks if part == "test"}
-    for picture in pictures:
-        assert not (masks["train", picture] & masks["test", picture]).any(), picture
+    images = {image for _, image in masks}
+    assert images == {p for part, p in masks if part == "test"}
+    for image in images:
+        assert not (masks["train", image] & masks["test", image]).any(), image
 
 
 @pytest.mark.parametrize("name", [n for n in WITH_BOXES if n != "pico_mosaic"])
@@ -153,20 +153,20 @@ def test_boxes_of_a_part_do_not_overlap(name):
 
 
 @pytest.mark.parametrize("name", WITH_BOXES)
-def test_boxes_lie_inside_their_pictures(name):
+def test_boxes_lie_inside_their_images(name):
     shapes = {}
     for part in module(name).boxes().values():
         for box in part:
-            if box.picture not in shapes:
-                shrink = 3 if box.picture == "retina" else 1
-                shapes[box.picture] = sources.picture(box.picture, shrink=shrink).shape
-            height, width = shapes[box.picture][:2]
+            if box.image not in shapes:
+                shrink = 3 if box.image == "retina" else 1
+                shapes[box.image] = sources.image(box.image, shrink=shrink).shape
+            height, width = shapes[box.image][:2]
             assert box.top >= 0 and box.left >= 0
             assert box.top + box.height <= height and box.left + box.width <= width
 
 
 @pytest.mark.parametrize("name", ["pico_scenes", "pico_textures", "pico_tissue"])
-def test_boxes_are_those_of_the_pictures(built, name):
+def test_boxes_are_those_of_the_images(built, name):
     for part, found in module(name).boxes().items():
         sizes = [[box.height, box.width] for box in found]
         assert built[name].parts[part].images.sizes.tolist() == sizes
@@ -229,8 +229,8 @@ def test_levelled_gives_the_wanted_mean_and_spread():
 def test_an_unknown_name_lists_the_valid_ones():
     with pytest.raises(BadInput, match="Did you mean 'pico_digits'.*pico_textures"):
         embedded.build("pico_digit")
-    with pytest.raises(BadInput, match="packaged picture 'bricks'"):
-        sources.picture("bricks")
+    with pytest.raises(BadInput, match="packaged image 'bricks'"):
+        sources.image("bricks")
 
 
 def test_a_missing_file_names_package_file_and_version():
@@ -248,10 +248,10 @@ def test_a_missing_package_is_named(monkeypatch):
 
 def test_a_file_that_cannot_be_decoded_is_named(monkeypatch, tmp_path):
     broken = tmp_path / "broken.png"
-    broken.write_bytes(b"not a picture")
+    broken.write_bytes(b"not an image")
     monkeypatch.setattr(sources, "find", lambda *_: broken)
     with pytest.raises(BadInput, match="broken.png"):
-        sources.picture("brick")
+        sources.image("brick")
 
 
 def read(name):

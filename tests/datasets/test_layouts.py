@@ -44,7 +44,7 @@ def read(folder, **options):
 
 def short(examples):
     """(part, label, value of the top left pixel) of each example."""
-    pixels = [np.asarray(example.picture.open().convert("L"))[0, 0] for example in examples]
+    pixels = [np.asarray(example.image.open().convert("L"))[0, 0] for example in examples]
     return [(e.part, e.label, int(value)) for e, value in zip(examples, pixels, strict=True)]
 
 
@@ -52,7 +52,7 @@ def test_paths(tmp_path, put):
     for number, name in enumerate(
         ["train/cat/1.png", "train/dog/2.png", "test/cat/3.png", "test/cat/masks/4.png", "x.txt"]
     ):
-        put(name, grey(number * 10) if name.endswith("png") else "no picture")
+        put(name, grey(number * 10) if name.endswith("png") else "no image")
     pattern = r"(?P<part>train|test)/(?P<label>\w+)/.*\.png"
     found = read(
         tmp_path,
@@ -75,8 +75,8 @@ def test_paths(tmp_path, put):
 def test_paths_cuts_tiles(tmp_path, put):
     put("D1.png", np.arange(49, dtype=np.uint8).reshape(7, 7))
     tiles = read(tmp_path, reader="paths", pattern=r"D(?P<label>\d)\.png", tiles=3)
-    assert [np.asarray(e.picture.open())[0, 0] for e in tiles] == [0, 2, 4, 14, 16, 18, 28, 30, 32]
-    assert {e.picture.open().size for e in tiles} == {(2, 2)}
+    assert [np.asarray(e.image.open())[0, 0] for e in tiles] == [0, 2, 4, 14, 16, 18, 28, 30, 32]
+    assert {e.image.open().size for e in tiles} == {(2, 2)}
     assert (
         len(read(tmp_path, reader="paths", pattern=r"D(?P<label>\d)\.png", tiles=3, slivers=True))
         == 16
@@ -150,7 +150,7 @@ def test_companion_files_and_scores(tmp_path, put):
         measure="definite",
         raw=[2, 3],
     )
-    assert short(found) == [("all", 1, 0)] and found[0].picture.open().size == (3, 2)
+    assert short(found) == [("all", 1, 0)] and found[0].image.open().size == (3, 2)
     (
         put("s/I02_01.bmp", grey(20)),
         put("s/i01_02.bmp", grey(12)),
@@ -166,7 +166,7 @@ def test_companion_files_and_scores(tmp_path, put):
         ("all", 1.0, 20),
     ]
     put("s.txt", "0.5\n")
-    with pytest.raises(BadInput, match="1 scores for 3 pictures"):
+    with pytest.raises(BadInput, match="1 scores for 3 images"):
         read(
             tmp_path,
             reader="score_list",
@@ -254,7 +254,7 @@ def test_matlab_lists_records_counts_and_arrays(tmp_path, put):
     sets = [{"file": "svhn.mat", "part": "train", "images": "X", "labels": "y"}]
     found = read(tmp_path, reader="mat_arrays", sets=sets, layout="hwcn", modulo=10)
     assert [e.label for e in found] == [0, 3]
-    assert (np.asarray(found[1].picture.open()) == pixels[..., 1]).all()
+    assert (np.asarray(found[1].image.open()) == pixels[..., 1]).all()
 
 
 def test_voc(tmp_path, put):
@@ -270,7 +270,7 @@ def test_voc(tmp_path, put):
     (found,) = read(tmp_path, reader="voc_objects", images="JPEGImages/{id}.jpg", sets=sets)
     assert (found.part, found.label) == ("train", {"person", "dog"})
     (found,) = read(tmp_path, reader="voc_actions", root="R", list="ImageSets/Main/train.txt")
-    assert found.label == {"run"} and found.picture.open().size == (4, 6)
+    assert found.label == {"run"} and found.image.open().size == (4, 6)
     (
         put("R/cat_train.txt", "1  1\n"),
         put("R/dog_train.txt", "1 -1\n"),
@@ -306,8 +306,8 @@ def test_coco(tmp_path, put):
     (found,) = read(tmp_path, reader="coco", sets=sets, crop=True, min_side=2)
     assert (
         found.label == 8
-        and np.asarray(found.picture.open())[0, 0] == 32
-        and found.picture.open().size == (4, 5)
+        and np.asarray(found.image.open())[0, 0] == 32
+        and found.image.open().size == (4, 5)
     )
     (found,) = read(tmp_path, reader="coco", sets=sets)
     assert found.label == "a"  # of several annotations the last
@@ -327,7 +327,7 @@ def test_numbers(tmp_path, put):
         first=1,
     )
     assert short(found) == [("train", 2, 1), ("train", 0, 9)]
-    assert np.asarray(found[0].picture.open()).tolist() == [[1, 3], [5, 7]]
+    assert np.asarray(found[0].image.open()).tolist() == [[1, 3], [5, 7]]
     put("b.txt", "1.0 0.0 0 0 1\n")
     (found,) = read(
         tmp_path,
@@ -337,7 +337,7 @@ def test_numbers(tmp_path, put):
         scale=255,
         one_hot=3,
     )
-    assert found.label == 2 and np.asarray(found.picture.open()).tolist() == [[255, 0]]
+    assert found.label == 2 and np.asarray(found.image.open()).tolist() == [[255, 0]]
     with pytest.raises(BadInput, match="rows of 5 numbers; expected 4 pixels and 3 for the class"):
         read(
             tmp_path,
@@ -355,7 +355,7 @@ def test_numbers(tmp_path, put):
         range=[-1, 1],
         first=1,
     )
-    assert found.label == 1 and np.asarray(found.picture.open()).tolist() == [[0, 255], [128, 128]]
+    assert found.label == 1 and np.asarray(found.image.open()).tolist() == [[0, 255], [128, 128]]
 
 
 def test_idx(tmp_path, put):
@@ -366,10 +366,10 @@ def test_idx(tmp_path, put):
     found = read(tmp_path, reader="idx", pairs=pairs)
     assert (
         short(found) == [("test", 4, 0), ("test", 7, 6)]
-        and (np.asarray(found[1].picture.open()) == pixels[1]).all()
+        and (np.asarray(found[1].image.open()) == pixels[1]).all()
     )
     found = read(tmp_path, reader="idx", pairs=pairs, transpose=True)
-    assert (np.asarray(found[1].picture.open()) == pixels[1].T).all()
+    assert (np.asarray(found[1].image.open()) == pixels[1].T).all()
     put("i", (tmp_path / "i").read_bytes()[:-1])
     with pytest.raises(BadInput, match="11 bytes of data; 12 are expected. Is it truncated"):
         read(tmp_path, reader="idx", pairs=pairs)
@@ -381,7 +381,7 @@ def test_rotation_depends_on_the_number_alone(tmp_path, put):
     put("l", b"\0\0\x08\x01" + struct.pack(">I", 4) + bytes(4))
     pairs = [{"part": "test", "images": "i", "labels": "l", "rotate": True}]
     first, second = (
-        [np.asarray(e.picture.open()).tolist() for e in read(tmp_path, reader="idx", pairs=pairs)]
+        [np.asarray(e.image.open()).tolist() for e in read(tmp_path, reader="idx", pairs=pairs)]
         for _ in range(2)
     )
     assert first == second and first != pixels.tolist()
@@ -395,8 +395,8 @@ def test_cifar(tmp_path, put):
         tmp_path, reader="cifar", batches=[{"part": "train", "file": "b*"}], labels="labels"
     )
     assert [e.label for e in found] == [3, 1]
-    assert np.asarray(found[0].picture.open())[4, 4].tolist() == [200, 0, 0]
-    assert np.asarray(found[1].picture.open())[0, 5].tolist() == [0, 0, 77]
+    assert np.asarray(found[0].image.open())[4, 4].tolist() == [200, 0, 0]
+    assert np.asarray(found[1].image.open())[0, 5].tolist() == [0, 0, 77]
 
 
 class Evil:
@@ -414,11 +414,11 @@ def test_a_pickle_cannot_run_programs(tmp_path, put, capsys):
 
 
 def test_stl_gnt_norb_and_hdf5(tmp_path, put):
-    picture = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)  # height, width, channels
-    put("X.bin", picture.transpose(2, 1, 0).tobytes()), put("y.bin", bytes([5]))
+    image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)  # height, width, channels
+    put("X.bin", image.transpose(2, 1, 0).tobytes()), put("y.bin", bytes([5]))
     sets = [{"part": "train", "images": "X.bin", "labels": "y.bin"}]
     (found,) = read(tmp_path, reader="stl", sets=sets, shape=[2, 4, 3], first=1)
-    assert found.label == 4 and (np.asarray(found.picture.open()) == picture).all()
+    assert found.label == 4 and (np.asarray(found.image.open()) == image).all()
 
     record = struct.pack("<I2sHH", 10 + 6, "啊".encode("gb2312"), 3, 2) + bytes(
         [255, 0, 255, 255, 255, 254]
@@ -428,7 +428,7 @@ def test_stl_gnt_norb_and_hdf5(tmp_path, put):
     assert (
         len(found) == 2
         and found[0].label == "b0a1"
-        and np.asarray(found[1].picture.open()).tolist() == [[0, 255, 0], [0, 0, 1]]
+        and np.asarray(found[1].image.open()).tolist() == [[0, 255, 0], [0, 0, 1]]
     )
     put("w.gnt", record[:-1])
     with pytest.raises(BadInput, match="the record at byte 0 has length 16"):
@@ -462,7 +462,7 @@ def test_stl_gnt_norb_and_hdf5(tmp_path, put):
         "labels": "labels",
     }
     (found,) = read(tmp_path, **options, first=1, channels="bgr")
-    assert found.label == 6 and np.asarray(found.picture.open()).tolist() == [[[3, 2, 1]]]
+    assert found.label == 6 and np.asarray(found.image.open()).tolist() == [[[3, 2, 1]]]
     put("q.hdf5", b"no hdf5")
     with pytest.raises(BadInput, match="q.hdf5: cannot be read as HDF5"):
         read(tmp_path, **(options | {"sets": [{"part": "train", "file": "q.hdf5"}]}))
@@ -520,6 +520,6 @@ def test_nothing_found_is_an_error_that_says_what_was_expected(tmp_path, put):
     put("other.txt", gzip.compress(b"x"))
     with pytest.raises(
         BadInput,
-        match=r"reader 'paths' found no picture; check .* right archive\. Expected: pattern = ",
+        match=r"reader 'paths' found no image; check .* right archive\. Expected: pattern = ",
     ):
         read(tmp_path, reader="paths", pattern=r"(?P<label>\w+)/.*\.png")

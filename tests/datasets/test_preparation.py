@@ -29,7 +29,7 @@ from nevis_stream.errors import BadInput, StorageFull
 from nevis_stream.streams.stream import load_stream
 from tests import killed_child
 from tests.datasets.archives import from_2012, since_2018, to_2011
-from tests.datasets.archives.making import Pictures, idx, write_gz, write_zip
+from tests.datasets.archives.making import DrawnImages, idx, write_gz, write_zip
 
 tfds = pytest.importorskip("tensorflow_datasets")
 MAKERS = to_2011.MAKERS | from_2012.MAKERS | since_2018.MAKERS
@@ -155,15 +155,13 @@ def test_raw_arrays_hold_the_same_samples(tmp_path):
     (tmp_path / "varied").mkdir()
     MAKERS["butterflies"](tmp_path / "varied")
     write_zip(tmp_path / "varied/butterflies.zip", varied_butterflies())
-    with pytest.raises(
-        BadInput, match="pictures of several sizes cannot be stored with --store=raw"
-    ):
+    with pytest.raises(BadInput, match="images of several sizes cannot be stored with --store=raw"):
         run("butterflies", tmp_path / "varied", form="raw")
 
 
 def varied_butterflies():
     numbers = catalogue.file_layouts()["butterflies"]["read"][0]["parts_by_list"]["members"]
-    pictures = Pictures()
+    pictures = DrawnImages()
     return {
         f"{name}/x{number}.jpg": pictures.file("jpg", 8 + number % 3)
         for name, listed in numbers.items()
@@ -174,7 +172,7 @@ def varied_butterflies():
 def test_exact_duplicates_go_and_are_told(tmp_path):
     pixels = np.random.RandomState(1).randint(0, 255, (90, 28, 28), dtype=np.uint8)
     pixels[7] = pixels[3]  # within train, other label
-    pixels[70] = pixels[20]  # in test and train: the test picture stays
+    pixels[70] = pixels[20]  # in test and train: the test image stays
     run("mnist", mnist_files(tmp_path / "files", pixels=pixels))
     about = prepared.about("mnist", "published")
     assert about["exact_duplicates_removed"] == {
@@ -202,8 +200,8 @@ def test_a_missing_class_is_an_error(tmp_path):
         run("mnist", mnist_files(tmp_path / "files", n=6, pixels=pixels))
 
 
-def test_a_corrupt_picture_is_named(tmp_path):
-    members = varied_butterflies() | {"zebra/x203.jpg": b"\xff\xd8 no picture"}
+def test_a_corrupt_image_is_named(tmp_path):
+    members = varied_butterflies() | {"zebra/x203.jpg": b"\xff\xd8 no image"}
     (tmp_path / "files").mkdir()
     write_zip(tmp_path / "files/butterflies.zip", members)
     with pytest.raises(BadInput, match="zebra/x203.jpg: cannot be read as an image"):
@@ -298,7 +296,7 @@ def test_a_copy_that_tfds_has_prepared_is_used(tmp_path):
     """The copy is an array_record one, which needs no TensorFlow; its splits and names are those of
     TFDS's MNIST.
     """
-    pictures = Pictures()
+    pictures = DrawnImages()
     arrays = {
         "train": [pictures.array(28, 28, 1) for _ in range(40)],
         "test": [pictures.array(28, 28, 1) for _ in range(20)],

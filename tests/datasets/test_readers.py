@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages
-from nevis_stream.datasets.pictures import FilePicture
 from nevis_stream.datasets.readers import read
+from nevis_stream.datasets.source_images import FileImage
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning
 
@@ -156,13 +156,13 @@ def test_a_repeated_path_in_a_zip_is_refused(tmp_path):
         labels = f"path,split,label\na.png,train,0\nb.png,test,1\na.png,{split},0\n"
         message = (
             r"z\.zip, labels\.csv line 4: 'a\.png' is in part "
-            rf"{part} here and in part 'train' in line 2\. List every picture once"
+            rf"{part} here and in part 'train' in line 2\. List every image once"
         )
         with pytest.raises(BadInput, match=message):
             read(archive(tmp_path / "z.zip", labels), "z")
 
 
-def test_a_link_to_a_picture_of_another_part_is_refused(tmp_path):
+def test_a_link_to_an_image_of_another_part_is_refused(tmp_path):
     for part in ("train", "test"):
         (tmp_path / part / "a").mkdir(parents=True)
     (tmp_path / "train/a/1.png").write_bytes(encoded())
@@ -172,13 +172,13 @@ def test_a_link_to_a_picture_of_another_part_is_refused(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-def test_a_picture_bomb_is_named(tmp_path, monkeypatch):
+def test_an_image_bomb_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 30)
     (tmp_path / "bomb.png").write_bytes(encoded(size=(7, 5)))
     with pytest.warns(DataWarning, match=r"z\.zip:a\.png: 7×5 pixels .* decompression bomb"):
         EncodedImages([encoded(size=(7, 5))], ["z.zip:a.png"])
     with pytest.warns(DataWarning, match=r"bomb\.png: 7×5 pixels"):
-        FilePicture(tmp_path / "bomb.png").open()
+        FileImage(tmp_path / "bomb.png").open()
     with pytest.raises(
         BadInput, match=r"b\.png: cannot be read as an image \(Image size .*exceeds"
     ):

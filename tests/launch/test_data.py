@@ -37,7 +37,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def pictures(tmp_path):
-    """An .npz with 3 classes, of which two test pictures are copies of training pictures."""
+    """An .npz with 3 classes, of which two test images are copies of training images."""
     random = np.random.RandomState(0)
     images = random.randint(0, 255, (80, 10, 12, 3), dtype=np.uint8)
     images[60:62] = images[:2]

@@ -21,7 +21,7 @@ from tests import toy
 
 
 def samples_of(labels):
-    """Samples with these labels and ids from 0; `worst` looks at no picture."""
+    """Samples with these labels and ids from 0; `worst` looks at no image."""
     return Samples(None, np.asarray(labels), [str(i) for i in range(len(labels))])
 
 
@@ -85,14 +85,14 @@ def test_a_run_leaves_its_mistakes(tmp_path):
                 )
         file = tmp_path / "thumbnails" / f"{record.task_id}-mistakes.json"
         assert mistakes.read(file).to_json() == saved
-        picture = Image.open(tmp_path / "thumbnails" / f"{record.task_id}-mistakes.png")
-        assert picture.size == (50 * len(saved["mistakes"]) - 2, 48)
+        image = Image.open(tmp_path / "thumbnails" / f"{record.task_id}-mistakes.png")
+        assert image.size == (50 * len(saved["mistakes"]) - 2, 48)
     first = json.loads((tmp_path / "thumbnails" / "alpha-mistakes.json").read_text())["mistakes"][0]
     assert first["true_name"] == named.class_names[first["true"]]
     assert first["predicted_name"] == named.class_names[first["predicted"]]
 
 
-def test_no_mistake_no_picture(tmp_path):
+def test_no_mistake_no_image(tmp_path):
     samples = toy.stream().splits(toy.stream().tasks[0])["test"]
     right = np.eye(3, dtype=np.float32)[samples.labels]
     mistakes.write(tmp_path, "alpha", "test", "0" * 16, samples, "single_label", right)

@@ -82,7 +82,7 @@ class ViT(nn.Module):
         del train
         if any(side % self.patch for side in images.shape[1:3]):
             raise BadInput(
-                f"pictures of {images.shape[1]}×{images.shape[2]} pixels; patch, {self.patch}, must"
+                f"images of {images.shape[1]}×{images.shape[2]} pixels; patch, {self.patch}, must"
                 " divide both."
             )
         n, height, width, channels = images.shape

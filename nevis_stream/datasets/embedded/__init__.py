@@ -1,8 +1,8 @@
-"""Data sets made only from pictures that installed packages carry: nothing is ever downloaded.
+"""Data sets made only from images that installed packages carry: nothing is ever downloaded.
 
 Every module here whose name starts with `pico_` is one data set: a `build()` that returns it, and a
 `VERSION` that is raised when its samples change. The other modules are helpers: `sources` finds the
-pictures, `patches` cuts them, `drawing` renders and encodes. A new data set is one new module and
+images, `patches` cuts them, `drawing` renders and encodes. A new data set is one new module and
 its rows in the catalogue.
 """
 
@@ -26,7 +26,7 @@ def build(name: str) -> DataSet:
       The data set, the same at every call.
 
     Raises:
-      BadInput: the name is not known, or a package does not carry a picture that is needed.
+      BadInput: the name is not known, or a package does not carry an image that is needed.
     """
     if name not in NAMES:
         raise BadInput(unknown("embedded data set", name, NAMES))

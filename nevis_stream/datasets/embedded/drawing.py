@@ -1,4 +1,4 @@
-"""Rendering and encoding: soft masks of polygons, rotated glyph-like layers, and pictures as bytes.
+"""Rendering and encoding: soft masks of polygons, rotated glyph-like layers, and images as bytes.
 
 Everything is drawn `SCALE` times larger and averaged down, which gives soft edges. Rendered pixels
 may differ between versions of Pillow and FreeType; within one installation they are the same at
@@ -56,7 +56,7 @@ def blend(mask: np.ndarray, ink: np.ndarray | int, paper: np.ndarray | int) -> n
 
 
 def encoded(pixels: np.ndarray) -> bytes:
-    """Returns a picture as the bytes of a PGM or PPM file, which depend on no compressor's version.
+    """Returns an image as the bytes of a PGM or PPM file, which depend on no compressor's version.
 
     Args:
       pixels: uint8[height, width] or uint8[height, width, 3].

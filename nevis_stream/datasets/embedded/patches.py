@@ -1,6 +1,6 @@
-"""Patches from disjoint regions of a picture.
+"""Patches from disjoint regions of an image.
 
-Term: a *box* is a rectangle of one picture. A picture that is shared by train and test is divided
+Term: a *box* is a rectangle of one image. An image that is shared by train and test is divided
 once, by `region`, in the same way for every data set that uses it: so no test patch of one data set
 is a train patch of another. Patches of one part are laid side by side without overlap, so that a
 later division of train is honest too.
@@ -16,22 +16,22 @@ GAP = 8  # pixels between the train and the test region
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle of a picture: `height` x `width` pixels whose first pixel is (top, left)."""
+    """A rectangle of an image: `height` x `width` pixels whose first pixel is (top, left)."""
 
-    picture: str
+    image: str
     top: int
     left: int
     height: int
     width: int
 
     def cut(self, pixels: np.ndarray) -> np.ndarray:
-        """Returns the box's part of a picture's pixels [height, width, ...]."""
+        """Returns the box's part of an image's pixels [height, width, ...]."""
         return pixels[self.top : self.top + self.height, self.left : self.left + self.width]
 
     def overlaps(self, other: "Box") -> bool:
-        """Returns whether the two boxes share a pixel of the same picture."""
+        """Returns whether the two boxes share a pixel of the same image."""
         return (
-            self.picture == other.picture
+            self.image == other.image
             and self.top < other.top + other.height
             and other.top < self.top + self.height
             and self.left < other.left + other.width
@@ -39,33 +39,33 @@ class Box:
         )
 
 
-def region(picture: str, shape: tuple[int, ...], part: str) -> Box:
-    """Returns the part of a picture that belongs to "train" or to "test".
+def region(image: str, shape: tuple[int, ...], part: str) -> Box:
+    """Returns the part of an image that belongs to "train" or to "test".
 
-    Test is the lowest 30 % of a picture, or the rightmost 30 % where it is more than 1.5 times as
+    Test is the lowest 30 % of an image, or the rightmost 30 % where it is more than 1.5 times as
     wide as tall.
 
     Args:
-      picture: name of the picture.
-      shape: height and width of the whole picture, then anything.
+      image: name of the image.
+      shape: height and width of the whole image, then anything.
       part: "train" or "test".
     """
     height, width = shape[:2]
     if width > 1.5 * height:
         line = width - round(TEST_SHARE * width)
         if part == "test":
-            return Box(picture, 0, line, height, width - line)
-        return Box(picture, 0, 0, height, line - GAP)
+            return Box(image, 0, line, height, width - line)
+        return Box(image, 0, 0, height, line - GAP)
     line = height - round(TEST_SHARE * height)
     if part == "test":
-        return Box(picture, line, 0, height - line, width)
-    return Box(picture, 0, 0, line - GAP, width)
+        return Box(image, line, 0, height - line, width)
+    return Box(image, 0, 0, line - GAP, width)
 
 
 def grid(box: Box, size: int) -> list[Box]:
     """Returns the squares of side `size` that tile a box, row by row; a remainder is left out."""
     return [
-        Box(box.picture, top, left, size, size)
+        Box(box.image, top, left, size, size)
         for top in range(box.top, box.top + box.height - size + 1, size)
         for left in range(box.left, box.left + box.width - size + 1, size)
     ]
@@ -85,7 +85,7 @@ def shelves(box: Box, smallest: int, largest: int, rng: np.random.RandomState) -
         left, right = box.left, box.left + box.width
         while right - left >= smallest:
             width = min(rng.randint(smallest, largest + 1), right - left)
-            boxes.append(Box(box.picture, top, left, height, width))
+            boxes.append(Box(box.image, top, left, height, width))
             left += width
         top += height
     return boxes

@@ -1,9 +1,9 @@
 """pico_coins: how many coins? 48x48 grey, 5 classes (class id = number of coins - 1).
 
-Real: the coins, 24 Greek coins from Pompeii in scikit-image's picture coins. Derived: the scene, in
-which one to five coins, resized and turned at random, lie apart from each other on a rendered
-ground (a grey slope with noise). The coins of the picture's first three rows are in train, the six
-of its last row in test. The same coin occurs in many pictures of its part.
+Real: the coins, 24 Greek coins from Pompeii in scikit-image's sample image coins. Derived: the
+scene, in which one to five coins, resized and turned at random, lie apart from each other on a
+rendered ground (a grey slope with noise). The coins of the image's first three rows are in train,
+the six of its last row in test. The same coin occurs in many images of its part.
 """
 
 import numpy as np
@@ -76,7 +76,7 @@ def _scene(coins: list[Image.Image], count: int, rng: np.random.RandomState) -> 
 def build() -> DataSet:
     """Returns the data set: uint8[450, 48, 48] train, uint8[200, 48, 48] test, 5 classes."""
     rng = np.random.RandomState(2019)
-    photograph = sources.picture("coins", grey=True)
+    photograph = sources.image("coins", grey=True)
     parts = {}
     for part, around in boxes().items():
         coins = [Image.fromarray(box.cut(photograph)) for box in around]

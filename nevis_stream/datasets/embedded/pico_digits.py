@@ -1,6 +1,6 @@
 """pico_digits: handwritten digits, 8x8 grey, 10 classes.
 
-Real: all 1,797 pictures of scikit-learn's digits file, a copy of the test part of UCI's "Optical
+Real: all 1,797 images of scikit-learn's digits file, a copy of the test part of UCI's "Optical
 recognition of handwritten digits" (Alpaydin and Kaynak, 1998; NIST preprocessing; 13 writers).
 Levels 0..16 become 0..255. The file does not name the writers, so there is one part, "all",
 which is divided by sample: the same writer is in train and in test.

@@ -1,4 +1,4 @@
-"""pico_faces: is it a face? 25x25 grey, 2 classes (0 no face, 1 face), 200 pictures.
+"""pico_faces: is it a face? 25x25 grey, 2 classes (0 no face, 1 face), 200 images.
 
 Real: scikit-image's `lfw_subset`, crops from Labeled Faces in the Wild (Huang et al.); the file's
 first 100 are faces, the other 100 are pieces of background. The first 70 of each half are train,

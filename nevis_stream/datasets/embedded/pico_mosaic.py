@@ -2,7 +2,7 @@
 
 Grey, sides of 44 to 64 pixels, 6 labels, multi-label.
 
-Real: the surfaces, from six of the pictures of pico_textures. Derived: the mosaic of two by two
+Real: the surfaces, from six of the images of pico_textures. Derived: the mosaic of two by two
 pieces, its grid line drawn at random, each piece turned and given a brightness and contrast of its
 own; one to three surfaces occur. Train and test pieces come from the same regions as those of
 pico_textures, `patches.region`. Pieces of one part may overlap each other, so a dev split that is
@@ -53,13 +53,13 @@ def boxes() -> dict[str, list[patches.Box]]:
 
 
 def _piece(box: patches.Box, rng: np.random.RandomState) -> np.ndarray:
-    patch = box.cut(surface(box.picture))
+    patch = box.cut(surface(box.image))
     patch = patch[:: rng.choice((-1, 1)), :: rng.choice((-1, 1))]
     return patches.levelled(patch, rng.randint(100, 156), rng.randint(30, 51))
 
 
 def build() -> DataSet:
-    """Returns the data set: 420 train and 180 test pictures, uint8[n, 6] labels."""
+    """Returns the data set: 420 train and 180 test images, uint8[n, 6] labels."""
     rng = np.random.RandomState(2011)
     parts = {}
     for part, plan in _plans():
@@ -68,7 +68,7 @@ def build() -> DataSet:
             a, b, c, d = (_piece(box, rng) for box in four)
             files.append(drawing.encoded(np.block([[a, b], [c, d]])))
         labels = np.array(
-            [[name in {box.picture for box in four} for name in CLASSES] for four in plan], np.uint8
+            [[name in {box.image for box in four} for name in CLASSES] for four in plan], np.uint8
         )
         names = [f"pico_mosaic/{part}/{i}" for i in range(len(files))]
         parts[part] = EncodedImages(files, names), labels

@@ -76,9 +76,9 @@ def _labelled() -> dict[str, list[tuple[patches.Box, int]]]:
         chosen[part] = []
         for label, name in enumerate(CLASSES):
             filled = []
-            for in_part, shows, picture, top, left, bottom, right in AREAS:
+            for in_part, shows, image, top, left, bottom, right in AREAS:
                 if (in_part, shows) == (part, name):
-                    area = patches.Box(picture, top, left, bottom - top, right - left)
+                    area = patches.Box(image, top, left, bottom - top, right - left)
                     filled += patches.shelves(area, SMALLEST, LARGEST, rng)
             chosen[part] += [(box, label) for box in patches.draw(filled, most, rng)]
     return chosen
@@ -90,11 +90,11 @@ def boxes() -> dict[str, list[patches.Box]]:
 
 
 def build() -> DataSet:
-    """Returns the data set: RGB pictures of many sizes in train and test, 10 classes."""
-    photographs = {name: sources.picture(name) for name in sorted({area[2] for area in AREAS})}
+    """Returns the data set: RGB images of many sizes in train and test, 10 classes."""
+    photographs = {name: sources.image(name) for name in sorted({area[2] for area in AREAS})}
     parts = {}
     for part, pairs in _labelled().items():
-        files = [drawing.encoded(box.cut(photographs[box.picture])) for box, _ in pairs]
+        files = [drawing.encoded(box.cut(photographs[box.image])) for box, _ in pairs]
         names = [f"pico_scenes/{part}/{i}" for i in range(len(files))]
         parts[part] = EncodedImages(files, names), np.array([label for _, label in pairs])
     return make_dataset("pico_scenes", SINGLE_LABEL, parts, len(CLASSES))

@@ -1,11 +1,11 @@
 """pico_textures: which surface does a patch show? 24x24 grey, 8 classes.
 
-Real: patches of scikit-image's pictures brick, grass, gravel, moon, hubble_deep_field (stars), page
-(print), text (handwriting) and retina (blood vessels; shrunk three times). Derived: every patch is
-turned by a random quarter turn and brought to the same mean and spread, so that brightness tells
-nothing; patches without contrast are left out. Train is cut from the upper 70 % of every picture,
-test from the lowest 30 % (page and text: left and right), with 8 pixels between; no two patches
-overlap. But train and test show the same wall, meadow or sheet of paper.
+Real: patches of scikit-image's sample images brick, grass, gravel, moon, hubble_deep_field (stars),
+page (print), text (handwriting) and retina (blood vessels; shrunk three times). Derived: every
+patch is turned by a random quarter turn and brought to the same mean and spread, so that brightness
+does not give the class away; patches without contrast are left out. Train is cut from the upper
+70 % of every image, test from the lowest 30 % (page and text: left and right), with 8 pixels
+between; no two patches overlap. But train and test show the same wall, meadow or sheet of paper.
 """
 
 import functools
@@ -25,8 +25,8 @@ LEAST_SPREAD = {"brick": 12, "moon": 6, "hubble": 12, "page": 18, "text": 12, "r
 
 @functools.cache
 def surface(name: str) -> np.ndarray:
-    """Returns one class's whole picture, uint8[height, width], read-only."""
-    return sources.picture(name, grey=True, shrink=3 if name == "retina" else 1)
+    """Returns one class's whole image, uint8[height, width], read-only."""
+    return sources.image(name, grey=True, shrink=3 if name == "retina" else 1)
 
 
 def _usable(name: str, box: patches.Box) -> bool:
@@ -53,8 +53,8 @@ def build() -> DataSet:
     rng = np.random.RandomState(1999)
     parts = {}
     for part, chosen in boxes().items():
-        cut = [patches.turned(box.cut(surface(box.picture)), rng) for box in chosen]
+        cut = [patches.turned(box.cut(surface(box.image)), rng) for box in chosen]
         pixels = np.stack([patches.levelled(patch, 128, 48) for patch in cut])
-        labels = np.array([CLASSES.index(box.picture) for box in chosen])
+        labels = np.array([CLASSES.index(box.image) for box in chosen])
         parts[part] = ArrayImages(pixels, "pico_textures"), labels
     return make_dataset("pico_textures", SINGLE_LABEL, parts, len(CLASSES))

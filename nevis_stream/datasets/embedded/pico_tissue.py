@@ -1,11 +1,11 @@
 """pico_tissue: stroma, border or gland? 20x20 grey, 3 classes.
 
-Real: patches of scikit-image's picture ihc, colonic glands stained brown (FHL2 by DAB) and
+Real: patches of scikit-image's sample image ihc, colonic glands stained brown (FHL2 by DAB) and
 counterstained blue. Derived: the labels, from the colour by a rule and not by a pathologist; the
-pictures are then made grey and brought to the same mean and spread, so that the label has to be
+images are then made grey and brought to the same mean and spread, so that the label has to be
 read from the structure. The rule: a pixel is gland where red exceeds blue by 20 levels in the mean
 over the 17x17 pixels about it; a patch is stroma up to 3 % of such pixels, gland from 97 %, border
-from 15 to 85 %, and left out between. Train is cut from the upper 70 % of the picture, test from
+from 15 to 85 %, and left out between. Train is cut from the upper 70 % of the image, test from
 the lowest 30 %, with 8 pixels between, without overlap; both show the same specimen.
 """
 
@@ -28,7 +28,7 @@ WINDOW = 17
 
 def _gland() -> np.ndarray:
     """Returns bool[height, width]: where the smoothed colour is brown."""
-    colour = sources.picture("ihc").astype(np.int64)
+    colour = sources.image("ihc").astype(np.int64)
     excess = np.pad(colour[..., 0] - colour[..., 2], WINDOW // 2, mode="edge")
     sums = np.pad(excess.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
     w = WINDOW
@@ -37,7 +37,7 @@ def _gland() -> np.ndarray:
 
 @functools.cache
 def _labelled() -> dict[str, list[tuple[patches.Box, int]]]:
-    gland, grey = _gland(), sources.picture("ihc", grey=True)
+    gland, grey = _gland(), sources.image("ihc", grey=True)
     rng = np.random.RandomState(2021)
     chosen = {}
     for part, most in MOST.items():
@@ -58,7 +58,7 @@ def boxes() -> dict[str, list[patches.Box]]:
 def build() -> DataSet:
     """Returns the data set: uint8[n, 20, 20] in train and test, 3 classes."""
     rng = np.random.RandomState(2022)
-    pixels = sources.picture("ihc", grey=True)
+    pixels = sources.image("ihc", grey=True)
     parts = {}
     for part, pairs in _labelled().items():
         cut = [patches.levelled(patches.turned(box.cut(pixels), rng), 128, 48) for box, _ in pairs]

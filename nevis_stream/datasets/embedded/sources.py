@@ -1,4 +1,4 @@
-"""Where the pictures come from: files inside installed packages, found by path.
+"""Where the images come from: files inside installed packages, found by path.
 
 No package is imported and no fetcher is called (scikit-image's fetchers may try the network), so a
 file that is missing is an error that names the package, the file and a version that carries it.
@@ -21,7 +21,7 @@ CARRIERS = {
 
 FONT_FOLDER = "mpl-data/fonts/ttf"
 
-PICTURES = {
+IMAGES = {
     "astronaut": ("skimage", "data/astronaut.png"),
     "brick": ("skimage", "data/brick.png"),
     "chelsea": ("skimage", "data/chelsea.png"),
@@ -70,8 +70,8 @@ def find(package: str, *files: str) -> Path:
     )
 
 
-def picture(name: str, grey: bool = False, shrink: int = 1) -> np.ndarray:
-    """Reads one of the packages' pictures.
+def image(name: str, grey: bool = False, shrink: int = 1) -> np.ndarray:
+    """Reads one of the packages' images.
 
     Args:
       name: one of `PICTURES`.
@@ -84,9 +84,9 @@ def picture(name: str, grey: bool = False, shrink: int = 1) -> np.ndarray:
     Raises:
       BadInput: the name is not known, the file is missing or cannot be decoded.
     """
-    if name not in PICTURES:
-        raise BadInput(unknown("packaged picture", name, PICTURES))
-    path = find(*PICTURES[name])
+    if name not in IMAGES:
+        raise BadInput(unknown("packaged image", name, IMAGES))
+    path = find(*IMAGES[name])
     try:
         opened = Image.open(path).convert("L" if grey else "RGB")
     except OSError as error:

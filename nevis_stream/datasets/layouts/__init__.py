@@ -7,15 +7,15 @@ value), scores as floats (cut into bins later) and, for multi label, sets of the
 
 | module          | raw layout                                                             |
 |-----------------|------------------------------------------------------------------------|
-| paths           | class, part or number of a picture are in its path                      |
-| table           | a text table names pictures and labels: lists, csv, tsv                 |
-| companion       | a file next to each picture has its score;  lists of scores; poses      |
+| paths           | class, part or number of an image are in its path                      |
+| table           | a text table names images and labels: lists, csv, tsv                 |
+| companion       | a file next to each image has its score;  lists of scores; poses      |
 | matlab          | .mat files: lists of ids, records, counts, arrays                       |
 | voc             | PASCAL VOC: annotations in xml, lists by class, crops of people         |
 | coco            | COCO json                                                               |
 | binary          | idx, cifar, stl, gnt, norb, hdf5: pixels in formats of their own        |
 | numbers         | pixels as text: rows of numbers, libsvm                                 |
-| attributes      | attributes of classes; regions of pictures; ImageNet's validation part  |
+| attributes      | attributes of classes; regions of images; ImageNet's validation part  |
 """
 
 import functools
@@ -58,7 +58,7 @@ def read(tree: Tree, layout: Mapping[str, Any]) -> list[Example]:
         examples += readers()[name](tree, **options)
         if len(examples) == before:
             raise BadInput(
-                f"{tree.root}: reader {name!r} found no picture; check that this is the right"
+                f"{tree.root}: reader {name!r} found no image; check that this is the right"
                 f" archive. {_described(options)}"
             )
     return sorted(examples, key=lambda example: (example.part, example.key))

@@ -6,12 +6,12 @@ import numpy as np
 
 from nevis_stream.datasets.layouts.matlab import load
 from nevis_stream.datasets.layouts.tree import Example, Tree, fill
-from nevis_stream.datasets.pictures import FilePicture
+from nevis_stream.datasets.source_images import FileImage
 from nevis_stream.errors import BadInput
 
 
 def predicates(tree: Tree, *, root: str) -> Iterator[Example]:
-    """Reads Animals with Attributes 2: every picture has the attributes of its class.
+    """Reads Animals with Attributes 2: every image has the attributes of its class.
 
     Unseen classes are the test part.
 
@@ -39,13 +39,13 @@ def predicates(tree: Tree, *, root: str) -> Iterator[Example]:
     }
     for name in tree.matching(f"{root}/JPEGImages/*/*.jpg"):
         animal = name.split("/")[-2]
-        yield Example(parts[animal], name, FilePicture(tree.root / name), attributes[animal])
+        yield Example(parts[animal], name, FileImage(tree.root / name), attributes[animal])
 
 
 def regions(tree: Tree, *, root: str, keep: str) -> Iterator[Example]:
-    """Reads segmented IAPR TC-12: the label ids from 1 of a picture's regions.
+    """Reads segmented IAPR TC-12: the label ids from 1 of an image's regions.
 
-    Only pictures of its training and validation lists.
+    Only images of its training and validation lists.
 
     Args:
       tree: the folder.
@@ -60,29 +60,29 @@ def regions(tree: Tree, *, root: str, keep: str) -> Iterator[Example]:
     labels: dict[tuple[str, str], list[int]] = {}
     for name in tree.some(f"{root}/benchmark/saiapr_tc-12/*/labels.txt"):
         for line in tree.lines(name):
-            picture, _, label = line.split()[:3]
-            if int(picture) in listed:
-                labels.setdefault((name.rpartition("/")[0], picture), []).append(int(label) - 1)
-    for (folder, picture), label_ids in labels.items():
-        path = tree.path(f"{folder}/images/{picture}.jpg")
+            image, _, label = line.split()[:3]
+            if int(image) in listed:
+                labels.setdefault((name.rpartition("/")[0], image), []).append(int(label) - 1)
+    for (folder, image), label_ids in labels.items():
+        path = tree.path(f"{folder}/images/{image}.jpg")
         yield Example(
             "all",
-            f"{int(picture):08d}",
-            FilePicture(path),
+            f"{int(image):08d}",
+            FileImage(path),
             frozenset(label_ids if keep == "all" else label_ids[-1:]),
         )
 
 
 def imagenet_validation(tree: Tree, *, images: str, devkit: str, part: str) -> Iterator[Example]:
-    """Reads ImageNet's validation pictures.
+    """Reads ImageNet's validation images.
 
     Their classes are in the development kit, by its own numbers.
 
     Args:
       tree: the folder.
-      images: template of a picture's name, with `{number:08d}`.
+      images: template of an image's name, with `{number:08d}`.
       devkit: the kit's folder `data`.
-      part: where the pictures come from.
+      part: where the images come from.
     """
     table = np.atleast_1d(load(tree.path(f"{devkit}/meta.mat"), "synsets"))
     synsets = {int(synset.ILSVRC2012_ID): synset.WNID for synset in table}
@@ -90,7 +90,7 @@ def imagenet_validation(tree: Tree, *, images: str, devkit: str, part: str) -> I
         tree.lines(f"{devkit}/ILSVRC2012_validation_ground_truth.txt"), start=1
     ):
         name = fill(images, {"number": number})
-        yield Example(part, name, FilePicture(tree.path(name)), synsets[int(line)])
+        yield Example(part, name, FileImage(tree.path(name)), synsets[int(line)])
 
 
 READERS = {"predicates": predicates, "regions": regions, "imagenet_validation": imagenet_validation}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.datasets.layouts.tree import Example, Tree
-from nevis_stream.datasets.pictures import ArrayPicture, Picture, rows_of
+from nevis_stream.datasets.source_images import PixelImage, SourceImage, rows_of
 from nevis_stream.errors import BadInput
 
 _NORB_TYPES = {0x1E3D4C55: np.uint8, 0x1E3D4C54: np.int32}
@@ -19,9 +19,9 @@ _NORB_TYPES = {0x1E3D4C55: np.uint8, 0x1E3D4C54: np.int32}
 
 def _examples(part: str, pixels: np.ndarray, labels: np.ndarray, path: Path) -> Iterator[Example]:
     if len(pixels) != len(labels):
-        raise BadInput(f"{path}: {len(pixels)} pictures but {len(labels)} labels.")
-    for index, picture in enumerate(rows_of(pixels, str(path))):
-        yield Example(part, f"{index:08d}", picture, int(labels[index]))
+        raise BadInput(f"{path}: {len(pixels)} images but {len(labels)} labels.")
+    for index, image in enumerate(rows_of(pixels, str(path))):
+        yield Example(part, f"{index:08d}", image, int(labels[index]))
 
 
 def idx(
@@ -31,7 +31,7 @@ def idx(
 
     Args:
       tree: the folder.
-      pairs: {part, images, labels}; with `rotate` every picture is turned by a whole angle drawn
+      pairs: {part, images, labels}; with `rotate` every image is turned by a whole angle drawn
         for its number.
       transpose: whether rows and columns are exchanged.
     """
@@ -43,7 +43,7 @@ def idx(
             if pair.get("rotate"):
                 seed = [99999, number, len(pair["part"])]
                 angle = int(np.random.RandomState(seed).randint(360))
-                turned = ArrayPicture(
+                turned = PixelImage(
                     lambda i=number, a=angle, p=pixels: _turned(p[i], a), f"{path}[{number}]"
                 )
                 example = Example(example.part, example.key, turned, example.label)
@@ -108,7 +108,7 @@ def cifar(tree: Tree, *, batches: Sequence[Mapping[str, str]], labels: str) -> I
             except Exception as error:
                 raise BadInput(f"{path}: cannot be read as a CIFAR batch ({error!r}).") from None
             for example in _examples(entry["part"], pixels, ids, path):
-                yield Example(example.part, f"{name}#{example.key}", example.picture, example.label)
+                yield Example(example.part, f"{name}#{example.key}", example.image, example.label)
 
 
 def stl(
@@ -129,7 +129,7 @@ def stl(
         if data.size % math.prod(shape):
             raise BadInput(
                 f"{path}: {data.size} bytes are no whole number of {height}×{width}×{channels}"
-                " pictures."
+                " images."
             )
         pixels = data.reshape(-1, channels, width, height).transpose(0, 3, 2, 1)
         labels = np.fromfile(tree.path(entry["labels"]), np.uint8).astype(int) - first
@@ -158,11 +158,11 @@ def gnt(tree: Tree, *, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
                         f"{path}: the record at byte {offset} has length {length};"
                         f" {10 + width * height} expected."
                     )
-                picture = ArrayPicture(
+                image = PixelImage(
                     lambda p=path, o=offset + 10, h=height, w=width: _bitmap(p, o, h, w),
                     f"{path}@{offset}",
                 )
-                yield Example(entry["part"], f"{name}#{offset:012d}", picture, code.hex())
+                yield Example(entry["part"], f"{name}#{offset:012d}", image, code.hex())
                 offset += length
 
 
@@ -171,7 +171,7 @@ def _bitmap(path: Path, offset: int, height: int, width: int) -> np.ndarray:
 
 
 def norb(tree: Tree, *, sets: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
-    """Reads small NORB: the first picture of each stereo pair.
+    """Reads small NORB: the first image of each stereo pair.
 
     Args:
       tree: the folder.
@@ -190,7 +190,7 @@ def norb(tree: Tree, *, sets: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
             _examples(entry["part"], pixels, labels, path), info, strict=True
         ):
             yield Example(
-                parts.get(int(about[0]), entry["part"]), example.key, example.picture, example.label
+                parts.get(int(about[0]), entry["part"]), example.key, example.image, example.label
             )
 
 
@@ -223,7 +223,7 @@ def hdf5(
     first: int = 0,
     channels: str = "rgb",
 ) -> Iterator[Example]:
-    """Reads arrays of HDF5 files; pictures are read one by one.
+    """Reads arrays of HDF5 files; images are read one by one.
 
     Args:
       tree: the folder.
@@ -252,7 +252,7 @@ def hdf5(
                     f"{path}: cannot be read as HDF5 with {images!r} and {labels!r} ({error})."
                 ) from None
             if len(pixels) != len(ids):
-                raise BadInput(f"{path}: {len(pixels)} pictures but {len(ids)} labels.")
+                raise BadInput(f"{path}: {len(pixels)} images but {len(ids)} labels.")
             for index, label in enumerate(ids):
                 yield Example(
                     entry["part"],
@@ -262,9 +262,9 @@ def hdf5(
                 )
 
 
-def _row(pixels: Any, index: int, channels: str, path: Path) -> Picture:
+def _row(pixels: Any, index: int, channels: str, path: Path) -> SourceImage:
     order = slice(None, None, -1) if channels == "bgr" else slice(None)
-    return ArrayPicture(
+    return PixelImage(
         lambda: np.asarray(pixels[index])[..., order].astype(np.uint8), f"{path}[{index}]"
     )
 

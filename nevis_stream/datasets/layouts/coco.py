@@ -1,10 +1,10 @@
-"""COCO json: one example for each annotated box, or for each picture."""
+"""COCO json: one example for each annotated box, or for each image."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from nevis_stream.datasets.layouts.tree import Example, Tree, fill
-from nevis_stream.datasets.pictures import Crop, FilePicture
+from nevis_stream.datasets.source_images import Crop, FileImage
 from nevis_stream.errors import BadInput
 
 
@@ -15,9 +15,9 @@ def coco(
 
     Args:
       tree: the folder.
-      sets: {part, images, annotations}: `images` is a template with the fields of a picture's
+      sets: {part, images, annotations}: `images` is a template with the fields of an image's
         entry.
-      crop: one example a box, its class id the category id - 1; else one a picture, with the name
+      crop: one example a box, its class id the category id - 1; else one an image, with the name
         of its last category.
       min_side: boxes narrower or lower than this are left out, in pixels.
     """
@@ -25,14 +25,14 @@ def coco(
         file = tree.path(entry["annotations"])
         try:
             content = json.loads(file.read_bytes())
-            pictures = {picture["id"]: picture for picture in content["images"]}
+            images = {image["id"]: image for image in content["images"]}
             annotations = content["annotations"]
         except (ValueError, KeyError) as error:
             raise BadInput(f"{file}: cannot be read as COCO json ({error!r}).") from None
         names = {category["id"]: category["name"] for category in content["categories"]}
         labels: dict[str, str] = {}
         for annotation in annotations:
-            name = fill(entry["images"], pictures[annotation["image_id"]])
+            name = fill(entry["images"], images[annotation["image_id"]])
             if not crop:
                 labels[name] = names[annotation["category_id"]]
                 continue
@@ -45,7 +45,7 @@ def coco(
                 entry["part"], f"{name}#{annotation['id']:012d}", Crop(tree.path(name), box), label
             )
         for name, label in labels.items():
-            yield Example(entry["part"], name, FilePicture(tree.path(name)), label)
+            yield Example(entry["part"], name, FileImage(tree.path(name)), label)
 
 
 READERS = {"coco": coco}

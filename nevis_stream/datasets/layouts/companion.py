@@ -1,4 +1,4 @@
-"""Scores in files of their own: one file for each picture, a list of scores, poses."""
+"""Scores in files of their own: one file for each image, a list of scores, poses."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.datasets.layouts.tree import Example, Tree, fill
-from nevis_stream.datasets.pictures import ArrayPicture, FilePicture, Picture
+from nevis_stream.datasets.source_images import FileImage, PixelImage, SourceImage
 from nevis_stream.errors import BadInput
 
 
@@ -20,16 +20,16 @@ def companion(
     lists: Sequence[Mapping[str, str]] = (),
     raw: Sequence[int] = (),
 ) -> Iterator[Example]:
-    """Reads pictures that each have a companion file.
+    """Reads images that each have a companion file.
 
     Args:
       tree: the folder.
-      pattern: regular expression of the pictures' paths; its groups fill `companion`.
+      pattern: regular expression of the images' paths; its groups fill `companion`.
       companion: template of the companion's path.
       measure: "lines" (their number), "locations" (rows of the location array in an image_info
         .mat), or "definite" (class 1 where a line begins with 1, else 0).
-      lists: {part, file}: names of pictures by part; without it the group `part`, else all.
-      raw: height and width, where the pictures are raw bytes.
+      lists: {part, file}: names of images by part; without it the group `part`, else all.
+      raw: height and width, where the images are raw bytes.
     """
     parts = {
         Path(name.strip()).stem: entry["part"]
@@ -48,19 +48,19 @@ def companion(
         yield Example(
             part,
             name,
-            _raw(path, raw) if raw else FilePicture(path),
+            _raw(path, raw) if raw else FileImage(path),
             _MEASURES[measure](companion_path),
         )
 
 
-def _raw(path: Path, shape: Sequence[int]) -> Picture:
+def _raw(path: Path, shape: Sequence[int]) -> SourceImage:
     def pixels() -> np.ndarray:
         data = np.fromfile(path, np.uint8)
         if data.size != shape[0] * shape[1]:
             raise BadInput(f"{path}: has {data.size} bytes; {shape[0]}×{shape[1]} are expected.")
         return data.reshape(shape)
 
-    return ArrayPicture(pixels, str(path))
+    return PixelImage(pixels, str(path))
 
 
 def _lines(path: Path) -> float:
@@ -87,35 +87,35 @@ _MEASURES = {"lines": _lines, "definite": _definite, "locations": _locations}
 
 
 def score_list(tree: Tree, *, pattern: str, scores: str) -> Iterator[Example]:
-    """Reads pictures whose scores are in a list, one a line.
+    """Reads images whose scores are in a list, one a line.
 
-    The order is that of the numbers in the pictures' names.
+    The order is that of the numbers in the images' names.
 
     Args:
       tree: the folder.
-      pattern: regular expression of the pictures' paths; all its groups are numbers.
+      pattern: regular expression of the images' paths; all its groups are numbers.
       scores: the list.
     """
     matches = [match for name in tree.names if (match := re.fullmatch(pattern, name))]
     matches.sort(key=lambda match: tuple(int(number) for number in match.groups()))
     values = [float(line.split()[0]) for line in tree.lines(scores)]
     if len(values) != len(matches):
-        raise BadInput(f"{tree.one(scores)}: {len(values)} scores for {len(matches)} pictures.")
+        raise BadInput(f"{tree.one(scores)}: {len(values)} scores for {len(matches)} images.")
     for match, value in zip(matches, values, strict=True):
-        yield Example("all", match[0], FilePicture(tree.root / match[0]), value)
+        yield Example("all", match[0], FileImage(tree.root / match[0]), value)
 
 
 def poses(
     tree: Tree, *, pattern: str, companion: str, bins: int, subjects: Mapping[str, Sequence[int]]
 ) -> Iterator[Example]:
-    """Reads pictures with a pose file: rotation matrix in three lines, then a translation.
+    """Reads images with a pose file: rotation matrix in three lines, then a translation.
 
     The angles roll, pitch and yaw are each cut into equal-mass bins; label = bin + bins × number of
     the angle.
 
     Args:
       tree: the folder.
-      pattern: regular expression of the pictures' paths, with the groups `subject` and `frame`.
+      pattern: regular expression of the images' paths, with the groups `subject` and `frame`.
       companion: template of the pose file's path.
       bins: for each angle.
       subjects: part by subject; the others go to train.
@@ -133,7 +133,7 @@ def poses(
         yield Example(
             part,
             match[0],
-            FilePicture(tree.root / match[0]),
+            FileImage(tree.root / match[0]),
             frozenset(int(label[index]) for label in labels),
         )
 

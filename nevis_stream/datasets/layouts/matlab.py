@@ -1,4 +1,4 @@
-"""MATLAB files (.mat): lists of picture numbers, records, counts of frames, arrays of pixels."""
+"""MATLAB files (.mat): lists of image numbers, records, counts of frames, arrays of pixels."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.datasets.layouts.tree import Example, Tree, fill
-from nevis_stream.datasets.pictures import FilePicture, rows_of
+from nevis_stream.datasets.source_images import FileImage, rows_of
 from nevis_stream.errors import BadInput, unknown
 
 
@@ -37,11 +37,11 @@ def _load(tree: Tree, place: str) -> Any:
 def mat_lists(
     tree: Tree, *, images: str, parts: Mapping[str, str], labels: str | None = None, block: int = 0
 ) -> Iterator[Example]:
-    """Reads pictures numbered from 1, with lists of the numbers of each part.
+    """Reads images numbered from 1, with lists of the numbers of each part.
 
     Args:
       tree: the folder.
-      images: template of a picture's name, with `{id:05d}`.
+      images: template of an image's name, with `{id:05d}`.
       parts: FILE:VARIABLE of the numbers, by part.
       labels: FILE:VARIABLE of the class ids from 1, by number.
       block: without `labels`: how many successive numbers are a class.
@@ -51,7 +51,7 @@ def mat_lists(
         for number in np.atleast_1d(_load(tree, place)).tolist():
             label = (number - 1) // block if classes is None else int(classes[number - 1]) - 1
             name = fill(images, {"id": number})
-            yield Example(part, name, FilePicture(tree.path(name)), label)
+            yield Example(part, name, FileImage(tree.path(name)), label)
 
 
 def mat_records(
@@ -62,14 +62,14 @@ def mat_records(
     image: str,
     parts: Mapping[str, str] | None = None,
 ) -> Iterator[Example]:
-    """Reads records of pictures: an array of structures (`key`), or variables of equal length.
+    """Reads records of images: an array of structures (`key`), or variables of equal length.
 
     Args:
       tree: the folder.
       tables: {file, key} or {file} or {files}, each with a `part` if the records do not have it.
       fields: names of the fields or variables for `image`, `label` (class ids from 1), `part`, or
         `scores` (n × labels: a label is present where its score is not 0).
-      image: template of a picture's name, with `{image}`.
+      image: template of an image's name, with `{image}`.
       parts: part by what the field says.
     """
     for entry in tables:
@@ -81,8 +81,8 @@ def mat_records(
         else:
             files = [tree.path(file) for file in entry.get("files", [entry.get("file")])]
             columns = {use: _variable(files, name) for use, name in fields.items()}
-        for index, picture in enumerate(columns["image"]):
-            name = fill(image, {"image": str(picture)})
+        for index, value in enumerate(columns["image"]):
+            name = fill(image, {"image": str(value)})
             part = (
                 (parts or {})[str(int(columns["part"][index]))]
                 if "part" in columns
@@ -94,7 +94,7 @@ def mat_records(
                 )
             else:
                 label = int(columns["label"][index]) - 1
-            yield Example(part, name, FilePicture(tree.path(name)), label)
+            yield Example(part, name, FileImage(tree.path(name)), label)
 
 
 def _variable(files: Sequence[Path], name: str) -> Any:
@@ -121,7 +121,7 @@ def mat_counts(
     for part, (first, last) in parts.items():
         for number in range(first, last + 1):
             name = fill(images, {"id": number})
-            yield Example(part, name, FilePicture(tree.path(name)), float(scores[number - 1]))
+            yield Example(part, name, FileImage(tree.path(name)), float(scores[number - 1]))
 
 
 def mat_arrays(
@@ -135,7 +135,7 @@ def mat_arrays(
     first: int = 0,
     modulo: int = 0,
 ) -> Iterator[Example]:
-    """Reads pictures that are arrays.
+    """Reads images that are arrays.
 
     Args:
       tree: the folder.
@@ -156,9 +156,9 @@ def mat_arrays(
         pixels = np.swapaxes(pixels, 1, 2) if transpose else pixels
         labels = labels % modulo if modulo else labels - first
         if len(pixels) != len(labels):
-            raise BadInput(f"{path}: {len(pixels)} pictures but {len(labels)} labels.")
-        for index, picture in enumerate(rows_of(pixels, f"{path}:{entry['images']}")):
-            yield Example(entry["part"], f"{index:08d}", picture, int(labels[index]))
+            raise BadInput(f"{path}: {len(pixels)} images but {len(labels)} labels.")
+        for index, image in enumerate(rows_of(pixels, f"{path}:{entry['images']}")):
+            yield Example(entry["part"], f"{index:08d}", image, int(labels[index]))
 
 
 READERS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.datasets.layouts.tree import Example, Tree
-from nevis_stream.datasets.pictures import rows_of
+from nevis_stream.datasets.source_images import rows_of
 from nevis_stream.errors import BadInput
 
 
@@ -23,7 +23,7 @@ def pixel_rows(
     scale: int = 1,
     keep_channels: int = 0,
 ) -> Iterator[Example]:
-    """Reads rows of numbers, a picture each.
+    """Reads rows of numbers, an image each.
 
     Args:
       tree: the folder.
@@ -49,8 +49,8 @@ def pixel_rows(
         labels = (
             values[:, -one_hot:].argmax(axis=1) if one_hot else values[:, label].astype(int) - first
         )
-        for index, picture in enumerate(rows_of(pixels, str(path))):
-            yield Example(entry["part"], f"{index:08d}", picture, int(labels[index]))
+        for index, image in enumerate(rows_of(pixels, str(path))):
+            yield Example(entry["part"], f"{index:08d}", image, int(labels[index]))
 
 
 def _numbers(path: Path, delimiter: str | None, header: bool) -> np.ndarray:
@@ -89,8 +89,8 @@ def libsvm(
         pixels = (
             ((values.toarray() - low) * (255 / (high - low))).round().clip(0, 255).astype(np.uint8)
         )
-        for index, picture in enumerate(rows_of(pixels.reshape(-1, *shape), str(path))):
-            yield Example(entry["part"], f"{index:08d}", picture, int(labels[index]) - first)
+        for index, image in enumerate(rows_of(pixels.reshape(-1, *shape), str(path))):
+            yield Example(entry["part"], f"{index:08d}", image, int(labels[index]) - first)
 
 
 READERS = {"pixel_rows": pixel_rows, "libsvm": libsvm}

@@ -1,4 +1,4 @@
-"""Pictures whose path contains class, part and number, and tiles of such pictures.
+"""Images whose path contains class, part and number, and tiles of such images.
 
 The class is a folder or a part of the file's name.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from nevis_stream.datasets.layouts.tree import Example, Tree
-from nevis_stream.datasets.pictures import ArrayPicture, FilePicture
+from nevis_stream.datasets.source_images import FileImage, PixelImage
 
 
 def paths(
@@ -42,7 +42,7 @@ def paths(
         class.
       aliases: label by what the group `label` holds, where it differs.
       skip: regular expression; paths in which it occurs are left out.
-      tiles: cut every picture into tiles × tiles pieces without overlap; 0 leaves it whole.
+      tiles: cut every image into tiles × tiles pieces without overlap; 0 leaves it whole.
       slivers: with `tiles`, cut up to the right and lower edges, thin pieces included.
     """
     included, excluded = re.compile(pattern), re.compile(skip) if skip else None
@@ -66,10 +66,10 @@ def paths(
             source_part = (parts or {}).get(groups["part"], groups["part"])
         path = tree.root / name
         if not tiles:
-            yield Example(source_part, name, FilePicture(path), label)
+            yield Example(source_part, name, FileImage(path), label)
             continue
         for number, pixels in enumerate(_tiles(path, tiles, slivers)):
-            tile = ArrayPicture(lambda pixels=pixels: pixels, f"{name}, tile {number}")
+            tile = PixelImage(lambda pixels=pixels: pixels, f"{name}, tile {number}")
             yield Example(source_part, f"{name}#{number:02d}", tile, label)
 
 

@@ -1,4 +1,4 @@
-"""Text tables that name pictures and their labels: lists, csv, tsv, and joined tables."""
+"""Text tables that name images and their labels: lists, csv, tsv, and joined tables."""
 
 import csv
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nevis_stream.datasets.layouts.tree import Example, Tree, fill
-from nevis_stream.datasets.pictures import FilePicture
+from nevis_stream.datasets.source_images import FileImage
 from nevis_stream.errors import BadInput
 
 Row = dict[str, str]
@@ -46,7 +46,7 @@ def table(
         templates.
       delimiter: between columns: one character, a blank (any white space), or a class of characters
         as `[/\\t]`.
-      image: template of a picture's name; `*` and `**` are allowed in it.
+      image: template of an image's name; `*` and `**` are allowed in it.
       label: template of the class name.
       labels: template of several class names, with `separator` between them.
       separator: between class names.
@@ -64,9 +64,9 @@ def table(
       extract: regular expressions by column; their groups become columns.
       lookup: {file, key, by, where}: joins the row of another table in which template `key` equals
         template `by`.
-      drop_prefix: cut from the picture's name, in a `lookup`.
+      drop_prefix: cut from the image's name, in a `lookup`.
       last_label_of: template; of rows for which it is equal, all get the last one's label.
-      once: whether a picture that is in several rows is taken once, with the first row's label.
+      once: whether an image that is in several rows is taken once, with the first row's label.
     """
     members = {
         name.strip(): part
@@ -117,7 +117,7 @@ def table(
             value = frozenset(word.strip() for word in fill(labels, row).split(separator))
         else:
             value = fill(label, row).strip()
-        yield Example(source_part, name, FilePicture(tree.path(name)), value)
+        yield Example(source_part, name, FileImage(tree.path(name)), value)
 
 
 def _rows(

@@ -8,25 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.datasets.pictures import Picture
+from nevis_stream.datasets.source_images import SourceImage
 from nevis_stream.errors import BadInput, unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One picture with its label as the raw data set has it.
+    """One image with its label as the raw data set has it.
 
     Attributes:
       part: where it comes from: all, train, dev, dev_test, test, or a part that `splits` names.
       key: unique in the part; examples are numbered in its order.
-      picture: the pixels.
+      image: the pixels.
       label: a class id (int), a class name (str), a score (float), or a set of ids or names (multi
         label).
     """
 
     part: str
     key: str
-    picture: Picture
+    image: SourceImage
     label: Any
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from nevis_stream.datasets.layouts.tree import Example, Tree, fill
-from nevis_stream.datasets.pictures import Crop, FilePicture
+from nevis_stream.datasets.source_images import Crop, FileImage
 from nevis_stream.errors import BadInput
 
 MIN_CROP = 2
@@ -20,11 +20,11 @@ def _objects(path: Path) -> list[ElementTree.Element]:
 
 
 def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
-    """Reads pictures with the set of classes of their annotated objects.
+    """Reads images with the set of classes of their annotated objects.
 
     Args:
       tree: the folder.
-      images: template of a picture's name below the root, with `{id}`.
+      images: template of an image's name below the root, with `{id}`.
       sets: {part, root, list}: a file lists the ids of a part, one a line.
     """
     for entry in sets:
@@ -35,7 +35,7 @@ def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -
             yield Example(
                 entry["part"],
                 number,
-                FilePicture(path),
+                FileImage(path),
                 frozenset(o.findtext("name") for o in objects),
             )
 
@@ -43,11 +43,11 @@ def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -
 def voc_lists(
     tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]], kind: str
 ) -> Iterator[Example]:
-    """Reads pictures from one list a class, with 1, 0 or -1 after each id.
+    """Reads images from one list a class, with 1, 0 or -1 after each id.
 
     Args:
       tree: the folder.
-      images: template of a picture's name below the root, with `{id}`.
+      images: template of an image's name below the root, with `{id}`.
       sets: {part, root, lists}: `lists` is a regular expression with the group `label`.
       kind: "last": of several classes the last by name; "all": all of them.
     """
@@ -62,7 +62,7 @@ def voc_lists(
         for number in sorted(labels):
             path = tree.path(f"{entry['root']}/{fill(images, {'id': number})}")
             label = max(labels[number]) if kind == "last" else frozenset(labels[number])
-            yield Example(entry["part"], number, FilePicture(path), label)
+            yield Example(entry["part"], number, FileImage(path), label)
 
 
 def voc_actions(tree: Tree, *, root: str, list: str) -> Iterator[Example]:
@@ -71,7 +71,7 @@ def voc_actions(tree: Tree, *, root: str, list: str) -> Iterator[Example]:
     Args:
       tree: the folder.
       root: folder of the development kit's year.
-      list: file with the pictures' ids.
+      list: file with the images' ids.
     """
     for number in sorted({line.split()[0] for line in tree.lines(f"{root}/{list}")}):
         path = tree.path(f"{root}/JPEGImages/{number}.jpg")

@@ -11,7 +11,7 @@ import numpy as np
 from nevis_stream.datasets import duplicates
 from nevis_stream.datasets.labels import arranged, class_ids
 from nevis_stream.datasets.layouts.tree import Example
-from nevis_stream.datasets.pictures import Picture
+from nevis_stream.datasets.source_images import SourceImage
 from nevis_stream.datasets.splits import assign
 from nevis_stream.errors import BadInput
 
@@ -26,11 +26,11 @@ class Split:
     """The samples of a split in the order in which they are stored: by the sha256 of their ids.
 
     Attributes:
-      pictures: the pictures.
+      images: the images.
       tensors: labels, sizes, part, index, sha256, dhash as `prepared.index` returns them.
     """
 
-    pictures: Sequence[Picture]
+    images: Sequence[SourceImage]
     tensors: Mapping[str, np.ndarray]
 
 
@@ -72,7 +72,7 @@ class Content:
 
     @property
     def shape(self) -> tuple[int, int] | None:
-        """Height and width, where all pictures have the same."""
+        """Height and width, where all images have the same."""
         sizes = np.concatenate([split.tensors["sizes"] for split in self.splits.values()])
         return None if (sizes != sizes[0]).any() else (int(sizes[0, 0]), int(sizes[0, 1]))
 
@@ -87,7 +87,7 @@ def from_examples(
     origin: str,
     progress: Progress,
 ) -> Content:
-    """Examines all pictures, removes exact duplicates and divides the rest.
+    """Examines all images, removes exact duplicates and divides the rest.
 
     Args:
       dataset_id: its name.
@@ -95,12 +95,12 @@ def from_examples(
       layout: a table of layouts.toml, or {} for the usual rules.
       kind: "single_label" or "multi_label".
       num_classes: as the catalogue says.
-      channels: as the catalogue says; 3 is stored where a picture has colours.
+      channels: as the catalogue says; 3 is stored where an image has colours.
       origin: named in error messages.
       progress: called with a stage, what is done of it, and its total.
 
     Raises:
-      BadInput: a corrupt picture (unless the layout skips them), missing classes, or parts that no
+      BadInput: a corrupt image (unless the layout skips them), missing classes, or parts that no
         rule divides.
     """
     skip = layout.get("skip_examples")
@@ -115,22 +115,22 @@ def from_examples(
         if position % _EVERY == 0:
             progress("examine", position, len(examples))
         try:
-            opened = example.picture.open()
+            opened = example.image.open()
         except BadInput:
             if layout.get("unreadable") != "skip":
                 raise
-            unreadable.append(example.picture.name)
+            unreadable.append(example.image.name)
             continue
-        picture_facts = duplicates.examine(opened)
-        if min(picture_facts.height, picture_facts.width) < 1:
-            raise BadInput(f"{example.picture.name}: the picture has no pixels.")
+        image_facts = duplicates.examine(opened)
+        if min(image_facts.height, image_facts.width) < 1:
+            raise BadInput(f"{example.image.name}: the image has no pixels.")
         grey = grey and opened.mode in ("L", "1", "I;16")
         readable.append(example)
-        facts.append(picture_facts)
+        facts.append(image_facts)
         index.append(numbers[example.part])
         numbers[example.part] += 1
     if not readable:
-        raise BadInput(f"{origin}: none of its pictures can be read.")
+        raise BadInput(f"{origin}: none of its images can be read.")
     labels, classes, names = class_ids(readable, layout, kind, num_classes, origin)
     tensors = {
         "labels": labels,
@@ -146,8 +146,8 @@ def from_examples(
     remaining = np.flatnonzero(stays)
     for part in set(part_names.tolist()) - set(part_names[remaining].tolist()):
         raise BadInput(
-            f"{origin}: every picture of part {part!r} is also in another part, so nothing of it"
-            " would be left. Give each part pictures of its own."
+            f"{origin}: every image of part {part!r} is also in another part, so nothing of it"
+            " would be left. Give each part images of its own."
         )
     ids = [f"{dataset_id}/{part_names[i]}/{index[i]}" for i in remaining]
     strata = labels[remaining] if layout.get("stratify") else None
@@ -156,7 +156,7 @@ def from_examples(
     for name, positions in divided.items():
         order = remaining[positions]
         splits[name] = Split(
-            [readable[i].picture for i in order],
+            [readable[i].image for i in order],
             {key: tensor[order] for key, tensor in tensors.items()},
         )
     report = {
@@ -169,7 +169,7 @@ def from_examples(
             {name: s.tensors["dhash"] for name, s in splits.items()}
         ),
         "unreadable": unreadable,
-        "splits": {name: len(split.pictures) for name, split in splits.items()},
+        "splits": {name: len(split.images) for name, split in splits.items()},
     }
     return Content(
         dataset_id, kind, classes, names, 1 if channels == 1 and grey else 3, parts, splits, report

@@ -1,4 +1,4 @@
-"""Pictures as they are stored: the file's bytes where that is a fitting JPEG or PNG, else a PNG.
+"""Images as they are stored: the file's bytes where that is a fitting JPEG or PNG, else a PNG.
 
 It fits if it has the right colours.
 """
@@ -8,7 +8,7 @@ import zlib
 
 import numpy as np
 
-from nevis_stream.datasets.pictures import Picture
+from nevis_stream.datasets.source_images import SourceImage
 
 GREY, COLOUR = 1, 3
 _KEPT = ("JPEG", "PNG")
@@ -16,14 +16,14 @@ _MODES = {GREY: "L", COLOUR: "RGB"}
 _LEVEL = 1  # of zlib: three times faster than the usual one, files a tenth larger
 
 
-def stored(picture: Picture, channels: int) -> bytes:
-    """Returns a picture as an encoded image of `channels` channels (1 or 3).
+def stored(image: SourceImage, channels: int) -> bytes:
+    """Returns the bytes of an image file with `channels` channels (1 or 3).
 
     A JPEG or PNG of these colours is kept byte for byte; everything else becomes a PNG, without
     loss unless colours go.
     """
-    data = picture.encoded()
-    opened = picture.open()
+    data = image.encoded()
+    opened = image.open()
     if data is not None and opened.format in _KEPT and opened.mode == _MODES[channels]:
         return data
     return png(
@@ -34,7 +34,7 @@ def stored(picture: Picture, channels: int) -> bytes:
 def png(pixels: np.ndarray) -> bytes:
     """Returns uint8[h, w] or [h, w, 3] as a PNG without filters.
 
-    For small pictures this is four times faster than Pillow's.
+    For small images this is four times faster than Pillow's.
     """
     height, width = pixels.shape[:2]
     # each row begins with its filter: none

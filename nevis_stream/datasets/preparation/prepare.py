@@ -12,11 +12,11 @@ from nevis_stream.datasets import layouts, prepared, sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.datasets.layouts.tree import Example, Tree
-from nevis_stream.datasets.pictures import ArrayPicture, BytesPicture
 from nevis_stream.datasets.preparation import fetch, tfds_copy
 from nevis_stream.datasets.preparation.content import Content, Progress, from_examples
 from nevis_stream.datasets.preparation.unpack import unpack, unpack_nested
 from nevis_stream.datasets.preparation.write import BUSY, write
+from nevis_stream.datasets.source_images import BytesImage, PixelImage
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage import exclusive
 
@@ -190,8 +190,8 @@ def import_file(
 
     Args:
       path: the file or folder; it brings its own number of classes.
-      dataset_id: a data set of the catalogue, in place of which the file is used (marked as
-        local), or a new name.
+      dataset_id: a data set of the catalogue, which the file replaces (marked as local), or a new
+        name.
       kind: "single_label" or "multi_label", or None to infer it.
       year: of the task, for a new one.
       domain: of the task, for a new one.
@@ -232,9 +232,9 @@ def _examples(dataset: DataSet) -> list[Example]:
         images = samples.images
         for index, label in enumerate(samples.labels):
             if isinstance(images, EncodedImages):
-                picture = BytesPicture(*images.file(index))
+                image = BytesImage(*images.file(index))
             else:
-                picture = ArrayPicture(
+                image = PixelImage(
                     lambda images=images, i=index: _without_copies(images[i]), f"{part}[{index}]"
                 )
             value = (
@@ -242,10 +242,10 @@ def _examples(dataset: DataSet) -> list[Example]:
                 if dataset.kind == SINGLE_LABEL
                 else frozenset(np.flatnonzero(label).tolist())
             )
-            examples.append(Example(part, f"{index:08d}", picture, value))
+            examples.append(Example(part, f"{index:08d}", image, value))
     return examples
 
 
 def _without_copies(pixels: np.ndarray) -> np.ndarray:
-    """Grey pictures come from the readers as RGB."""
+    """Grey images come from the readers as RGB."""
     return pixels[..., 0] if (pixels[..., :1] == pixels).all() else pixels

@@ -15,7 +15,7 @@ import numpy as np
 from nevis_stream import catalogue
 from nevis_stream.datasets.dataset import MULTI_LABEL
 from nevis_stream.datasets.layouts.tree import Example
-from nevis_stream.datasets.pictures import ArrayPicture, FilePicture
+from nevis_stream.datasets.source_images import FileImage, PixelImage
 from nevis_stream.errors import BadInput
 
 PARTS = {"train": "train", "validation": "dev", "test": "test"}
@@ -48,9 +48,9 @@ def _version(name: str) -> tuple[int, ...]:
 def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
     """Returns the examples of a copy.
 
-    Encoded pictures are written into `work`, so that memory holds none of them.
+    Encoded images are written into `work`, so that memory holds none of them.
 
-    The layout's `tfds` says `parts` (by TFDS's split), the feature `label`, and whether pictures
+    The layout's `tfds` says `parts` (by TFDS's split), the feature `label`, and whether images
     are `transposed`.
 
     Raises:
@@ -75,13 +75,13 @@ def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
         for index, record in enumerate(_records(tfds, builder, split)):
             path = folder / f"{index:08d}"
             path.write_bytes(record["image"])
-            picture = FilePicture(path)
+            image = FileImage(path)
             if options.get("transposed"):
-                picture = ArrayPicture(
-                    lambda p=picture: np.swapaxes(np.asarray(p.open()), 0, 1), str(path)
+                image = PixelImage(
+                    lambda p=image: np.swapaxes(np.asarray(p.open()), 0, 1), str(path)
                 )
             label = _label(record, options.get("label", "label"), kind, copy)
-            result.append(Example(parts[split], f"{index:08d}", picture, label))
+            result.append(Example(parts[split], f"{index:08d}", image, label))
     return result
 
 

@@ -161,7 +161,7 @@ def _untar(archive: Path, folder: Path) -> None:
         for info in opened:
             _check_name(archive, info.name)
             if not info.isreg():
-                continue  # folders are made as needed; links and devices are no pictures
+                continue  # folders are made as needed; links and devices are no images
             target = folder / info.name
             target.parent.mkdir(parents=True, exist_ok=True)
             written = _copy(archive, opened.extractfile(info), target, written)

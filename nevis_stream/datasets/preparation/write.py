@@ -49,14 +49,14 @@ def write(
       The directory.
 
     Raises:
-      BadInput: "raw" for pictures of several sizes, or TFDS is missing.
+      BadInput: "raw" for images of several sizes, or TFDS is missing.
       StorageFull: the disk is full.
       RunLocked: another process is writing the same data set.
     """
     target = prepared.directory(content.dataset_id, origin)
     if form == prepared.RAW and content.shape is None:
         raise BadInput(
-            f"{content.dataset_id}: pictures of several sizes cannot be stored with --store=raw;"
+            f"{content.dataset_id}: images of several sizes cannot be stored with --store=raw;"
             " use --store=array_record."
         )
     with clear_when_full(target), exclusive(target.parent / "lock", BUSY):
@@ -109,15 +109,15 @@ def _sync(folder: Path) -> None:
 def _write_raw(content: Content, work: Path, progress: Progress) -> Path:
     folder = work / "raw"
     folder.mkdir()
-    total, done = sum(len(split.pictures) for split in content.splits.values()), 0
+    total, done = sum(len(split.images) for split in content.splits.values()), 0
     for name, split in content.splits.items():
-        shape = (len(split.pictures), *content.shape, *([] if content.channels == 1 else [3]))
+        shape = (len(split.images), *content.shape, *([] if content.channels == 1 else [3]))
         with open(folder / f"{name}.npy", "wb") as file:
             np.lib.format.write_array_header_1_0(
                 file, {"descr": "|u1", "fortran_order": False, "shape": shape}
             )
-            for picture in split.pictures:
-                opened, mode = picture.open(), "L" if content.channels == 1 else "RGB"
+            for image in split.images:
+                opened, mode = image.open(), "L" if content.channels == 1 else "RGB"
                 file.write(
                     np.ascontiguousarray(
                         opened if opened.mode == mode else opened.convert(mode)
@@ -135,7 +135,7 @@ def _write_records(content: Content, work: Path, progress: Progress) -> Path:
     except ImportError:
         raise BadInput(
             "TFDS is needed to write array_record: pip install 'nevis_stream[data]'. Without it,"
-            " pictures of one size can be prepared with --store=raw."
+            " images of one size can be prepared with --store=raw."
         ) from None
     records = builder(content, work, progress)
     with _quiet():
@@ -157,7 +157,7 @@ def builder(
     """
     import tensorflow_datasets as tfds
 
-    total = sum(len(split.pictures) for split in content.splits.values())
+    total = sum(len(split.images) for split in content.splits.values())
     shape = (*(content.shape or (None, None)), content.channels)
     single = content.kind == SINGLE_LABEL
     names = list(content.class_names)
@@ -193,7 +193,7 @@ def builder(
             generators = {}
             for split in content.splits:
                 generators[split] = self._generate_examples(split, done)
-                done += len(content.splits[split].pictures)
+                done += len(content.splits[split].images)
             return generators
 
         def _generate_examples(self, name, done):
@@ -201,7 +201,7 @@ def builder(
             labels = split.tensors["labels"]
             part, index = split.tensors["part"].tolist(), split.tensors["index"].tolist()
             key = next(iter(label))
-            for position, picture in enumerate(split.pictures):
+            for position, image in enumerate(split.images):
                 if (done + position) % _EVERY == 0:
                     progress("write", done + position, total)
                 value = int(labels[position]) if single else labels[position]
@@ -210,7 +210,7 @@ def builder(
                 )
                 yield (
                     position,
-                    {"image": stored(picture, content.channels), key: value, "id": sample_id},
+                    {"image": stored(image, content.channels), key: value, "id": sample_id},
                 )
 
     return Rows(data_dir=data_dir, file_format="array_record")

@@ -64,7 +64,7 @@ def _read_part(
                 before = first.setdefault(file.resolve(), file)
                 if before != file:
                     raise BadInput(
-                        f"{file}: is the same file as {before}, through a link. A picture belongs"
+                        f"{file}: is the same file as {before}, through a link. An image belongs"
                         " to one class of one part: remove one of the two."
                     )
                 files.append(file)

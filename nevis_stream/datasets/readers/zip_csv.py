@@ -1,6 +1,6 @@
 """A zip of image files with `labels.csv`: columns path, split, label.
 
-A multi-label picture has class ids with spaces between them.
+A multi-label image has class ids with spaces between them.
 """
 
 import csv
@@ -81,7 +81,7 @@ def _refuse_repeated(path: Path, rows: list[dict[str, str]]) -> None:
         if before != line:
             raise BadInput(
                 f"{path}, labels.csv line {line}: {row['path']!r} is in part {row['split']!r} here"
-                f" and in part {rows[before - 2]['split']!r} in line {before}. List every picture"
+                f" and in part {rows[before - 2]['split']!r} in line {before}. List every image"
                 " once: delete one of the two lines."
             )
 

@@ -24,7 +24,7 @@ def html(section: Section) -> Markup:
     cells = [(row.task_id, cell) for row in section.tasks for cell in row.cells]
     gaps = [f"{task}: {cell.reason}" for task, cell in cells if cell.gap not in ("", "partial")]
     leaks = [
-        f"{row.task_id}: {row.leaked} of {row.n} pictures are exact copies of pictures in its train"
+        f"{row.task_id}: {row.leaked} of {row.n} images are exact copies of images in its train"
         " or dev split; its error is too low"
         for row in section.tasks
         if row.leaked
@@ -47,7 +47,7 @@ def html(section: Section) -> Markup:
 def _overlap_lines(section: Section) -> list[str]:
     split = PROTOCOLS[section.header.protocol].split
     return [
-        f"{row['task_id']}: of {row['samples']} {split} pictures {row['exact']} are in the train or"
+        f"{row['task_id']}: of {row['samples']} {split} images {row['exact']} are in the train or"
         f" dev split of {row['earlier']}, {row['near']} more look like one of it (the same"
         " perceptual hash, only a hint)"
         for row in overlaps(section.runs)

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.io
 
 from tests.datasets.archives.making import (
+    DrawnImages,
     Expected,
-    Pictures,
     tar_bytes,
     write_gz,
     write_tar,
@@ -25,7 +25,7 @@ from tests.datasets.archives.making import (
 
 
 def _files(
-    pictures: Pictures, names: Iterable[str], size: int = 8, channels: int = 3
+    pictures: DrawnImages, names: Iterable[str], size: int = 8, channels: int = 3
 ) -> dict[str, bytes]:
     return {name: pictures.file(name.rsplit(".", 1)[1], size, size, channels) for name in names}
 
@@ -70,7 +70,7 @@ def _pickle(value: object) -> bytes:
 
 
 def umd(folder: Path) -> Expected:
-    pictures = Pictures()
+    pictures = DrawnImages()
     for part, classes in enumerate((range(1, 13), range(13, 26)), 1):
         names = [f"{c}/{c}-{i:02d}.jpg" for c in classes for i in range(1, 5)]
         write_zip(
@@ -91,7 +91,7 @@ def _kth(folder: Path, stem: str, root: str, classes: str, samples: str) -> Expe
     ]
     write_tar(
         folder / f"{stem}_col_200x200.tar",
-        {f"{root}/README.txt": b"readme"} | _files(Pictures(), names, 72),
+        {f"{root}/README.txt": b"readme"} | _files(DrawnImages(), names, 72),
     )
     return Expected({"all": len(names)}, len(classes.split()))
 
@@ -116,7 +116,7 @@ _KTH_MAKERS = {
 
 
 def uiuc_texture(folder: Path) -> Expected:
-    pictures = Pictures()
+    pictures = DrawnImages()
     for first in range(1, 26, 5):
         names = [
             f"T{c:02d}/T{c:02d}_{i:02d}.jpg" for c in range(first, first + 5) for i in range(1, 4)
@@ -132,7 +132,7 @@ def cvc_muscima(folder: Path) -> Expected:
     pages = [f"w-{w:02d}/p{p:03d}.png" for w in range(1, 51) for p in range(1, 6)]
     kinds = ("PNG_GT_BW", "PNG_GT_Gray")
     names = [f"CVCMUSCIMA_WI/{kind}/{page}" for kind in kinds for page in pages]
-    write_zip(folder / "CVCMUSCIMA_WI.zip", _files(Pictures(), names, 8, 1))
+    write_zip(folder / "CVCMUSCIMA_WI.zip", _files(DrawnImages(), names, 8, 1))
     lists = {}
     for fold in (1, 2):
         chosen = {"training": [(fold + i) % 5 for i in range(3)], "testing": [(fold + 3) % 5]}
@@ -147,7 +147,7 @@ def cvc_muscima(folder: Path) -> Expected:
 
 
 def iaprtc12(folder: Path) -> Expected:
-    pictures, random = Pictures(), np.random.RandomState(0)
+    pictures, random = DrawnImages(), np.random.RandomState(0)
     members, ids = {}, {"training": [], "validation": [], "testing": []}
     used = 0
     for number in range(41):
@@ -181,7 +181,7 @@ def iaprtc12(folder: Path) -> Expected:
 def sketch(folder: Path) -> Expected:
     classes = [f"{'bear (animal) ' if c % 9 == 0 else 't-shirt '}{c}" for c in range(250)]
     files = _files(
-        Pictures(),
+        DrawnImages(),
         [f"png/{name}/{2 * c + i + 1}.png" for c, name in enumerate(classes) for i in (0, 1)],
         4,
         1,
@@ -230,7 +230,7 @@ def _voc() -> dict[str, bytes]:
     """VOC 2012 trainval: 40 training and 21 validation images of 20 classes, and 30 images of 2
     people each in 11 actions.
     """
-    root, pictures, members, lists = "VOCdevkit/VOC2012", Pictures(), {}, {}
+    root, pictures, members, lists = "VOCdevkit/VOC2012", DrawnImages(), {}, {}
 
     def add(image, objects):
         members[f"{root}/JPEGImages/{image}.jpg"] = pictures.file("jpg", 32, 32)
@@ -283,7 +283,7 @@ def voc_actions(folder: Path) -> Expected:
     test = {"VOCdevkit/VOC2012/ImageSets/Action/jumping_test.txt": _lines("2011_000001  1")}
     write_tar(
         folder / "VOC2012test.tar",
-        test | _files(Pictures(1), ["VOCdevkit/VOC2012/JPEGImages/2011_000001.jpg"]),
+        test | _files(DrawnImages(1), ["VOCdevkit/VOC2012/JPEGImages/2011_000001.jpg"]),
     )
     return Expected({"all": 60}, 11)
 
@@ -312,10 +312,10 @@ def small_norb(folder: Path) -> Expected:
 
 def wikipaintings(folder: Path) -> Expected:
     names = [f"Style_{c:02d}/artist-{i}_a-title-{c}.jpg" for c in range(27) for i in range(4)]
-    members = _files(Pictures(), [f"wikiart/{name}" for name in names])
+    members = _files(DrawnImages(), [f"wikiart/{name}" for name in names])
     members |= {
         "wikiart/Style_00/unreadable.jpg": b"UNREADABLE!",
-        "wikiart/Style_00/unlisted.jpg": Pictures(1).file("jpg"),
+        "wikiart/Style_00/unlisted.jpg": DrawnImages(1).file("jpg"),
     }
     write_zip(folder / "wikiart.zip", members)
     rows = {"train": [], "val": []}
@@ -333,7 +333,7 @@ def wikipaintings(folder: Path) -> Expected:
 
 def mit_scenes(folder: Path) -> Expected:
     names = [f"scene_{c}/scene_{c}_{i}_altavista.jpg" for c in range(67) for i in range(5)]
-    members = _files(Pictures(), [f"indoorCVPR_09/Images/{name}" for name in names])
+    members = _files(DrawnImages(), [f"indoorCVPR_09/Images/{name}" for name in names])
     members |= {
         f"indoorCVPR_09annotations/Annotations/{name[:-4]}.xml": b"<annotation/>"
         for name in names[::5]
@@ -362,11 +362,11 @@ def sun397(folder: Path) -> Expected:
         "SUN397/ClassName.txt": _lines(*[f"/{place}" for place in places]),
         "SUN397/README.txt": b"readme",
     }
-    write_tar(folder / "SUN397.tar.gz", listing | _files(Pictures(), names, 4))
+    write_tar(folder / "SUN397.tar.gz", listing | _files(DrawnImages(), names, 4))
     return Expected({"all": len(names)}, 397)
 
 
-def _cifar(pictures: Pictures, name: str, labels: list[int], fine: bool) -> bytes:
+def _cifar(pictures: DrawnImages, name: str, labels: list[int], fine: bool) -> bytes:
     rows = np.stack([pictures.array(32, 32).transpose(2, 0, 1).reshape(-1) for _ in labels])
     keys = (
         {"fine_labels": labels, "coarse_labels": [label // 5 for label in labels]}
@@ -385,7 +385,7 @@ def _cifar(pictures: Pictures, name: str, labels: list[int], fine: bool) -> byte
 
 def cifar10(folder: Path) -> Expected:
     pictures, members = (
-        Pictures(),
+        DrawnImages(),
         {"readme.html": b"<html/>", "batches.meta": _pickle({"label_names": list("abcdefghij")})},
     )
     for i, name in enumerate([*[f"data_batch_{i}" for i in range(1, 6)], "test_batch"]):
@@ -399,7 +399,7 @@ def cifar10(folder: Path) -> Expected:
 
 def cifar100(folder: Path) -> Expected:
     pictures, members = (
-        Pictures(),
+        DrawnImages(),
         {"file.txt~": b"", "meta": _pickle({"fine_label_names": [f"c{i}" for i in range(100)]})},
     )
     for name, count in {"train": 200, "test": 100}.items():
@@ -426,10 +426,10 @@ def cub200(folder: Path) -> Expected:
         "classes": [f"{c} {c:03d}.Some_Bird" for c in range(1, 201)],
     }
     members = {"attributes.txt": b"1 has_bill_shape::curved\n"} | _files(
-        Pictures(), [f"{root}/images/{n}" for n in names], 4
+        DrawnImages(), [f"{root}/images/{n}" for n in names], 4
     )
     # A few of the real ones are grey.
-    members[f"{root}/images/{names[4]}"] = Pictures(1).file("jpg", 8, 8, 1)
+    members[f"{root}/images/{names[4]}"] = DrawnImages(1).file("jpg", 8, 8, 1)
     write_tar(
         folder / f"{root}.tgz",
         members | {f"{root}/{name}.txt": _lines(*rows) for name, rows in texts.items()},
@@ -453,7 +453,8 @@ def stanford_cars(folder: Path) -> Expected:
     classes = _cells([f"Make Model {c}" for c in range(1, 197)], row=True)
     (folder / "cars_annos.mat").write_bytes(_mat(annotations=rows, class_names=classes))
     write_tar(
-        folder / "car_ims.tgz", _files(Pictures(), [row["relative_im_path"] for row in rows[0]], 4)
+        folder / "car_ims.tgz",
+        _files(DrawnImages(), [row["relative_im_path"] for row in rows[0]], 4),
     )
     return Expected({"train": 392, "test": 196}, 196)
 
@@ -476,7 +477,7 @@ def fgvc_aircraft(folder: Path) -> Expected:
             lists.setdefault(f"images_{part}", []).append(image)
             lists.setdefault(f"images_family_{part}", []).append(f"{image} {families[i * 3 % 70]}")
             lists.setdefault(f"images_manufacturer_{part}", []).append(f"{image} Boeing")
-    members = _files(Pictures(), [f"{root}/images/{image}.jpg" for image in ids])
+    members = _files(DrawnImages(), [f"{root}/images/{image}.jpg" for image in ids])
     members |= {f"{root}/{name}.txt": _lines(*rows) for name, rows in lists.items()}
     write_tar(folder / "fgvc-aircraft-2013b.tar.gz", members)
     return Expected({"train": 210, "test": 70}, 70)
@@ -484,7 +485,7 @@ def fgvc_aircraft(folder: Path) -> Expected:
 
 def dtd(folder: Path) -> Expected:
     names = [f"texture{c:02d}/texture{c:02d}_{i:04d}.jpg" for c in range(47) for i in range(1, 7)]
-    members = _files(Pictures(), [f"dtd/images/{name}" for name in names]) | {
+    members = _files(DrawnImages(), [f"dtd/images/{name}" for name in names]) | {
         "dtd/images/texture09/.directory": b"[Dolphin]"
     }
     members |= {"dtd/labels/labels_joint_anno.txt": _lines(*names), "dtd/imdb/imdb.mat": b"x"}
@@ -497,7 +498,7 @@ def dtd(folder: Path) -> Expected:
 
 
 def coco(folder: Path) -> Expected:
-    pictures, members = Pictures(), {}
+    pictures, members = DrawnImages(), {}
     slots = [c for c in range(1, 91) if c not in (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)]
     for part, count in {"train": 80, "val": 40}.items():
         images, annotations = {}, []
@@ -558,7 +559,7 @@ def pets(folder: Path) -> Expected:
         (breed, f"{c + 1} {1 if c % 3 == 0 else 2} {c // 3 + 1}") for c, breed in enumerate(breeds)
     ]
     rows = [f"{breed}_{i} {ids}" for breed, ids in kinds for i in (1, 2, 10, 191)]
-    files = _files(Pictures(), [f"images/{row.split()[0]}.jpg" for row in rows])
+    files = _files(DrawnImages(), [f"images/{row.split()[0]}.jpg" for row in rows])
     write_tar(
         folder / "images.tar.gz", files | {f"images/{breeds[0]}_{i}.mat": b"x" for i in (1, 2)}
     )
@@ -570,7 +571,7 @@ def pets(folder: Path) -> Expected:
     members = {f"annotations/{name}.txt": _lines(*values) for name, values in lists.items()}
     members |= {
         "annotations/README": b"x",
-        f"annotations/trimaps/{breeds[0]}_1.png": Pictures(1).file("png", 8, 8, 1),
+        f"annotations/trimaps/{breeds[0]}_1.png": DrawnImages(1).file("png", 8, 8, 1),
     }
     write_tar(
         folder / "annotations.tar.gz", members | {f"annotations/trimaps/._{breeds[0]}_1.png": b"x"}
@@ -584,7 +585,7 @@ def stanford_dogs(folder: Path) -> Expected:
         for c in range(120)
         for i in (1, 20, 300)
     ]
-    write_tar(folder / "images.tar", _files(Pictures(), [f"Images/{name}" for name in names], 4))
+    write_tar(folder / "images.tar", _files(DrawnImages(), [f"Images/{name}" for name in names], 4))
     lists = {}
     for part, chosen in {"file": (0, 1, 2), "train": (0, 2), "test": (1,)}.items():
         rows = [i for i in range(360) if i % 3 in chosen]
@@ -598,7 +599,7 @@ def stanford_dogs(folder: Path) -> Expected:
 
 
 def animal(folder: Path) -> Expected:
-    pictures = Pictures()
+    pictures = DrawnImages()
     for part in "AB":
         root = f"non_rigid_shape_{part}"
         names = [
@@ -631,7 +632,7 @@ def silhouettes(folder: Path) -> Expected:
 
 
 def interact(folder: Path) -> Expected:
-    pictures = Pictures()
+    pictures = DrawnImages()
     truncated = [
         "22TCSTMOFXRDFDVIK9PDTXJK5OZTQ6_20",
         "249YW2GTP9RAU1I25WX94SOKQN6OTI_16",
@@ -661,7 +662,7 @@ def interact(folder: Path) -> Expected:
 
 
 def svhn(folder: Path) -> Expected:
-    pictures, counts = Pictures(), {"train": 50, "test": 20}
+    pictures, counts = DrawnImages(), {"train": 50, "test": 20}
     for part, count in counts.items():
         images = np.stack([pictures.array(32, 32) for _ in range(count)], axis=-1)
         labels = np.array([[3 * i % 10 + 1] for i in range(count)], dtype=np.uint8)
@@ -670,7 +671,7 @@ def svhn(folder: Path) -> Expected:
 
 
 def chars74k(folder: Path) -> Expected:
-    pictures, samples, files = Pictures(), range(1, 63), {}
+    pictures, samples, files = DrawnImages(), range(1, 63), {}
     for kind, places in {
         "Img": ("GoodImg/Bmp", "BadImag/Bmp", "GoodImg/Msk"),
         "Hnd": ("Img",),
@@ -691,13 +692,13 @@ def chars74k(folder: Path) -> Expected:
     for kind, members in files.items():
         write_tar(folder / f"English{kind}.tgz", members)
     write_tar(folder / "Lists.tgz", {"Lists/English/Img/lists.mat": b"x", "Lists/README.txt": b"x"})
-    return Expected({"all": 4 * 62 + 1}, 62)  # One picture comes twice, masks do not count.
+    return Expected({"all": 4 * 62 + 1}, 62)  # One image comes twice, masks do not count.
 
 
 def celeba(folder: Path) -> Expected:
     names = [f"{i:06d}.jpg" for i in range(1, 121)]
     flags = np.random.RandomState(0).choice([-1, 1], size=(120, 40))
-    files = _files(Pictures(), [f"img_align_celeba/{name}" for name in names])
+    files = _files(DrawnImages(), [f"img_align_celeba/{name}" for name in names])
     write_zip(folder / "img_align_celeba.zip", {"img_align_celeba/": b""} | files)
     rows = [
         f"{name} " + " ".join(f"{v:2d}" for v in values)
@@ -718,7 +719,7 @@ def lfwa(folder: Path) -> Expected:
         for person, count in counts.items()
         for i in range(1, count + 1)
     ]
-    write_zip(folder / "lfwa.zip", _files(Pictures(), names, 8, 1))
+    write_zip(folder / "lfwa.zip", _files(DrawnImages(), names, 8, 1))
     kept = [count for count in counts.values() if count > 4]
     drawn = {"dev": len(kept), "dev_test": len(kept), "test": 2 * len(kept)}
     return Expected(drawn | {"train": sum(kept) - 4 * len(kept)}, len(kept))
@@ -742,13 +743,13 @@ def sun_attributes(folder: Path) -> Expected:
         for name, data in (tables | {"attributes.mat": names_mat}).items()
     }
     write_tar(folder / "SUNAttributeDB.tar.gz", tables)
-    files = _files(Pictures(), [f"images/{name}" for name in [*names, "a/place0/sun_extra.jpg"]])
+    files = _files(DrawnImages(), [f"images/{name}" for name in [*names, "a/place0/sun_extra.jpg"]])
     write_tar(folder / "SUNAttributeDB_Images.tar.gz", files)
     return Expected({"all": 102}, 102)
 
 
 def tid2008(folder: Path) -> Expected:
-    pictures, random = Pictures(), np.random.RandomState(0)
+    pictures, random = DrawnImages(), np.random.RandomState(0)
     nested = [(r, t, level) for r in range(1, 26) for t in range(1, 18) for level in range(1, 5)]
     names = [f"{'I' if r % 2 else 'i'}{r:02d}_{t:02d}_{level}.bmp" for r, t, level in nested]
     members = _files(pictures, [f"reference_images/I{r:02d}.BMP" for r in range(1, 26)])

@@ -1,4 +1,4 @@
-"""What the makers of archives share: tiny pictures that all differ, and archives of them."""
+"""What the makers of archives share: tiny images that all differ, and archives of them."""
 
 import gzip
 import io
@@ -25,8 +25,8 @@ class Expected:
     classes: int
 
 
-class Pictures:
-    """Makes pictures that never repeat.
+class DrawnImages:
+    """Makes images that never repeat.
 
     `array(h, w, c)` gives uint8[h, w, c] (or [h, w] for c = 1), `file(suffix, h, w, c)` the bytes
     of an image file.

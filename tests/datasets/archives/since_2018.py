@@ -13,13 +13,20 @@ import h5py
 import numpy as np
 import scipy.io
 
-from tests.datasets.archives.making import Expected, Pictures, idx, write_gz, write_tar, write_zip
+from tests.datasets.archives.making import (
+    DrawnImages,
+    Expected,
+    idx,
+    write_gz,
+    write_tar,
+    write_zip,
+)
 
 
 def _files(
-    pictures: Pictures, names: Iterable[str], size: int = 8, channels: int = 3
+    images: DrawnImages, names: Iterable[str], size: int = 8, channels: int = 3
 ) -> dict[str, bytes]:
-    return {name: pictures.file(name.rsplit(".", 1)[1], size, size, channels) for name in names}
+    return {name: images.file(name.rsplit(".", 1)[1], size, size, channels) for name in names}
 
 
 def _mat(**values: object) -> bytes:
@@ -46,15 +53,15 @@ def _folder(folder: Path, members: dict[str, bytes]) -> None:
 
 
 def tid2013(folder: Path) -> Expected:
-    pictures, random = Pictures(), np.random.RandomState(0)
+    images, random = DrawnImages(), np.random.RandomState(0)
     names = [
         f"i{r:02d}_{t:02d}_{level}.bmp"
         for r in range(1, 26)
         for t in range(1, 25)
         for level in range(1, 6)
     ]
-    members = {f"distorted_images/{name}": pictures.file("bmp", 4, 4) for name in names}
-    members |= {f"reference_images/I{r:02d}.BMP": pictures.file("bmp", 4, 4) for r in range(1, 26)}
+    members = {f"distorted_images/{name}": images.file("bmp", 4, 4) for name in names}
+    members |= {f"reference_images/I{r:02d}.BMP": images.file("bmp", 4, 4) for r in range(1, 26)}
     members["metrics_values/MSSIM.txt"] = _lines(
         *(f"{v:.6f}" for v in random.permutation(3000) / 3000), end="\r\n"
     )
@@ -86,10 +93,10 @@ def semeion(folder: Path) -> Expected:
 
 
 def mnist_m(folder: Path) -> Expected:
-    pictures, members = Pictures(), {}
+    images, members = DrawnImages(), {}
     for part, shift in (("train", 0), ("test", 3)):
         names = [f"{i:08d}.png" for i in range(30)]
-        members |= _files(pictures, [f"mnist_m/mnist_m_{part}/{name}" for name in names])
+        members |= _files(images, [f"mnist_m/mnist_m_{part}/{name}" for name in names])
         members[f"mnist_m/mnist_m_{part}_labels.txt"] = _lines(
             *(f"{n} {(i + shift) % 10}" for i, n in enumerate(names))
         )
@@ -98,7 +105,7 @@ def mnist_m(folder: Path) -> Expected:
 
 
 def office_caltech(folder: Path) -> Expected:
-    pictures = Pictures()
+    images = DrawnImages()
     shared = [
         "back_pack",
         "bike",
@@ -117,7 +124,7 @@ def office_caltech(folder: Path) -> Expected:
         for label in [*shared, "bike_helmet", "desk_lamp"]
         for i in (1, 2)
     ]
-    write_tar(folder / "domain_adaptation_images.tar.gz", _files(pictures, names))
+    write_tar(folder / "domain_adaptation_images.tar.gz", _files(images, names))
     calls = [
         "003.backpack",
         "224.touring-bike",
@@ -136,26 +143,26 @@ def office_caltech(folder: Path) -> Expected:
     names = [
         f"256_ObjectCategories/{call}/{call[:3]}_{i:04d}.jpg" for call in calls for i in (1, 2)
     ]
-    write_tar(folder / "256_ObjectCategories.tar", _files(pictures, names))
+    write_tar(folder / "256_ObjectCategories.tar", _files(images, names))
     return Expected({"train": 60, "test": 20}, 10)
 
 
 def pacs(folder: Path) -> Expected:
-    pictures = Pictures()
+    images = DrawnImages()
     for domain in ("art_painting", "cartoon", "photo", "sketch"):
         for part in ("train", "val", "test"):
             with h5py.File(folder / f"{domain}_{part}.hdf5", "w") as file:
-                file["images"] = np.stack([pictures.array() for _ in range(7)])
+                file["images"] = np.stack([images.array() for _ in range(7)])
                 file["labels"] = np.arange(1, 8)
     return Expected({"train": 63, "test": 21}, 7)
 
 
 def camera_traps(folder: Path) -> Expected:
-    pictures, members, tables = Pictures(), {}, {}
+    images, members, tables = DrawnImages(), {}, {}
     categories = [{"id": 3 * c + 1, "name": f"animal {c:02d}"} for c in range(16)]
     for part, count in (("train", 48), ("trans_val", 16), ("trans_test", 16)):
         ids = [f"{part}-{i:04d}" for i in range(count)]
-        members |= _files(pictures, [f"eccv_18_all_images_sm/{name}.jpg" for name in ids])
+        members |= _files(images, [f"eccv_18_all_images_sm/{name}.jpg" for name in ids])
         content = {
             "images": [{"id": name, "file_name": f"{name}.jpg"} for name in ids],
             "annotations": [
@@ -196,7 +203,7 @@ def emnist_balanced(folder: Path) -> Expected:
 
 
 def casia_hwdb(folder: Path) -> Expected:
-    pictures = Pictures()
+    images = DrawnImages()
     codes = [bytes([high, low]) for high in range(0xB0, 0xD9) for low in range(0xA1, 0xFF)] + [
         bytes([33 + i, 0]) for i in range(94)
     ]
@@ -205,7 +212,7 @@ def casia_hwdb(folder: Path) -> Expected:
     def records(chosen):
         return b"".join(
             (10 + 20).to_bytes(4, "little") + code + (5).to_bytes(2, "little") + (4).to_bytes(2, "little")  # noqa: E501
-            + pictures.array(4, 5, 1).tobytes()
+            + images.array(4, 5, 1).tobytes()
             for code in chosen
         )  # fmt: skip
 
@@ -220,16 +227,16 @@ def casia_hwdb(folder: Path) -> Expected:
 
 
 def isic2017(folder: Path) -> Expected:
-    pictures = Pictures()
+    images = DrawnImages()
     for part, count in (("Training", 30), ("Validation", 6), ("Test_v2", 9)):
         ids = [f"ISIC_{count:02d}{i:05d}" for i in range(count)]
         root = f"ISIC-2017_{part}_Data"
-        extras = _files(pictures, [f"{root}/{ids[0]}_superpixels.png"]) | {
+        extras = _files(images, [f"{root}/{ids[0]}_superpixels.png"]) | {
             f"{root}/{ids[0]}_metadata.csv": b"x"
         }
         write_zip(
             folder / f"{root}.zip",
-            _files(pictures, [f"{root}/{name}.jpg" for name in ids]) | extras,
+            _files(images, [f"{root}/{name}.jpg" for name in ids]) | extras,
         )
         rows = [[name, float(i % 3 == 0), float(i % 3 == 1)] for i, name in enumerate(ids)]
         table = _csv([["image_id", "melanoma", "seborrheic_keratosis"], *rows])
@@ -238,10 +245,10 @@ def isic2017(folder: Path) -> Expected:
 
 
 def trancos(folder: Path) -> Expected:
-    pictures, members = Pictures(), {}
+    images, members = DrawnImages(), {}
     names = [f"image-{part}-{i:06d}" for part in (1, 2, 3) for i in range(1, 21)]
     for number, name in enumerate(names):
-        members[f"TRANCOS_v3/images/{name}.jpg"] = pictures.file("jpg")
+        members[f"TRANCOS_v3/images/{name}.jpg"] = images.file("jpg")
         members[f"TRANCOS_v3/images/{name}.txt"] = _lines(*(f"{i}\t{i + 1}" for i in range(number)))
         members[f"TRANCOS_v3/images/{name}mask.mat"] = b"x"
     for part, start in (("training", 0), ("validation", 20), ("test", 40)):
@@ -255,7 +262,7 @@ def trancos(folder: Path) -> Expected:
 
 def mall(folder: Path) -> Expected:
     members = _files(
-        Pictures(), [f"mall_dataset/frames/seq_{i:06d}.jpg" for i in range(1, 2001)], 4
+        DrawnImages(), [f"mall_dataset/frames/seq_{i:06d}.jpg" for i in range(1, 2001)], 4
     )
     counts = np.random.RandomState(0).permutation(2000) % 50 + 10
     members["mall_dataset/mall_gt.mat"] = _mat(count=counts[:, None].astype(float))
@@ -279,22 +286,20 @@ mnist_rot = fashion_mnist
 
 def not_mnist(folder: Path) -> Expected:
     names = [
-        f"notMNIST_small/notMNIST_small/{c}/picture{c}{i}.png"
-        for c in "ABCDEFGHIJ"
-        for i in range(5)
+        f"notMNIST_small/notMNIST_small/{c}/image{c}{i}.png" for c in "ABCDEFGHIJ" for i in range(5)
     ]
     broken = {f"notMNIST_small/notMNIST_small/{c}/broken.png": b"" for c in "AF"}
-    write_zip(folder / "notmnist.zip", _files(Pictures(), names, 8, 1) | broken)
+    write_zip(folder / "notmnist.zip", _files(DrawnImages(), names, 8, 1) | broken)
     return Expected({"all": 50}, 10)
 
 
 def tiny_imagenet(folder: Path) -> Expected:
     wnids, root = [f"n{1_000_000 + 11 * c:08d}" for c in range(200)], "tiny-imagenet-200"
     members = _files(
-        Pictures(), [f"{root}/train/{w}/images/{w}_{i}.JPEG" for w in wnids for i in (0, 1)], 4
+        DrawnImages(), [f"{root}/train/{w}/images/{w}_{i}.JPEG" for w in wnids for i in (0, 1)], 4
     )
-    members |= _files(Pictures(1), [f"{root}/val/images/val_{i}.JPEG" for i in range(20)], 4)
-    members |= _files(Pictures(2), [f"{root}/test/images/test_{i}.JPEG" for i in range(4)], 4)
+    members |= _files(DrawnImages(1), [f"{root}/val/images/val_{i}.JPEG" for i in range(20)], 4)
+    members |= _files(DrawnImages(2), [f"{root}/test/images/test_{i}.JPEG" for i in range(4)], 4)
     members[f"{root}/val/val_annotations.txt"] = _lines(
         *(f"val_{i}.JPEG\t{wnids[9 * i]}\t0\t0\t3\t3" for i in range(20))
     )
@@ -323,7 +328,9 @@ def food101(folder: Path) -> Expected:
         "test": [f"{c}/{900 + i}" for c in classes for i in (0,)],
     }
     members = _files(
-        Pictures(), [f"food-101/images/{name}.jpg" for names in ids.values() for name in names], 4
+        DrawnImages(),
+        [f"food-101/images/{name}.jpg" for names in ids.values() for name in names],
+        4,
     )
     members |= {f"food-101/meta/{part}.txt": _lines(*names) for part, names in ids.items()}
     members |= {"food-101/meta/classes.txt": _lines(*classes), "food-101/meta/train.json": b"{}"}
@@ -335,7 +342,7 @@ def awa2(folder: Path) -> Expected:
     animals, root = [f"animal+{c:02d}" for c in range(50)], "Animals_with_Attributes2"
     names = [f"{root}/JPEGImages/{a}/{a}_{10001 + i}.jpg" for a in animals for i in range(2)]
     matrix = [[int((c + k) % 3 == 0) for k in range(85)] for c in range(50)]
-    members = _files(Pictures(), names) | {
+    members = _files(DrawnImages(), names) | {
         f"{root}/classes.txt": _lines(*(f"{i + 1:6d}\t{a}" for i, a in enumerate(animals))),
         f"{root}/predicates.txt": _lines(*(f"{k + 1:6d}\tpredicate{k}" for k in range(85))),
         f"{root}/predicate-matrix-binary.txt": _lines(*(" ".join(map(str, row)) for row in matrix)),
@@ -350,21 +357,21 @@ def awa2(folder: Path) -> Expected:
 def food101n(folder: Path) -> Expected:
     classes, root = [f"dish_{c:03d}" for c in range(101)], "Food-101N_release"
     members = {}
-    pictures = Pictures()
+    images = DrawnImages()
     for part, count in (("train", 2), ("val", 1)):
         names = [f"{c}/{part}{i}.jpg" for c in classes for i in range(count)]
-        members |= _files(pictures, [f"{root}/images/{name}" for name in names], 4)
+        members |= _files(images, [f"{root}/images/{name}" for name in names], 4)
         rows = [f"{name}\t{i % 2}" for i, name in enumerate(names)]
         members[f"{root}/meta/verified_{part}.tsv"] = _lines(
             "class_name/key\tverification_label", *rows
         )
-    members |= _files(pictures, [f"{root}/images/{classes[0]}/unverified.jpg"], 4)
+    members |= _files(images, [f"{root}/images/{classes[0]}/unverified.jpg"], 4)
     write_zip(folder / "Food-101N_release.zip", members)
     return Expected({"train": 202, "test": 101}, 101)
 
 
 def shanghaitech(folder: Path) -> Expected:
-    pictures, members, count = Pictures(), {}, 0
+    images, members, count = DrawnImages(), {}, 0
     for letter in "AB":
         for part, pairs in (("train", 12), ("test", 8)):
             root = f"ShanghaiTech/part_{letter}/{part}_data"
@@ -372,7 +379,7 @@ def shanghaitech(folder: Path) -> Expected:
                 count += 3
                 points = np.empty((1, 1), object)
                 points[0, 0] = {"location": np.ones((count, 2)), "number": count}
-                members[f"{root}/images/IMG_{i}.jpg"] = pictures.file("jpg")
+                members[f"{root}/images/IMG_{i}.jpg"] = images.file("jpg")
                 members[f"{root}/ground-truth/GT_IMG_{i}.mat"] = _mat(image_info=points)
     write_zip(folder / "shanghaitech.zip", members)
     return Expected({"train": 24, "test": 16}, 10)
@@ -382,13 +389,13 @@ def animal_web(folder: Path) -> Expected:
     species = [f"species{c}" for c in range(352)]
     _folder(
         folder / "animal_web",
-        _files(Pictures(), [f"animal_dataset/{s}_{i}.jpg" for s in species for i in (1, 2)], 4),
+        _files(DrawnImages(), [f"animal_dataset/{s}_{i}.jpg" for s in species for i in (1, 2)], 4),
     )
     return Expected({"all": 704}, 352)
 
 
 def biwi(folder: Path) -> Expected:
-    pictures, members, random = Pictures(), {}, np.random.RandomState(0)
+    images, members, random = DrawnImages(), {}, np.random.RandomState(0)
     for subject in range(1, 25):
         for frame in range(3, 6):
             z, x, y = random.uniform(-1, 1, 3)
@@ -404,7 +411,7 @@ def biwi(folder: Path) -> Expected:
             )
             matrix = rotations[0] @ rotations[1] @ rotations[2]
             stem = f"faces_0/{subject:02d}/frame_{frame:05d}"
-            members[f"{stem}_rgb.png"] = pictures.file("png")
+            members[f"{stem}_rgb.png"] = images.file("png")
             rows = [" ".join(f"{v:.6f}" for v in row) + " " for row in matrix]
             members[f"{stem}_pose.txt"] = _lines(*rows, "", "10.1 20.2 900.3 ")
             members[f"{stem}_depth.bin"] = b"x"
@@ -414,13 +421,13 @@ def biwi(folder: Path) -> Expected:
 
 
 def domainnet(folder: Path) -> Expected:
-    pictures = Pictures()
+    images = DrawnImages()
     for domain in ("real", "painting", "clipart", "quickdraw", "infograph", "sketch"):
         names = {
             part: [f"{domain}/thing_{c:03d}/{domain}_{part}{c}.png" for c in range(345)]
             for part in ("train", "test")
         }
-        write_zip(folder / f"{domain}.zip", _files(pictures, names["train"] + names["test"], 4))
+        write_zip(folder / f"{domain}.zip", _files(images, names["train"] + names["test"], 4))
         for part, listed in names.items():
             (folder / f"{domain}_{part}.txt").write_bytes(
                 _lines(*(f"{name} {c}" for c, name in enumerate(listed)))
@@ -440,7 +447,7 @@ def pneumonia_xray(folder: Path) -> Expected:
         "chest_xray/chest_xray/.DS_Store": b"x",
         f"chest_xray/__MACOSX/chest_xray/train/NORMAL/._{0}.jpeg": b"x",
     }
-    write_zip(folder / "chest-xray-pneumonia.zip", _files(Pictures(), names, 8, 1) | extras)
+    write_zip(folder / "chest-xray-pneumonia.zip", _files(DrawnImages(), names, 8, 1) | extras)
     return Expected({"train": 20, "dev": 4, "test": 8}, 2)
 
 
@@ -460,7 +467,10 @@ def nih_xray(folder: Path) -> Expected:
     findings = [f"Finding_{i:02d}" for i in range(14)] + ["No Finding"]
     names = [f"{i:08d}_{i % 3:03d}.png" for i in range(60)]
     members = _files(
-        Pictures(), [f"images_{1 + i % 12:03d}/images/{name}" for i, name in enumerate(names)], 8, 1
+        DrawnImages(),
+        [f"images_{1 + i % 12:03d}/images/{name}" for i, name in enumerate(names)],
+        8,
+        1,
     )
     header = ["Image Index", "Finding Labels", "Follow-up #", "Patient ID"]
     rows = [
@@ -480,7 +490,7 @@ def tuberculosis_xray(folder: Path) -> Expected:
     names = [f"{root}/{c}/{c}-{i}.png" for c in ("Normal", "Tuberculosis") for i in range(1, 11)]
     write_zip(
         folder / "tuberculosis-tb-chest-xray-dataset.zip",
-        _files(Pictures(), names) | {f"{root}/Normal.metadata.xlsx": b"x"},
+        _files(DrawnImages(), names) | {f"{root}/Normal.metadata.xlsx": b"x"},
     )
     return Expected({"all": 20}, 2)
 
@@ -489,21 +499,23 @@ def covid19_xray(folder: Path) -> Expected:
     root = "COVID-19_Radiography_Dataset"
     classes = ("COVID", "Lung_Opacity", "Normal", "Viral Pneumonia")
     names = [f"{root}/{c}/images/{c}-{i}.png" for c in classes for i in range(1, 6)]
-    extras = _files(Pictures(3), [f"{root}/{c}/masks/{c}-1.png" for c in classes]) | {
+    extras = _files(DrawnImages(3), [f"{root}/{c}/masks/{c}-1.png" for c in classes]) | {
         f"{root}/COVID.metadata.xlsx": b"x"
     }
-    write_zip(folder / "covid19-radiography-database.zip", _files(Pictures(), names, 8, 1) | extras)
+    write_zip(
+        folder / "covid19-radiography-database.zip", _files(DrawnImages(), names, 8, 1) | extras
+    )
     return Expected({"all": 20}, 4)
 
 
 def patch_camelyon(folder: Path) -> Expected:
-    pictures = Pictures()
+    images = DrawnImages()
     for part, count in (("train", 20), ("valid", 6), ("test", 6)):
         for kind in "xy":
             with io.BytesIO() as buffer:
                 with h5py.File(buffer, "w") as file:
                     if kind == "x":
-                        file["x"] = np.stack([pictures.array() for _ in range(count)])
+                        file["x"] = np.stack([images.array() for _ in range(count)])
                     else:
                         file["y"] = (np.arange(count) % 2).astype(np.uint8).reshape(-1, 1, 1, 1)
                 write_gz(
@@ -513,7 +525,7 @@ def patch_camelyon(folder: Path) -> Expected:
 
 
 def ddsm(folder: Path) -> Expected:
-    pictures, members, infos = Pictures(), {}, []
+    images, members, infos = DrawnImages(), {}, []
     kinds = ("BENIGN", "MALIGNANT", "BENIGN_WITHOUT_CALLBACK")
     for abnormality in ("calc", "mass"):
         for part, count in (("train", 12), ("test", 6)):
@@ -528,7 +540,7 @@ def ddsm(folder: Path) -> Expected:
                     ("1-002.jpg", "ROI mask images"),
                     ("2-003.jpg", "cropped images"),
                 ):
-                    members[f"jpeg/{series}/{name}"] = pictures.file("jpg", 8, 8, 1)
+                    members[f"jpeg/{series}/{name}"] = images.file("jpg", 8, 8, 1)
                     infos.append(
                         [
                             f"CBIS-DDSM/dicom/{series}.dcm",
@@ -554,10 +566,10 @@ def ddsm(folder: Path) -> Expected:
 
 
 def synthetic_covid19_xray(folder: Path) -> Expected:
-    pictures = Pictures()
+    images = DrawnImages()
     for archive, label in (("G_NC", "G1"), ("G_PC", "G2")):
         write_zip(
-            folder / f"{archive}.zip", _files(pictures, [f"{label}/{i}.png" for i in range(10)])
+            folder / f"{archive}.zip", _files(images, [f"{label}/{i}.png" for i in range(10)])
         )
     return Expected({"all": 20}, 2)
 

@@ -12,8 +12,8 @@ import numpy as np
 import scipy.io
 
 from tests.datasets.archives.making import (
+    DrawnImages,
     Expected,
-    Pictures,
     idx,
     tar_bytes,
     write_gz,
@@ -72,9 +72,9 @@ Water WheresWaldo Wood"""  # noqa: E501
 
 
 def _files(
-    names: Iterable[str], size: int = 8, channels: int = 3, pictures: Pictures | None = None
+    names: Iterable[str], size: int = 8, channels: int = 3, pictures: DrawnImages | None = None
 ) -> dict[str, bytes]:
-    pictures = pictures or Pictures()
+    pictures = pictures or DrawnImages()
     return {name: pictures.file(name.rsplit(".", 1)[1], size, size, channels) for name in names}
 
 
@@ -113,8 +113,8 @@ def _plain(
     extras="",
     **counts,
 ):
-    """Adds the maker of an archive of nothing but pictures and `extras`; without counts, all
-    pictures are samples.
+    """Adds the maker of an archive of nothing but images and `extras`; without counts, all
+    images are samples.
     """
 
     def make(folder: Path) -> Expected:
@@ -126,7 +126,7 @@ def _plain(
 
 
 def magellan_venus(folder: Path) -> Expected:
-    pictures, members = Pictures(), {"package/README": b"x"}
+    pictures, members = DrawnImages(), {"package/README": b"x"}
     for k in range(1, 10):  # Odd ones have a definite volcano, 4 has none at all.
         members[f"package/Images/img{k}.sdt"] = np.tile(
             pictures.array(8, 8, 1), (128, 128)
@@ -141,7 +141,7 @@ def magellan_venus(folder: Path) -> Expected:
 
 
 def landsat(folder: Path) -> Expected:
-    pictures = Pictures()
+    pictures = DrawnImages()
     for name, count in (("sat.trn", 36), ("sat.tst", 18)):
         rows = [[*pictures.array(1, 36, 1)[0], (1, 2, 3, 4, 5, 7)[i % 6]] for i in range(count)]
         (folder / name).write_bytes(_lines(" ".join(map(str, row)) for row in rows))
@@ -165,7 +165,7 @@ def butterflies(folder: Path) -> Expected:
 
 
 def mnist(folder: Path) -> Expected:
-    pictures = Pictures()
+    pictures = DrawnImages()
     for part, count in (("train", 40), ("t10k", 20)):
         images = np.stack([pictures.array(28, 28, 1) for _ in range(count)])
         write_gz(folder / f"{part}-images-idx3-ubyte.gz", idx(images))
@@ -194,7 +194,7 @@ def caltech101(folder: Path) -> Expected:
 
 
 def voc2005(folder: Path) -> Expected:
-    pictures = Pictures()
+    pictures = DrawnImages()
     train = _words(
         "Caltech_cars ETHZ_sideviews-cars TUGraz_cars TUGraz_bike Caltech_motorbikes_side"
         " TUGraz_person"
@@ -222,7 +222,7 @@ def voc2005(folder: Path) -> Expected:
 
 
 def caltech_categories(folder: Path) -> Expected:
-    pictures = Pictures()
+    pictures = DrawnImages()
     for name, inner, count in (
         ("Cars_2001", "cars_brad", 5),
         ("Cars_1999", "cars_markus", 4),
@@ -241,7 +241,7 @@ def caltech_categories(folder: Path) -> Expected:
 
 
 def aloi(folder: Path) -> Expected:
-    pictures = Pictures()
+    pictures = DrawnImages()
     for kind, suffix, last in (
         ("col", "i110", 1000),
         ("view", "r5", 1000),
@@ -254,7 +254,7 @@ def aloi(folder: Path) -> Expected:
 
 
 def voc2006(folder: Path) -> Expected:
-    pictures, root = Pictures(), "VOCdevkit/VOC2006"
+    pictures, root = DrawnImages(), "VOCdevkit/VOC2006"
     classes = _words("bicycle bus car cat cow dog horse motorbike person sheep")
     for part, first in (("trainval", 1), ("test", 2)):
         ids = [f"{first + 2 * k:06d}" for k in range(24)]
@@ -292,7 +292,7 @@ def extended_yaleb(folder: Path) -> Expected:
 
 
 def voc2007(folder: Path) -> Expected:
-    pictures, root, subsets = Pictures(), "VOCdevkit/VOC2007", ("train", "val", "test")
+    pictures, root, subsets = DrawnImages(), "VOCdevkit/VOC2007", ("train", "val", "test")
     box = "<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>7</xmax><ymax>7</ymax></bndbox>"
     archives = {"trainval": {}, "test": {}}
     for part, subset in enumerate(subsets):
@@ -330,7 +330,7 @@ def voc2007(folder: Path) -> Expected:
 
 
 def graz02(folder: Path) -> Expected:
-    pictures = Pictures()
+    pictures = DrawnImages()
     for name, stem in (("bikes", "bike"), ("cars", "carsgraz"), ("people", "person")):
         ids = [f"{stem}_{k:03d}" for k in range(1, 9)]
         members = _files(
@@ -346,7 +346,7 @@ def graz02(folder: Path) -> Expected:
 
 
 def imagenet(folder: Path) -> Expected:
-    pictures, order = Pictures(), np.random.RandomState(0).permutation(1000)
+    pictures, order = DrawnImages(), np.random.RandomState(0).permutation(1000)
     # The last 20 are inner nodes of the tree.
     wnids = [f"n{1440764 + 13007 * n:08d}" for n in range(1020)]
     ids = [*(int(i) + 1 for i in order), *range(1001, 1021)]
@@ -383,7 +383,7 @@ def imagenet(folder: Path) -> Expected:
 
 def lfw(folder: Path) -> Expected:
     names = []
-    for n in range(431):  # 423 people with six or seven pictures; those with 1 to 4 are dropped.
+    for n in range(431):  # 423 people with six or seven images; those with 1 to 4 are dropped.
         person = f"Jan_{chr(65 + n // 26)}{chr(97 + n % 26)}son"
         count = n // 54 % 4 + 1 if n % 54 == 0 else 7 if n % 54 == 1 else 6
         names += [f"lfw/{person}/{person}_{k:04d}.jpg" for k in range(1, count + 1)]
@@ -438,7 +438,7 @@ def flowers102(folder: Path) -> Expected:
 
 
 def belgium_ts(folder: Path) -> Expected:
-    pictures = Pictures()
+    pictures = DrawnImages()
     for part, count in (("Training", 3), ("Testing", 2)):
         names = [
             f"{part}/{c:05d}/{100 + c:05d}_{k:05d}.ppm" for c in range(62) for k in range(count)
@@ -455,7 +455,7 @@ def belgium_ts(folder: Path) -> Expected:
 
 
 def gtsrb(folder: Path) -> Expected:
-    pictures, root = Pictures(), "GTSRB/Final_Training/Images"
+    pictures, root = DrawnImages(), "GTSRB/Final_Training/Images"
     header = "Filename;Width;Height;Roi.X1;Roi.Y1;Roi.X2;Roi.Y2"
     members = _files(
         [f"{root}/{c:05d}/00000_{k:05d}.ppm" for c in range(43) for k in range(3)],
@@ -482,7 +482,7 @@ def gtsrb(folder: Path) -> Expected:
 
 def vistex(folder: Path) -> Expected:
     pictures, root, members = (
-        Pictures(),
+        DrawnImages(),
         "VisTex/Images",
         {"VisionTexture/buildVisTex": b"#!/bin/sh\n"},
     )

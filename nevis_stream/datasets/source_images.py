@@ -1,4 +1,4 @@
-"""Pictures of a raw data set, opened only when needed: in a file, a box of one, or an array."""
+"""Images of a raw data set, opened only when needed: in a file, a box of one, or an array."""
 
 import io
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from typing import Protocol
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from nevis_stream.datasets.images import open_picture
+from nevis_stream.datasets.images import open_image
 from nevis_stream.errors import BadInput
 
 
-class Picture(Protocol):
-    """One picture of a raw data set.
+class SourceImage(Protocol):
+    """One image of a raw data set.
 
     Attributes:
       name: what an error message calls it.
@@ -23,7 +23,7 @@ class Picture(Protocol):
     name: str
 
     def open(self) -> Image.Image:
-        """Returns the decoded picture.
+        """Returns the decoded image.
 
         Raises:
           BadInput: it cannot be decoded.
@@ -37,22 +37,22 @@ class Picture(Protocol):
 
 def _decode(name: str, source) -> Image.Image:
     try:
-        picture = open_picture(source, name)
-        picture.load()
+        image = open_image(source, name)
+        image.load()
     except Exception as error:
         why = "of no known format" if isinstance(error, UnidentifiedImageError) else error
         raise BadInput(
             f"{name}: cannot be read as an image ({why}). Replace the file, or fetch the archive"
             " again."
         ) from None
-    if len(picture.getbands()) == 2:
-        picture = picture.convert(picture.getbands()[0])
-    return picture
+    if len(image.getbands()) == 2:
+        image = image.convert(image.getbands()[0])
+    return image
 
 
 @dataclass(frozen=True, slots=True)
-class FilePicture(Picture):
-    """A picture that is an image file."""
+class FileImage(SourceImage):
+    """An image in a file of its own."""
 
     path: Path
 
@@ -69,8 +69,8 @@ class FilePicture(Picture):
 
 
 @dataclass(frozen=True, slots=True)
-class BytesPicture(Picture):
-    """A picture that is an image file held in memory."""
+class BytesImage(SourceImage):
+    """An image whose file is held in memory."""
 
     data: bytes
     name: str
@@ -83,8 +83,8 @@ class BytesPicture(Picture):
 
 
 @dataclass(frozen=True, slots=True)
-class Crop(Picture):
-    """A box of an image file: left, top, right, bottom in pixels, cut to the picture."""
+class Crop(SourceImage):
+    """A box of an image file: left, top, right, bottom in pixels, cut to the image."""
 
     path: Path
     box: tuple[int, int, int, int]
@@ -95,10 +95,10 @@ class Crop(Picture):
         return f"{self.path}, box {self.box}"
 
     def open(self) -> Image.Image:
-        picture = _decode(str(self.path), self.path)
+        image = _decode(str(self.path), self.path)
         left, top, right, bottom = self.box
-        return picture.crop(
-            (max(0, left), max(0, top), min(right, picture.width), min(bottom, picture.height))
+        return image.crop(
+            (max(0, left), max(0, top), min(right, image.width), min(bottom, image.height))
         )
 
     def encoded(self) -> bytes | None:
@@ -106,7 +106,7 @@ class Crop(Picture):
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayPicture(Picture):
+class PixelImage(SourceImage):
     """Pixels that a function returns: uint8[h, w] or [h, w, 3]."""
 
     pixels: Callable[[], np.ndarray]
@@ -119,8 +119,8 @@ class ArrayPicture(Picture):
         return None
 
 
-def rows_of(array: np.ndarray, name: str) -> list[ArrayPicture]:
-    """Returns one picture for each entry of uint8[n, h, w(, c)]; a single channel is dropped."""
+def rows_of(array: np.ndarray, name: str) -> list[PixelImage]:
+    """Returns one image for each entry of uint8[n, h, w(, c)]; a single channel is dropped."""
     if array.ndim == 4 and array.shape[3] == 1:
         array = array[..., 0]
-    return [ArrayPicture(lambda i=i: array[i], f"{name}[{i}]") for i in range(len(array))]
+    return [PixelImage(lambda i=i: array[i], f"{name}[{i}]") for i in range(len(array))]
