@@ -1,4 +1,4 @@
-"""What the benchmarks say of the machine, and its matrix-product peak, measured in the same run."""
+"""How the benchmarks describe the machine, and its matrix-product peak, of the same run."""
 
 import datetime
 import os

@@ -71,9 +71,9 @@ def main() -> None:
         "--profile", action="store_true", help="one round, with the 45 costliest functions"
     )
     parser.add_argument("--of", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.of:
-        print(json.dumps(measure(given.of, given.profile)))
+    arguments = parser.parse_args()
+    if arguments.of:
+        print(json.dumps(measure(arguments.of, arguments.profile)))
         return
     with tempfile.TemporaryDirectory() as directory:
         write_runs(Path(directory))
@@ -82,13 +82,13 @@ def main() -> None:
             "-m",
             "benchmarks.report_speed",
             f"--of={directory}",
-            *["--profile"] * given.profile,
+            *["--profile"] * arguments.profile,
         ]
         rounds = [
             json.loads(
                 subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
             )
-            for _ in range(1 if given.profile else ROUNDS)
+            for _ in range(1 if arguments.profile else ROUNDS)
         ]
     from benchmarks.machine import describe  # loads JAX, which a report does without
 

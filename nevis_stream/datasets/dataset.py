@@ -56,7 +56,7 @@ class DataSet:
     Attributes:
       dataset_id: name that starts every sample id.
       kind: "single_label" or "multi_label".
-      num_classes: number of class ids, some of which may have no sample.
+      num_classes: number of class ids; some may have no sample.
       parts: samples by source part: {"all"}, {"train", "test"}, or any further of {"dev",
         "dev_test"}.
       known_fingerprint: of prepared data, whose images need not be read for it.

@@ -1,4 +1,4 @@
-"""Sources: strings that say where the samples of a data set come from.
+"""Sources: strings that state where the samples of a data set come from.
 
 | source            | meaning                                                                                             |
 |-------------------|-----------------------------------------------------------------------------------------------------|

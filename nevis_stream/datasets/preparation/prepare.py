@@ -190,8 +190,8 @@ def import_file(
 
     Args:
       path: the file or folder; it brings its own number of classes.
-      dataset_id: a data set of the catalogue, in place of which the file is used (marked as
-        local), or a new name.
+      dataset_id: a data set of the catalogue, which the file replaces (marked as local), or a new
+        name.
       kind: "single_label" or "multi_label", or None to infer it.
       year: of the task, for a new one.
       domain: of the task, for a new one.
