@@ -39,6 +39,10 @@ PAIRS = {
         "quadrature_local+linear_gaussian",
         "linear-Gaussian model; Bayesian quadrature chooses the samples, half of them per model",
     ),
+    "quadrature": (
+        "quadrature_local+combination",
+        "the predictors of `recommended`; Bayesian quadrature chooses the samples",
+    ),
     "recommended": (
         "error+combination",
         "the method to use: six predictors, weighted by cross-validation",
