@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
-import jax
 import psutil
 import pytest
 
@@ -31,6 +30,7 @@ from nevis_stream.learner import Context
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.runner import run
 from tests import toy
+from tests.compilations import compiled_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 SPACE = {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.1)}
@@ -285,28 +285,20 @@ def test_without_ray_it_says_how_to_install_it(monkeypatch):
 
 def test_threads_compile_each_program_once(tmp_path):
     """Counted by JAX itself: three trials at once want the same new programs at the same moment."""
-    compiled = []
     # no other test has compiled this one
     network = Network("mlp", (("hidden", (23,)),), resolution=8)
     learner = Baseline(FromRandom(), RandomSearch(3, SPACE), Recipe(network, 10, 5))
     run(LEARNERS["baseline"], toy.stream(), tmp_path / "warm")  # compiles JAX's own small helpers
 
-    def listener(event, seconds, **facts):
-        if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(facts.get("fun_name"))
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Baseline, "init", lambda self, ctx: {})  # which compiles them before
-        jax.monitoring.register_event_duration_secs_listener(listener)
-        try:
+        with compiled_programs() as compiled:
             run(
                 learner,
                 toy.stream(),
                 tmp_path / "run",
                 executor=executors.build("threads", {"workers": 3}),
             )
-        finally:
-            jax.monitoring.unregister_event_duration_listener(listener)
     for program in ("initialise", "step", "probabilities"):
         assert sum(program in name for name in compiled) == 1, compiled
 

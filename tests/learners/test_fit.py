@@ -36,6 +36,7 @@ from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream
 from tests import toy
+from tests.compilations import compiled_programs
 
 NETWORK = Network("mlp", (("hidden", (16,)),), resolution=8)
 
@@ -303,20 +304,11 @@ def test_init_compiles_what_the_first_task_runs_and_nothing_else(tmp_path, froze
     # no other test has compiled this one
     network = Network("mlp", (("hidden", (19 + frozen,)),), resolution=8)
     search = RandomSearch(2, {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.3)})
-    compiled = []
-
-    def listener(event, seconds, **facts):
-        if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(str(facts.get("fun_name")).removeprefix("jit(").removesuffix(")"))
-
     learner = Baseline(FromRandom(), search, Recipe(network, 5, 3), frozen=frozen)
-    jax.monitoring.register_event_duration_secs_listener(listener)
-    try:
+    with compiled_programs() as compiled:
         learner.init(Context(path=("test",), phase="pretrain"))
         before = list(compiled)
         run(learner, toy.stream(), tmp_path)
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listener)
     assert programs <= set(before) and "step" not in set(compiled) - programs, before
     assert all(compiled.count(name) == before.count(name) for name in programs), compiled
 
@@ -329,20 +321,9 @@ def test_sixteen_trials_on_each_of_ten_tasks_compile_three_programs_once(tmp_pat
     datasets = [
         toy.blobs(f"task_{number}", classes=2 + number % 5, seed=number) for number in range(10)
     ]
-    stream, compiled = (
-        Stream.from_datasets("ten", datasets, list(range(2000, 2010)), meta_test=2),
-        [],
-    )
-
-    def listener(event, seconds, **facts):
-        if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(facts.get("fun_name"))
-
-    jax.monitoring.register_event_duration_secs_listener(listener)
-    try:
+    stream = Stream.from_datasets("ten", datasets, list(range(2000, 2010)), meta_test=2)
+    with compiled_programs() as compiled:
         ledger = run(Baseline(FromRandom(), search, Recipe(network, 2, 1)), stream, tmp_path)
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listener)
     assert sum(len(record.trials) for record in ledger.of_kind(TrainRecord)) == 160
     for word in ("initialise", "step", "probabilities"):
         assert sum(word in name for name in compiled) == 1, compiled
@@ -352,25 +333,16 @@ def test_one_compilation_an_architecture_not_one_a_trial_or_task(tmp_path):
     """Counted by JAX itself: tasks of both kinds, repeats, trials and two learners share their
     programs.
     """
-    compiled = []
     # no other test has compiled this one
     network = Network("mlp", (("hidden", (17,)),), resolution=8)
     search = RandomSearch(3, {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.3)})
     learners = [
         Baseline(start, search, Recipe(network, 10, 5)) for start in (FromRandom(), FromPrevious())
     ]
-
-    def listener(event, seconds, **facts):
-        if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(facts.get("fun_name"))
-
     run(baseline(steps=5), toy.stream(), tmp_path / "warm")  # compiles JAX's own small helpers
-    jax.monitoring.register_event_duration_secs_listener(listener)
-    try:
+    with compiled_programs() as compiled:
         for number, learner in enumerate(learners):
             run(learner, toy.stream(), tmp_path / str(number))
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listener)
     programs = [model.initialise_program, model.step_program, model.probabilities_program]
     # two more: a copy of the parameters has new shapes
     assert len(compiled) <= len(programs) + 2, compiled
