@@ -106,7 +106,9 @@ def test_the_page_and_the_csv_say_what_the_analysis_says(tmp_path):
                 if pd.isna(ours):
                     assert pd.isna(theirs), (name, column)
                 else:
-                    assert type(ours)(theirs) == ours, (name, column)
+                    # pandas before 3 reads the last digit of a number differently
+                    same = pytest.approx(ours, rel=1e-15) if isinstance(ours, float) else ours
+                    assert type(ours)(theirs) == same, (name, column)
     for column, attribute in (("Mean error", "error"), ("Training FLOPs", "paper_total")):
         for (_, value), method in zip(page.column("points-1", column), methods, strict=True):
             mean = getattr(method, attribute).mean
@@ -171,7 +173,7 @@ def test_exported_pictures_open_and_are_not_blank(exported):
     for picture in pictures:
         with Image.open(picture) as image:
             assert image.width > 1000
-            assert len(set(image.convert("RGB").resize((200, 100)).get_flattened_data())) > 20
+            assert len(image.convert("RGB").resize((200, 100)).getcolors(20_000)) > 20
         assert picture.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
 
 
