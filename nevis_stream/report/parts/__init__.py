@@ -5,6 +5,7 @@ place in PARTS.
 from nevis_stream.report.parts import (
     ablations,
     answer,
+    answering,
     costs,
     differences,
     dynamic_evaluation,
@@ -36,5 +37,5 @@ PARTS: tuple[Part, ...] = (
     runs,
 )
 
-PARTS_ACROSS: tuple[Part, ...] = (ablations, transfer_matrix, dynamic_evaluation)
+PARTS_ACROSS: tuple[Part, ...] = (ablations, answering, transfer_matrix, dynamic_evaluation)
 """Parts whose functions take all sections together, as `across.Across`; they come last."""
