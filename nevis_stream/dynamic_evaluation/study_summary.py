@@ -80,7 +80,8 @@ def _cells(rows: pd.DataFrame, ratio: float) -> list[dict[str, Any]]:
         errors = of_budget.pivot_table(index="seed", columns="method", values="accuracy_error")
         complete = errors.dropna()
         means = complete.mean() if len(complete) else errors.mean()
-        best = means.drop([name for name in BOUNDS if name in means]).idxmin()
+        usable = means.drop([name for name in BOUNDS if name in means])
+        best = (usable if len(usable) else means).idxmin()
         for method, of_method in of_budget.groupby("method", sort=False):
             numbers = of_method[["accuracy_error", "mae", "coverage95", "flops", "seconds"]].mean()
             paired = errors[[method, best]].dropna() if method != best else None

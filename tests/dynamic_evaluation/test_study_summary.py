@@ -58,6 +58,11 @@ def test_the_best_is_named_with_what_cannot_be_distinguished_from_it_and_is_chea
     assert found["pairs"]["recommended"] == ["error", "combination"]
 
 
+def test_a_bound_is_no_advice():
+    found = summary([row("published", 0, 0.1), row("single_order_floor", 0, 0.0)])
+    assert found["advice"] == "Only bounds were studied: none of them is a method to use."
+
+
 def test_differences_need_more_than_the_plain_paired_test():
     """The corrected variance is larger by the ratio of new to known models."""
     differences = np.array([0.9, 1.1, 1.3, 0.5, 0.4, -0.1])
