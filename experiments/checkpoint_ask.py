@@ -78,7 +78,7 @@ class MovableCheckpoint:
         if not self._path.is_dir():
             raise BadInput(
                 f"model {self._model!r}: its checkpoint {self._path} is missing. If its run was"
-                " moved, say where it is now: --run_dir=FOLDER."
+                " moved, give its new folder: --run_dir=FOLDER."
             )
         run = self._open(self._path.parent.parent)
         predictor = kept_model(run, self._path, self._trial)

@@ -33,7 +33,8 @@ from nevis_stream.streams.task import LabelledImages, TaskView
 
 META_TRAIN = "meta_train"
 _ANOTHER_FILE = (
-    "a file that this command did not write is there already. Choose another --out, or delete it."
+    "this file exists already, and was not written by this command. Choose another --out, or delete"
+    " it."
 )
 _ANOTHER_JOB = "a command with other flags wrote this file ({difference}). Choose another --out."
 _UNFINISHED = (

@@ -33,7 +33,10 @@ class Common:
     )
     label: str = field(default="", metadata={"help": "name of the learner in reports"})
     stream: str = field(default="pico", metadata={"help": "name of a stream, or path of its csv"})
-    budget: str = field(default="tiny", metadata={"help": "preset that sets open values"})
+    budget: str = field(
+        default="tiny",
+        metadata={"help": "preset for the values that neither you nor the learner sets"},
+    )
     protocol: Literal[*PROTOCOLS] = field(
         default="meta_test", metadata={"help": "the tasks that are judged, and the split"}
     )

@@ -45,7 +45,7 @@ def main(_):
     _print_points(directories)
     print(
         f"\n{len(stream.tasks)} tasks, {len(directories)} runs, {time.monotonic() - begin:.0f} s."
-        f" The report: {page}"
+        f" Report: {page}"
     )
 
 

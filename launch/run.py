@@ -33,7 +33,7 @@ _CACHE = flags.DEFINE_string(
     "Folder of evaluation caches, to which the answers of the kept predictors are added.",
 )
 _TENSORBOARD = flags.DEFINE_bool(
-    "tensorboard", True, "Whether to write curves for TensorBoard, in RUN_DIR/tensorboard."
+    "tensorboard", True, "Write curves for TensorBoard to RUN_DIR/tensorboard."
 )
 
 

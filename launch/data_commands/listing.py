@@ -120,11 +120,15 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
     terminal.print(table)
     states = {row["dataset_id"]: row["state"] for row in rows}.values()
     counts = Counter(state.partition(",")[0] for state in states)
-    other = sum(" instead of " in state for state in states)
+    differing = sum(" instead of " in state for state in states)
     terminal.print(
         "Data sets: "
         + ", ".join(f"{n} {state}" for state, n in sorted(counts.items()))
-        + (f"; {other} with another number of classes than published" if other else ""),
+        + (
+            f"; {differing} with a number of classes other than the published one"
+            if differing
+            else ""
+        ),
         highlight=False,
     )
     for state in counts:

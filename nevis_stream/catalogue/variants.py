@@ -112,8 +112,8 @@ NAMED: Mapping[str, tuple[str, Callable[[int], list[Row]]]] = {
 
 SEEDED = ("remove_random_30", "random_40", "random_43", "shuffled_within_year", "shuffled")
 SPLIT_HELP = (
-    "split_DATASET[_by_N][@SEED]: a data set's classes, N a task (10, or 2 of at most 10), e.g."
-    " split_cifar100"
+    "split_DATASET[_by_N][@SEED]: the classes of a data set, N per task (default: 10, or 2 if"
+    " it has at most 10), for example split_cifar100"
 )
 
 

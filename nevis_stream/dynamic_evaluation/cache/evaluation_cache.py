@@ -230,7 +230,7 @@ class EvaluationCache:
         directory: str | Path,
         progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
     ) -> integrity.Damage:
-        """Copies everything that is sound in this cache into a new one; see `repair.repair`."""
+        """Copies the undamaged parts of this cache to a new one; see `repair.repair`."""
         return repair.repair(self, Path(directory), progress)
 
     # Reading

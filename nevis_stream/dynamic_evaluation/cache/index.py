@@ -45,7 +45,10 @@ BEYOND_REPAIR = (
 
 def repair_advice(directory: Path) -> str:
     """Returns the sentence of an error message that tells how to continue with a damaged cache."""
-    return f"Save what is sound: python -m launch.evaluate repair --cache={directory} --out=NEW_DIR"
+    return (
+        f"Copy the undamaged parts: python -m launch.evaluate repair --cache={directory}"
+        " --out=NEW_DIR"
+    )
 
 
 class Index:

@@ -1,4 +1,4 @@
-"""Copies the sound parts of a damaged cache; the damaged cache itself stays as it is."""
+"""Copies the undamaged parts of a damaged cache, which itself stays unchanged."""
 
 import itertools
 from collections.abc import Callable, Iterator
