@@ -1,4 +1,4 @@
-"""Test accuracies on six real data sets at a budget of minutes a task, with their lower bounds.
+"""Test accuracies on six real data sets at a budget of minutes per task, with their lower bounds.
 
   python -m launch.run --config=ft_dynamic --config.stream=benchmarks/six_tasks.csv \\
       --config.budget=small --config.search.trials=2 --config.train.steps=4000 --config.train.validate_every=1000 \\

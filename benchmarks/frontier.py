@@ -1,4 +1,4 @@
-"""The front of error against FLOPs on the 30 real tasks of `local25`, and what the past is worth.
+"""The front of error against FLOPs on the 30 real tasks of `local25`, and the value of earlier tasks.
 
   python -m launch.data prepare --stream=local25
   for budget in tiny small medium large huge; do python -m launch.run --config=closed_form \\
@@ -139,10 +139,10 @@ def print_differences(runs: Runs) -> None:
             np.asarray([[table[task] for table in side] for task in tables[0][0]])
             for side in tables
         )
-        found, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
+        interval, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
         print(
-            f"| {second} − {first} | {found.estimate:+.4f} | {found.low:+.4f} to"
-            f" {found.high:+.4f} | {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
+            f"| {second} − {first} | {interval.estimate:+.4f} | {interval.low:+.4f} to"
+            f" {interval.high:+.4f} | {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
         )
 
 

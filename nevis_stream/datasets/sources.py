@@ -33,7 +33,7 @@ MEANINGS = {
     DOWNLOADABLE: "`prepare` downloads it.",
     DOWNLOAD_YOURSELF: "its site asks for a registration, an account or a browser, so `prepare`"
     " cannot download it. Download its files, then pass their folder to `prepare` with"
-    " --from=FOLDER. `prepare`, and the column advice of --format=csv, say which files and"
+    " --from=FOLDER. `prepare`, and the column `advice` of --format=csv, say which files and"
     " where they are.",
     ADDRESS_UNKNOWN: "no address of its files is known; if you have them, use --from=FOLDER.",
     FILE_MISSING: "its file is not on this machine.",

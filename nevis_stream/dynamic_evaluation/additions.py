@@ -18,9 +18,9 @@ Mean = Annotated[float, number(-1, 2)] | None  # in [0, 1] but for rounding
 
 
 def _name(value: Any) -> str:
-    """A text of any length, as ids of models are."""
+    """A string of any length, like the ids of models."""
     if not isinstance(value, str):
-        raise ValueError(f"is {shown(value)}, not a text")
+        raise ValueError(f"is {shown(value)}, not a string")
     return value
 
 

@@ -180,7 +180,9 @@ def picture(values: np.ndarray) -> bytes:
     share = np.divide(total, seen, out=np.zeros_like(total), where=seen > 0)[..., None]
     colours = share * np.array(_RIGHT) + (1 - share) * np.array(_WRONG)
     colours = np.where(seen[..., None] > 0, colours, np.array(_UNKNOWN))
-    colours = colours.repeat(-(-_LOWEST // len(colours)), axis=0)  # few models make thick lines
+    colours = colours.repeat(
+        -(-_LOWEST // len(colours)), axis=0
+    )  # with few models, each line is thick
     with io.BytesIO() as buffer:
         Image.fromarray(colours.round().astype(np.uint8)).save(buffer, "PNG", optimize=True)
         return buffer.getvalue()
@@ -212,8 +214,8 @@ def curve(rows: pd.DataFrame) -> dict[str, Any]:
         else None
     )
     by_measure["dataset_errors"] = [
-        pd.DataFrame(list(some["dataset_errors"])).mean().to_dict()
-        for _, some in rows.groupby("budget")
+        pd.DataFrame(list(at_budget["dataset_errors"])).mean().to_dict()
+        for _, at_budget in rows.groupby("budget")
     ]
     return by_measure
 

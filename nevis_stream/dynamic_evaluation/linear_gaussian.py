@@ -133,17 +133,17 @@ def prior(model: Model, weights: jax.Array) -> Prior:
     overall = model.weights @ mean
     variance = ((covariance @ model.basis) * model.basis).sum(axis=0) + model.leftover * unbiased
     pseudo = PSEUDO_VARIANCE * overall * (1 - overall) / (effective + 1)
-    kept = (1 - NOISE_SHARE) * covariance
-    rank = len(kept)
+    shrunk = (1 - NOISE_SHARE) * covariance
+    rank = len(shrunk)
     whole = jnp.zeros((rank + BUMPS, rank + BUMPS))
-    whole = whole.at[:rank, :rank].set(kept).at[rank:, rank:].set(jnp.eye(BUMPS))
-    taken = ((kept @ model.basis) * model.basis).sum(axis=0)
+    whole = whole.at[:rank, :rank].set(shrunk).at[rank:, rank:].set(jnp.eye(BUMPS))
+    explained = ((shrunk @ model.basis) * model.basis).sum(axis=0)
     return Prior(
         model.mean,
         jnp.concatenate([model.basis, BUMP_SCALE * bumps(mean)]),
         jnp.concatenate([towards * centre, jnp.zeros(BUMPS)]),
         whole,
-        jnp.maximum(variance - taken + pseudo, LEAST_NOISE),
+        jnp.maximum(variance - explained + pseudo, LEAST_NOISE),
     )
 
 

@@ -117,8 +117,8 @@ def _names(methods: Sequence[MethodPoint]) -> Markup:
     )
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _times(value: float) -> str:

@@ -37,7 +37,7 @@ class Chapter:
     html: Markup
 
 
-def _silent(what: str, items: Sequence[T]) -> Sequence[T]:
+def _silent(stage: str, items: Sequence[T]) -> Sequence[T]:
     """A `Track` that shows nothing."""
     return items
 
@@ -73,7 +73,7 @@ def write_report(
     evaluations = _read(read_evaluation, filter(is_cache, paths), left_out)
     if not runs and not matrices and not evaluations:
         reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
-        raise BadInput(f"no usable run for a report:{reasons or ' none was given'}")
+        raise BadInput(f"no usable run for a report:{reasons or ' no run was given'}")
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def write_report(
     except (NevisStreamError, OSError):
         raise
     except Exception:
-        # one stranger's run must not take the report of the others down
+        # one run with unexpected content must not prevent the report on the others
         reasons = {run: reason for run in runs if (reason := fault(run))}
         if not reasons or (len(reasons) == len(runs) and not matrices and not evaluations):
             raise
@@ -153,7 +153,7 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
     chapters = [(section, _chapters(section, PARTS, track)) for section in sections]
     chapters_across = _chapters(across, PARTS_ACROSS, track)
     whole = [(across, chapters_across)] if chapters_across else []
-    # braces: names of one don't meet another's
+    # braces keep the names of one from clashing with another's
     script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)
     return render(
         "page.html",

@@ -1,4 +1,4 @@
-"""The page's table of errors: one row a task, one column a method."""
+"""The page's table of errors: one row per task, one column per method."""
 
 import math
 from collections.abc import Sequence

@@ -28,16 +28,16 @@ def predict(work: Work, training: Training, number: int, task: Task, split: str)
     """
     samples = work.stream.splits(task)[split]
     trained = next(r for r in work.ledger.of_kind(TrainRecord) if r.task_id == task.task_id)
-    kept = sorted(trained.trials, key=lambda trial: trial.trial != trained.chosen)
+    trials = sorted(trained.trials, key=lambda trial: trial.trial != trained.chosen)
     if work.config.values["keep"] != "all":
-        kept = kept[:1]  # the chosen one
+        trials = trials[:1]  # the chosen one
     name = f"outcomes/{event_name(number, task.task_id)}-{split}"
     answers = []
-    for trial in kept:
+    for trial in trials:
         file = f"{name}-trial-{trial.trial:03d}.npz"
         answer, probabilities = _answer(work, training, trained, trial, task, samples, file)
         answers.append(answer)
-        if trial is kept[0]:
+        if trial is trials[0]:
             mistakes.write(
                 work.path / "thumbnails",
                 task.task_id,

@@ -211,14 +211,14 @@ def test_what_fits_on_a_device_is_kept_there(monkeypatch):
 
     monkeypatch.setattr(jax, "local_devices", lambda: [Device()])
     assert [feed._mode(size) for size in (250, 251)] == ["resident", "ahead"]
-    monkeypatch.setattr(feed, "_kept", {})
+    monkeypatch.setattr(feed, "_on_device", {})
     images = [np.zeros((size, 1), np.uint8) for size in (200, 200, 100)]
     for each in images:
         assert np.array_equal(feed._resident(each), each)
-    assert list(feed._kept) == [id(images[0]), id(images[1]), id(images[2])]
+    assert list(feed._on_device) == [id(images[0]), id(images[1]), id(images[2])]
     feed._resident(np.ones((150, 1), np.uint8))
     # the oldest makes room
-    assert id(images[0]) not in feed._kept and id(images[1]) in feed._kept
+    assert id(images[0]) not in feed._on_device and id(images[1]) in feed._on_device
 
 
 # -- precision

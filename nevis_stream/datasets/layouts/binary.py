@@ -128,7 +128,7 @@ def stl(
         data = np.fromfile(path, np.uint8)
         if data.size % math.prod(shape):
             raise BadInput(
-                f"{path}: {data.size} bytes are no whole number of {height}×{width}×{channels}"
+                f"{path}: {data.size} bytes are not a whole number of {height}×{width}×{channels}"
                 " images."
             )
         pixels = data.reshape(-1, channels, width, height).transpose(0, 3, 2, 1)

@@ -17,7 +17,7 @@ def coco(
       tree: the folder.
       sets: {part, images, annotations}: `images` is a template with the fields of an image's
         entry.
-      crop: one example a box, its class id the category id - 1; else one an image, with the name
+      crop: one example per box, its class id the category id - 1; else one per image, with the name
         of its last category.
       min_side: boxes narrower or lower than this are left out, in pixels.
     """

@@ -87,7 +87,7 @@ _MEASURES = {"lines": _lines, "definite": _definite, "locations": _locations}
 
 
 def score_list(tree: Tree, *, pattern: str, scores: str) -> Iterator[Example]:
-    """Reads images whose scores are in a list, one a line.
+    """Reads images whose scores are in a list, one per line.
 
     The order is that of the numbers in the images' names.
 

@@ -23,7 +23,7 @@ def pixel_rows(
     scale: int = 1,
     keep_channels: int = 0,
 ) -> Iterator[Example]:
-    """Reads rows of numbers, an image each.
+    """Reads rows of numbers, one image per row.
 
     Args:
       tree: the folder.

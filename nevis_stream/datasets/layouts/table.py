@@ -50,7 +50,7 @@ def table(
       label: template of the class name.
       labels: template of several class names, with `separator` between them.
       separator: between class names.
-      marks: first and last column of 0/1 or -1/1 marks, one a label.
+      marks: first and last column of 0/1 or -1/1 marks, one per label.
       first_mark: columns: the class is the number of the first that is marked, or of none of them.
       header: whether the first line names the columns.
       columns: greatest number of columns; the last takes the rest of the line. 0: as many as there
@@ -60,7 +60,7 @@ def table(
         column.
       part: template of the part, for `parts`.
       parts: part by what the template `part` gives.
-      part_lists: {column: template, PART: file of such names, one a line}.
+      part_lists: {column: template, PART: file of such names, one per line}.
       extract: regular expressions by column; their groups become columns.
       lookup: {file, key, by, where}: joins the row of another table in which template `key` equals
         template `by`.

@@ -25,7 +25,7 @@ def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -
     Args:
       tree: the folder.
       images: template of an image's name below the root, with `{id}`.
-      sets: {part, root, list}: a file lists the ids of a part, one a line.
+      sets: {part, root, list}: a file lists the ids of a part, one per line.
     """
     for entry in sets:
         for line in tree.lines(f"{entry['root']}/{entry['list']}"):
@@ -43,7 +43,7 @@ def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -
 def voc_lists(
     tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]], kind: str
 ) -> Iterator[Example]:
-    """Reads images from one list a class, with 1, 0 or -1 after each id.
+    """Reads images from one list per class, with 1, 0 or -1 after each id.
 
     Args:
       tree: the folder.

@@ -79,7 +79,7 @@ def content(
     """Unpacks the files of a catalogue data set into `work`; reads, examines and divides samples.
 
     Args:
-      dataset_id: which.
+      dataset_id: the data set.
       files: by name.
       work: folder for unpacked files.
       progress: called with a stage, what is done of it, and its total.

@@ -67,7 +67,7 @@ def html(section: Section) -> Markup | None:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `forward_transfer`: one row a run and repeat, with both areas."""
+    """Returns `forward_transfer`: one row per run and repeat, with both areas."""
     rows = [
         {
             "label": method.group.label,
