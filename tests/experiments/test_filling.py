@@ -187,7 +187,7 @@ def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept, tmp_path, monkey
     assert "digest" not in vars(run.stream)  # which would read all data of the stream
 
 
-def test_runs_that_were_moved_are_asked_where_they_lie_now(kept, tmp_path):
+def test_moved_runs_are_found_in_their_new_folder(kept, tmp_path):
     stream = str(kept.path.parent / "few.csv")
     (tmp_path / "before").mkdir()
     shutil.copytree(kept.path, tmp_path / "before" / "run")

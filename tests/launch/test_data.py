@@ -189,7 +189,7 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
         (["lst"], "unknown subcommand 'lst'. Did you mean 'list'"),
         (["list", "--stream=ful"], "unknown stream 'ful'. Did you mean 'full'"),
         (["list", "full"], "list takes flags only, not 'full'"),
-        (["prepare"], "say what to prepare, for example --stream=short"),
+        (["prepare"], "choose what to prepare, for example --stream=short"),
         (["prepare", "--task=mnits"], "unknown data set 'mnits'. Did you mean 'mnist'"),
         (["prepare", "--task=mnist", "--from=nowhere"], "--from=nowhere: no such file or dir"),
         (["prepare", "--task=mnist", "--store=tfrecord"], "array_record"),
