@@ -65,7 +65,7 @@ def check_configs(commands: Sequence[Sequence[str]]) -> None:
             continue
         checked.add(without_seed)
         try:
-            config = config_flag.split(words).config()
+            config = config_flag.split_words(words).config()
             weights = config.get("pretrained", {}).get("path")
             # another job may write this file, or only the nodes may see it
             if weights and not Path(weights).exists():
@@ -114,7 +114,7 @@ def _by_seed(command: Sequence[str]) -> list[list[str]]:
     """Returns a launch.run command for each seed, with the directories that launch.run uses."""
     values, words = _separated(command, ["seeds", "run_dir"])
     try:
-        config = config_flag.split(words).config()
+        config = config_flag.split_words(words).config()
     except BadInput as error:
         raise BadInput(f"{shlex.join(command)}: {error}") from None
     if "run_dir" not in values:

@@ -149,7 +149,7 @@ def _nearest(groups, points):
 
 def _print(comparison, left_out, points) -> None:
     from nevis_stream.analysis.stand_ins import notes
-    from nevis_stream.analysis.verdict import cautions, cost_statement, count, span, verdict
+    from nevis_stream.analysis.verdict import cautions, cost_statement, plural, span, verdict
     from nevis_stream.terminal import Console
 
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
@@ -167,7 +167,7 @@ def _print(comparison, left_out, points) -> None:
             f" same error: {', '.join(others)}."
         )
     console.print(
-        f"A: {a.label}, {count(seeds[0], 'seed')}; B: {b.label}, {count(seeds[1], 'seed')}."
+        f"A: {a.label}, {plural(seeds[0], 'seed')}; B: {b.label}, {plural(seeds[1], 'seed')}."
     )
     console.print(f"  95% interval over seeds, on these tasks: {span(comparison.over_seeds)}")
     console.print(

@@ -66,7 +66,7 @@ def main(_):
     # one stream at a time fits into memory
     load = functools.lru_cache(maxsize=1)(load_stream)
     if _DRY_RUN.value:
-        grid_tables.print_plan(cells, load, _SEEDS.value)
+        grid_tables.print_sweep_plan(cells, load, _SEEDS.value)
         return
     _run_all(runs, load)
     seeds = range(first, first + _SEEDS.value)

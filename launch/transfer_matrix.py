@@ -38,11 +38,11 @@ def main(_):
         entry.fail("--indep is missing: the directory of a complete run of indep.")
     if not (_OUT.value or _DRY_RUN.value):
         entry.fail("--out is missing: the directory of the matrix, for example runs/transfer.")
-    from experiments.transfer import TransferMatrix
+    from experiments.transfer import TransferMatrixRun
     from nevis_stream.analysis.points import phase_flops
     from nevis_stream.cost.engineering import engineering
 
-    matrix = TransferMatrix(
+    matrix = TransferMatrixRun(
         Path(_INDEP.value), Path(_OUT.value or "."), _SOURCES.value, _STREAM.value
     )
     tasks = list(matrix.trained)

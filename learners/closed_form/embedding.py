@@ -27,7 +27,7 @@ _STRIDES = {_COLOUR: 2, _GRADIENTS: 1}
 
 
 @dataclass(frozen=True)
-class Plan:
+class FeaturePlan:
     """Which features are computed from an image.
 
     Attributes:
@@ -103,7 +103,7 @@ def _unit(images):
 
 
 @functools.cache
-def maps_program(plan: Plan) -> Callable:
+def maps_program(plan: FeaturePlan) -> Callable:
     """Returns f(views) → {"colour", "gradients"}: the maps that patches are cut from."""
 
     def feature_maps(views):
@@ -116,7 +116,7 @@ def maps_program(plan: Plan) -> Callable:
 
 
 @functools.cache
-def parts_program(plan: Plan) -> Callable:
+def parts_program(plan: FeaturePlan) -> Callable:
     """Returns f(views, dictionaries) → a list of (even, odd), one pair for each kind of feature."""
 
     def all_parts(views, dictionaries):
@@ -141,7 +141,7 @@ def parts_program(plan: Plan) -> Callable:
 
 
 @functools.cache
-def embedding_program(plan: Plan) -> Callable:
+def embedding_program(plan: FeaturePlan) -> Callable:
     """Returns f(views, dictionaries, projection) → (even, odd), each float32[b, components]."""
 
     def embed(views, dictionaries, projection):
@@ -201,12 +201,12 @@ class Embedding:
       tree: {"dictionaries", "projection"}, the attribute `tree` of a fitted embedding.
     """
 
-    def __init__(self, plan: Plan, tree: Mapping[str, Any]):
+    def __init__(self, plan: FeaturePlan, tree: Mapping[str, Any]):
         self.plan, self.tree = plan, tree
 
     @classmethod
     def fit(
-        cls, ctx: Context, plan: Plan, images: ImageSelection, components: int
+        cls, ctx: Context, plan: FeaturePlan, images: ImageSelection, components: int
     ) -> tuple["Embedding", Tree]:
         """Fits dictionaries and projection; returns the embedding and the embedded images.
 
@@ -250,7 +250,7 @@ class Embedding:
         return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
 
-def _dictionaries(ctx: Context, plan: Plan, images: ImageSelection) -> Tree:
+def _dictionaries(ctx: Context, plan: FeaturePlan, images: ImageSelection) -> Tree:
     first = images.take(slice(_IMAGES_FOR_PATCHES))
     program = ctx.jit(maps_program(plan))
     batches = [

@@ -12,7 +12,7 @@ import numpy as np
 
 from learners.closed_form import ridge
 from learners.closed_form.config import ClosedFormConfig
-from learners.closed_form.embedding import Embedding, ImageSelection, Plan
+from learners.closed_form.embedding import Embedding, FeaturePlan, ImageSelection
 from nevis_stream import metrics
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
@@ -133,8 +133,8 @@ class ClosedForm:
         ]
         return np.concatenate(answers)
 
-    def _plan(self, patches: int) -> Plan:
-        return Plan(self.config.gradients, self.config.pixels, patches)
+    def _plan(self, patches: int) -> FeaturePlan:
+        return FeaturePlan(self.config.gradients, self.config.pixels, patches)
 
     def _examples(self, task: TaskView, ctx: Context) -> Examples:
         labels = np.concatenate([task.train.labels, task.dev.labels])
@@ -161,7 +161,7 @@ class ClosedForm:
             best = min(best, with_patches, key=_rank)
         return best
 
-    def _best(self, task: TaskView, examples: Examples, plan: Plan, ctx: Context) -> Choice:
+    def _best(self, task: TaskView, examples: Examples, plan: FeaturePlan, ctx: Context) -> Choice:
         """Returns the best kernel for these features, judged by fits to the first examples."""
         config = self.config
         sample = examples.images.take(slice(config.sample))

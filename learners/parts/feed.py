@@ -12,7 +12,6 @@ from learners.parts.model import TaskShape, targets
 from nevis_stream.learner import Context
 from nevis_stream.streams.task import TaskView
 
-MODES = ("host", "resident", "ahead")
 _SHARE = 0.25  # largest share of the device's memory for the images of one data set
 # the images that are on the device, by the identity of their array
 _on_device: dict[int, tuple[np.ndarray, jax.Array]] = {}

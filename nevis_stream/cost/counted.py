@@ -142,11 +142,6 @@ class CountedFunction:
                 key.append(leaf if self._values_matter else type(leaf))
         return structure, tuple(key)
 
-    @property
-    def signatures(self) -> int:
-        """The number of signatures counted so far, each of them one program."""
-        return len(self._flops)
-
 
 def made_once(factory: Callable) -> Callable:
     """As `functools.cache`, but threads that call at the same time get the same result.

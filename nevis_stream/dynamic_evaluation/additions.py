@@ -14,7 +14,7 @@ from nevis_stream.storage import append_line, write_file
 LEDGER = "additions.jsonl"
 KINDS = ("model", "samples")
 Flops = Annotated[float, number(-1e36, 1e36)] | None
-Mean = Annotated[float, number(-1, 2)] | None  # in [0, 1] but for rounding
+Proportion = Annotated[float, number(-1, 2)] | None  # in [0, 1] but for rounding
 
 
 def _name(value: Any) -> str:
@@ -57,9 +57,9 @@ class Addition(Record):
     models: int
     samples: int
     asked: int
-    accuracy: Mean = None
-    low: Mean = None
-    high: Mean = None
+    accuracy: Proportion = None
+    low: Proportion = None
+    high: Proportion = None
     rank: int | None = None
     rank_low: int | None = None
     rank_high: int | None = None

@@ -91,7 +91,7 @@ def write(
         "correlation": _mean_correlation(values),
         "additions": _accounts(cache),
     }
-    write_file(cache.directory / PICTURE, picture(values))
+    write_file(cache.directory / PICTURE, outcomes_image(values))
     write_file(cache.directory / FILE, json.dumps(summary, indent=1, sort_keys=True).encode())
     return summary
 
@@ -154,7 +154,7 @@ def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
     return accounts
 
 
-def picture(values: np.ndarray) -> bytes:
+def outcomes_image(values: np.ndarray) -> bytes:
     """Returns a PNG of values: the best model is on top, the easiest sample on the left; dark is
     right, or a high score.
 

@@ -19,7 +19,7 @@ from nevis_stream.report.exports import Track, write_figures, write_tables
 from nevis_stream.report.manifest import Files
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.parts.part import Part
-from nevis_stream.report.pictures import embed
+from nevis_stream.report.pictures import embed_pictures
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render, resource
 
@@ -133,7 +133,7 @@ def _write(
     write_tables(across, files, track)
     if figures:
         write_figures(across, files, track)
-    files.write(_PAGE, embed(_page(across, left_out, files.names, track)).encode())
+    files.write(_PAGE, embed_pictures(_page(across, left_out, files.names, track)).encode())
     return files
 
 

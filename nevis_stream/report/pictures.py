@@ -14,7 +14,7 @@ _IMAGE = re.compile(r'<img src="(data:image/png;base64,[^"]*)" alt="([^"]*)"[^>]
 _LEFT_OUT = '<p class="note">(picture left out)</p>'
 
 
-def embed(page: str, most: int = MOST) -> str:
+def embed_pictures(page: str, most: int = MOST) -> str:
     """Returns the page with each picture embedded once, and without as many of the last ones as
     make it too large.
 

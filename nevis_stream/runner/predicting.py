@@ -12,12 +12,14 @@ from nevis_stream.run_directory.records import (
     event_name,
     tree_name,
 )
-from nevis_stream.runner.training import Training
+from nevis_stream.runner.training import TrainEvents
 from nevis_stream.runner.work import Work
 from nevis_stream.streams.task import Task
 
 
-def predict(work: Work, training: Training, number: int, task: Task, split: str) -> PredictRecord:
+def predict(
+    work: Work, training: TrainEvents, number: int, task: Task, split: str
+) -> PredictRecord:
     """Answers one split with every kept predictor and returns the record.
 
     Args:
@@ -62,7 +64,7 @@ def predict(work: Work, training: Training, number: int, task: Task, split: str)
 
 def _answer(
     work: Work,
-    training: Training,
+    training: TrainEvents,
     trained: TrainRecord,
     trial: TrialRecord,
     task: Task,

@@ -28,7 +28,7 @@ from nevis_stream.storage.canonical import encode
 from nevis_stream.streams.task import Task
 
 
-class Training:
+class TrainEvents:
     """The train events of a run, each with its number in the run.
 
     Args:

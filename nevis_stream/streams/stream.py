@@ -283,7 +283,7 @@ def _task(row: Mapping[str, str], load: Callable[[str], DataSet]) -> Task:
     )
 
 
-def _missing(name: str, missing: Mapping[str, sources.State]) -> str:
+def _missing(name: str, missing: Mapping[str, sources.DataState]) -> str:
     lines = [
         f"  {dataset_id} ({state.name}): {state.advice}"
         for dataset_id, state in list(missing.items())[:_SHOWN]

@@ -85,7 +85,7 @@ def test_106_tasks():
 
 def test_every_data_set_can_be_read_from_files_that_are_named():
     for name in catalogue.nevis22_datasets():
-        plan = fetch.plan(name)
+        plan = fetch.fetch_plan(name)
         assert (
             plan.sources and plan.advice and plan.state in ("downloadable", "to download yourself")
         ), name

@@ -201,7 +201,10 @@ def test_moved_runs_are_found_in_their_new_folder(kept, tmp_path):
         values(["add-samples", *words, f"--stream={stream}", f"--run_dir={','.join(run_dirs)}"])
         adding.add_samples([], values)
 
-    for run_dirs, message in (([], "--run_dir=FOLDER"), ([str(tmp_path)], "holds none")):
+    for run_dirs, message in (
+        ([], "--run_dir=FOLDER"),
+        ([str(tmp_path)], "neither a run directory nor a folder of them"),
+    ):
         with pytest.raises(BadInput, match=message):
             add_samples(*run_dirs)
     add_samples(str(tmp_path / "now"))

@@ -14,7 +14,7 @@ from launch.evaluate import SUBCOMMANDS
 from launch.evaluate_commands.caches import budget
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.packing import Cells
+from nevis_stream.dynamic_evaluation.cache.packing import TileFile
 from nevis_stream.errors import BadInput
 from tests import forked
 
@@ -108,7 +108,7 @@ def test_a_budget_is_a_number_or_a_share():
 
 
 def test_damage_is_found_by_name(cache):
-    path = Cells(cache / "cells.bin").path
+    path = TileFile(cache / "cells.bin").path
     data = bytearray(path.read_bytes())
     data[3] ^= 16
     path.write_bytes(data)

@@ -10,7 +10,7 @@ import pytest
 
 from experiments import run_config
 from learners.closed_form import maps, patches, ridge
-from learners.closed_form.embedding import Embedding, ImageSelection, Plan
+from learners.closed_form.embedding import Embedding, FeaturePlan, ImageSelection
 from learners.closed_form.kernel import kernel
 from learners.closed_form.learner import _temperature
 from nevis_stream.cost.flops import count
@@ -212,7 +212,7 @@ def test_flops_of_nystrom_grow_with_the_images_not_with_their_square():
 def test_an_embedding_keeps_distances_and_does_not_depend_on_batches():
     images = ArrayImages((noise(300, 32) * 255).astype(np.uint8))
     ctx = Context.standalone()
-    plan = Plan((32,), 8, 0)
+    plan = FeaturePlan((32,), 8, 0)
     embedding, fitted = Embedding.fit(ctx, plan, ImageSelection.all_of(images), 300)
     whole = embedding(ctx, ImageSelection.all_of(images))
     assert whole["even"].shape == (300, 150)

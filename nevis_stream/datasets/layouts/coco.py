@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from nevis_stream.datasets.layouts.tree import Example, Tree, fill
+from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
 from nevis_stream.datasets.source_images import Crop, FileImage
 from nevis_stream.errors import BadInput
 
 
 def coco(
-    tree: Tree, *, sets: Sequence[Mapping[str, str]], crop: bool = False, min_side: int = 0
+    tree: FileTree, *, sets: Sequence[Mapping[str, str]], crop: bool = False, min_side: int = 0
 ) -> Iterator[Example]:
     """Reads annotations.
 

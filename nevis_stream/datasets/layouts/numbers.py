@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.datasets.layouts.tree import Example, Tree
+from nevis_stream.datasets.layouts.tree import Example, FileTree
 from nevis_stream.datasets.source_images import rows_of
 from nevis_stream.errors import BadInput
 
 
 def pixel_rows(
-    tree: Tree,
+    tree: FileTree,
     *,
     tables: Sequence[Mapping[str, str]],
     shape: Sequence[int],
@@ -61,7 +61,7 @@ def _numbers(path: Path, delimiter: str | None, header: bool) -> np.ndarray:
 
 
 def libsvm(
-    tree: Tree,
+    tree: FileTree,
     *,
     tables: Sequence[Mapping[str, str]],
     shape: Sequence[int],

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nevis_stream.datasets.layouts.tree import Example, Tree, fill
+from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
 from nevis_stream.datasets.source_images import FileImage
 from nevis_stream.errors import BadInput
 
@@ -13,7 +13,7 @@ Row = dict[str, str]
 
 
 def table(
-    tree: Tree,
+    tree: FileTree,
     *,
     tables: Sequence[Mapping[str, Any]],
     delimiter: str,
@@ -121,7 +121,7 @@ def table(
 
 
 def _rows(
-    tree: Tree,
+    tree: FileTree,
     entry: Mapping[str, Any],
     delimiter: str,
     header: bool,
@@ -174,7 +174,7 @@ def _cells(line: str, delimiter: str, columns: int) -> list[str]:
 
 
 def _lookup_table(
-    tree: Tree, lookup: Mapping[str, Any], delimiter: str, drop_prefix: str
+    tree: FileTree, lookup: Mapping[str, Any], delimiter: str, drop_prefix: str
 ) -> dict[str, Row]:
     rows = csv.DictReader(tree.lines(lookup["file"]), delimiter=delimiter)
     chosen = (

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from nevis_stream.datasets.layouts.tree import Example, Tree, fill
+from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
 from nevis_stream.datasets.source_images import Crop, FileImage
 from nevis_stream.errors import BadInput
 
@@ -19,7 +19,9 @@ def _objects(path: Path) -> list[ElementTree.Element]:
         raise BadInput(f"{path}: cannot be read as xml ({error}).") from None
 
 
-def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
+def voc_objects(
+    tree: FileTree, *, images: str, sets: Sequence[Mapping[str, str]]
+) -> Iterator[Example]:
     """Reads images with the set of classes of their annotated objects.
 
     Args:
@@ -41,7 +43,7 @@ def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -
 
 
 def voc_lists(
-    tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]], kind: str
+    tree: FileTree, *, images: str, sets: Sequence[Mapping[str, str]], kind: str
 ) -> Iterator[Example]:
     """Reads images from one list per class, with 1, 0 or -1 after each id.
 
@@ -65,7 +67,7 @@ def voc_lists(
             yield Example(entry["part"], number, FileImage(path), label)
 
 
-def voc_actions(tree: Tree, *, root: str, list: str) -> Iterator[Example]:
+def voc_actions(tree: FileTree, *, root: str, list: str) -> Iterator[Example]:
     """Reads one crop for each person whose actions are annotated, with the set of those actions.
 
     Args:

@@ -65,7 +65,7 @@ class EvaluationCache:
         """
         self.directory = Path(directory)
         self.index = index.Index(self.directory / INDEX)
-        self.cells = packing.Cells(self.directory / CELLS)
+        self.cells = packing.TileFile(self.directory / CELLS)
         if create and not self.index.path.exists():
             if self.directory.exists() and not self.directory.is_dir():
                 raise BadInput(f"{self.directory}: is a file; a cache is a directory.")
