@@ -12,8 +12,9 @@ from absl import flags
 
 from launch import entry, shared_flags
 
-_FOLDER = flags.DEFINE_string("runs", "runs/demo", "Folder for the run directories and the report.")
+_FOLDER = flags.DEFINE_string("runs", "runs/demo", "Directory for the runs and the report.")
 _STREAM = shared_flags.stream("pico")
+shared_flags.data_dir()
 
 # by increasing cost
 RUNS = (

@@ -20,7 +20,7 @@ from absl import flags
 
 from launch import config_flag, entry, shared_flags
 
-shared_flags.config("Name of a learner, or path of a config file (PATH.py).")
+shared_flags.config()
 _TASKS = flags.DEFINE_list(
     "tasks", None, "Tasks of the stream, separated by commas, or meta_train."
 )

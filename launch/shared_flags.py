@@ -15,9 +15,11 @@ if TYPE_CHECKING:  # --help need not wait for what an executor imports
 flags.disclaim_key_flags()  # they belong to the command that defines them with these functions
 
 
-def config(meaning: str) -> FlagHolder:
+def config() -> FlagHolder:
     """Defines --config; `config_flag.words().config()` is its value."""
-    return flags.DEFINE_string("config", None, meaning)
+    return flags.DEFINE_string(
+        "config", None, "Name of a learner, or path of a config file (PATH.py)."
+    )
 
 
 def run_dir(subject: str = "run") -> FlagHolder:

@@ -43,7 +43,7 @@ _PARALLEL = flags.DEFINE_integer(
 _FOLDER = flags.DEFINE_string(
     "folder",
     "runs/slurm",
-    "Folder for logs and submitit's files, which every node must be able to read and write.",
+    "Directory for logs and submitit's files; every node must be able to read and write it.",
 )
 _EXECUTOR = flags.DEFINE_string(
     "executor",

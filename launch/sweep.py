@@ -19,7 +19,7 @@ from absl import flags
 
 from launch import config_flag, entry, shared_flags
 
-shared_flags.config("Name of a learner, or path of a config file (PATH.py), such as a study's.")
+shared_flags.config()
 _TRIALS = flags.DEFINE_string(
     "trials", None, "Values of search.trials, separated by commas, for example 2,4,8."
 )

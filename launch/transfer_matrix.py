@@ -27,6 +27,7 @@ _SOURCES = flags.DEFINE_list(
     "Ids of the tasks to start from, separated by commas; default: all but the last.",
 )
 _STREAM = shared_flags.recorded_stream()
+shared_flags.data_dir()
 _DRY_RUN = shared_flags.dry_run("the number of rows and trainings, and the FLOPs they will cost")
 _CHECKPOINT = shared_flags.checkpoint_seconds()
 _EXECUTOR = shared_flags.executor()

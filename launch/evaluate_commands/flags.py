@@ -94,6 +94,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("import", flags.DEFINE_bool, "probabilities", False, meaning)
     for name in f"import {adding}".split():
         shared_flags.recorded_stream(values_of[name])
+        shared_flags.data_dir(values_of[name])
     meaning = "Modules outside this project whose learners may be imported and run."
     flag(f"import {adding}", words, "trust", [], meaning)
 
