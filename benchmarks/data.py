@@ -97,7 +97,7 @@ def main() -> None:
         f"{machine.describe()}; one core; best of {REPEATS}; matrix product {peak:.0f} GFLOP/s on"
         " this core.\n"
     )
-    print("| work | images | images per CPU second | spread | scaled to 182 GFLOP/s | bar |")
+    print("| work | images | images per CPU second | spread | scaled to 182 GFLOP/s | target |")
     print("|---|---:|---:|---|---:|---:|")
     for name, count, rates, bar in rows:
         best = max(rates)
