@@ -17,8 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.asking import Answers
+from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.response import Evidence
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
@@ -233,6 +236,61 @@ def next_choice(model: Model, samples, values, count: int) -> jax.Array:
         return greedy(believed, model.weights, state, free, count)
 
     return jax.lax.map(chosen, (samples, values))
+
+
+class GaussianBeliefs(Beliefs):
+    """Beliefs of a linear-Gaussian model, whose coefficients are what is unknown of a model.
+
+    Args:
+      model: the model.
+      ctx: compiles, and counts FLOPs.
+    """
+
+    gives = frozenset({"moments", "information", "reduction"})
+
+    def __init__(self, model: Model, ctx: Context):
+        super().__init__(len(model.mean))
+        self._model, self._ctx = model, ctx
+
+    def _quantities(self, answers: Answers) -> tuple[np.ndarray, ...]:
+        evidence = Evidence.of(answers, answers.samples.shape[1])
+        return tuple(map(np.asarray, self._ctx.jit(_quantities)(self._model, evidence)))
+
+    def moments(self, answers: Answers) -> tuple[np.ndarray, np.ndarray]:
+        """See `Beliefs`."""
+        mean, variance, _, _ = self._quantities(answers)
+        return mean, variance
+
+    def information(self, answers: Answers) -> np.ndarray:
+        """See `Beliefs`."""
+        return self._quantities(answers)[2]
+
+    def reduction(self, answers: Answers) -> np.ndarray:
+        """See `Beliefs`."""
+        return self._quantities(answers)[3]
+
+
+def _quantities(model: Model, evidence: Evidence):
+    """Returns mean and variance of each cell, its information and its reduction of the variance of
+    the mean, float32[m, n] each.
+    """
+    asked = evidence.scattered(jnp.zeros((len(evidence.samples), len(model.mean))), 1.0)
+
+    def of_one(answers):
+        samples, values, there, asked = answers
+        believed = prior(model, closeness(model, samples, values, there))
+        state = posterior(believed, samples, values, there)
+        mean = believed.offset + state.mean @ believed.design
+        signal = ((state.covariance @ believed.design) * believed.design).sum(axis=0)
+        open_weights = model.weights * (1 - asked)
+        towards = state.covariance @ (believed.design @ open_weights)
+        together = towards @ believed.design + model.weights * believed.noise
+        variance = signal + believed.noise
+        information = normal_information(signal, believed.noise)
+        return mean, variance, information, together**2 / variance
+
+    answers = evidence.samples, evidence.values, evidence.there, asked
+    return jax.lax.map(of_one, answers)
 
 
 def predicted(model: Model, samples, values) -> tuple[jax.Array, jax.Array]:

@@ -5,8 +5,10 @@ import functools
 from collections.abc import Mapping
 
 from nevis_stream.dynamic_evaluation import policies, predictors
+from nevis_stream.dynamic_evaluation.beliefs import QUANTITIES
 from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Method, Policy
+from nevis_stream.dynamic_evaluation.method import CellPredictor, Method
+from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.registry import scanned
 from nevis_stream.errors import BadInput, unknown
 
@@ -34,6 +36,24 @@ PAIRS = {
     "irt_multidimensional_adaptive": (
         "error+irt_multidimensional",
         "the same, with half of the samples where they prevent the most errors",
+    ),
+    "anchor_points": (
+        "clusters_values+mean",
+        "tinyBenchmarks: one sample of each cluster, weighted by the cluster's size",
+    ),
+    "gp_irt": (
+        "clusters_items+gp_irt",
+        "tinyBenchmarks: the same with item response clusters, averaged with the item response"
+        " model",
+    ),
+    "fluid_benchmarking": (
+        "fisher+irt_2pl",
+        "Fluid Benchmarking: adaptive testing by Fisher information",
+    ),
+    "atlas": ("fisher_random+irt_2pl", "ATLAS: the same, drawn from the five most informative"),
+    "sparse_eval": (
+        "sparse_anchors+anchor_weights",
+        "SparseEval: optimised anchors and linear weights of them",
     ),
     "linear_gaussian": (
         "quadrature_local+linear_gaussian",
@@ -110,6 +130,15 @@ def pair(text: str) -> Method:
         if name not in valid:
             raise BadInput(f"{text}: {unknown(kind, name, valid)}")
     policy, predictor = policy_registry()[names[0]], predictor_registry()[names[1]]
+    if missing := sorted(policy.needs - predictor.gives):
+        valid = [
+            each for each, other in predictor_registry().items() if policy.needs <= other.gives
+        ]
+        lacking = " and ".join(QUANTITIES[name] for name in missing)
+        raise BadInput(
+            f"{text}: policy {names[0]!r} needs {lacking}, which predictor {names[1]!r} does not"
+            f" give; these do: {', '.join(valid)}."
+        )
     fallback = _stratified if names[1] == "combination" else None
     about = f"{policy.about}; {predictor.about}"
     return Method(text, policy, predictor, not predictor.calibrated, fallback, about)
