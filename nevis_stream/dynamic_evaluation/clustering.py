@@ -81,7 +81,7 @@ def anchors(
       vectors: float32[n, d]; equal ones are told apart by nothing, so clusters may be empty.
       count: number of clusters.
       random: starts K-means (k-means++).
-      ctx: charged 3 n d `count` FLOPs a round.
+      ctx: charged 3 n d `count` FLOPs per round.
     """
     import warnings
 
