@@ -12,13 +12,15 @@ from nevis_stream.run_directory.records import (
     event_name,
     tree_name,
 )
-from nevis_stream.runner.training import Training
+from nevis_stream.runner.training import TrainEvents
 from nevis_stream.runner.work import Work
 from nevis_stream.streams.task import Task
 from nevis_stream.vocabulary import POOL
 
 
-def predict(work: Work, training: Training, number: int, task: Task, split: str) -> PredictRecord:
+def predict(
+    work: Work, training: TrainEvents, number: int, task: Task, split: str
+) -> PredictRecord:
     """Answers one split with every kept predictor and returns the record.
 
     Args:
@@ -29,16 +31,16 @@ def predict(work: Work, training: Training, number: int, task: Task, split: str)
     """
     samples = work.stream.splits(task)[split]
     trained = next(r for r in work.ledger.of_kind(TrainRecord) if r.task_id == task.task_id)
-    kept = sorted(trained.trials, key=lambda trial: trial.trial != trained.chosen)
+    trials = sorted(trained.trials, key=lambda trial: trial.trial != trained.chosen)
     if work.config.values["keep"] != "all":
-        kept = kept[:1]  # the chosen one
+        trials = trials[:1]  # the chosen one
     name = f"outcomes/{event_name(number, task.task_id)}-{split}"
     answers = []
-    for trial in kept:
+    for trial in trials:
         file = f"{name}-trial-{trial.trial:03d}.npz"
         answer, probabilities = _answer(work, training, trained, trial, task, samples, file)
         answers.append(answer)
-        if trial is kept[0] and split != POOL:
+        if trial is trials[0] and split != POOL:
             mistakes.write(
                 work.path / "thumbnails",
                 task.task_id,
@@ -63,7 +65,7 @@ def predict(work: Work, training: Training, number: int, task: Task, split: str)
 
 def _answer(
     work: Work,
-    training: Training,
+    training: TrainEvents,
     trained: TrainRecord,
     trial: TrialRecord,
     task: Task,

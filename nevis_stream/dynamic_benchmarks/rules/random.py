@@ -5,7 +5,7 @@ import numpy as np
 from nevis_stream.dynamic_benchmarks.rule import Candidates
 
 
-class Random:
+class RandomSamples:
     """Gives every sample the same weight."""
 
     about = "every sample alike: a static stream at equal labels, the control"
@@ -16,4 +16,4 @@ class Random:
         return np.ones(len(candidates))
 
 
-RULE = Random()
+RULE = RandomSamples()
