@@ -330,7 +330,7 @@ def test_killed_anywhere_it_ends_in_the_same_ledger(memory_folder, across):
     folder = memory_folder / f"answering-{across}"
     done = forked.run(*command(folder / "whole", name, "inline"))
     assert done.returncode == 0, done.stderr
-    expected, chance, kills = results(folder / "whole"), random.RandomErrors(0), 0
+    expected, chance, kills = results(folder / "whole"), random.Random(0), 0
     while True:
         fatal = chance.randint(30, 250)
         done = forked.run(*command(folder / "often", name, "inline", fatal))
