@@ -56,7 +56,7 @@ def study(words: Sequence[str], values: FlagValues) -> None:
     paths, folder = [Path(word) for word in words], Path(values.out)
     if (name := repeated([path.stem for path in paths])) is not None:
         raise BadInput(
-            f"two of the files are called {name!r}, and results go by that name: rename one."
+            f"two files are named {name!r}, and results are stored by name: rename one of them."
         )
     matrices = []
     for path in paths:
@@ -131,11 +131,15 @@ def _check_same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesig
         settings = json.loads(path.read_text(encoding="utf-8"))
     advice = "Give another --out, or delete it."
     if settings["known"] != design.known:
-        raise BadInput(f"{path.parent}: holds a study with --known={settings['known']}. {advice}")
+        raise BadInput(
+            f"{path.parent}: already contains a study with --known={settings['known']}. {advice}"
+        )
     for matrix in matrices:
         fingerprint = _fingerprint(matrix)
         if settings["matrices"].setdefault(matrix.name, fingerprint) != fingerprint:
-            raise BadInput(f"{path.parent}: holds a study of another {matrix.name!r}. {advice}")
+            raise BadInput(
+                f"{path.parent}: already contains a study of a different {matrix.name!r}. {advice}"
+            )
     write_file(path, json.dumps(settings, indent=1, sort_keys=True).encode())
 
 
@@ -161,8 +165,8 @@ def metrics(_: Sequence[str], values: FlagValues) -> None:
         if RECOMMENDED in design.methods and known < FEWEST:
             kind = "models" if matrix.groups is None else "runs"
             print(
-                f"{cache.directory}: with {known} known {kind}, `recommended` is `stratified_mean`;"
-                " see --known."
+                f"{cache.directory}: with {known} known {kind}, `recommended` falls back to"
+                " `stratified_mean`; see --known."
             )
         path.unlink(missing_ok=True)  # the cache may have grown since
         frame = _run([matrix], design, path)

@@ -17,8 +17,8 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.asking import Cells
-from nevis_stream.dynamic_evaluation.method import Policy
 from nevis_stream.dynamic_evaluation.policies.uniform import grid
+from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.response import Evidence, Items, infer, logits, moderated
 from nevis_stream.dynamic_evaluation.sort import ranked
 
@@ -97,25 +97,27 @@ class Adaptive(Policy):
     def __init__(self, rule: str, factors: int, about: str):
         self.rule, self.factors, self.about = rule, factors, about
 
-    def fit(self, known, rank, items, key, ctx):
+    def fit(self, known, beliefs, key, ctx):
         """Ranks the samples and fits an item response model, unless the predictor has done so."""
+        items = beliefs.items
         if items is None:
             items, _ = response.fit(known.matrix(), self.factors, key, ctx)
-        order = (rank or ranked(known, ctx)).order
+        order = (beliefs.rank or ranked(known, ctx)).order
         return {"order": order, "items": response.as_tree(items)}
 
-    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Cells:
         """Returns the grid at first, and then one batch at a time."""
-        (models, asked), first = answers.samples.shape, -(-budget // 2)
+        budget, (models, asked) = plan.budget, answers.samples.shape
+        first = -(-budget // 2)
         if not asked:
-            return grid(tree["order"], models, first)
+            return grid(plan.tree["order"], models, first)
         sizes = [len(part) for part in np.array_split(np.arange(budget - first), ROUNDS)]
         batch = sizes[int(np.searchsorted(np.cumsum(sizes), asked - first, side="right"))]
         useful = ctx.jit(usefulness, static_argnames="rule")(
-            Items(**tree["items"]), Evidence.of(answers, budget), self.rule
+            Items(**plan.tree["items"]), Evidence.of(answers, budget), self.rule
         )
         useful = np.array(useful)
         np.put_along_axis(useful, answers.samples, -1.0, axis=1)
-        ctx.charge(models * n)  # the selection of a batch
+        ctx.charge(models * plan.n)  # the selection of a batch
         best = np.argpartition(-useful, batch - 1, axis=1)[:, :batch]
         return Cells(best.astype(np.int64))

@@ -12,11 +12,12 @@ from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
-from nevis_stream.dynamic_evaluation.method import Policy
+from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Tree
 
 ROUNDS = 20  # of K-means, at most
 MODELS = 512  # known models whose values describe a sample, at most
@@ -38,28 +39,40 @@ class Clusters(Policy):
     def __init__(self, vectors: Vectors, about: str):
         self.vectors, self.about = vectors, about
 
-    def fit(self, known, rank, items, key, ctx):
-        """Describes the samples; clusters depend on the budget."""
-        return {"vectors": self.vectors(known, items, key, ctx)}
+    def fit(self, known, beliefs, key, ctx):
+        """Describes the samples."""
+        return {"vectors": self.vectors(known, beliefs.items, key, ctx)}
 
-    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
-        """Returns the samples of all clusters."""
+    def design(self, tree, beliefs, budget, key, ctx):
+        """Makes the clusters."""
         samples, shares = anchors(tree["vectors"], budget, numpy_generator(key), ctx)
-        shape = (len(answers.values), budget)
-        return Cells(np.broadcast_to(samples, shape), shares=np.broadcast_to(shares, shape))
+        return {"samples": samples, "shares": shares}
+
+    def next(self, plan, answers, key, ctx) -> Cells:
+        """Returns the samples of all clusters."""
+        return fixed(plan.design, len(answers.values))
+
+
+def fixed(design: Tree, models: int) -> Cells:
+    """Returns the same cells for m models: the `samples` of a design, int64[b], with its `shares`,
+    float64[b].
+    """
+    shape = (models, len(design["samples"]))
+    samples, shares = (np.broadcast_to(design[name], shape) for name in ("samples", "shares"))
+    return Cells(samples, shares=shares)
 
 
 def anchors(
     vectors: np.ndarray, count: int, random: np.random.Generator, ctx: Context
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the sample nearest to each of `count` centroids, int64[count], none twice, and the
-    share of all samples that its cluster holds, float64[count].
+    share of all samples that are nearest to it, float64[count].
 
     Args:
       vectors: float32[n, d]; equal ones are told apart by nothing, so clusters may be empty.
       count: number of clusters.
       random: starts K-means (k-means++).
-      ctx: charged 3 n d `count` FLOPs a round.
+      ctx: charged 3 n d `count` FLOPs per round.
     """
     import warnings
 
@@ -70,14 +83,18 @@ def anchors(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct vectors than clusters
         kmeans.fit(vectors)
-    ctx.charge(3 * vectors.size * count * (kmeans.n_iter_ + 1))
+    ctx.charge(3 * vectors.size * count * (kmeans.n_iter_ + 2))
     sizes = np.bincount(kmeans.labels_, minlength=count)
     free, samples = np.ones(len(vectors), bool), np.empty(count, np.int64)
     for cluster in np.argsort(-sizes, kind="stable"):
         away = ((vectors - kmeans.cluster_centers_[cluster]) ** 2).sum(axis=1)
         samples[cluster] = np.where(free, away, np.inf).argmin()
         free[samples[cluster]] = False
-    return samples, sizes / len(vectors)
+    # with fewer distinct vectors than clusters, several anchors have the same vector
+    distinct, same = np.unique(vectors[samples], axis=0, return_inverse=True)
+    nearest = ((distinct**2).sum(axis=1) - 2 * vectors @ distinct.T).argmin(axis=1)
+    members = np.bincount(nearest, minlength=len(distinct)) / np.bincount(same.ravel())
+    return samples, members[same.ravel()] / len(vectors)
 
 
 def by_values(known: Known, items, key, ctx) -> np.ndarray:

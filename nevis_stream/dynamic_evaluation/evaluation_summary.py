@@ -91,7 +91,7 @@ def write(
         "correlation": _mean_correlation(values),
         "additions": _accounts(cache),
     }
-    write_file(cache.directory / PICTURE, picture(values))
+    write_file(cache.directory / PICTURE, outcomes_image(values))
     write_file(cache.directory / FILE, json.dumps(summary, indent=1, sort_keys=True).encode())
     return summary
 
@@ -154,7 +154,7 @@ def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
     return accounts
 
 
-def picture(values: np.ndarray) -> bytes:
+def outcomes_image(values: np.ndarray) -> bytes:
     """Returns a PNG of values: the best model is on top, the easiest sample on the left; dark is
     right, or a high score.
 
@@ -180,7 +180,9 @@ def picture(values: np.ndarray) -> bytes:
     share = np.divide(total, seen, out=np.zeros_like(total), where=seen > 0)[..., None]
     colours = share * np.array(_RIGHT) + (1 - share) * np.array(_WRONG)
     colours = np.where(seen[..., None] > 0, colours, np.array(_UNKNOWN))
-    colours = colours.repeat(-(-_LOWEST // len(colours)), axis=0)  # few models make thick lines
+    colours = colours.repeat(
+        -(-_LOWEST // len(colours)), axis=0
+    )  # with few models, each line is thick
     with io.BytesIO() as buffer:
         Image.fromarray(colours.round().astype(np.uint8)).save(buffer, "PNG", optimize=True)
         return buffer.getvalue()
@@ -212,8 +214,8 @@ def curve(rows: pd.DataFrame) -> dict[str, Any]:
         else None
     )
     by_measure["dataset_errors"] = [
-        pd.DataFrame(list(some["dataset_errors"])).mean().to_dict()
-        for _, some in rows.groupby("budget")
+        pd.DataFrame(list(at_budget["dataset_errors"])).mean().to_dict()
+        for _, at_budget in rows.groupby("budget")
     ]
     return by_measure
 

@@ -15,7 +15,7 @@ from nevis_stream.run_directory import checkpoint
 from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 
 FOLDER = "fits"  # in the cache's directory
-VERSION = 1  # of the content of fits: an older fit is not used
+VERSION = 2  # of the content of fits: an older fit is not used
 FIT = "fit"  # the name of the part that does not depend on the budget
 
 

@@ -1,11 +1,78 @@
 """Item response models as predictors of cells, by posterior-predictive values and their mean."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation import response
+from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
 from nevis_stream.dynamic_evaluation.intervals import NORMAL_975
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+
+
+class ResponseBeliefs(Beliefs):
+    """Beliefs of an item response model, whose ability is what is unknown of a model.
+
+    Near the posterior's mean an outcome is linear in the ability, with noise of variance λ =
+    p (1 - p): then information and reduction are those of a normal distribution.
+
+    Args:
+      items: of n samples.
+      weights: float[n], of the samples in the mean.
+      ctx: compiles, and counts FLOPs.
+    """
+
+    gives = frozenset({"items", "moments", "information", "reduction"})
+
+    def __init__(self, items: response.Items, weights: np.ndarray, ctx):
+        super().__init__(len(weights), items=items)
+        self._weights, self._ctx = weights.astype(np.float32), ctx
+
+    def _of(self, function, answers, *more):
+        evidence = response.Evidence.of(answers, answers.samples.shape[1])
+        return self._ctx.jit(function)(self.items, evidence, *more)
+
+    def moments(self, answers):
+        """See `Beliefs`."""
+        return tuple(np.asarray(each) for each in self._of(_moments, answers))
+
+    def information(self, answers):
+        """See `Beliefs`."""
+        return np.asarray(self._of(_information, answers))
+
+    def reduction(self, answers):
+        """See `Beliefs`."""
+        return np.asarray(self._of(_reduction, answers, self._weights))
+
+
+def _state(items, evidence):
+    """Returns the abilities, P(right) and the variance of the ability's part of the logit."""
+    abilities = response.infer(items, evidence)
+    mean, ability, item = response.logits(items, abilities)
+    return abilities, jax.nn.sigmoid(response.moderated(mean, ability + item)), ability
+
+
+def _moments(items, evidence):
+    _, p, _ = _state(items, evidence)
+    return p, p * (1 - p)
+
+
+def _information(items, evidence):
+    _, p, ability = _state(items, evidence)
+    return normal_information(p * (1 - p) * ability, 1.0)
+
+
+def _reduction(items, evidence, weights):
+    """The ability θ changes the mean by cᵀ θ, c = Σ w_i λ_i a_i over the samples that were not
+    asked; so the mean's covariance with y_j is λ_j (a_j V c + w_j), and the variance of y_j is
+    λ_j (1 + λ_j a_j V a_j).
+    """
+    abilities, p, ability = _state(items, evidence)
+    noise, a = p * (1 - p), items.mean[:, 1:]
+    towards = evidence.scattered(noise * weights, 0.0) @ a
+    moved = jnp.einsum("mij,mj->mi", abilities.covariance, towards)
+    return noise * (moved @ a.T + weights) ** 2 / (1 + noise * ability)
 
 
 class ItemResponse(CellPredictor):
@@ -20,6 +87,7 @@ class ItemResponse(CellPredictor):
     """
 
     takes_scores = True
+    gives = ResponseBeliefs.gives
 
     def __init__(self, about: str, factors: int = 1, common: bool = False):
         self.about, self.factors, self.common = about, factors, common
@@ -31,7 +99,11 @@ class ItemResponse(CellPredictor):
 
     def items(self, tree) -> response.Items:
         """Returns the samples' parameters."""
-        return response.Items(**tree)
+        return response.Items(tree["mean"], tree["covariance"])
+
+    def beliefs(self, tree, known, ctx) -> ResponseBeliefs:
+        """Returns the beliefs of the model."""
+        return ResponseBeliefs(self.items(tree), known.facts.weights, ctx)
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Predicts by the posterior of each model's ability."""

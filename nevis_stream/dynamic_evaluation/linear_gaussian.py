@@ -17,8 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.asking import Answers
+from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.response import Evidence
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
@@ -133,47 +136,47 @@ def prior(model: Model, weights: jax.Array) -> Prior:
     overall = model.weights @ mean
     variance = ((covariance @ model.basis) * model.basis).sum(axis=0) + model.leftover * unbiased
     pseudo = PSEUDO_VARIANCE * overall * (1 - overall) / (effective + 1)
-    kept = (1 - NOISE_SHARE) * covariance
-    rank = len(kept)
+    shrunk = (1 - NOISE_SHARE) * covariance
+    rank = len(shrunk)
     whole = jnp.zeros((rank + BUMPS, rank + BUMPS))
-    whole = whole.at[:rank, :rank].set(kept).at[rank:, rank:].set(jnp.eye(BUMPS))
-    taken = ((kept @ model.basis) * model.basis).sum(axis=0)
+    whole = whole.at[:rank, :rank].set(shrunk).at[rank:, rank:].set(jnp.eye(BUMPS))
+    explained = ((shrunk @ model.basis) * model.basis).sum(axis=0)
     return Prior(
         model.mean,
         jnp.concatenate([model.basis, BUMP_SCALE * bumps(mean)]),
         jnp.concatenate([towards * centre, jnp.zeros(BUMPS)]),
         whole,
-        jnp.maximum(variance - taken + pseudo, LEAST_NOISE),
+        jnp.maximum(variance - explained + pseudo, LEAST_NOISE),
     )
 
 
-class State(NamedTuple):
+class Posterior(NamedTuple):
     """Coefficients after some answers: mean float32[q] and covariance float32[q, q]."""
 
     mean: jax.Array
     covariance: jax.Array
 
 
-def observe(believed: Prior, state: State, sample, value, there) -> State:
+def observe(believed: Prior, state: Posterior, sample, value, there) -> Posterior:
     """Returns the state after one more answer; unchanged where there is none."""
     x = believed.design[:, sample]
     seen = state.covariance @ x
     gain = seen / (x @ seen + believed.noise[sample]) * there
     away = value - believed.offset[sample] - x @ state.mean
-    return State(state.mean + gain * away, state.covariance - jnp.outer(gain, seen))
+    return Posterior(state.mean + gain * away, state.covariance - jnp.outer(gain, seen))
 
 
-def posterior(believed: Prior, samples, values, there) -> State:
+def posterior(believed: Prior, samples, values, there) -> Posterior:
     """Returns the state after all answers of one model; arguments as of `closeness`."""
 
     def step(state, answer):
         return observe(believed, state, *answer), None
 
-    state = State(believed.mean, believed.covariance)
+    state = Posterior(believed.mean, believed.covariance)
     return jax.lax.scan(step, state, (samples, values, there))[0]
 
 
-def greedy(believed: Prior, weights, state: State, free, count: int) -> jax.Array:
+def greedy(believed: Prior, weights, state: Posterior, free, count: int) -> jax.Array:
     """Returns the samples that reduce the variance of the weighted mean most, one after the other,
     int32[count].
 
@@ -205,7 +208,7 @@ def greedy(believed: Prior, weights, state: State, free, count: int) -> jax.Arra
     return jax.lax.scan(step, start, None, length=count)[1]
 
 
-def spread_of_mean(believed: Prior, weights, state: State, free) -> jax.Array:
+def spread_of_mean(believed: Prior, weights, state: Posterior, free) -> jax.Array:
     """Returns the posterior standard deviation of the weighted mean, float32."""
     open_weights = weights * free
     towards = believed.design @ open_weights
@@ -216,7 +219,7 @@ def first_choice(model: Model, count: int) -> jax.Array:
     """Returns what to ask of a model of which nothing is known, int32[count]."""
     known = len(model.scores)
     believed = prior(model, jnp.full(known, 1 / known))
-    state = State(believed.mean, believed.covariance)
+    state = Posterior(believed.mean, believed.covariance)
     free = jnp.ones(len(model.mean), bool)
     return greedy(believed, model.weights, state, free, count)
 
@@ -233,6 +236,61 @@ def next_choice(model: Model, samples, values, count: int) -> jax.Array:
         return greedy(believed, model.weights, state, free, count)
 
     return jax.lax.map(chosen, (samples, values))
+
+
+class GaussianBeliefs(Beliefs):
+    """Beliefs of a linear-Gaussian model, whose coefficients are what is unknown of a model.
+
+    Args:
+      model: the model.
+      ctx: compiles, and counts FLOPs.
+    """
+
+    gives = frozenset({"moments", "information", "reduction"})
+
+    def __init__(self, model: Model, ctx: Context):
+        super().__init__(len(model.mean))
+        self._model, self._ctx = model, ctx
+
+    def _quantities(self, answers: Answers) -> tuple[np.ndarray, ...]:
+        evidence = Evidence.of(answers, answers.samples.shape[1])
+        return tuple(map(np.asarray, self._ctx.jit(_quantities)(self._model, evidence)))
+
+    def moments(self, answers: Answers) -> tuple[np.ndarray, np.ndarray]:
+        """See `Beliefs`."""
+        mean, variance, _, _ = self._quantities(answers)
+        return mean, variance
+
+    def information(self, answers: Answers) -> np.ndarray:
+        """See `Beliefs`."""
+        return self._quantities(answers)[2]
+
+    def reduction(self, answers: Answers) -> np.ndarray:
+        """See `Beliefs`."""
+        return self._quantities(answers)[3]
+
+
+def _quantities(model: Model, evidence: Evidence):
+    """Returns mean and variance of each cell, its information and its reduction of the variance of
+    the mean, float32[m, n] each.
+    """
+    asked = evidence.scattered(jnp.zeros((len(evidence.samples), len(model.mean))), 1.0)
+
+    def of_one(answers):
+        samples, values, there, asked = answers
+        believed = prior(model, closeness(model, samples, values, there))
+        state = posterior(believed, samples, values, there)
+        mean = believed.offset + state.mean @ believed.design
+        signal = ((state.covariance @ believed.design) * believed.design).sum(axis=0)
+        open_weights = model.weights * (1 - asked)
+        towards = state.covariance @ (believed.design @ open_weights)
+        together = towards @ believed.design + model.weights * believed.noise
+        variance = signal + believed.noise
+        information = normal_information(signal, believed.noise)
+        return mean, variance, information, together**2 / variance
+
+    answers = evidence.samples, evidence.values, evidence.there, asked
+    return jax.lax.map(of_one, answers)
 
 
 def predicted(model: Model, samples, values) -> tuple[jax.Array, jax.Array]:

@@ -14,25 +14,16 @@ import numpy as np
 
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import folds, intervals
-from nevis_stream.dynamic_evaluation.asking import (
-    Answers,
-    Ask,
-    Cells,
-    Cost,
-    MatrixAsk,
-    check_budget,
-)
+from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cost, MatrixAsk, check_budget
+from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known import Known, known_models
-from nevis_stream.dynamic_evaluation.response import Items
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
-from nevis_stream.dynamic_evaluation.sort import Rank
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
 
-Key = jax.Array | None
-"""A JAX key; None if nothing is drawn at random."""
 UNCOUNTED = frozenset({"random draws", "interval arithmetic"})
 
 
@@ -70,19 +61,21 @@ class CellPredictor:
       takes_scores: whether values may be real scores, with holes, instead of outcomes.
       out_of_core: whether known models may stay in a cache; otherwise their matrix is in memory.
       calibrated: whether its intervals need no further cross-validation on the known models.
+      gives: the quantities, named in `beliefs`, that its beliefs give to policies.
     """
 
     about = ""
     takes_scores = False
     out_of_core = False
     calibrated = False
+    gives: frozenset[str] = frozenset()
 
     def fit(self, known: Known, key: Key, ctx: Context) -> Tree:
         """Returns what is learned from the known models for all budgets."""
         return {}
 
     def tune(
-        self, tree: Tree, known: Known, policy: "Policy", budget: int, key: Key, ctx: Context
+        self, tree: Tree, known: Known, policy: Policy, budget: int, key: Key, ctx: Context
     ) -> Tree:
         """Returns what is learned from the known models for one budget.
 
@@ -101,69 +94,24 @@ class CellPredictor:
         """Predicts all cells of the models, given some answers."""
         raise NotImplementedError
 
-    def rank(self, tree: Tree) -> Rank | None:
-        """Returns the predictor's order of the samples, if it has one; a policy may use it."""
-        return None
+    def beliefs(self, tree: Tree, known: Known, ctx: Context) -> Beliefs:
+        """Returns what the fitted predictor believes, for policies.
 
-    def items(self, tree: Tree) -> Items | None:
-        """Returns the predictor's item response model, if it has one; a policy may use it."""
-        return None
+        Args:
+          tree: what `fit` returned.
+          known: as given to `fit`.
+          ctx: counts FLOPs.
+        """
+        return Beliefs(known.shape[1])
 
     def errors(
-        self, tree: Tree, known: Known, policy: "Policy", budget: int, key: Key, ctx: Context
+        self, tree: Tree, known: Known, policy: Policy, budget: int, key: Key, ctx: Context
     ) -> np.ndarray | None:
         """Returns the cross-validation errors of known models' means, float64[k]: true means less
         those predicted without the model and its group. None if this needs new fits; the evaluator
         then makes them.
         """
         return None
-
-
-class Policy:
-    """Chooses the cells to ask; the base of all `policies`.
-
-    Attributes:
-      about: one line for people.
-      out_of_core: whether known models may stay in a cache.
-      adaptive: whether the choice depends on earlier answers.
-    """
-
-    about = ""
-    out_of_core = True
-    adaptive = False
-
-    def fit(
-        self, known: Known, rank: Rank | None, items: Items | None, key: Key, ctx: Context
-    ) -> Tree:
-        """Returns what is learned from the known models; rank and items are the predictor's, or
-        None.
-        """
-        return {}
-
-    def next(
-        self, tree: Tree, answers: Answers, n: int, budget: int, key: Key, ctx: Context
-    ) -> Cells:
-        """Returns the cells to ask next: at least one of each model, and over all steps at most the
-        budget.
-
-        Args:
-          tree: what `fit` returned.
-          answers: the answers so far.
-          n: number of samples.
-          budget: number of samples asked of each model over all steps.
-          key: a JAX key, the same in each step.
-          ctx: counts FLOPs.
-        """
-        raise NotImplementedError
-
-    def ask(
-        self, tree: Tree, ask: Ask, models: int, n: int, budget: int, key: Key, ctx: Context
-    ) -> Answers:
-        """Asks step by step until the budget is spent."""
-        answers = Answers(Cells.none(models), np.empty((models, 0), np.uint8))
-        while answers.samples.shape[1] < budget:
-            answers = answers.then(ask(self.next(tree, answers, n, budget, key, ctx)))
-        return answers
 
 
 @dataclass(frozen=True)
@@ -239,8 +187,7 @@ class Method:
 
     def fit_policy(self, tree: Tree, known: Known, key: Key, ctx: Context) -> Tree:
         """Fits the policy to the known models, given the tree of the fitted predictor."""
-        rank, items = self.predictor.rank(tree), self.predictor.items(tree)
-        return self.policy.fit(known, rank, items, key, ctx)
+        return self.policy.fit(known, self.predictor.beliefs(tree, known, ctx), key, ctx)
 
 
 def context() -> Context:
@@ -280,11 +227,11 @@ class Evaluator:
           budget: number of samples asked of each model.
           key: a JAX key, the only source of randomness.
         """
-        n, ctx, method = self.known.shape[1], self.ctx, self.method
-        check_budget(budget, n)
+        ctx = self.ctx
+        check_budget(budget, self.known.shape[1])
         tuned = self.tune(budget)
         with ctx.phase("select"):
-            answers = method.policy.ask(self.tree["policy"], ask, models, n, budget, key, ctx)
+            answers = self.method.policy.ask(self.plan(budget), ask, models, key, ctx)
         with ctx.phase("predict"):
             estimates = self._predicted(tuned, answers)
         before, self._charged = self._charged, total(ctx.meter.counts())
@@ -303,6 +250,8 @@ class Evaluator:
                 self.key,
                 self.ctx,
             )
+            with self.ctx.phase("train"):
+                self.plan(budget)
             with self.ctx.phase("validate"):
                 tree, half = method.predictor.tune(*arguments), None
                 if method.cross_validated:
@@ -316,6 +265,11 @@ class Evaluator:
                     half = intervals.cross_validated(errors, unit, groups)
             self.tree["tuned"][name] = {"predictor": tree, "half": half}
         return self.tree["tuned"][name]
+
+    def plan(self, budget: int) -> Plan:
+        """Returns the policy's plan for a budget; makes it if the budget is new."""
+        beliefs = self.method.predictor.beliefs(self.tree["predictor"], self.known, self.ctx)
+        return self.method.policy.plan(self.tree["policy"], beliefs, budget, self.key, self.ctx)
 
     def _predicted(self, tuned: Tree, answers: Answers) -> Estimates:
         prediction, mean = self._prediction(tuned["predictor"], answers)
@@ -354,9 +308,8 @@ class Evaluator:
                 trees.append(method.fit(rest, None, self.key, ctx).tree)
             evaluator = Evaluator(method, rest, trees[number], self.key, ctx)
             ask = MatrixAsk(folds.filled(values, random))
-            answers = method.policy.ask(
-                evaluator.tree["policy"], ask, len(values), rest.shape[1], budget, self.key, ctx
-            )
+            plan = evaluator.plan(budget)
+            answers = method.policy.ask(plan, ask, len(values), self.key, ctx)
             prediction, mean = evaluator._prediction(tuned, answers)
             errors.append(rest.facts.mean(ask.truth) - mean)
             units.append(prediction.unit)

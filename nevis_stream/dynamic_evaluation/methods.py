@@ -5,8 +5,10 @@ import functools
 from collections.abc import Mapping
 
 from nevis_stream.dynamic_evaluation import policies, predictors
+from nevis_stream.dynamic_evaluation.beliefs import QUANTITIES
 from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Method, Policy
+from nevis_stream.dynamic_evaluation.method import CellPredictor, Method
+from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.registry import scanned
 from nevis_stream.errors import BadInput, unknown
 
@@ -16,10 +18,10 @@ PAIRS = {
         "uniform+sort_and_search",
         "a uniform grid on one order, the best threshold",
     ),
-    "sort_and_search_random": ("random+sort_and_search", "the same with random samples"),
+    "sort_and_search_random": ("random+sort_and_search", "the same, with random samples"),
     "sort_and_search_recursive": (
         "uniform+sort_and_search_recursive",
-        "the same, equal sums ordered by the models that tell them apart",
+        "the same, with equal sums ordered by the models that distinguish them",
     ),
     "copy_nearest": ("random_shared+nearest", "the values of the known model that agrees best"),
     "random_mean": ("random+mean", "the mean of random samples; needs no known models"),
@@ -28,12 +30,30 @@ PAIRS = {
     "irt_2pl": ("uniform+irt_2pl", "two-parameter item response model"),
     "irt_2pl_adaptive": (
         "information+irt_2pl",
-        "the same, half of the samples by Fisher information",
+        "the same, with half of the samples chosen by Fisher information",
     ),
     "irt_multidimensional": ("uniform+irt_multidimensional", "item response model of six factors"),
     "irt_multidimensional_adaptive": (
         "error+irt_multidimensional",
-        "the same, half of the samples where they prevent most errors",
+        "the same, with half of the samples where they prevent the most errors",
+    ),
+    "anchor_points": (
+        "clusters_values+mean",
+        "tinyBenchmarks: one sample of each cluster, weighted by the cluster's size",
+    ),
+    "gp_irt": (
+        "clusters_items+gp_irt",
+        "tinyBenchmarks: the same with item response clusters, averaged with the item response"
+        " model",
+    ),
+    "fluid_benchmarking": (
+        "fisher+irt_2pl",
+        "Fluid Benchmarking: adaptive testing by Fisher information",
+    ),
+    "atlas": ("fisher_random+irt_2pl", "ATLAS: the same, drawn from the five most informative"),
+    "sparse_eval": (
+        "sparse_anchors+anchor_weights",
+        "SparseEval: optimised anchors and linear weights of them",
     ),
     "linear_gaussian": (
         "quadrature_local+linear_gaussian",
@@ -47,14 +67,14 @@ PAIRS = {
         "error+combination",
         "the method to use: six predictors, weighted by cross-validation",
     ),
-    "published": ("published+published", "the published script's rule, with its defects"),
+    "published": ("published+published", "the rule of the published script, with its defects"),
     "single_order_floor": (
         "everything+single_order_floor",
-        "the best threshold, chosen with the whole truth: a bound",
+        "the best threshold, chosen with all answers known (a bound)",
     ),
     "oracle_accuracy_prefix": (
         "everything+oracle_accuracy_prefix",
-        "the true number of ones, in the unsorted order: a bound",
+        "the true number of correct answers, in the unsorted order (a bound)",
     ),
 }
 # These have the predictor's own intervals, which are not calibrated, or none.
@@ -110,6 +130,15 @@ def pair(text: str) -> Method:
         if name not in valid:
             raise BadInput(f"{text}: {unknown(kind, name, valid)}")
     policy, predictor = policy_registry()[names[0]], predictor_registry()[names[1]]
+    if missing := sorted(policy.needs - predictor.gives):
+        valid = [
+            each for each, other in predictor_registry().items() if policy.needs <= other.gives
+        ]
+        lacking = " and ".join(QUANTITIES[name] for name in missing)
+        raise BadInput(
+            f"{text}: policy {names[0]!r} needs {lacking}, which predictor {names[1]!r} does not"
+            f" give; these do: {', '.join(valid)}."
+        )
     fallback = _stratified if names[1] == "combination" else None
     about = f"{policy.about}; {predictor.about}"
     return Method(text, policy, predictor, not predictor.calibrated, fallback, about)

@@ -19,7 +19,7 @@ from nevis_stream.report.exports import Track, write_figures, write_tables
 from nevis_stream.report.manifest import Files
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.parts.part import Part
-from nevis_stream.report.pictures import embed
+from nevis_stream.report.pictures import embed_pictures
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render, resource
 
@@ -37,7 +37,7 @@ class Chapter:
     html: Markup
 
 
-def _silent(what: str, items: Sequence[T]) -> Sequence[T]:
+def _silent(stage: str, items: Sequence[T]) -> Sequence[T]:
     """A `Track` that shows nothing."""
     return items
 
@@ -73,7 +73,7 @@ def write_report(
     evaluations = _read(read_evaluation, filter(is_cache, paths), left_out)
     if not runs and not matrices and not evaluations:
         reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
-        raise BadInput(f"no usable run for a report:{reasons or ' none was given'}")
+        raise BadInput(f"no usable run for a report:{reasons or ' no run was given'}")
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def write_report(
     except (NevisStreamError, OSError):
         raise
     except Exception:
-        # one stranger's run must not take the report of the others down
+        # one run with unexpected content must not prevent the report on the others
         reasons = {run: reason for run in runs if (reason := fault(run))}
         if not reasons or (len(reasons) == len(runs) and not matrices and not evaluations):
             raise
@@ -133,7 +133,7 @@ def _write(
     write_tables(across, files, track)
     if figures:
         write_figures(across, files, track)
-    files.write(_PAGE, embed(_page(across, left_out, files.names, track)).encode())
+    files.write(_PAGE, embed_pictures(_page(across, left_out, files.names, track)).encode())
     return files
 
 
@@ -153,7 +153,7 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
     chapters = [(section, _chapters(section, PARTS, track)) for section in sections]
     chapters_across = _chapters(across, PARTS_ACROSS, track)
     whole = [(across, chapters_across)] if chapters_across else []
-    # braces: names of one don't meet another's
+    # braces keep the names of one from clashing with another's
     script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)
     return render(
         "page.html",

@@ -6,6 +6,7 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import acquisition, methods, response
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells, MatrixAsk
+from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.known import known_models
 from nevis_stream.dynamic_evaluation.method import context
 from tests.dynamic_evaluation.making import simulated
@@ -19,8 +20,10 @@ ITEMS, _ = response.fit(KNOWN, 1, jax.random.key(0), CTX)
 def asked(policy, budget):
     """Answers of new models, chosen by the items above."""
     ask, n = MatrixAsk(NEW), NEW.shape[1]  # refuses to be asked twice
-    tree = policy.fit(known_models(KNOWN), None, ITEMS, None, CTX)
-    answers = policy.ask(tree, ask, len(NEW), n, budget, None, CTX)
+    beliefs = Beliefs(n, items=ITEMS)
+    tree = policy.fit(known_models(KNOWN), beliefs, None, CTX)
+    plan = policy.plan(tree, beliefs, budget, None, CTX)
+    answers = policy.ask(plan, ask, len(NEW), None, CTX)
     assert (ask.counts == budget).all()
     return answers
 

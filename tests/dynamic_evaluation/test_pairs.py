@@ -17,9 +17,15 @@ FACTS = SampleFacts(
     dataset=np.repeat(["large", "small", "tiny"], [200, 95, 5]),
 )
 KNOWN, NEW = InMemory(MATRIX[:28], sample_facts=FACTS), MATRIX[28:]
-QUICK = ("mean", "sort_and_search", "nearest", "stratified", "published")
+QUICK = ("mean", "sort_and_search", "nearest", "stratified", "published", "anchor_weights")
+SEEING = [name for name, policy in methods.policy_registry().items() if policy.needs]
 PAIRS = sorted(
-    {f"{policy}+{predictor}" for policy in methods.policy_registry() for predictor in QUICK}
+    {
+        f"{policy}+{predictor}"
+        for policy in set(methods.policy_registry()) - set(SEEING)
+        for predictor in QUICK
+    }
+    | {f"{policy}+irt_2pl" for policy in SEEING}
     | {f"strata+{predictor}" for predictor in methods.predictor_registry()}
     - {"strata+single_order_floor", "strata+oracle_accuracy_prefix"}  # need every sample
 )

@@ -104,12 +104,12 @@ def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     whole = EvaluationCache(cache)
     for name in ("again", "merged"):
         np.testing.assert_equal(EvaluationCache(tmp_path / name).matrix(), whole.matrix())
-    assert command("verify", f"--cache={tmp_path / 'merged'}").strip().endswith("sound")
+    assert command("verify", f"--cache={tmp_path / 'merged'}").strip().endswith("intact")
     data = bytearray(whole.cells.path.read_bytes())
     data[200] ^= 8
     whole.cells.path.write_bytes(data)
     said = command("repair", f"--cache={cache}", f"--out={tmp_path / 'mended'}")
-    assert "1 damaged, left out" in said
+    assert "1 damaged part" in said
     lost = EvaluationCache(tmp_path / "mended")
     assert lost.scores and lost.facts().dataset.tolist() == whole.facts().dataset.tolist()
     command("import", leaderboard, f"--cache={tmp_path / 'mended'}")

@@ -181,7 +181,9 @@ def _provenance(
         try:
             provenances = [json.loads(str(text)) for text in arrays[name].ravel()]
         except ValueError as error:
-            raise BadInput(f"{path}: `{name}` has a text that is not JSON ({error}).") from None
+            raise BadInput(
+                f"{path}: `{name}` contains a string that is not JSON ({error})."
+            ) from None
     if len(provenances) != size or not all(isinstance(each, dict) for each in provenances):
         raise BadInput(
             f"{path}: `{name}` has {len(provenances)} entries; {size} JSON objects are expected."
@@ -299,7 +301,7 @@ def _thresholded(scores: np.ndarray, threshold: float) -> str:
     """Returns what scores, float64[k], lose when they become outcomes."""
     near = np.abs(scores - threshold) <= 0.1
     return (
-        f"real-valued scores became outcomes, right above {threshold:g}: {near.mean():.1%} of the"
+        f"real-valued scores became outcomes, 1 if above {threshold:g}: {near.mean():.1%} of the"
         f" cells are within 0.1 of it; the mean score is {scores.mean():.4f}, the mean outcome"
         f" {(scores > threshold).mean():.4f}"
     )

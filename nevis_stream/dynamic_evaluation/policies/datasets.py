@@ -3,7 +3,7 @@
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.asking import Cells
-from nevis_stream.dynamic_evaluation.method import Policy
+from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.errors import BadInput
 
@@ -13,7 +13,7 @@ class Datasets(Policy):
 
     about = "random samples, equally many of each data set"
 
-    def fit(self, known, rank, items, key, ctx):
+    def fit(self, known, beliefs, key, ctx):
         """Notes which data set each sample belongs to."""
         if known.facts.dataset is None:
             raise BadInput(
@@ -22,10 +22,11 @@ class Datasets(Policy):
             )
         return {"dataset": np.unique(known.facts.dataset, return_inverse=True)[1]}
 
-    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Cells:
         """Returns the whole draw."""
-        sizes, random = np.bincount(tree["dataset"]), numpy_generator(key)
-        places = [np.flatnonzero(tree["dataset"] == each) for each in range(len(sizes))]
+        dataset, n, budget = plan.tree["dataset"], plan.n, plan.budget
+        sizes, random = np.bincount(dataset), numpy_generator(key)
+        places = [np.flatnonzero(dataset == each) for each in range(len(sizes))]
         counts = divided(sizes, budget, random)
         chances = np.concatenate(
             [1 / (size - np.arange(count)) for size, count in zip(sizes, counts, strict=True)]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.asking import Cells
-from nevis_stream.dynamic_evaluation.method import Policy
+from nevis_stream.dynamic_evaluation.policy import Policy
 
 
 class Everything(Policy):
@@ -11,10 +11,10 @@ class Everything(Policy):
 
     about = "every sample, regardless of the budget (for bounds)"
 
-    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Cells:
         """Returns every cell."""
-        shape = (len(answers.values), n)
-        return Cells(np.broadcast_to(np.arange(n), shape), shares=np.full(shape, 1 / n))
+        shape = (len(answers.values), plan.n)
+        return Cells(np.broadcast_to(np.arange(plan.n), shape), shares=np.full(shape, 1 / plan.n))
 
 
 POLICY = Everything()

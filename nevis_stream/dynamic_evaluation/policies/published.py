@@ -5,7 +5,7 @@ n - ⌊n/n'⌋ n', on an order with ties in falling order of the columns.
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.asking import Cells
-from nevis_stream.dynamic_evaluation.method import Policy
+from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.sort import ranked
 
 
@@ -25,15 +25,15 @@ class Published(Policy):
 
     about = "the published script's grid, with its defects"
 
-    def fit(self, known, rank, items, key, ctx):
+    def fit(self, known, beliefs, key, ctx):
         """Ranks the samples by the known models."""
         return {"order": published_order(known, ctx)}
 
-    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Cells:
         """Returns the whole grid."""
-        shape = (len(answers.values), budget)
-        samples = tree["order"][points(n, budget)]
-        return Cells(np.broadcast_to(samples, shape), shares=np.full(shape, 1 / budget))
+        shape = (len(answers.values), plan.budget)
+        samples = plan.tree["order"][points(plan.n, plan.budget)]
+        return Cells(np.broadcast_to(samples, shape), shares=np.full(shape, 1 / plan.budget))
 
 
 POLICY = Published()

@@ -6,7 +6,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import linear_gaussian
 from nevis_stream.dynamic_evaluation.asking import Cells
-from nevis_stream.dynamic_evaluation.method import Policy
+from nevis_stream.dynamic_evaluation.policy import Policy
 
 
 class Quadrature(Policy):
@@ -23,14 +23,14 @@ class Quadrature(Policy):
     def __init__(self, first: float, about: str):
         self.first, self.about, self.adaptive = first, about, first < 1
 
-    def fit(self, known, rank, items, key, ctx):
+    def fit(self, known, beliefs, key, ctx):
         """Fits the linear-Gaussian model."""
         return linear_gaussian.fit(known, key, ctx)
 
-    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Cells:
         """Returns the common part, then the rest."""
-        model, (models, asked) = linear_gaussian.Model(**tree), answers.samples.shape
-        first = int(np.ceil(self.first * budget))
+        model, (models, asked) = linear_gaussian.Model(**plan.tree), answers.samples.shape
+        first = int(np.ceil(self.first * plan.budget))
         if not asked:
             choose = ctx.jit(linear_gaussian.first_choice, static_argnames="count")
             samples = np.asarray(choose(model, first), np.int64)
@@ -40,7 +40,7 @@ class Quadrature(Policy):
             model,
             answers.samples.astype(np.int32),
             answers.values.astype(np.float32),
-            budget - first,
+            plan.budget - first,
         )
         return Cells(np.asarray(samples, np.int64))
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.asking import Cells
-from nevis_stream.dynamic_evaluation.method import Policy
+from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.sampling import in_strata, numpy_generator, strata
 from nevis_stream.dynamic_evaluation.sort import ranked
 
@@ -13,16 +13,16 @@ class Strata(Policy):
 
     about = "one random sample from each of equal strata of the order from easy to hard"
 
-    def fit(self, known, rank, items, key, ctx):
+    def fit(self, known, beliefs, key, ctx):
         """Ranks the samples, unless the predictor has done so."""
-        return {"order": (rank or ranked(known, ctx)).order}
+        return {"order": (beliefs.rank or ranked(known, ctx)).order}
 
-    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Cells:
         """Returns the whole draw."""
-        models = len(answers.values)
+        models, n, budget = len(answers.values), plan.n, plan.budget
         positions = in_strata(n, budget, models, numpy_generator(key))
         sizes = np.broadcast_to(np.diff(strata(n, budget)), positions.shape)
-        return Cells(tree["order"][positions], 1 / sizes, sizes / n)
+        return Cells(plan.tree["order"][positions], 1 / sizes, sizes / n)
 
 
 POLICY = Strata()

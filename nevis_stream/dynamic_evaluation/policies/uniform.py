@@ -3,7 +3,7 @@
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.asking import Cells
-from nevis_stream.dynamic_evaluation.method import Policy
+from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.sampling import centres
 from nevis_stream.dynamic_evaluation.sort import ranked
 
@@ -13,13 +13,13 @@ class Uniform(Policy):
 
     about = "a uniform grid on the order of the samples from easy to hard"
 
-    def fit(self, known, rank, items, key, ctx):
+    def fit(self, known, beliefs, key, ctx):
         """Ranks the samples, unless the predictor has done so."""
-        return {"order": (rank or ranked(known, ctx)).order}
+        return {"order": (beliefs.rank or ranked(known, ctx)).order}
 
-    def next(self, tree, answers, n, budget, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Cells:
         """Returns the whole grid."""
-        return grid(tree["order"], len(answers.values), budget)
+        return grid(plan.tree["order"], len(answers.values), plan.budget)
 
 
 def grid(order: np.ndarray, models: int, budget: int) -> Cells:

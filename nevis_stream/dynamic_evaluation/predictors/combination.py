@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation import folds, intervals, members
 from nevis_stream.dynamic_evaluation.asking import Answers, MatrixAsk
+from nevis_stream.dynamic_evaluation.item_response import ResponseBeliefs
 from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 from nevis_stream.dynamic_evaluation.predictors.mean import represented
@@ -82,14 +83,15 @@ class Combination(CellPredictor):
     about = "item response models, their residuals and neighbours, weighted by cross-validation"
     takes_scores = True
     calibrated = True
+    gives = ResponseBeliefs.gives
 
     def fit(self, known, key, ctx):
         """Fits the members to all known models."""
         return members.fit(known.matrix(), jax.random.split(key)[0], ctx)
 
-    def items(self, tree) -> Items:
-        """Returns the multidimensional member."""
-        return Items(**tree["many"])
+    def beliefs(self, tree, known, ctx) -> ResponseBeliefs:
+        """Returns those of the multidimensional member."""
+        return ResponseBeliefs(Items(**tree["many"]), known.facts.weights, ctx)
 
     def tune(self, tree, known, policy, budget, key, ctx):
         """Returns `weights` of the members, float64[6]; `correction`, the share, from 0 to 1, of
@@ -102,17 +104,19 @@ class Combination(CellPredictor):
             return DEFAULT
         if "folds" not in tree:
             fits = [members.fit(rest.matrix(), key, ctx) for _, rest in divided]
-            plans = [
-                policy.fit(rest, None, self.items(fit), key, ctx)
+            policies = [
+                policy.fit(rest, self.beliefs(fit, rest, ctx), key, ctx)
                 for (_, rest), fit in zip(divided, fits, strict=True)
             ]
-            tree["folds"] = {"fits": fits, "plans": plans}
+            tree["folds"] = {"fits": fits, "policies": policies}
         random, values = numpy_generator(key), [values for values, _ in divided]
         truths, views = [folds.filled(each, random) for each in values], []
-        each_fold = zip(truths, divided, tree["folds"]["fits"], tree["folds"]["plans"], strict=True)
-        for truth, (_, rest), fit, plan in each_fold:
-            n = rest.shape[1]
-            answers = policy.ask(plan, MatrixAsk(truth), len(truth), n, min(budget, n), key, ctx)
+        fits, policies = tree["folds"]["fits"], tree["folds"]["policies"]
+        each_fold = zip(truths, divided, fits, policies, strict=True)
+        for truth, (_, rest), fit, learned in each_fold:
+            beliefs, most = self.beliefs(fit, rest, ctx), min(budget, rest.shape[1])
+            plan = policy.plan(learned, beliefs, most, key, ctx)
+            answers = policy.ask(plan, MatrixAsk(truth), len(truth), key, ctx)
             views.append(_view(fit, answers, rest.facts, ctx))
         groups = len(set(known.groups)) if known.groups else known.shape[0]
         return _calibrated(views, truths, values, groups, random, ctx)

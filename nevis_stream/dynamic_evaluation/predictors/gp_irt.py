@@ -32,11 +32,12 @@ class GeneralizedItemResponse(ItemResponse):
         for number, (values, rest) in enumerate(folds.divided(known, random)):
             if number == len(trees):
                 model = self.fit(rest, key, ctx)
-                plan = policy.fit(rest, None, self.items(model), key, ctx)
-                trees.append({"model": model, "plan": plan})
+                learned = policy.fit(rest, self.beliefs(model, rest, ctx), key, ctx)
+                trees.append({"model": model, "policy": learned})
             ask = MatrixAsk(folds.filled(values, random))
-            n = rest.shape[1]
-            answers = policy.ask(trees[number]["plan"], ask, len(values), n, budget, key, ctx)
+            beliefs = self.beliefs(trees[number]["model"], rest, ctx)
+            plan = policy.plan(trees[number]["policy"], beliefs, budget, key, ctx)
+            answers = policy.ask(plan, ask, len(values), key, ctx)
             by_model = super().predict(trees[number]["model"], {}, rest, answers, ctx)
             mean = known.facts.mean(by_model.values)
             asked = (represented(answers, known.facts) * answers.values).sum(axis=1)
@@ -51,10 +52,6 @@ class GeneralizedItemResponse(ItemResponse):
             if squares
             else 0.5
         }
-
-    def items(self, tree):
-        """Returns the samples' parameters."""
-        return super().items({name: leaf for name, leaf in tree.items() if name != "folds"})
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Averages the two means."""

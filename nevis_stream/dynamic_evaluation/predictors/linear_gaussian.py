@@ -11,10 +11,15 @@ class LinearGaussian(CellPredictor):
 
     about = "linear-Gaussian model of the known models, those close to the answers weighted"
     takes_scores = True
+    gives = linear_gaussian.GaussianBeliefs.gives
 
     def fit(self, known, key, ctx):
         """Decomposes the known models' values."""
         return linear_gaussian.fit(known, key, ctx)
+
+    def beliefs(self, tree, known, ctx) -> linear_gaussian.GaussianBeliefs:
+        """Returns the beliefs of the model."""
+        return linear_gaussian.GaussianBeliefs(linear_gaussian.Model(**tree), ctx)
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Gives posterior means, within 0 and 1."""

@@ -52,8 +52,9 @@ class Nearest(CellPredictor):
         if len(set(groups.tolist())) == 1:
             return np.empty(0)
 
-        plan = policy.fit(known, None, None, key, ctx)
-        samples = policy.ask(plan, blank, 1, n, budget, key, ctx).samples[0]
+        beliefs = self.beliefs(tree, known, ctx)
+        plan = policy.plan(policy.fit(known, beliefs, key, ctx), beliefs, budget, key, ctx)
+        samples = policy.ask(plan, blank, 1, key, ctx).samples[0]
         cells, (right, seen) = _filled(tree, known, None, samples), known.row_sums()
         rows = np.flatnonzero(seen > 0)[:: -(-models // HELD_OUT)]
         distance = _distance(cells[rows], cells, ctx)

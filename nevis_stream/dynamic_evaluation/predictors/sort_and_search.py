@@ -3,6 +3,7 @@
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.asking import Answers, blank
+from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.known import parts
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
@@ -12,6 +13,8 @@ from nevis_stream.dynamic_evaluation.sort import Rank, ranked
 
 class SortAndSearch(CellPredictor):
     """Sort & Search on the order `by` of `sort.sort`."""
+
+    gives = frozenset({"rank"})
 
     def __init__(self, by: str = "sum"):
         self.by, self.out_of_core = by, by == "sum"
@@ -25,6 +28,10 @@ class SortAndSearch(CellPredictor):
     def rank(self, tree) -> Rank:
         """Returns the order of the samples."""
         return Rank(**tree)
+
+    def beliefs(self, tree, known, ctx) -> Beliefs:
+        """Returns the order of the samples."""
+        return Beliefs(known.shape[1], self.rank(tree))
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Predicts by the threshold with the fewest errors on the asked samples."""
@@ -46,11 +53,11 @@ class SortAndSearch(CellPredictor):
             without = Rank(rank.total - total, rank.seen - there, rank.ties)
             ctx.charge((2 * len(part) + without.n.bit_length()) * without.n)
             if without.seen.any():
-                cells = policy.ask(
-                    policy.fit(known, without, None, key, ctx), blank, 1, without.n, budget,
-                    key, ctx,
-                ).cells  # fmt: skip
-                samples = cells.samples[0][np.argsort(without.place[cells.samples[0]])]
+                beliefs = Beliefs(without.n, without)
+                learned = policy.fit(known, beliefs, key, ctx)
+                plan = policy.plan(learned, beliefs, budget, key, ctx)
+                samples = policy.ask(plan, blank, 1, key, ctx).samples[0]
+                samples = samples[np.argsort(without.place[samples])]
                 outcomes = known.matrix(part, samples)
                 positions = np.broadcast_to(without.place[samples], outcomes.shape)
                 until = cuts(without, positions, outcomes)

@@ -1,0 +1,74 @@
+"""Greedy combinatorial choice: one after the other the sample with which the known models' other
+values are predicted best (active evaluation acquisition, algorithm 1 and equation 4).
+
+The loss of a set of samples is the mean of the known models' expected squared errors, bias² plus
+variance, in all cells. Algorithm 1 tries every sample in each step, which takes K M N predictions;
+here some are drawn and the best of them is taken (stochastic greedy, Mirzasoleiman et al. 2015).
+"""
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+
+MODELS = 32  # known models that take part, drawn at random
+CANDIDATES = 16  # samples that are tried in each step, drawn at random
+
+
+class Combinatorial(Policy):
+    """Asks the same samples of all models."""
+
+    about = "greedily the samples from which the known models' values are predicted best"
+    out_of_core = False
+    needs = frozenset({"moments"})
+
+    def fit(self, known, beliefs, key, ctx):
+        """Draws known models; holes get the sample's mean."""
+        models = min(known.shape[0], MODELS)
+        rows = np.sort(numpy_generator(key).choice(known.shape[0], models, replace=False))
+        values = known.matrix(rows)
+        there = observed(values)
+        mean = numbers(values).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+        return {"values": np.where(there, numbers(values), mean).astype(np.float32)}
+
+    def design(self, tree, beliefs, budget, key, ctx):
+        """Chooses the samples."""
+        values, random = tree["values"], numpy_generator(key)
+        chosen: list[int] = []
+        for _ in range(budget):
+            free = np.setdiff1d(np.arange(beliefs.n), chosen)
+            tried = random.choice(free, min(CANDIDATES, len(free)), replace=False)
+            losses = self._losses(values, chosen, tried, beliefs, ctx)
+            chosen.append(int(tried[losses.argmin()]))
+        return {"samples": np.array(chosen, np.int64)}
+
+    def _losses(self, values, chosen, tried, beliefs, ctx) -> np.ndarray:
+        """Returns the loss after each candidate, float64[c]: the sum of the expected squared errors
+        of cells that are not asked; weights of data sets are left out, as in the paper.
+
+        Args:
+          values: float32[m0, n], of the known models.
+          chosen: samples, in the order of their choice.
+          tried: int64[c], the candidates.
+          beliefs, ctx: as of `design`.
+        """
+        models, n = values.shape
+        sets = np.array([[*chosen, sample] for sample in tried], np.int64)  # [c, b]
+        samples = np.repeat(sets, models, axis=0)
+        asked = np.tile(values, (len(tried), 1))
+        answers = Answers(Cells(samples), np.take_along_axis(asked, samples, axis=1))
+        mean, variance = beliefs.moments(answers)
+        loss = (mean - asked) ** 2 + variance
+        np.put_along_axis(loss, samples, 0, axis=1)
+        ctx.charge(4 * loss.size)
+        return loss.sum(axis=1, dtype=np.float64).reshape(len(tried), models).sum(axis=1)
+
+    def next(self, plan, answers, key, ctx) -> Cells:
+        """Returns all samples."""
+        samples = plan.design["samples"]
+        return Cells(np.broadcast_to(samples, (len(answers.values), len(samples))))
+
+
+POLICY = Combinatorial()

@@ -1,0 +1,104 @@
+"""Policies choose the cells to ask, given what a predictor believes."""
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
+from nevis_stream.dynamic_evaluation.beliefs import Beliefs
+from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Tree
+
+Key = jax.Array | None
+"""A JAX key; None if nothing is drawn at random."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A policy that is ready to ask.
+
+    Attributes:
+      tree: what the policy learned from the known models.
+      design: what it learned for this budget.
+      beliefs: of the predictor, fitted to the same known models.
+      budget: number of samples asked of each model over all steps.
+    """
+
+    tree: Tree
+    design: Tree
+    beliefs: Beliefs
+    budget: int
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return self.beliefs.n
+
+
+class Policy:
+    """Chooses the cells to ask; the base of all `policies`.
+
+    Attributes:
+      about: one line for people.
+      out_of_core: whether known models may stay in a cache.
+      adaptive: whether the choice depends on earlier answers.
+      needs: the quantities, named in `beliefs`, that a predictor must give; others may be used if
+        the predictor gives them.
+    """
+
+    about = ""
+    out_of_core = True
+    adaptive = False
+    needs: frozenset[str] = frozenset()
+
+    def fit(self, known: Known, beliefs: Beliefs, key: Key, ctx: Context) -> Tree:
+        """Returns what is learned from the known models for all budgets.
+
+        Args:
+          known: the known models.
+          beliefs: of the predictor, fitted to the same models.
+          key: a JAX key.
+          ctx: counts FLOPs.
+        """
+        return {}
+
+    def design(self, tree: Tree, beliefs: Beliefs, budget: int, key: Key, ctx: Context) -> Tree:
+        """Returns what is learned for one budget; {} if that is nothing.
+
+        Args:
+          tree: what `fit` returned.
+          beliefs, key, ctx: as given to `fit`.
+          budget: number of samples asked of each model.
+        """
+        return {}
+
+    def plan(self, tree: Tree, beliefs: Beliefs, budget: int, key: Key, ctx: Context) -> Plan:
+        """Returns what is ready to ask; the design of a new budget is added to the tree."""
+        designs = tree.get("designs", {})
+        if str(budget) in designs:
+            return Plan(tree, designs[str(budget)], beliefs, budget)
+        design = self.design(tree, beliefs, budget, key, ctx)
+        if design:
+            tree["designs"] = designs | {str(budget): design}
+        return Plan(tree, design, beliefs, budget)
+
+    def next(self, plan: Plan, answers: Answers, key: Key, ctx: Context) -> Cells:
+        """Returns the cells to ask next: at least one of each model, and over all steps at most the
+        budget.
+
+        Args:
+          plan: of this policy.
+          answers: the answers so far.
+          key: a JAX key, the same in each step.
+          ctx: counts FLOPs.
+        """
+        raise NotImplementedError
+
+    def ask(self, plan: Plan, ask: Ask, models: int, key: Key, ctx: Context) -> Answers:
+        """Asks m models step by step until the budget is spent."""
+        answers = Answers(Cells.none(models), np.empty((models, 0), np.uint8))
+        while answers.samples.shape[1] < plan.budget:
+            answers = answers.then(ask(self.next(plan, answers, key, ctx)))
+        return answers
