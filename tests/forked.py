@@ -66,13 +66,13 @@ class Started:
     def __init__(self, module, *words, env=None, cwd=None):
         self._folder = tempfile.mkdtemp(prefix="forked-")
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        what = (
+        options = (
             [module, *map(str, words)],
             dict(env or os.environ),
             str(cwd or os.getcwd()),
             self._folder,
         )
-        self._process = _forks.Process(target=_become, args=what)
+        self._process = _forks.Process(target=_become, args=options)
         self._process.start()
         self.pid = self._process.pid
         _started.add(self)

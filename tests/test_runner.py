@@ -92,8 +92,8 @@ def test_to_pandas(reference):
 def test_keep_chosen_answers_with_the_chosen_only(tmp_path):
     ledger = run(LEARNER, toy.stream(), tmp_path)
     assert all(p.others == () for p in ledger.of_kind(PredictRecord))
-    kept = sorted(p.name for p in (tmp_path / "checkpoints" / "0000-alpha").iterdir())
-    assert kept == ["manifest.json", "predictor-002.safetensors", "state.safetensors"]
+    remaining = sorted(p.name for p in (tmp_path / "checkpoints" / "0000-alpha").iterdir())
+    assert remaining == ["manifest.json", "predictor-002.safetensors", "state.safetensors"]
 
 
 def test_meta_train_protocol_judges_dev_test_of_s_tr(tmp_path):

@@ -36,13 +36,13 @@ class Nodes:
 
     def working(self) -> list[psutil.Process]:
         """Processes that run a trial now."""
-        found = []
+        result = []
         for node in self._all.list_all_nodes():
             raylet = psutil.Process(next(info.process.pid for info in node.all_processes["raylet"]))
-            found += [
+            result += [
                 child for child in raylet.children() if "_run_trial" in " ".join(child.cmdline())
             ]
-        return found
+        return result
 
     def shutdown(self) -> None:
         self._all.shutdown()
@@ -56,9 +56,9 @@ def nodes(tmp_path_factory):
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-        found = Nodes()
-        yield found
-        found.shutdown()
+        result = Nodes()
+        yield result
+        result.shutdown()
 
 
 def drive(run_dir, learner, executor="inline", **options):
@@ -79,8 +79,8 @@ def drive(run_dir, learner, executor="inline", **options):
 @pytest.mark.parametrize("learner", VARIANTS)
 def test_every_learner_survives_what_ray_can_lose(tmp_path, nodes, learner):
     def ended(driver):
-        _, told = driver.communicate(timeout=300)
-        assert driver.returncode == 0, told
+        _, output = driver.communicate(timeout=300)
+        assert driver.returncode == 0, output
 
     def start():
         return drive(run_dir, learner, "ray", ray_address=nodes.address)
@@ -106,14 +106,14 @@ def test_every_learner_survives_what_ray_can_lose(tmp_path, nodes, learner):
             os.rename(run_dir, tmp_path / f"finished-{finished}")
             driver = start()
             continue
-        if (what := hits[place]) == "worker":
+        if (options := hits[place]) == "worker":
             if not (workers := nodes.working()):
                 continue
             chance.choice(workers).kill()
-        elif what == "node":
+        elif options == "node":
             nodes.lose()
         else:
-            driver.send_signal(what)
+            driver.send_signal(options)
             driver.communicate(timeout=60)
             driver = start()
         place += 1

@@ -161,8 +161,8 @@ class Cluster:
 
     def job(self, number):
         """What SLURM knows of a job."""
-        said = self.says("scontrol", "show", "job", number, "-o")
-        return dict(word.split("=", 1) for word in said.split() if "=" in word)
+        output = self.says("scontrol", "show", "job", number, "-o")
+        return dict(word.split("=", 1) for word in output.split() if "=" in word)
 
     def end(self, number):
         """Waits for a job's end; returns its state."""
@@ -207,9 +207,9 @@ def wait_for(what, seconds=180):
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     pytest.importorskip("submitit", reason="jobs are sent with submitit, which is not installed")
-    found = Cluster(tmp_path_factory.mktemp("slurm"))
-    yield found
-    found.shutdown()
+    result = Cluster(tmp_path_factory.mktemp("slurm"))
+    yield result
+    result.shutdown()
 
 
 @pytest.fixture(scope="module")

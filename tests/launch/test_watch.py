@@ -117,8 +117,8 @@ def follow(*paths):
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
     # a shell's background jobs are born deaf to it
     heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    what = {"stdin": end, "stdout": end, "stderr": end, "env": environment, "preexec_fn": heard}
-    live = subprocess.Popen([*WATCH, *map(str, paths)], **what)
+    options = {"stdin": end, "stdout": end, "stderr": end, "env": environment, "preexec_fn": heard}
+    live = subprocess.Popen([*WATCH, *map(str, paths)], **options)
     os.close(end)
     parts = []
 

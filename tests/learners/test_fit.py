@@ -173,8 +173,8 @@ def test_a_crop_equals_another_implementation():
         Image.fromarray(pixels).resize((16, 16), Image.Resampling.BILINEAR, box=(4, 4, 12, 12))
     )
     box = np.float32([[0.25, 0.25, 0.5, 0.5]])
-    found = crop_and_resize(np.float32(pixels.transpose(0, 2, 1)[None]), box, 16)[0]
-    assert np.abs(found - expected)[2:-2, 2:-2].max() <= 1
+    result = crop_and_resize(np.float32(pixels.transpose(0, 2, 1)[None]), box, 16)[0]
+    assert np.abs(result - expected)[2:-2, 2:-2].max() <= 1
 
 
 @pytest.mark.parametrize("side, size", [(1, 8), (2, 9), (10, 8), (80, 64), (20, 48), (48, 16)])

@@ -78,9 +78,9 @@ class SyntheticRun:
 
     def error(self, order: int) -> float | None:
         """Returns the error of a task."""
-        given = dict(self.errors)
-        if self.task_id(order) in given:
-            return given[self.task_id(order)]
+        values = dict(self.errors)
+        if self.task_id(order) in values:
+            return values[self.task_id(order)]
         wave = 0.3 + 0.2 * np.sin(1.7 * order) - self.skill * order / self.tasks
         method = sum(map(ord, f"{self.learner} {self.budget}"))
         noise = np.random.default_rng([self.seed, order, method]).normal(0, 0.02)
@@ -128,7 +128,7 @@ class SyntheticRun:
 
     def worst(self, order: int) -> dict[str, Any]:
         """Returns what a file of mistakes says of a task."""
-        told = [
+        output = [
             {"sample_id": f"data/all/{i}", "true": i % 10, "predicted": (i + 3) % 10}
             | {"confidence": i / 100, "predicted_confidence": 0.9 - i / 100}
             for i in range(12)
@@ -139,7 +139,7 @@ class SyntheticRun:
             "kind": "single_label",
             "predictor_id": "f" * 16,
         }
-        return facts | {"n": 50 + order, "wrong": 20, "mistakes": told}
+        return facts | {"n": 50 + order, "wrong": 20, "mistakes": output}
 
     def _header(self) -> dict[str, Any]:
         names = ("learner", "budget", "stream", "protocol", "seed", "config_hash")

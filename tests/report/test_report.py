@@ -98,11 +98,11 @@ def test_the_page_and_the_csv_say_what_the_analysis_says(tmp_path):
         "costs.csv": costs.tables(Section(1, runs))["costs"],
     }
     for name, frame in expected.items():
-        found = pd.read_csv(tmp_path / "out" / name, keep_default_na=False, na_values=["NaN"])
-        assert list(found.columns[:3]) == ["stream", "stream_digest", "protocol"]
-        assert set(found["stream_digest"].astype(str)) == {RUN.digest}
+        result = pd.read_csv(tmp_path / "out" / name, keep_default_na=False, na_values=["NaN"])
+        assert list(result.columns[:3]) == ["stream", "stream_digest", "protocol"]
+        assert set(result["stream_digest"].astype(str)) == {RUN.digest}
         for column in frame.columns:
-            for ours, theirs in zip(frame[column], found[column], strict=True):
+            for ours, theirs in zip(frame[column], result[column], strict=True):
                 if pd.isna(ours):
                     assert pd.isna(theirs), (name, column)
                 else:

@@ -170,7 +170,7 @@ def test_a_ledger_that_is_a_link_is_left_out(tmp_path):
     (run / "ledger.jsonl").unlink()
     (run / "ledger.jsonl").symlink_to(other / "ledger.jsonl")
     runs, left_out = read_runs([run, other])
-    assert [one.path for one in runs] == [other]
+    assert [item.path for item in runs] == [other]
     assert "a symbolic link" in left_out[0].reason
 
 

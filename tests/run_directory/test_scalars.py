@@ -66,8 +66,8 @@ def test_the_stream_is_that_of_the_ledger(whole):
 def test_curves_are_those_of_the_ledger_whoever_runs_the_trials(tmp_path, name):
     if name == "ray" and importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install ray")
-    how = executors.build(name, {"workers": 2} if name == "threads" else {})
-    ledger = run(LEARNERS["baseline"], toy.stream(), tmp_path, executor=how)
+    options = executors.build(name, {"workers": 2} if name == "threads" else {})
+    ledger = run(LEARNERS["baseline"], toy.stream(), tmp_path, executor=options)
     shown = everything(tmp_path)
     assert len(shown) == 1 + 4 * 4
     for record in ledger.of_kind(TrainRecord):
