@@ -133,7 +133,7 @@ def alone(module, *words, timeout=300, **options):
 def _become(words, environment, directory, folder):
     for number, file in enumerate([os.devnull, f"{folder}/stdout", f"{folder}/stderr"]):
         os.dup2(os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND), number)
-    # a shell's background jobs are born deaf to it
+    # a shell's background jobs ignore it from the start
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)

@@ -1,4 +1,4 @@
-"""Documents that hold: links lead somewhere, code runs, commands exist, public names are
+"""Documents are right: links lead somewhere, code runs, commands exist, public names are
 documented.
 """
 
@@ -327,7 +327,7 @@ def test_every_dependency_has_its_reason():
             assert re.search(rf"\b{package}\b", page), package
 
 
-# Methods that their class's docstring tells of: the interface's, in its shortest example, and
+# Methods that their class's docstring describes: the interface's, in its shortest example, and
 # protocols of one-word methods.
 TOLD_BY_THE_CLASS = {
     "learners/nearest_class_mean.py": ("NearestClassMean",),

@@ -1,4 +1,4 @@
-"""Who may import whom: the house's rules, read from the code."""
+"""Which modules may import which: the project's rules, checked in the code."""
 
 import ast
 import subprocess

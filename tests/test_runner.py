@@ -1,4 +1,4 @@
-"""Runs from beginning to end: what is recorded, what is refused, what is mended."""
+"""Runs from beginning to end: what is recorded, what is refused, what is repaired."""
 
 import json
 from dataclasses import dataclass, replace
@@ -206,7 +206,7 @@ def test_a_damaged_checkpoint_is_named_and_made_again_from_the_one_before(
     tmp_path, event, file, damage
 ):
     """Whether the newest checkpoint (the state) or an older one (a predictor that the learner asks
-    for) is hurt.
+    for) is damaged.
     """
     expected = run(
         LEARNER, toy.stream(), tmp_path / "whole", keep="all", config={"learner": "ToyLearner"}

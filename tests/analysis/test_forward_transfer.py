@@ -14,7 +14,7 @@ RUN = SyntheticRun(tasks=5, meta_test=2, thumbnails=False)
 
 
 def ledger(path, datasets, curves):
-    """A run whose tasks have these data sets and whose chosen trials tell these curves."""
+    """A run whose tasks have these data sets and whose chosen trials have these curves."""
     RUN.write(path)
     records = RUN.records()
     for train, dataset, curve in zip(

@@ -415,7 +415,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, root, monkeypatch):
 
 @pytest.mark.parametrize("number", range(6))
 def test_a_killed_preparation_goes_on_to_the_same(tmp_path, number):
-    """SIGKILL at six instants of a real process; the second try ends as if nothing had been."""
+    """SIGKILL at six instants of a real process; the second try ends as if nothing had happened."""
     files = mnist_files(tmp_path / "files", n=3000)
     command = [
         sys.executable,
@@ -447,7 +447,7 @@ def test_a_killed_preparation_goes_on_to_the_same(tmp_path, number):
 
 
 def test_a_kill_at_any_instant_leaves_the_old_data_or_the_new(tmp_path, root):
-    """Prepared again with --force: at the next start one of them is ready, and sound."""
+    """Prepared again with --force: at the next start one of them is ready and intact."""
     for n in (60, 90):
         np.savez(
             tmp_path / f"{n}.npz",

@@ -1,4 +1,4 @@
-"""Adding models and samples: what was observed stays, what was predicted lies apart, and the
+"""Adding models and samples: what was observed stays, predictions are stored apart, and the
 account is right.
 """
 
@@ -53,7 +53,7 @@ def seen(cache, model):
 
 
 class Counting:
-    """Answers out of a table, counts what it is asked, and charges for it: 7 FLOPs an answer."""
+    """Answers out of a table, counts what it is asked, and charges for it: 7 FLOPs per answer."""
 
     def __init__(self, truth, each=7):
         self.truth, self.each, self.asked = truth, each, []

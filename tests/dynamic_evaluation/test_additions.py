@@ -1,4 +1,4 @@
-"""The account of additions: what is written is read, and a line that is none is named."""
+"""The account of additions: what is written is read, and a line that is not an account is named."""
 
 import json
 from dataclasses import asdict

@@ -1,5 +1,5 @@
-"""What a report says of a cache: curves from a study, the picture's order, and audits of additions
-once the truth is there.
+"""What a report shows about a cache: curves from a study, the picture's order, and audits of
+additions once the truth is there.
 """
 
 import dataclasses

@@ -1,5 +1,5 @@
-"""Groups of models: a run's models stand together, and so do runs that hold copies of each
-other's.
+"""Groups of models: the models of a run are one group, and so are runs that contain copies of each
+other's models.
 """
 
 import jax

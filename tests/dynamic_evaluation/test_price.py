@@ -1,4 +1,4 @@
-"""What a method costs is known before, and a user hears of it where it does not pay."""
+"""The cost of a method is known beforehand, and a user is warned if it does not pay."""
 
 import jax
 import numpy as np

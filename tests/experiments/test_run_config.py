@@ -1,4 +1,4 @@
-"""What a config becomes: the budget's values where none was given, and what makes no sense
+"""What a config becomes: the budget's values where none was given, and invalid values are
 refused.
 """
 

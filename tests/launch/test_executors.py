@@ -1,4 +1,4 @@
-"""One suite for every executor of the registry: whoever runs the trials, the run is the same."""
+"""One suite for every executor of the registry: however the trials run, the result is the same."""
 
 import functools
 import importlib.util
@@ -92,8 +92,8 @@ def references(tmp_path_factory):
     indirect=["executor"],
 )
 def test_the_ledger_is_the_same(tmp_path, executor, references, name):
-    """Of Ray the toy's shows every day what the baseline's, whose workers start JAX, shows in `make
-    test-all`.
+    """With Ray, the toy learner is tested every day, and the baseline, whose workers start JAX, in
+    `make test-all`.
     """
     ledger = run(
         LEARNERS[name], toy.stream(), tmp_path, seed=1, executor=executor, checkpoint_seconds=0
@@ -104,8 +104,8 @@ def test_the_ledger_is_the_same(tmp_path, executor, references, name):
 
 @dataclass(frozen=True)
 class Failing(toy.ToyLearner):
-    """The third trial of the second task fails after the others while a file is there; every trial
-    leaves a line.
+    """The third trial of the second task fails after the others while a file exists; every trial
+    writes a line.
     """
 
     folder: str = ""
@@ -169,7 +169,7 @@ def test_finished_trials_are_kept_when_one_fails(tmp_path, executor):
 
 
 class Odd(Exception):
-    """No error of the project's."""
+    """An error that is not one of the project's."""
 
 
 def fails_or_goes_on(ctx, item):
@@ -217,7 +217,7 @@ def test_order_costs_and_warnings_are_kept(executor):
 
 
 class Heard(Silent):
-    """Remembers what it was told; wants to be told one thing at a time."""
+    """Remembers the reports; requires that they come one at a time."""
 
     def __init__(self):
         self.trials, self.steps, self._busy = [], [], threading.Lock()
@@ -428,7 +428,7 @@ def test_room_that_is_gone_is_waited_for(monkeypatch):
 
 @pytest.fixture
 def cluster():
-    """Two nodes on this machine, which know nothing of Ray in this process."""
+    """Two nodes on this machine, which are independent of Ray in this process."""
     built("ray")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster

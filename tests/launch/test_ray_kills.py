@@ -1,5 +1,5 @@
 """Every learner on two Ray nodes: workers, the driver and a node are killed at random moments; the
-ledger is as ever.
+ledger does not change.
 """
 
 import importlib.util
@@ -99,7 +99,7 @@ def test_every_learner_survives_what_ray_can_lose(tmp_path, nodes, learner):
     driver, finished, place = start(), 0, 0
     while place < len(hits):
         time.sleep(chance.uniform(0, 0.3 * seconds))
-        if driver.poll() is not None:  # it lived long enough: another run begins
+        if driver.poll() is not None:  # it was not killed in time: start another run
             ended(driver)
             assert results(run_dir) == expected
             finished += 1

@@ -234,7 +234,7 @@ def preempt(cluster, number, node):
 
 
 def lose_the_node(cluster, number, node):
-    """The node falls silent, SLURM gives its jobs to others; then it comes back."""
+    """The node stops responding, SLURM gives its jobs to others; then it comes back."""
     cluster.lose(node)
     wait_for(
         lambda: (

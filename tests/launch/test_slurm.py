@@ -338,7 +338,7 @@ def test_the_local_executor_runs_and_tells_of_failures(tmp_path, small_stream):
     assert debug.returncode == 0 and Ledger(tmp_path / "d").complete, debug.stderr
 
 
-# Jobs that are signalled. A cluster is played by three programs: sbatch keeps the script, srun
+# Jobs that are signalled. Three programs imitate a cluster: sbatch keeps the script, srun
 # starts its command, scontrol keeps what it is asked. As SLURM does, signals go to every process of
 # the job.
 
@@ -364,7 +364,7 @@ def cluster(tmp_path, monkeypatch):
 
 def start(cluster):
     """Starts the sent script as SLURM would, in a process group of its own; the shell itself
-    outlives signals.
+    survives signals.
     """
     command = ["bash", "-c", f"trap : TERM USR2; . {cluster / 'script.sh'}"]
     environment = os.environ | {"SLURM_JOB_ID": "7"}
@@ -422,7 +422,7 @@ def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, smal
 
 
 def own_job(cluster, tmp_path, program):
-    """Sends a program of the test's own, and starts it."""
+    """Sends a program of the test, and starts it."""
     from submitit.slurm.slurm import SlurmExecutor
 
     (tmp_path / "own_program.py").write_text(program)

@@ -300,7 +300,7 @@ def test_a_loss_that_is_not_finite_ends_the_trial_and_is_told(tmp_path):
     ids=["networks", "heads"],
 )
 def test_init_compiles_what_the_first_task_runs_and_nothing_else(tmp_path, frozen, programs):
-    """A budget in seconds a task holds for the first one too."""
+    """A budget in seconds per task includes the first task."""
     # no other test has compiled this one
     network = Network("mlp", (("hidden", (19 + frozen,)),), resolution=8)
     search = RandomSearch(2, {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.3)})

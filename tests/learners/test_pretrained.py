@@ -176,8 +176,8 @@ def start_from(path, run_dir, progress=None):
 
 
 def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, monkeypatch):
-    """A run goes on with a copy of the weights elsewhere, and its predictors are asked without;
-    other weights are refused.
+    """A run continues with a copy of the weights in another place, and its predictors work without
+    them; other weights are refused.
     """
     whole = start_from(file, tmp_path / "whole")
     with pytest.raises(Stop):

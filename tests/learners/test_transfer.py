@@ -125,7 +125,7 @@ def test_of_scores_that_differ_by_less_than_their_noise_the_latest_task_is_taken
     monkeypatch, margin, scores, chosen
 ):
     """With 20 dev images shares of 0.8 and 1 have standard errors of 0.088 and 0.056: 0.65 and
-    0.9 lie 1.7 and 1.8 below.
+    0.9 are 1.7 and 1.8 below.
     """
     result = iter(scores)
     monkeypatch.setattr(Neighbours, "score", lambda *_: next(result))
@@ -253,7 +253,7 @@ def test_an_ensemble_is_the_weighted_mean_of_the_best_trials(tmp_path):
 
 
 def test_a_killed_related_run_goes_on_to_the_same_ledger(tmp_path, dynamic):
-    """Selection, a trial of its own and auxiliary heads are gone on with like everything else."""
+    """Selection, a separate trial and auxiliary heads are continued like everything else."""
     chosen = learner(FromRelated(space="static"), data=Auxiliary(1))
     reference = run(chosen, stream(), tmp_path / "whole")
 

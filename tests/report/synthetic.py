@@ -12,13 +12,13 @@ from PIL import Image
 
 @dataclass(frozen=True)
 class SyntheticRun:
-    """What a run directory should say; `write` makes it.
+    """What a run directory should contain; `write` makes it.
 
     `errors` maps a task id to its error (None: undefined); tasks without one get a smooth made-up
-    error. `start` tells what a task is initialised from: "random" weights, the "previous" task, or
+    error. `start` is what a task is initialised from: "random" weights, the "previous" task, or
     a "related" earlier one, drawn by the seed; `mistakes` adds files of the worst mistakes.
-    `skip` leaves out so many first tasks. `events` cuts the run off after so many events; None
-    writes a complete run.
+    `skip` is the number of first tasks to leave out. `events` cuts the run off after that number
+    of events; None writes a complete run.
     """
 
     learner: str = "indep"
@@ -49,7 +49,7 @@ class SyntheticRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What config.json holds, less the hash."""
+        """The content of config.json without the hash."""
         learner = {"learner": self.learner, "budget": self.budget} | dict(self.config)
         return {
             "learner": learner,
@@ -127,7 +127,7 @@ class SyntheticRun:
         return path
 
     def worst(self, order: int) -> dict[str, Any]:
-        """Returns what a file of mistakes says of a task."""
+        """Returns the content of a file of mistakes for a task."""
         output = [
             {"sample_id": f"data/all/{i}", "true": i % 10, "predicted": (i + 3) % 10}
             | {"confidence": i / 100, "predicted_confidence": 0.9 - i / 100}

@@ -1,4 +1,4 @@
-"""Names in figures: short, told apart by their ends, and never cut off at the figure's edge."""
+"""Names in figures: short, distinguished by their ends, and never cut off at the figure's edge."""
 
 import doctest
 

@@ -1,5 +1,5 @@
-"""Every part: what it offers, that names are its own, that figures can be exported in colours that
-print.
+"""Every part: what it offers, that its names are unique, and that figures can be exported in
+colours that print.
 """
 
 import inspect

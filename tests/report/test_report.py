@@ -178,7 +178,7 @@ def test_exported_pictures_open_and_are_not_blank(exported):
 
 
 def test_the_page_grows_by_little_for_a_run_more(tmp_path):
-    """Ten more runs of 40 tasks and 50 points a curve: what 20 runs of 106 tasks take stays below
+    """Ten more runs of 40 tasks and 50 points per curve: what 20 runs of 106 tasks take stays below
     10 MB.
     """
     large = RUN.but(tasks=40, meta_test=10, trials=1, curve_points=50, thumbnails=False)

@@ -1,5 +1,5 @@
-"""TensorBoard's files, read back: what the ledger says, no point twice, and nothing that a run
-could fall over.
+"""TensorBoard's files, read back: the content of the ledger, no point twice, and nothing that
+could stop a run.
 """
 
 import importlib.util

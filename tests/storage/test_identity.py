@@ -1,4 +1,4 @@
-"""Files that say what a directory holds: a refusal names what differs."""
+"""Files that identify what a directory contains: a refusal names the difference."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Files of outcomes: what is in them is read, what is wrong with them is said."""
+"""Files of outcomes: their content is read, and errors in them are reported."""
 
 import builtins
 import os

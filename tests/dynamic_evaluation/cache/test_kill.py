@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def start(directory, writer, log):
-    """Starts a writer behind its last acknowledged row: the row after that may be written, too, and
-    comes again.
+    """Starts a writer after its last acknowledged row; the next row may already be written, and is
+    then written again.
     """
     first = len(acknowledged(log))
     command = [
@@ -37,8 +37,8 @@ def acknowledged(log):
 
 
 def fill(directory, writers, rows, kills, pause):
-    """Lets writers fill a cache and kills one after the other, each started again, until there are
-    so many rows and kills.
+    """Lets writers fill a cache and kills one after the other, each started again, until these
+    numbers of rows and kills are reached.
     """
     logs = [directory / f"log-{writer}" for writer in range(writers)]
     cache, chance = directory / "cache", random.Random(0)

@@ -1,5 +1,5 @@
-"""What is sound of a damaged cache is saved: everything but the damaged tiles, by name, whatever is
-killed.
+"""The undamaged parts of a damaged cache are saved: everything but the damaged tiles, which are
+named, at any kill.
 """
 
 import itertools
@@ -61,7 +61,7 @@ def flip(cache, place):
 
 
 def contents(cache, without=()):
-    """All that a cache tells, in which the cells of some tiles are unknown."""
+    """All content of a cache in which the cells of some tiles are unknown."""
     output = {
         "samples": cache.samples(),
         "models": cache.models(),
@@ -91,7 +91,7 @@ def same(one, other):
     assert one.keys() == other.keys()
     for name, value in one.items():
         if name == str(("observed", "probabilities")) and np.isnan(value).all():
-            value = value[:, :0]  # where all are lost, nobody knows of how many classes they were
+            value = value[:, :0]  # if all are lost, the number of classes is unknown
         np.testing.assert_equal(other[name], value, name)
 
 

@@ -108,7 +108,7 @@ def test_additions_are_told_together(cache):
     unknown = dict.fromkeys([*judged, "truth"])
     rows = [
         {**account, **judged, "name": "early", "truth": 0.1},
-        {**account, **judged, "name": "early", "truth": 0.55},  # told again: the latest counts
+        {**account, **judged, "name": "early", "truth": 0.55},  # recorded again: the latest counts
         {**account, **judged, "name": "outside", "truth": 0.7, "mae": 0.3},
         {**account, **unknown, "name": "unjudged", "flops_spent": 10, "flops_saved": 30},
         {**account, **unknown, "name": "other", "method": "b"},

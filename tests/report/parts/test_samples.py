@@ -1,4 +1,4 @@
-"""Mistakes in the page: whose, how many, told in words; damaged files show nothing."""
+"""Mistakes in the page: whose, how many, and in words; damaged files show nothing."""
 
 import base64
 import io
