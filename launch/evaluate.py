@@ -134,6 +134,8 @@ SUBCOMMANDS = (
         "study",
         "Compares methods on files of models × samples, with tables and figures.",
         "study a.npz b.npz --budgets=16,64,256 --known=0.6 --seeds=10 --out=study",
+        "study a.npz --policies=strata,quadrature,fisher --predictors=mean,irt_2pl --out=crossing",
+        "study a.npz --model_facts=models.csv --model_split=by:date --out=study",
         words="FILE ...",
         details="Continues where it was stopped.",
         lists=_method_names,

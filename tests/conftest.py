@@ -25,7 +25,7 @@ MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-# How long an example takes says more of what else the machine does than of the code.
+# The time of an example depends more on the load of the machine than on the code.
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def own_data_root(tmp_path_factory):
-    """Prepared data of the tests lie in a folder of their own."""
+    """Prepared data of the tests are in a separate folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NEVIS_STREAM_DATA", str(tmp_path_factory.mktemp("data")))
         yield

@@ -116,6 +116,26 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag(adding, whole, "seed", 0, "Seed of the method's random choices.", **ends)
 
     flag(trying, words, "methods", [], "Methods to compare; default: the main ones.")
+    meaning = "Policies to cross with --predictors, or `all`."
+    flag(trying, words, "policies", [], meaning)
+    flag(trying, words, "predictors", [], "Predictors to cross with --policies, or `all`.")
+    meaning = (
+        "Known and new models: random, group (whole groups), biased:KIND (known models of one group"
+        " or COLUMN=VALUE, all others new) or by:COLUMN (the first ones, for example by date)."
+        " Default: group where there are groups."
+    )
+    flag("study", text, "model_split", "", meaning)
+    meaning = "Csv of facts about models: `model` and further columns, for --model_split."
+    flag("study", text, "model_facts", None, meaning)
+    meaning = (
+        "Data sets on which known models are not observed (cold start): names, or their number."
+    )
+    flag("study", text, "hide", "", meaning)
+    meaning = (
+        "Toml file of these flags, such as experiments/studies/cold_start.toml; flags of the"
+        " command replace its values."
+    )
+    flag("study", text, "config", None, meaning)
     meaning = "Numbers of samples on which each new model is evaluated."
     flag(trying, _parsed(_budgets), "budgets", "16,64,256", meaning)
     meaning = "Share of the models that are known; the others are treated as new."

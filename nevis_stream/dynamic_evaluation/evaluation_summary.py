@@ -22,7 +22,8 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.known import learned_from
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
-from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix, split
+from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix
+from nevis_stream.dynamic_evaluation.model_splits import split
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.sort import sort

@@ -147,7 +147,7 @@ def test_nearest_neighbours_are_as_good_as_recorded(imported, dataset_id):
 
 
 @pytest.mark.slow
-# caltech101 has 3.5 images a class for training
+# caltech101 has 3.5 images per class for training
 @pytest.mark.filterwarnings("ignore::nevis_stream.errors.DataWarning")
 def test_the_stream_is_marked_and_whole(root):
     prepare("local25", 25)

@@ -2,6 +2,7 @@
 a csv of three metrics over three data sets.
 """
 
+import copy
 import csv
 import os
 from pathlib import Path
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 
 from launch.evaluate_commands import studying
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method_study import Matrix
 from tests import forked
@@ -24,6 +26,12 @@ def command(*words):
     done = forked.run("launch.evaluate", *words)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def refused(*words):
+    done = forked.run("launch.evaluate", *words)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    return done.stderr
 
 
 @pytest.fixture
@@ -44,8 +52,8 @@ def leaderboard(tmp_path):
         rows.writerow(["model", "dataset", "sample", "metric", "low", "high", "score"])
         for i, k in np.ndindex(noisy.shape):
             if random.random() < 0.9:
-                dataset, metric, low, high, of = kinds[k // SAMPLES]
-                score = of(float(noisy[i, k]))
+                dataset, metric, low, high, expected = kinds[k // SAMPLES]
+                score = expected(float(noisy[i, k]))
                 rows.writerow([f"m{i}", dataset, k % SAMPLES, metric, low, high, score])
     return path
 
@@ -67,8 +75,8 @@ def _add_a_model(cache, tmp_path):
             )
             rows.writerow(["new", facts.dataset[k], sample, low[k], high[k], float(value)])
     add = ["add-model", f"--model={path}", "--budget=40", f"--cache={cache}"]
-    said = command(*add, "--method=random_mean")
-    assert "40 of 180 cells observed" in said and "squad" in said and "0 to 100" in said
+    output = command(*add, "--method=random_mean")
+    assert "40 of 180 cells observed" in output and "squad" in output and "0 to 100" in output
     path.write_text(path.read_text().replace(",0.0,100.0,", ",0.0,200.0,"))
     refused = forked.run("launch.evaluate", *add, "--method=random_mean")
     assert refused.returncode == 2 and "its range is 0 to 100 in this cache" in refused.stderr
@@ -76,21 +84,23 @@ def _add_a_model(cache, tmp_path):
 
 def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     cache, weights = tmp_path / "caches" / "board", "--dataset_weights=squad=1,chat=1,math=2"
-    said = command("import", leaderboard, weights, f"--cache={cache}")
-    assert "20 models × 180 samples, " in said and "cells unknown" in said
-    assert "squad F1: 60 samples, scores from 0 to 100" in said
-    assert "math exact match: 60 samples, outcomes" in said
+    output = command("import", leaderboard, weights, f"--cache={cache}")
+    assert "20 models × 180 samples, " in output and "cells unknown" in output
+    assert "squad F1: 60 samples, scores from 0 to 100" in output
+    assert "math exact match: 60 samples, outcomes" in output
     assert EvaluationCache(cache).facts().dataset_weights == {"squad": 1, "chat": 1, "math": 2}
-    said = command("stats", f"--cache={cache}")
-    assert "squad" in said and "0 to 100" in said
+    output = command("stats", f"--cache={cache}")
+    assert "squad" in output and "0 to 100" in output
     _add_a_model(cache, tmp_path)
-    what = ["--budgets=8,32", "--seeds=2", "--methods=random_mean,copy_nearest"]
+    options = ["--budgets=8,32", "--seeds=2", "--methods=random_mean,copy_nearest"]
     folder = tmp_path / "study"
-    assert "error of the mean" in command("study", leaderboard, weights, f"--out={folder}", *what)
+    assert "error of the mean" in command(
+        "study", leaderboard, weights, f"--out={folder}", *options
+    )
     rows = pd.read_csv(folder / "study.csv")
     assert set(rows["method"]) >= {"random_mean"} and rows["mae"].between(0, 0.5).all()
     assert rows["dataset_errors"].str.contains("squad").all()
-    command("metrics", f"--cache={cache}", *what)
+    command("metrics", f"--cache={cache}", *options)
     report = forked.run("launch.report", cache, f"--out={tmp_path / 'out'}")
     assert report.returncode == 0, report.stderr
     page = (tmp_path / "out" / "report.html").read_text()
@@ -108,8 +118,8 @@ def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     data = bytearray(whole.cells.path.read_bytes())
     data[200] ^= 8
     whole.cells.path.write_bytes(data)
-    said = command("repair", f"--cache={cache}", f"--out={tmp_path / 'mended'}")
-    assert "1 damaged part" in said
+    output = command("repair", f"--cache={cache}", f"--out={tmp_path / 'mended'}")
+    assert "1 damaged part" in output
     lost = EvaluationCache(tmp_path / "mended")
     assert lost.scores and lost.facts().dataset.tolist() == whole.facts().dataset.tolist()
     command("import", leaderboard, f"--cache={tmp_path / 'mended'}")
@@ -117,7 +127,9 @@ def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
 
 
 def test_the_main_methods_are_those_that_take_the_values():
-    values = SimpleNamespace(methods=[], budgets=[8], known=0.6, seeds=1)
+    values = SimpleNamespace(
+        methods=[], policies=[], predictors=[], budgets=[8], known=0.6, seeds=1
+    )
     outcomes = Matrix("outcomes", np.zeros((2, 3), np.uint8))
     assert studying._design(values, [outcomes]).methods == studying.MAIN
     scores = Matrix("scores", np.zeros((2, 3), np.float32))
@@ -128,14 +140,14 @@ def test_a_leaderboard_of_real_scores_is_studied_and_reported(tmp_path):
     file = SHARED / "alpaca_eval2.npz"
     if not file.is_file():
         pytest.skip(f"{file} is not there")
-    cache, what = tmp_path / "alpaca", ["--budgets=16,64", "--seeds=1", "--methods=random_mean"]
+    cache, options = tmp_path / "alpaca", ["--budgets=16,64", "--seeds=1", "--methods=random_mean"]
     assert "58 models × 805 samples, 10 cells unknown" in command(
         "import", file, f"--cache={cache}"
     )
-    command("study", file, f"--out={tmp_path / 'study'}", *what)
+    command("study", file, f"--out={tmp_path / 'study'}", *options)
     rows = pd.read_csv(tmp_path / "study" / "study.csv").set_index("budget")
     assert rows["accuracy_error"][64] < rows["accuracy_error"][16] < 0.15
-    command("metrics", f"--cache={cache}", *what)
+    command("metrics", f"--cache={cache}", *options)
     report = forked.run("launch.report", cache, f"--out={tmp_path / 'out'}")
     assert report.returncode == 0, report.stderr
     page = (tmp_path / "out" / "report.html").read_text()
@@ -161,3 +173,74 @@ def test_a_leaderboard_of_real_scores_is_studied_and_reported(tmp_path):
         f"--out={tmp_path / 'refused'}",
     )
     assert refused.returncode == 2 and "published takes outcomes" in refused.stderr
+
+
+def test_policies_are_crossed_with_predictors_and_the_report_shows_it(tmp_path):
+    random = np.random.default_rng(0)
+    ability, ease = random.normal(size=(24, 1)), random.normal(size=60)
+    values = (ability + ease + 0.5 * random.normal(size=(24, 60)) > 0).astype(np.uint8)
+    names = [f"m{i}" for i in range(24)]
+    np.savez(
+        tmp_path / "board.npz",
+        models=names,
+        samples=[f"s{k}" for k in range(60)],
+        correct=values,
+        dataset=np.repeat(["a", "b", "c"], 20),
+    )
+    years = "".join(f"{name},{2000 + i}\n" for i, name in enumerate(names))
+    (tmp_path / "models.csv").write_text(f"model,year\n{years}")
+    (tmp_path / "study.toml").write_text('budgets = [4, 8, 16]\nseeds = 9\nhide = "1"\n')
+    folder = tmp_path / "study"
+    words = [
+        "study",
+        tmp_path / "board.npz",
+        f"--config={tmp_path / 'study.toml'}",
+        "--policies=strata,mean_variance,clusters_features",
+        "--predictors=mean,linear_gaussian",
+        f"--model_facts={tmp_path / 'models.csv'}",
+        f"--out={folder}",
+        "--seeds=2",
+    ]
+    said = command(*words, "--model_split=by:year")
+    assert "left out: clusters_features: the samples have no features" in said
+    assert "left out: mean_variance+mean: policy 'mean_variance' needs" in said
+    assert "the first 60% of the models by year known; hidden data sets: 1" in said
+    assert "Use " in said
+    rows = pd.read_csv(folder / "study.csv")
+    pairs = {"strata+mean", "strata+linear_gaussian", "mean_variance+linear_gaussian"}
+    assert set(rows["method"]) == pairs and len(rows) == 3 * 3 * 2 and (rows["flops"] > 0).all()
+    assert (folder / "board.pdf").is_file()
+    assert "--model_split=by:year" in refused(*words)
+    assert forked.run("launch.report", folder, f"--out={tmp_path / 'out'}").returncode == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Methods of evaluation" in page and "study_crossing_1_1" in page
+    assert len(pd.read_csv(tmp_path / "out" / "study_cells.csv")) == 9
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--policies=strata"], "--policies needs --predictors too"),
+        (["--policies=guess", "--predictors=mean"], "unknown policy 'guess'"),
+        (["--policies=fisher", "--predictors=mean"], "no pair of these can be tried"),
+        (["--model_split=by:size"], "there are no facts about models"),
+        (["--hide=2"], "the samples belong to no data sets"),
+        (["--config=none.toml"], "--config=none.toml: no such file"),
+    ],
+)
+def test_studies_that_cannot_be(tmp_path, words, said):
+    (tmp_path / "board.csv").write_text("model,a,b\nx,1,0\ny,0,1\nz,1,1\n")
+    what = ["--budgets=1", "--seeds=1", f"--out={tmp_path / 'study'}"]
+    assert said in refused("study", tmp_path / "board.csv", *what, *words)
+
+
+@pytest.mark.parametrize("name", ["cold_start", "model_bias"])
+def test_the_projects_own_studies_are_of_known_flags_and_methods(name):
+    from launch.evaluate import SUBCOMMANDS
+
+    (study,) = (each for each in SUBCOMMANDS if each.name == "study")
+    values = copy.deepcopy(study.flags)
+    path = Path(__file__).resolve().parents[2] / "experiments" / "studies" / f"{name}.toml"
+    studying._apply(path, values)
+    assert all(methods.get(each) for each in values.methods) and values.budgets == [20, 100]
+    assert f"--config=experiments/studies/{name}.toml" in path.read_text()

@@ -1,5 +1,5 @@
-"""Run directories of the format before this one (ledger schema 2, config without a schema): every
-reader still takes them.
+"""Run directories of the previous format (ledger schema 2, config without a schema): every
+reader still accepts them.
 """
 
 import csv
