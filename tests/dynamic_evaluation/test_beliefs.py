@@ -34,15 +34,15 @@ def answers(columns, rows=slice(None)):
 def test_a_predictor_gives_what_it_says(name):
     predictor, beliefs = fitted(name)
     assert beliefs.n == 80 and predictor.gives <= QUANTITIES.keys()
-    given = {each for each in ("rank", "items") if getattr(beliefs, each) is not None}
+    arguments = {each for each in ("rank", "items") if getattr(beliefs, each) is not None}
     for each in ("moments", "information", "reduction"):
         try:
             values = np.broadcast_arrays(*np.atleast_3d(getattr(beliefs, each)(answers([3, 9]))))
             assert np.isfinite(values).all()
-            given.add(each)
+            arguments.add(each)
         except NotImplementedError:
             pass
-    assert given == predictor.gives
+    assert arguments == predictor.gives
 
 
 @pytest.mark.parametrize("name", ["irt_2pl", "linear_gaussian"])
@@ -85,7 +85,7 @@ def test_the_reduction_is_what_the_variance_of_the_mean_loses():
     reduction = beliefs.reduction(answers([], slice(1)))[0]
     assert reduction.argmax() == lg.first_choice(model, 1)[0]
     free = np.ones(80, bool)
-    state = lg.State(believed.mean, believed.covariance)
+    state = lg.Posterior(believed.mean, believed.covariance)
     before = float(lg.spread_of_mean(believed, model.weights, state, free)) ** 2
     for sample in (0, 17, 55):
         left = lg.observe(believed, state, sample, 0.3, 1.0)

@@ -1,5 +1,5 @@
-"""TensorBoard's files, read back: what the ledger says, no point twice, and nothing that a run
-could fall over.
+"""TensorBoard's files, read back: the content of the ledger, no point twice, and nothing that
+could stop a run.
 """
 
 import importlib.util
@@ -66,8 +66,8 @@ def test_the_stream_is_that_of_the_ledger(whole):
 def test_curves_are_those_of_the_ledger_whoever_runs_the_trials(tmp_path, name):
     if name == "ray" and importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install ray")
-    how = executors.build(name, {"workers": 2} if name == "threads" else {})
-    ledger = run(LEARNERS["baseline"], toy.stream(), tmp_path, executor=how)
+    options = executors.build(name, {"workers": 2} if name == "threads" else {})
+    ledger = run(LEARNERS["baseline"], toy.stream(), tmp_path, executor=options)
     shown = everything(tmp_path)
     assert len(shown) == 1 + 4 * 4
     for record in ledger.of_kind(TrainRecord):
@@ -88,13 +88,11 @@ def test_curves_are_those_of_the_ledger_whoever_runs_the_trials(tmp_path, name):
 
 
 @pytest.mark.parametrize("executor", ["inline", "threads"])
-def test_killed_and_gone_on_with_no_point_is_missing_or_stands_twice(
-    memory_folder, whole, executor
-):
+def test_killed_and_gone_on_with_no_point_is_missing_or_stands_twice(tmp_path, whole, executor):
     """kill -9 in the middle of file operations, half-written points among them, again and again in
     one run.
     """
-    chance, kills, run_dir = random.Random(4), 0, memory_folder / executor
+    chance, kills, run_dir = random.Random(4), 0, tmp_path / executor
     while True:
         words = [run_dir, "toy", chance.randint(60, 150), executor, "{}"]
         done = forked.run("tests.kill_target", *words)
