@@ -325,9 +325,9 @@ def test_the_hardest_samples_of_a_cache(whole, tmp_path):
 
 
 @pytest.mark.parametrize("across", ["false", "true"])
-def test_killed_anywhere_it_ends_in_the_same_ledger(memory_folder, across):
+def test_killed_anywhere_it_ends_in_the_same_ledger(tmp_path, across):
     name = f"toy@{NAME.replace('rounds=3', 'rounds=2')},across={across}"
-    folder = memory_folder / f"answering-{across}"
+    folder = tmp_path / f"answering-{across}"
     done = forked.run(*command(folder / "whole", name, "inline"))
     assert done.returncode == 0, done.stderr
     expected, chance, kills = results(folder / "whole"), random.Random(0), 0
