@@ -165,7 +165,7 @@ def test_designs_are_compared_in_pairs_and_a_page_is_written(tmp_path):
     ]
     assert table.loc["equal labels", "labels"] == np.mean(np.minimum(labels[:3], labels[3:]))
     html = page.write(tmp_path / "out", [path, deep]).read_text()
-    assert "change over the last fifth" in html and "z_4" in html
+    assert "change over the last 2 votes" in html and "z_4" in html
     rounds = pd.read_csv(tmp_path / "out" / "risk-by-round.csv")
     assert rounds["n"].tolist() == [3] * 6 and (rounds["low"] <= rounds["mean_risk"]).all()
     early = page.early_statistic(path)

@@ -120,15 +120,18 @@ def compared(path: Rollouts, other: Rollouts) -> pd.DataFrame:
 
 def stalls(rollouts: Rollouts) -> str:
     """Returns in a sentence whether the risk stalls above zero: the mean at the end, and the change
-    over the last fifth of the rounds."""
+    over about the last fifth of the votes. It is an even number of votes back: ties count as
+    errors, so votes of an even number of members are worse.
+    """
     risks = np.stack([each.risks for each in curves(rollouts)])
     risks = risks[:, np.isfinite(risks[0])]
-    before = risks[:, -1 - max(1, risks.shape[1] // 5)]
+    back = 2 * max(1, round(risks.shape[1] / 10))
+    before = risks[:, max(0, risks.shape[1] - 1 - back)]
     end, change = mean(risks[:, -1]), mean(risks[:, -1] - before)
     zero = int((risks[:, -1] == 0).sum())
     return (
-        f"{name_of(rollouts.settings)}: final risk {_interval(end)}, change over the last fifth of"
-        f" the votes {_interval(change)}; {zero} of {len(risks)} rollouts end with risk 0."
+        f"{name_of(rollouts.settings)}: final risk {_interval(end)}, change over the last {back}"
+        f" votes {_interval(change)}; {zero} of {len(risks)} rollouts end with risk 0."
     )
 
 
@@ -222,7 +225,8 @@ def _rounds(rounds: pd.DataFrame) -> StudyChapter:
         "Mean over rollouts of the majority vote's risk after each round (in a hierarchy, after"
         " each finished inner vote), with one standard deviation, and the rollouts that end best"
         " and worst. Intervals in the table are 95% of the mean (Student's t). The weighted vote"
-        " weighs a classifier by log((1 - r) / r), r being its risk on what it was trained on.",
+        " weighs a classifier by log((1 - r) / r), r being its risk on what it was trained on."
+        " Ties are errors, so the vote of an even number is worse than its neighbours.",
         [Picture("rounds", "Risk by round", _lines(rounds, "round"), "round", "risk of the vote")],
         rounds,
     )
