@@ -1,4 +1,4 @@
-"""Test accuracies on six real data sets at a budget of minutes a task, with their lower bounds.
+"""Test accuracies on six real data sets at a budget of minutes per task, with their lower bounds.
 
   python -m launch.run --config=ft_dynamic --config.stream=benchmarks/six_tasks.csv \\
       --config.budget=small --config.search.trials=2 --config.train.steps=4000 --config.train.validate_every=1000 \\
@@ -18,7 +18,7 @@ from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.run_directory.timing import read_timing
 
-WANTED = {
+TARGETS = {
     "mnist": 99.0,
     "fashion_mnist": 88.0,
     "usps": 95.0,
@@ -39,7 +39,7 @@ def main() -> None:
     columns = (
         "task",
         "test accuracy, %",
-        "wanted",
+        "target",
         "test images",
         "started from",
         "CPU minutes",
@@ -51,7 +51,7 @@ def main() -> None:
         start = trained.trials[0].info["initialised_from"]
         spent = total(trained.flops) + total(record.flops)
         print(
-            f"| {task} | {100 * (1 - record.error):.2f} | {WANTED.get(task, '-')} |"
+            f"| {task} | {100 * (1 - record.error):.2f} | {TARGETS.get(task, '-')} |"
             f" {record.n} | {start} | {seconds[task] / 60:.1f} | {spent:.3g} |"
         )
 

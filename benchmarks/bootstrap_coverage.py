@@ -97,10 +97,10 @@ SEEDS_ALONE = [
 
 
 def published_effects() -> np.ndarray:
-    found = np.array(
-        [of_task["ft_dynamic"] - of_task["indep"] for of_task in published.errors().values()]
+    differences = np.array(
+        [errors["ft_dynamic"] - errors["indep"] for errors in published.errors().values()]
     )
-    return found - found.mean()
+    return differences - differences.mean()
 
 
 def standard_lognormal(
@@ -181,30 +181,32 @@ def table(
         )
 
 
-def missed(args) -> None:
-    """Prints what ten tasks look like where the interval misses, and all samples of ten."""
-    looks = []
+def print_missed(args) -> None:
+    """Prints statistics of the samples of ten tasks whose interval misses, and of all samples."""
+    samples = []
     for a, b, _, key in simulated(TEN, args):
         low, high = ours(a, b, key)
         differences = a.mean(axis=1) - b.mean(axis=1)
-        looks.append((not low <= 0 <= high, 100 * differences.std(ddof=1), stats.skew(differences)))
-    found = np.array(looks)
+        spread = 100 * differences.std(ddof=1)
+        samples.append((not low <= 0 <= high, spread, stats.skew(differences)))
+    statistics = np.array(samples)
+    missed = statistics[:, 0] > 0
     effects = published_effects()
     large = 100 * (effects < -0.15).mean()
-    none = 100 * (1 - large / 100) ** 10
+    without_large = 100 * (1 - large / 100) ** 10
     print(
         f"\n{TEN.title}: {large:.1f}% of the published effects are gains of over 15 points beyond"
         " the mean one; ten tasks"
     )
     print(
-        f"hold none of them in {none:.0f}% of samples. Median over the samples that the interval"
-        " misses, and over all:"
+        f"hold none of them in {without_large:.0f}% of samples. Median over the samples that the"
+        " interval misses, and over all:"
     )
     for name, column in (
         ("standard deviation of the differences, points", 1),
         ("their skewness", 2),
     ):
-        values = [np.median(found[rows, column]) for rows in (found[:, 0] > 0, slice(None))]
+        values = [np.median(statistics[rows, column]) for rows in (missed, slice(None))]
         print(f"{name} {values[0]:.1f}, {values[1]:.1f}", flush=True)
 
 
@@ -213,7 +215,7 @@ TABLES = {
     "hard": lambda args: table("Harder settings.", HARD, OVER_TASKS, args),
     "few": lambda args: table("Few tasks.", FEW, OVER_TASKS, args),
     "tried": lambda args: table("Tried, and not taken.", SOME, TRIED, args),
-    "missed": missed,
+    "missed": print_missed,
     "seeds": lambda args: table(
         "These very tasks, seeds alone.", SEEDS_ALONE, OVER_SEEDS, args, fixed=True
     ),
@@ -234,7 +236,8 @@ def main() -> None:
     parser.add_argument("--tables", default=",".join(TABLES), help=f"some of {', '.join(TABLES)}")
     args = parser.parse_args()
     print(
-        f"{describe()}; {args.simulations} simulations a row; in brackets the mean width in points,"
+        f"{describe()}; {args.simulations} simulations per row; in brackets the mean width in"
+        " points,"
         " ends cut at ±100."
     )
     for name in args.tables.split(","):

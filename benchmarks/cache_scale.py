@@ -21,7 +21,7 @@ import numpy as np
 
 SAMPLES = 1_000_000
 PAPER = 31_250 * 1.7e6  # cells
-# FLOPs a second of a float32 matrix product on two cores, to which the bars refer
+# FLOPs per second of a float32 matrix product on two cores, to which the bars refer
 REFERENCE_PEAK = 365e9
 REPEATS = 5
 
@@ -75,7 +75,8 @@ def scale(directory: Path, models: int) -> None:
     total = (sums * PAPER / (models * SAMPLES) + order * 1.7) * share
     rate = models * SAMPLES / spent / 1e6
     print(
-        f"\nFilled at {rate:.0f} million cells a CPU second ({spent:.1f} s, n = 1), ids of samples"
+        f"\nFilled at {rate:.0f} million cells per CPU second ({spent:.1f} s, n = 1), ids of"
+        " samples"
         f" in {ids:.1f} s."
     )
     print(
@@ -149,8 +150,8 @@ def measure(directory: Path) -> dict:
     def add(samples, known):
         cache.append(f"new{next(new)}", samples, random.integers(0, 2, known))
 
-    some = np.sort(random.choice(SAMPLES, 2048, replace=False))
-    ids = [f"synthetic/test/{k}" for k in some]
+    columns = np.sort(random.choice(SAMPLES, 2048, replace=False))
+    ids = [f"synthetic/test/{k}" for k in columns]
     line("append a model, 2,048 cells by id", lambda: add(ids, 2048))
 
     def evaluate():
@@ -174,7 +175,7 @@ def measure(directory: Path) -> dict:
     line("append a model, all cells by column", lambda: add(np.arange(SAMPLES), SAMPLES))
 
     if models <= 1000:
-        line("2,048 columns of all models", lambda: cache.matrix(samples=some), 1)
+        line("2,048 columns of all models", lambda: cache.matrix(samples=columns), 1)
         line("verify", lambda: check(cache), 1)
     return {"lines": lines, "bytes": 8 * words}
 

@@ -1,4 +1,4 @@
-"""Cost, memory and error of `closed_form` on larger data sets, by the number of pictures.
+"""Cost, memory and error of `closed_form` on larger data sets, by the number of images.
 
   python -m launch.data prepare --stream=local25
   python -m launch.data import tiny_imagenet.zip --task=tiny_imagenet
@@ -26,9 +26,9 @@ from nevis_stream.run_directory.timing import read_timing
 _HEADER = "order,year,task_id,dataset_id,meta_split,source\n"
 
 
-def measure(folder: Path, dataset: str, pictures: int) -> Path:
-    """Runs `closed_form` on so many pictures of a data set; returns the run's directory."""
-    run_dir = folder / f"{dataset}-{pictures}"
+def measure(folder: Path, dataset: str, images: int) -> Path:
+    """Runs `closed_form` on this number of images of a data set; returns the run's directory."""
+    run_dir = folder / f"{dataset}-{images}"
     memory = run_dir / "peak_memory.json"
     if memory.exists():
         return run_dir
@@ -36,7 +36,7 @@ def measure(folder: Path, dataset: str, pictures: int) -> Path:
     rows = folder / f"{dataset}.csv"
     rows.write_text(f"{_HEADER}1,2000,{dataset},{dataset},train,local:{dataset}\n")
     command = [sys.executable, "-m", "launch.run", "--config=closed_form", "--config.budget=huge"]
-    command += [f"--config.stream={rows}", f"--config.pictures={pictures}"]
+    command += [f"--config.stream={rows}", f"--config.pictures={images}"]
     command += ["--config.protocol=meta_train", f"--run_dir={run_dir}"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -53,7 +53,7 @@ def main() -> None:
     columns = (
         "data set",
         "classes",
-        "pictures",
+        "images",
         "error, dev_test",
         "FLOPs",
         "to fit",
@@ -62,8 +62,8 @@ def main() -> None:
     print(f"| {' | '.join(columns)} | CPU-s | peak memory, MB |\n|---|{'---:|' * 8}")
     for item in items:
         dataset, _, sizes = item.partition("=")
-        for pictures in map(int, sizes.split(",")):
-            run_dir = measure(Path(folder), dataset, pictures)
+        for images in map(int, sizes.split(",")):
+            run_dir = measure(Path(folder), dataset, images)
             ledger = Ledger(run_dir)
             (answered,), (trained,) = (ledger.of_kind(k) for k in (PredictRecord, TrainRecord))
             cost = phase_flops(ledger)
@@ -71,7 +71,7 @@ def main() -> None:
             memory = json.loads((run_dir / "peak_memory.json").read_text())["kilobytes"] / 1000
             total, predict = sum(cost.values()), cost["predict"]
             print(
-                f"| {dataset} | {trained.num_classes} | {pictures} | {answered.error:.4f} |"
+                f"| {dataset} | {trained.num_classes} | {images} | {answered.error:.4f} |"
                 f" {total:.3g} | {total - predict:.3g} | {predict:.3g} | {seconds:.0f} |"
                 f" {memory:.0f} |",
                 flush=True,

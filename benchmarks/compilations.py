@@ -33,7 +33,8 @@ def main() -> None:
     jax.monitoring.register_event_duration_secs_listener(listener)
     stream = load_stream("pico")
     print(
-        f"{describe()}; pico, {len(stream.tasks)} tasks, 2 trials a task, 2 learners one after the"
+        f"{describe()}; pico, {len(stream.tasks)} tasks, 2 trials per task, 2 learners one after"
+        " the"
         " other.\n"
     )
     print("| after | " + " | ".join((*LARGE, "small helpers of JAX")) + " |\n|---|" + "---:|" * 4)

@@ -30,7 +30,7 @@ def raw_mnist(folder: Path) -> int:
         arrays = [
             file[f"{kind}_{part}"] for part in ("train", "test") for kind in ("images", "labels")
         ]
-    for source, array in zip(fetch.plan("mnist").sources, arrays, strict=True):
+    for source, array in zip(fetch.fetch_plan("mnist").sources, arrays, strict=True):
         array = array.reshape(array.shape[:3]).astype(np.uint8)
         header = bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape)
         (folder / source.file).write_bytes(gzip.compress(header + array.tobytes(), 6))
@@ -97,7 +97,7 @@ def main() -> None:
         f"{machine.describe()}; one core; best of {REPEATS}; matrix product {peak:.0f} GFLOP/s on"
         " this core.\n"
     )
-    print("| work | images | images per CPU second | spread | scaled to 182 GFLOP/s | bar |")
+    print("| work | images | images per CPU second | spread | scaled to 182 GFLOP/s | target |")
     print("|---|---:|---:|---|---:|---:|")
     for name, count, rates, bar in rows:
         best = max(rates)

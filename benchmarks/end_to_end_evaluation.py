@@ -1,4 +1,4 @@
-"""Measures the whole way from learners to a cache to new models at 5% of the samples.
+"""Measures dynamic evaluation end to end: learners, caches, then new models at 5% of the samples.
 
 Printed are the MAE of cells, the error of the accuracy, Spearman's correlation, the coverage of
 intervals, and the FLOPs spent and saved.
@@ -14,7 +14,7 @@ Every step is a command that a user would give: known runs are imported; `add-mo
 predictor of the new run 5% of the samples of its data set, by running its checkpoint; then all
 outcomes of the new run are merged in, which shows how good the estimates were; `metrics` and
 `launch.report` make the page. The new run has a seed of its own, so that it has no copies of known
-models. Steps that are done are not repeated, and the tables are printed from the files in the
+models. Finished steps are not repeated, and the tables are printed from the files in the
 folder.
 """
 

@@ -1,4 +1,4 @@
-"""Times the way from a built wheel to the first result, as a newcomer goes it.
+"""Times the steps from building the wheel to the first result, as for a new user.
 
     python -m benchmarks.first_result [--repeats=1]
 
@@ -57,7 +57,7 @@ def demo(command: str, folder: Path, environment: dict[str, str]) -> tuple[float
 
 
 def measured(folder: Path) -> dict[str, float]:
-    """Goes the way once, in an empty folder; returns the seconds of each step by its name."""
+    """Takes the steps once, in an empty folder; returns the seconds of each by its name."""
     home, work = folder / "home", folder / "work"
     home.mkdir()
     work.mkdir()
@@ -85,7 +85,9 @@ def measured(folder: Path) -> dict[str, float]:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--repeats", type=int, default=1, help="how often the way is gone")
+    parser.add_argument(
+        "--repeats", type=int, default=1, help="number of times that the steps are taken"
+    )
     repeats = parser.parse_args().repeats
     before = describe()
     rounds = []

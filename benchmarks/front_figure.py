@@ -1,4 +1,4 @@
-"""Draws the front of the learners on local25 from the tables on record in RESULTS.md.
+"""Draws the front of the learners on local25 from the tables in RESULTS.md.
 
     python -m benchmarks.front_figure
 
@@ -44,7 +44,7 @@ class Point:
 
 def points(text: str) -> list[Point]:
     """Returns the points of every table of learners in a section of RESULTS.md."""
-    found, columns = [], []
+    results, columns = [], []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("| ").split("|")]
         if cells[0] == "learner" and "error, 5 meta-test tasks" in cells:
@@ -53,33 +53,33 @@ def points(text: str) -> list[Point]:
             row = dict(zip(columns, cells, strict=True))
             error, low, high = map(float, _ERROR.match(row["error, 5 meta-test tasks"]).groups())
             flops = sum(float(value) for name, value in row.items() if name.startswith("FLOPs "))
-            found.append(Point(NAMES[cells[0]], error, low, high, flops))
+            results.append(Point(NAMES[cells[0]], error, low, high, flops))
         elif not line.startswith("|"):
             columns = []
-    return found
+    return results
 
 
 def main() -> None:
     """Draws the figure."""
     text = (ROOT / "benchmarks" / "RESULTS.md").read_text()
     section = text.partition("## Learners on local25")[2].partition("\n## ")[0]
-    found = sorted(points(section), key=lambda point: point.flops)
+    results = sorted(points(section), key=lambda point: point.flops)
     best, front = float("inf"), []
-    for point in found:
+    for point in results:
         if point.error < best:
             best = point.error
             front.append(point)
     figure, axes = plt.subplots(figsize=(8, 4.2), dpi=150)
     axes.step(
-        [point.flops for point in front] + [found[-1].flops * 1.6],
+        [point.flops for point in front] + [results[-1].flops * 1.6],
         [point.error for point in front] + [front[-1].error],
         where="post",
         color="#8a8a8a",
         linewidth=1,
         label="Pareto front",
     )
-    for number, name in enumerate(sorted({point.learner for point in found})):
-        own = [point for point in found if point.learner == name]
+    for number, name in enumerate(sorted({point.learner for point in results})):
+        own = [point for point in results if point.learner == name]
         flops, errors = [point.flops for point in own], [point.error for point in own]
         colour, marker = plt.get_cmap("tab10")(number), "osD^vPXd<>"[number]
         ranges = [[point.low for point in own], [point.high for point in own]]

@@ -1,4 +1,4 @@
-"""The front of error against FLOPs on the 30 real tasks of `local25`, and what the past is worth.
+"""The front of error against FLOPs on the 30 real tasks of `local25`, and the value of earlier tasks.
 
   python -m launch.data prepare --stream=local25
   for budget in tiny small medium large huge; do python -m launch.run --config=closed_form \\
@@ -8,7 +8,7 @@
   python -m benchmarks.frontier runs/frontier
 
 Prints a table of the complete runs below a folder (NAME/seed-N), by rising cost: errors, FLOPs of
-each phase, CPU seconds of the events, and the error that was asked for at that cost; then paired
+each phase, CPU seconds of the events, and the target error at that cost; then paired
 bootstrap intervals over tasks and seeds, between neighbours of one learner and between learners of
 one budget; and the errors of every task. The commands continue interrupted runs; other learners'
 runs in the same folder appear in the same tables.
@@ -44,7 +44,7 @@ from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.run_directory.timing import read_timing
 from nevis_stream.vocabulary import PHASES
 
-# highest errors that were asked for, over all tasks, by the FLOPs of all phases
+# target errors over all tasks, by the FLOPs of all phases
 WANTED = ((2e10, 0.38), (5e10, 0.287), (1.5e11, 0.257), (1e12, 0.222), (3e12, 0.20), (1e13, 0.18))
 
 Runs = Mapping[str, Sequence[Ledger]]
@@ -65,8 +65,8 @@ def flops(ledger: Ledger) -> float:
     return sum(phase_flops(ledger).values())
 
 
-def wanted(cost: float) -> str:
-    """Returns the error asked for at the lowest cost that is not below this one (3% allowed)."""
+def target(cost: float) -> str:
+    """Returns the target error at the lowest cost that is not below this one (3% allowed)."""
     fitting = [f"{error} at {limit:.2g}" for limit, error in WANTED if cost <= 1.03 * limit]
     return fitting[0] if fitting else "-"
 
@@ -82,7 +82,7 @@ def print_points(runs: Runs) -> None:
         "runs",
         "seeds",
         "error, all tasks",
-        "wanted, at most",
+        "target, at most",
         "error, meta-test",
         "FLOPs",
         *(f"of it {phase}" for phase in PHASES),
@@ -101,7 +101,7 @@ def print_points(runs: Runs) -> None:
         cost, phases = flops(ledgers[0]), phase_flops(ledgers[0])
         seconds = [sum(t.cpu_seconds for t in read_timing(ledger.run_dir)) for ledger in ledgers]
         print(
-            f"| {name} | {len(ledgers)} | {whole} | {wanted(cost)} | {meta} | {cost:.3g} |"
+            f"| {name} | {len(ledgers)} | {whole} | {target(cost)} | {meta} | {cost:.3g} |"
             f" {' | '.join(f'{phases[phase]:.3g}' for phase in PHASES)} |"
             f" {', '.join(f'{value:.0f}' for value in seconds)} |"
         )
@@ -139,10 +139,10 @@ def print_differences(runs: Runs) -> None:
             np.asarray([[table[task] for table in side] for task in tables[0][0]])
             for side in tables
         )
-        found, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
+        interval, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
         print(
-            f"| {second} − {first} | {found.estimate:+.4f} | {found.low:+.4f} to"
-            f" {found.high:+.4f} | {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
+            f"| {second} − {first} | {interval.estimate:+.4f} | {interval.low:+.4f} to"
+            f" {interval.high:+.4f} | {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
         )
 
 

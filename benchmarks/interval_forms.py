@@ -53,7 +53,7 @@ def student_two_way(a, b, key):
 
 
 def symmetric(a, b, key):
-    """Studentised, by the absolute value of the pivot: as far to the left as to the right."""
+    """Studentised by the absolute value of the pivot, so symmetric."""
     mean, _, error = _parts(a, b)
     half = np.quantile(np.abs(_pivots(a, b, key)), 0.95, method="inverted_cdf") * error
     return mean + half * np.array([-1, 1])
@@ -69,8 +69,8 @@ def runs_drawn(a, b, key):
 
 
 def ours(a, b, key):
-    found = over_tasks(a, b, key)
-    return found.low, found.high
+    interval = over_tasks(a, b, key)
+    return interval.low, interval.high
 
 
 def ours_without_runs(a, b, key):
@@ -140,7 +140,7 @@ def double(a, b, key, outer=200):
 
 
 def seeds_percentile(a, b, key):
-    """Percentile over drawn runs alone: what three seeds cannot carry."""
+    """Percentile over drawn runs alone, which needs more than three seeds."""
     rng = np.random.default_rng(key)
     seeds = a.shape[1]
     drawn = [
@@ -150,8 +150,8 @@ def seeds_percentile(a, b, key):
 
 
 def seeds_welch(a, b, key):
-    found = over_seeds(a, b)
-    return found.low, found.high
+    interval = over_seeds(a, b)
+    return interval.low, interval.high
 
 
 OVER_TASKS = {

@@ -29,9 +29,9 @@ def clock() -> tuple[Callable[[], float], str]:
 
 
 def matrix_product_peak(side: int | None = None, repeats: int = 5, dtype: str = "float32") -> float:
-    """Returns FLOPs a CPU second of a matrix product, best of `repeats`.
+    """Returns FLOPs per CPU second of a matrix product, best of `repeats`.
 
-    Not on a CPU: FLOPs a second, see `clock`.
+    Not on a CPU: FLOPs per second, see `clock`.
 
     Args:
       side: of the matrices; None: 2048 on a CPU, 8192 elsewhere, where smaller ones do not fill the

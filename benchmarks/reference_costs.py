@@ -39,11 +39,11 @@ from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import LabelledImages, TaskView
 
-REFERENCE_PEAK = 365e9 / 2  # FLOP a second of one core
+REFERENCE_PEAK = 365e9 / 2  # FLOPs per second of one core
 
 
 def step_seconds(network: Network, repeats: int) -> tuple[float, float, float]:
-    """Returns best seconds a step, worst over best, and FLOPs."""
+    """Returns best seconds per step, worst over best, and FLOPs."""
     recipe, random = Recipe(network, steps=1000, validate_every=1000), np.random.RandomState(0)
     side, program = recipe.stored_size, counted(recipe.step(10), donate_argnums=0)
     rest = (
@@ -68,7 +68,7 @@ def step_seconds(network: Network, repeats: int) -> tuple[float, float, float]:
 
 
 def input_seconds(repeats: int) -> tuple[float, float]:
-    """Returns best CPU seconds an image for gathering and augmenting, and worst over best.
+    """Returns best CPU seconds per image for gathering and augmenting, and worst over best.
 
     The batch is 16 at 64×64.
     """
@@ -90,7 +90,7 @@ def input_seconds(repeats: int) -> tuple[float, float]:
 
 
 def neighbours_seconds(network: Network, repeats: int) -> tuple[float, float]:
-    """Returns best CPU seconds an image and candidate of relatedness, and of one forward pass."""
+    """Returns best CPU seconds of relatedness per image and candidate, and of one forward pass."""
     random, variables = (
         np.random.RandomState(0),
         jax.jit(initialise_program(network, 64))(np.arange(4, dtype=np.uint32)),

@@ -3,10 +3,10 @@
   python -m benchmarks.report_speed
   python -m benchmarks.report_speed --profile
 
-20 synthetic runs (10 learners, 2 seeds) of 106 tasks with 16 trials each, 50 points a learning
-curve, a thumbnail and worst mistakes a task; six of the learners start tasks from earlier ones, so
-that each has a fine-tuning graph. Each round in a fresh process, figures not exported. Made runs
-are random numbers: only the shape is that of a real stream.
+20 synthetic runs (10 learners, 2 seeds) of 106 tasks with 16 trials each, 50 points per learning
+curve, and a thumbnail and worst mistakes per task; six of the learners start tasks from earlier
+ones, so that each has a fine-tuning graph. Each round in a fresh process, figures not exported.
+Made runs are random numbers: only the shape is that of a real stream.
 """
 
 import argparse
@@ -96,13 +96,13 @@ def main() -> None:
     print("\n| | |\n|---|---:|")
     print(
         f"| CPU seconds, imports included, best of n = {len(rounds)} |"
-        f" {min(one['cpu'] for one in rounds):.1f} |"
+        f" {min(result['cpu'] for result in rounds):.1f} |"
     )
-    print(f"| CPU seconds, worst of them | {max(one['cpu'] for one in rounds):.1f} |")
-    print(f"| wall seconds, best | {min(one['wall'] for one in rounds):.1f} |")
+    print(f"| CPU seconds, worst of them | {max(result['cpu'] for result in rounds):.1f} |")
+    print(f"| wall seconds, best | {min(result['wall'] for result in rounds):.1f} |")
     print(f"| report.html, MB | {rounds[0]['page'] / 1e6:.2f} |")
     print(f"| its tables, MB | {rounds[0]['tables'] / 1e6:.2f} |")
-    print(f"| peak memory, MB | {max(one['memory'] for one in rounds) / 1e6:.0f} |")
+    print(f"| peak memory, MB | {max(result['memory'] for result in rounds) / 1e6:.0f} |")
 
 
 if __name__ == "__main__":

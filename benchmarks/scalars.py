@@ -65,7 +65,8 @@ def main() -> None:
         cpu, wall = microseconds_a_point(directory, arguments.points)
     ratios = sorted(a / b for a, b in zip(times[True], times[False], strict=True))
     print(
-        f"{describe()}; pico, {len(stream.tasks)} tasks, 4 trials a task, 5 looks a trial, budget"
+        f"{describe()}; pico, {len(stream.tasks)} tasks, 4 trials per task, 5 looks per trial,"
+        " budget"
         f" tiny, n = {arguments.repeats}; ledgers"
         f" {'equal byte for byte' if len(ledgers) == 1 else 'NOT equal'}.\n"
     )

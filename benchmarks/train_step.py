@@ -113,10 +113,10 @@ def input_rows(repeats: int) -> None:
                 out = view(key, stored[: draw._size], sizes[: draw._size])
             out.block_until_ready()
 
-        for what, work in (("gather on the host", gather), ("crop and flip to 64×64", augment)):
+        for name, work in (("gather on the host", gather), ("crop and flip to 64×64", augment)):
             seconds, spread = measure(work, max(2, 6400 // batch), repeats)
             print(
-                f"| {what} | {batch} | {seconds / batch * 1e6:.1f} | {batch / seconds:.0f} |"
+                f"| {name} | {batch} | {seconds / batch * 1e6:.1f} | {batch / seconds:.0f} |"
                 f" {spread:.2f} |",
                 flush=True,
             )

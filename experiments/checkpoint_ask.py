@@ -7,7 +7,7 @@ import numpy as np
 
 from experiments.predictors import KeptPredictor, KeptRun, kept_model
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
-from nevis_stream.dynamic_evaluation.file_ask import Ids
+from nevis_stream.dynamic_evaluation.file_ask import IdsOfColumns
 from nevis_stream.errors import BadInput
 
 
@@ -22,7 +22,7 @@ class CheckpointAsk:
       ids: returns the ids of columns.
     """
 
-    def __init__(self, run: KeptRun, predictor: KeptPredictor, ids: Ids):
+    def __init__(self, run: KeptRun, predictor: KeptPredictor, ids: IdsOfColumns):
         self._run, self._predictor, self._ids, self._tree = run, predictor, ids, None
 
     def __call__(self, cells: Cells) -> Answers:
@@ -59,7 +59,7 @@ class MovableCheckpoint:
         checkpoint: Path,
         trial: int,
         open_run: Callable[[Path], KeptRun],
-        ids: Ids,
+        ids: IdsOfColumns,
     ):
         self._model, self._path, self._trial = model, checkpoint, trial
         self._open, self._ids, self._ask = open_run, ids, None
@@ -78,7 +78,7 @@ class MovableCheckpoint:
         if not self._path.is_dir():
             raise BadInput(
                 f"model {self._model!r}: its checkpoint {self._path} is missing. If its run was"
-                " moved, say where it is now: --run_dir=FOLDER."
+                " moved, give its new folder: --run_dir=FOLDER."
             )
         run = self._open(self._path.parent.parent)
         predictor = kept_model(run, self._path, self._trial)

@@ -91,7 +91,7 @@ def open_cache(path: Path, run: KeptRun, predictor: KeptPredictor) -> Evaluation
     if cache.about != about:
         name = next(name for name, value in about.items() if cache.about.get(name) != value)
         raise BadInput(
-            f"{path}: this cache is of data with {name} {cache.about.get(name)!r}, but the run's"
+            f"{path}: this cache contains data with {name} {cache.about.get(name)!r}, but the run's"
             f" data have {about[name]!r}. Use another folder: --cache=OTHER."
         )
     return cache

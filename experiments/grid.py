@@ -52,7 +52,7 @@ def axis(text: str) -> tuple[str, str]:
     return key, values
 
 
-def short(key: str) -> str:
+def short_key(key: str) -> str:
     """Returns the name of a key in directories and tables."""
     return _SHORT.get(key, key)
 
@@ -146,7 +146,7 @@ def _cell(
         run_config.build(resolved)
     except BadInput as error:
         raise BadInput(f"{_written(values)}: {error}") from None
-    name = "-".join(f"{short(key)}-{_in_a_name(value)}" for key, value in values.items())
+    name = "-".join(f"{short_key(key)}-{_in_a_name(value)}" for key, value in values.items())
     return Cell(name, values, settings, resolved)
 
 

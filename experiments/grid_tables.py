@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from experiments.grid import STEPS, TRIALS, Cell, short, written
+from experiments.grid import STEPS, TRIALS, Cell, short_key, written
 from experiments.plan import plan
 from experiments.run_config import flat
 from nevis_stream.analysis.methods import MethodPoint, method_points
@@ -15,7 +15,7 @@ from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import Console
 
 
-def print_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int) -> None:
+def print_sweep_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds: int) -> None:
     """Prints the tasks and estimated FLOPs of each combination, and the sums over the sweep.
 
     Args:
@@ -112,7 +112,7 @@ def _keys(cells: Sequence[Cell]) -> list[str]:
 def _table(title: str, keys: Sequence[str]) -> Table:
     table = Table(title=title)
     for key in keys:
-        table.add_column(short(key), justify="right")
+        table.add_column(short_key(key), justify="right")
     return table
 
 

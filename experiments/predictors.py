@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.recorded import load_learner, read_config
+from experiments.recorded import load_learner, recorded_values
 from nevis_stream import metrics
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
@@ -80,7 +80,7 @@ class KeptRun:
 
     def __init__(self, run_dir: Path, stream: str | None = None, trust: Sequence[str] = ()):
         self.path, self._trust = run_dir, trust
-        self.config = read_config(run_dir)
+        self.config = recorded_values(run_dir)
         self.ledger = Ledger(run_dir)
         if not self.ledger.of_kind(TrainRecord):
             raise BadInput(

@@ -26,14 +26,15 @@ from nevis_stream.executor import Progress
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive, write_file
-from nevis_stream.storage.identity import refuse_other, text, write_once
+from nevis_stream.storage.identity import as_lines, refuse_other, write_once
 from nevis_stream.storage.npz import read_npz
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import LabelledImages, TaskView
 
 META_TRAIN = "meta_train"
 _ANOTHER_FILE = (
-    "a file that this command did not write is there already. Choose another --out, or delete it."
+    "this file exists already, and was not written by this command. Choose another --out, or delete"
+    " it."
 )
 _ANOTHER_JOB = "a command with other flags wrote this file ({difference}). Choose another --out."
 _UNFINISHED = (
@@ -125,7 +126,7 @@ def pretrain(
         "tasks": list(tasks),
     }
     folder, record_file = out.with_name(f"{out.name}.progress"), out.with_name(f"{out.name}.json")
-    begun, key = folder / "job.json", hashlib.sha256(text(job).encode()).hexdigest()[:12]
+    begun, key = folder / "job.json", hashlib.sha256(as_lines(job).encode()).hexdigest()[:12]
     if not begun.exists() and _finished(out, record_file, job):
         shutil.rmtree(folder, ignore_errors=True)  # a kill may have left it
         return weights.read_facts(out)
@@ -133,7 +134,7 @@ def pretrain(
         folder / "lock",
         busy="is writing this file. Wait for it, stop it, or choose another --out.",
     ):
-        write_once(begun, text(job), _UNFINISHED)
+        write_once(begun, as_lines(job), _UNFINISHED)
         workspace = EventWorkspace(folder / key, checkpoint_seconds)
         ctx = Context(
             path=(f"seed {config.seed}", "pretrain"),
@@ -151,7 +152,7 @@ def pretrain(
             )
         best = min(finite, key=lambda result: result["info"]["dev_error"])
         facts = weights.Facts(
-            weights.describe(learner.recipe.network),
+            weights.describe_network(learner.recipe.network),
             trained_on,
             total(ctx.meter.counts()),
             stand_in,
@@ -198,7 +199,7 @@ def import_weights(
         variables = weight_layouts.convert(arrays, layout, network.backbone())
     except BadInput as error:
         raise BadInput(f"{file}: {error}") from None
-    facts = weights.Facts(weights.describe(network), trained_on, flops, stand_in)
+    facts = weights.Facts(weights.describe_network(network), trained_on, flops, stand_in)
     content = weights.encode(variables, facts)
     if out.exists() and out.read_bytes() != content:
         raise BadInput(f"{out}: {_ANOTHER_FILE}")
@@ -212,12 +213,12 @@ def _finished(out: Path, record_file: Path, job: dict[str, Any]) -> bool:
         return False
     try:
         record = json.loads(record_file.read_text())
-        recorded_job, intact = text(record["job"]), record["digest"] == weights.digest(out)
+        recorded_job, intact = as_lines(record["job"]), record["digest"] == weights.digest(out)
     except (OSError, ValueError, KeyError, TypeError):
         recorded_job, intact = "", False
     if not intact:
         raise BadInput(f"{out}: {_ANOTHER_FILE}")
-    refuse_other(out, recorded_job, text(job), _ANOTHER_JOB)
+    refuse_other(out, recorded_job, as_lines(job), _ANOTHER_JOB)
     return True
 
 

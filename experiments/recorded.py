@@ -19,7 +19,7 @@ from nevis_stream.run_directory import config as config_file
 _OURS = ("learners",)
 
 
-def read_config(run_dir: Path) -> dict[str, Any]:
+def recorded_values(run_dir: Path) -> dict[str, Any]:
     """Returns the values of a run directory's config.json, without importing the learner.
 
     Raises:
@@ -40,7 +40,7 @@ def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learne
     """Builds the learner of a run directory of this format or the previous one.
 
     Args:
-      config: the result of `read_config`.
+      config: the result of `recorded_values`.
       trust: modules and packages outside this project that may be imported.
 
     Raises:

@@ -33,7 +33,10 @@ class Common:
     )
     label: str = field(default="", metadata={"help": "name of the learner in reports"})
     stream: str = field(default="pico", metadata={"help": "name of a stream, or path of its csv"})
-    budget: str = field(default="tiny", metadata={"help": "preset that sets open values"})
+    budget: str = field(
+        default="tiny",
+        metadata={"help": "preset for the values that neither you nor the learner sets"},
+    )
     protocol: Literal[*PROTOCOLS] = field(
         default="meta_test", metadata={"help": "the tasks that are judged, and the split"}
     )
@@ -117,7 +120,7 @@ def _section(common: Common, values: Mapping[str, Any]) -> Any:
     section = learners.class_of(common.learner)
     preset = TABLE[common.learner].values if common.learner in TABLE else {}
     filled = dict(values) | {k: v for k, v in preset.items() if values.get(k) is None}
-    config = _made(section, filled, common.learner)
+    config = _built(section, filled, common.learner)
     if not hasattr(section, "BUDGETS"):
         return config
     if common.budget not in section.BUDGETS:
@@ -125,7 +128,7 @@ def _section(common: Common, values: Mapping[str, Any]) -> Any:
     return config.filled(common.budget)
 
 
-def _made(section: type, values: Mapping[str, Any], learner: str) -> Any:
+def _built(section: type, values: Mapping[str, Any], learner: str) -> Any:
     try:
         return fields.make(section, values)
     except BadInput:
@@ -191,5 +194,5 @@ def build(config: ml_collections.ConfigDict) -> Learner:
 
 def learner_of(learner: str, values: Mapping[str, Any]) -> Learner:
     """Builds a learner from its name and the values of its fields by dotted name."""
-    section = _made(learners.class_of(learner), values, learner)
+    section = _built(learners.class_of(learner), values, learner)
     return section.build() if hasattr(section, "build") else section

@@ -16,17 +16,17 @@ import pandas as pd
 
 from experiments import recorded, run_config
 from learners.parts import weights
-from nevis_stream.analysis.transfer_matrix import FACTS, PAIRS, pair
+from nevis_stream.analysis.transfer_matrix import FACTS, PAIRS, pair_row
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
 from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord, tree_name
 from nevis_stream.storage import write_file
-from nevis_stream.storage.identity import text, write_once
+from nevis_stream.storage.identity import as_lines, write_once
 from nevis_stream.streams.stream import Stream, load_stream
 
-Run = Callable[[ml_collections.ConfigDict, Stream, Path], Ledger]
+RunOnce = Callable[[ml_collections.ConfigDict, Stream, Path], Ledger]
 """Runs a resolved config over a stream in a directory, or continues that run."""
 
 _ANOTHER_MATRIX = (
@@ -34,7 +34,7 @@ _ANOTHER_MATRIX = (
 )
 
 
-class TransferMatrix:
+class TransferMatrixRun:
     """The transfer matrix of a complete run of indep.
 
     Args:
@@ -56,7 +56,7 @@ class TransferMatrix:
         sources: Sequence[str] | None = None,
         stream: str | None = None,
     ):
-        values, self.out, self._indep = recorded.read_config(indep), out, indep
+        values, self.out, self._indep = recorded.recorded_values(indep), out, indep
         self.ledger = Ledger(indep)
         initialisation = values.get("initialisation") or "random"
         if (values["learner"], initialisation) != ("indep", "random"):
@@ -109,7 +109,9 @@ class TransferMatrix:
                     " all)."
                 ) from None
             network = run_config.build(self.config).recipe.network
-            facts = weights.Facts(weights.describe(network), f"{source} alone", total(record.flops))
+            facts = weights.Facts(
+                weights.describe_network(network), f"{source} alone", total(record.flops)
+            )
             write_file(path, weights.encode(tree["variables"], facts))
         config = self.config.copy_and_resolve_references()
         config.update(
@@ -121,24 +123,26 @@ class TransferMatrix:
         config.pretrained.path = str(path)
         return run_config.resolve(config)
 
-    def run(self, run_one: Run) -> pd.DataFrame:
+    def run(self, run_one: RunOnce) -> pd.DataFrame:
         """Runs the missing rows and returns the matrix; matrix.csv is written after each row.
 
-        Columns: those of `nevis_stream.analysis.transfer_matrix.pair`.
+        Columns: those of `nevis_stream.analysis.transfer_matrix.pair_row`.
         """
         for folder in (self.out.resolve(), *self.out.resolve().parents):
             if (folder / FILE_NAME).exists():
                 raise BadInput(
                     f"{self.out}: is inside the run directory {folder}. Choose another --out."
                 )
-        write_once(self.out / FACTS, text(self._facts()), _ANOTHER_MATRIX)
+        write_once(self.out / FACTS, as_lines(self._facts()), _ANOTHER_MATRIX)
         rows: list[dict[str, Any]] = []
         for source in self.sources:
             ledger = run_one(
                 self.row_config(source), self.targets(source), self.out / f"from-{source}"
             )
             for record in ledger.of_kind(PredictRecord):
-                rows.append(pair(source, record.task_id, self.errors[record.task_id], record.error))
+                rows.append(
+                    pair_row(source, record.task_id, self.errors[record.task_id], record.error)
+                )
             frame = pd.DataFrame(rows)
             write_file(self.out / PAIRS, frame.to_csv(index=False, float_format="%.6f").encode())
         return frame

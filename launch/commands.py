@@ -65,7 +65,7 @@ def check_configs(commands: Sequence[Sequence[str]]) -> None:
             continue
         checked.add(without_seed)
         try:
-            config = config_flag.split(words).config()
+            config = config_flag.split_words(words).config()
             weights = config.get("pretrained", {}).get("path")
             # another job may write this file, or only the nodes may see it
             if weights and not Path(weights).exists():
@@ -112,9 +112,9 @@ def _module(command: Sequence[str]) -> str:
 
 def _by_seed(command: Sequence[str]) -> list[list[str]]:
     """Returns a launch.run command for each seed, with the directories that launch.run uses."""
-    values, rest = _separated(command, ["seeds", "run_dir"])
+    values, words = _separated(command, ["seeds", "run_dir"])
     try:
-        config = config_flag.split(rest).config()
+        config = config_flag.split_words(words).config()
     except BadInput as error:
         raise BadInput(f"{shlex.join(command)}: {error}") from None
     if "run_dir" not in values:
@@ -127,16 +127,16 @@ def _by_seed(command: Sequence[str]) -> list[list[str]]:
         raise BadInput(f"--seeds={seeds}: it must be a whole number, 1 or more.")
     if int(seeds) == 1:
         return [list(command)]
-    _, rest = _separated(rest, ["config.seed"])
+    _, words = _separated(words, ["config.seed"])
     directory = Path(values["run_dir"])
     return [
-        [*rest, f"--config.seed={seed}", f"--run_dir={directory / f'seed-{seed}'}"]
+        [*words, f"--config.seed={seed}", f"--run_dir={directory / f'seed-{seed}'}"]
         for seed in range(config.seed, config.seed + int(seeds))
     ]
 
 
 def _separated(command: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Returns the values of some flags (of a repeated flag the last), and the other words."""
+    """Returns the values of some flags, the last one of a repeated flag, and the other words."""
     values: dict[str, str] = {}
     rest: list[str] = []
     words = iter(command)

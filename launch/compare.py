@@ -5,15 +5,15 @@ chance can explain it.
   python -m launch.compare runs/ft_prev-* runs/indep-* --out=compare.csv
   python -m launch.compare --a='runs/ft_prev-*' --b='runs/indep-*'
 
-A is the method named first. Runs that differ only in their seed are one method; instead of them you
-can name the folder that contains them (from launch.run --seeds=3). If a learner has several
-budgets, the two methods nearest in cost are compared; the others only enter the ratio of FLOPs to
-reach the same error. Differences are A - B in percentage points: below zero, A is better.
+A is the method named first. Runs that differ only in their seed are one method; you can also name
+the folder that contains them (from launch.run --seeds=3). If a learner has several budgets, the two
+methods closest in cost are compared, and the others are used only for the ratio of the FLOPs needed
+to reach the same error. Differences are A - B in percentage points: below zero, A is better.
 
-There are two 95% intervals. Over seeds: for these same tasks, in other runs; it needs two seeds of
-each method. Over tasks: for other tasks like these, in other runs (paired bootstrap over tasks;
-with two seeds of each, it includes the noise that whole runs share). Measured coverage:
-benchmarks/RESULTS.md.
+There are two 95% intervals. The one over seeds is for new runs on the same tasks, and needs two
+seeds of each method. The one over tasks is for new runs on other tasks like these (a paired
+bootstrap over tasks; with two seeds of each method, it includes the noise that whole runs share).
+Measured coverage: benchmarks/RESULTS.md.
 """
 
 import glob
@@ -30,7 +30,7 @@ from nevis_stream.cost.engineering import engineering
 _A = flags.DEFINE_list(
     "a", [], "Run directories or patterns of method A, instead of naming both by position."
 )
-_B = flags.DEFINE_list("b", [], "The same for method B.")
+_B = flags.DEFINE_list("b", [], "Run directories or patterns of method B.")
 _OUT = flags.DEFINE_string("out", None, "A csv file for the table, with full precision.")
 _ALL_TASKS = flags.DEFINE_bool(
     "all_tasks", False, "Compare all tasks of the stream, not only those that the protocol judges."
@@ -65,8 +65,8 @@ def main(argv):
 
 
 def _sides(argv) -> list[list[Path]]:
-    """The run directories of the two sides; or one list, to be divided by method, where more than
-    two are named by position.
+    """Returns the run directories of both sides; one list if more than two are named by
+    position.
     """
     if _A.value or _B.value:
         if argv or not (_A.value and _B.value):
@@ -86,7 +86,7 @@ def _sides(argv) -> list[list[Path]]:
 
 
 def _expand(names: list[str]) -> list[Path]:
-    """The run directories that names, patterns and folders of run directories stand for."""
+    """Returns the run directories that names, patterns or their parent folders refer to."""
     from nevis_stream.run_directory.ledger import FILE_NAME
 
     run_dirs: list[Path] = []
@@ -98,7 +98,7 @@ def _expand(names: list[str]) -> list[Path]:
 
 
 def _groups(runs, sides, left_out):
-    """The two sides' methods, A first."""
+    """Returns the methods of the two sides, A first."""
     from nevis_stream.analysis.seeds import by_seed
 
     reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
@@ -114,7 +114,7 @@ def _groups(runs, sides, left_out):
                 for group in groups
             )
             entry.fail(
-                f"these runs are of {len(names)} methods, not two:{listed or ' none'}{reasons}"
+                f"these runs belong to {len(names)} methods, not two:{listed or ' none'}{reasons}"
                 "\nName the two methods: --a='runs/a-*' --b='runs/b-*'. To compare more methods,"
                 " pair by pair: python -m launch.report"
             )
@@ -136,7 +136,7 @@ def _groups(runs, sides, left_out):
 
 
 def _nearest(groups, points):
-    """The pair of methods nearest in cost; if several are equally near, the costliest."""
+    """Returns the pair of methods closest in cost; of equally close pairs, the most expensive."""
 
     def distance(pair) -> tuple[float, float]:
         costs = [float(side[group.label][1]) for side, group in zip(points, pair, strict=True)]
@@ -149,7 +149,7 @@ def _nearest(groups, points):
 
 def _print(comparison, left_out, points) -> None:
     from nevis_stream.analysis.stand_ins import notes
-    from nevis_stream.analysis.verdict import cautions, cost_statement, count, span, verdict
+    from nevis_stream.analysis.verdict import cautions, cost_statement, plural, span, verdict
     from nevis_stream.terminal import Console
 
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
@@ -163,11 +163,11 @@ def _print(comparison, left_out, points) -> None:
         console.print(_reach_statement(*(list(side.values()) for side in points)))
     if others:
         console.print(
-            "The two methods nearest in cost are compared. Used only for the FLOPs to reach the"
+            "The two methods closest in cost are compared. Used only for the FLOPs to reach the"
             f" same error: {', '.join(others)}."
         )
     console.print(
-        f"A: {a.label}, {count(seeds[0], 'seed')}; B: {b.label}, {count(seeds[1], 'seed')}."
+        f"A: {a.label}, {plural(seeds[0], 'seed')}; B: {b.label}, {plural(seeds[1], 'seed')}."
     )
     console.print(f"  95% interval over seeds, on these tasks: {span(comparison.over_seeds)}")
     console.print(

@@ -54,7 +54,7 @@ class ConfigWords:
         return config
 
 
-def split(command_words: Sequence[str]) -> ConfigWords:
+def split_words(command_words: Sequence[str]) -> ConfigWords:
     """Separates the words about the config from a command's other words; those after `--` stay.
 
     Raises:
@@ -94,7 +94,7 @@ def start(main, lists: Callable[[], str] | None = None) -> None:
 
     def take(command_words: Sequence[str]) -> Sequence[str]:
         global _words
-        _words = split(command_words)
+        _words = split_words(command_words)
         return _words.rest
 
     entry.start(main, take, lists=lists or help_text)
@@ -170,7 +170,7 @@ def check_run_dir(run_dir: str) -> None:
 
 def help_text() -> str:
     """Returns the part of --help about configs: their names, and the keys of a learner."""
-    config_words = split(entry.arguments())
+    config_words = split_words(entry.arguments())
     has_config = config_words.source or config_words.values
     try:
         learner = config_words.config().learner if has_config else "ft_prev"

@@ -154,7 +154,7 @@ define(
     [_PREPARE],
     "from",
     [],
-    "A file that you downloaded, or the folder of such files; may be given several times.",
+    "A file that you downloaded, or a folder of such files; may be repeated.",
 )
 define(
     flags.DEFINE_integer,
@@ -165,7 +165,7 @@ define(
     lower_bound=1,
 )
 define(
-    flags.DEFINE_bool, [_PREPARE], "force", False, "Also prepare data sets that are ready already."
+    flags.DEFINE_bool, [_PREPARE], "force", False, "Prepare data sets again even if they are ready."
 )
 define(
     flags.DEFINE_bool,

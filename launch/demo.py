@@ -12,8 +12,9 @@ from absl import flags
 
 from launch import entry, shared_flags
 
-_FOLDER = flags.DEFINE_string("runs", "runs/demo", "Folder for the run directories and the report.")
+_FOLDER = flags.DEFINE_string("runs", "runs/demo", "Directory for the runs and the report.")
 _STREAM = shared_flags.stream("pico")
+shared_flags.data_dir()
 
 # by increasing cost
 RUNS = (
@@ -45,7 +46,7 @@ def main(_):
     _print_points(directories)
     print(
         f"\n{len(stream.tasks)} tasks, {len(directories)} runs, {time.monotonic() - begin:.0f} s."
-        f" The report: {page}"
+        f" Report: {page}"
     )
 
 

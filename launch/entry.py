@@ -159,7 +159,8 @@ def flag_help(shown: Iterable[flags.Flag]) -> str:
     """Returns the flags with their meanings, choices and defaults."""
     lines = ["Flags:"]
     for flag in sorted(shown, key=lambda flag: flag.name):
-        text = f"--{flag.name}: {flag.help}"
+        meaning = flag.help.partition(";\n    repeat this option")[0]  # absl's addition
+        text = f"--{flag.name}: {meaning}"
         if not any(flag.default is empty for empty in (None, False, "")) and flag.default != []:
             text += f" (default: {flag.default_as_str.strip(chr(39))})"
         lines += textwrap.wrap(

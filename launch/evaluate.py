@@ -70,14 +70,14 @@ SUBCOMMANDS = (
     _subcommand(
         "looking.verify",
         "verify",
-        "Checks every byte of a cache and names what is damaged.",
+        "Checks every byte of a cache and reports what is damaged.",
         "verify --cache=caches/mine",
         needs=("cache",),
     ),
     _subcommand(
         "filling.repair",
         "repair",
-        "Copies everything that is sound in a damaged cache into a new one.",
+        "Copies the undamaged parts of a cache to a new one.",
         "repair --cache=caches/mine --out=caches/new",
         needs=("cache", "out"),
     ),
@@ -125,7 +125,7 @@ SUBCOMMANDS = (
         "Measures how well methods would do on a cache.",
         "metrics --cache=caches/mine",
         needs=("cache",),
-        details="Part of the cache's models are treated as new. The results are written into the"
+        details="Some of the cache's models are treated as new. The results are written into the"
         " cache, where the report finds them.",
         lists=_method_names,
     ),
@@ -134,6 +134,8 @@ SUBCOMMANDS = (
         "study",
         "Compares methods on files of models × samples, with tables and figures.",
         "study a.npz b.npz --budgets=16,64,256 --known=0.6 --seeds=10 --out=study",
+        "study a.npz --policies=strata,quadrature,fisher --predictors=mean,irt_2pl --out=crossing",
+        "study a.npz --model_facts=models.csv --model_split=by:date --out=study",
         words="FILE ...",
         details="Continues where it was stopped.",
         lists=_method_names,

@@ -20,8 +20,10 @@ from absl import flags
 
 from launch import config_flag, entry, shared_flags
 
-shared_flags.config("Name of a learner, or path of a config file (PATH.py).")
-_TASKS = flags.DEFINE_list("tasks", None, "Tasks of the stream, comma-separated, or meta_train.")
+shared_flags.config()
+_TASKS = flags.DEFINE_list(
+    "tasks", None, "Tasks of the stream, separated by commas, or meta_train."
+)
 _OUT = flags.DEFINE_string(
     "out", None, "Path of the file of weights to write, for example weights.safetensors."
 )

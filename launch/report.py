@@ -4,6 +4,7 @@ as PNG and PDF.
   python -m launch.report runs/a runs/b --out=report
   python -m launch.report runs/* --out=report --figures
   python -m launch.report runs/* caches/* --out=report            with evaluation caches (launch.evaluate metrics)
+  python -m launch.report studies/* --out=report                  of studies of methods (launch.evaluate study)
 
 The page is a single file that needs no network. Unfinished runs have no point, damaged ones are left
 out, and each stream has its own section; the page says why. The directories may include those of

@@ -20,7 +20,7 @@ from absl import flags
 
 from launch import config_flag, entry, shared_flags
 
-shared_flags.config("Name of a learner, or path of a config file (PATH.py).")
+shared_flags.config()
 _RUN_DIR = shared_flags.run_dir()
 _DRY_RUN = shared_flags.dry_run("tasks, trials, steps and estimated FLOPs")
 _SEEDS = shared_flags.seeds()
@@ -30,10 +30,10 @@ _EXECUTOR = shared_flags.executor()
 _CACHE = flags.DEFINE_string(
     "cache",
     None,
-    "Folder of evaluation caches, to which the answers of the kept predictors are added.",
+    "Directory of evaluation caches, to which the kept predictors' answers are added.",
 )
 _TENSORBOARD = flags.DEFINE_bool(
-    "tensorboard", True, "Whether to write curves for TensorBoard, in RUN_DIR/tensorboard."
+    "tensorboard", True, "Write curves for TensorBoard to RUN_DIR/tensorboard."
 )
 
 

@@ -15,9 +15,11 @@ if TYPE_CHECKING:  # --help need not wait for what an executor imports
 flags.disclaim_key_flags()  # they belong to the command that defines them with these functions
 
 
-def config(meaning: str) -> FlagHolder:
+def config() -> FlagHolder:
     """Defines --config; `config_flag.words().config()` is its value."""
-    return flags.DEFINE_string("config", None, meaning)
+    return flags.DEFINE_string(
+        "config", None, "Name of a learner, or path of a config file (PATH.py)."
+    )
 
 
 def run_dir(subject: str = "run") -> FlagHolder:
@@ -32,7 +34,8 @@ def seeds() -> FlagHolder:
     return flags.DEFINE_integer(
         "seeds",
         1,
-        "Number of runs of a config, with seeds from config.seed on, each in a directory seed-N.",
+        "Number of runs of a config, with consecutive seeds from config.seed, each in a"
+        " directory seed-N.",
         lower_bound=1,
     )
 
@@ -75,14 +78,14 @@ def checkpoint_seconds() -> FlagHolder:
     return flags.DEFINE_float(
         "checkpoint_seconds",
         30.0,
-        "Shortest time between two saved positions inside a trial, in seconds.",
+        "Shortest time in seconds between two saves of a trial's training state.",
         lower_bound=0.0,
     )
 
 
 @dataclass(frozen=True)
 class ExecutorFlags:
-    """The flags that say who runs the trials, and on how many devices each is trained."""
+    """The flags that choose how trials run, and on how many devices each is trained."""
 
     name: FlagHolder
     options: Sequence[FlagHolder]
@@ -128,25 +131,27 @@ def executor() -> ExecutorFlags:
     """Defines --executor, the options of the executors, and --devices."""
     return ExecutorFlags(
         flags.DEFINE_string(
-            "executor", "inline", "Who runs the trials: inline, threads or ray (docs/executors.md)."
+            "executor",
+            "inline",
+            "How trials run: inline (one by one), threads or ray (docs/executors.md).",
         ),
         (
             flags.DEFINE_integer(
                 "workers",
                 None,
-                "Number of threads (threads); default: the number of cores.",
+                "Number of threads, for --executor=threads; default: the number of cores.",
                 lower_bound=1,
             ),
             flags.DEFINE_float(
                 "cpus_per_trial",
                 None,
-                "Cores that a trial reserves (ray); default: 1.",
+                "Cores that a trial reserves, for --executor=ray; default: 1.",
                 lower_bound=0.0,
             ),
             flags.DEFINE_float(
                 "gpus_per_trial",
                 None,
-                "GPUs that a trial reserves and sees (ray); default: 0.",
+                "GPUs that a trial reserves and sees, for --executor=ray; default: 0.",
                 lower_bound=0.0,
             ),
             flags.DEFINE_string(
@@ -156,6 +161,6 @@ def executor() -> ExecutorFlags:
             ),
         ),
         flags.DEFINE_integer(
-            "devices", 1, "Devices that share each training batch.", lower_bound=1
+            "devices", 1, "Number of devices that share each training batch.", lower_bound=1
         ),
     )

@@ -43,7 +43,7 @@ _PARALLEL = flags.DEFINE_integer(
 _FOLDER = flags.DEFINE_string(
     "folder",
     "runs/slurm",
-    "Folder for logs and submitit's files, which every node must be able to read and write.",
+    "Directory for logs and submitit's files; every node must be able to read and write it.",
 )
 _EXECUTOR = flags.DEFINE_string(
     "executor",
@@ -53,16 +53,16 @@ _EXECUTOR = flags.DEFINE_string(
 _TIMEOUTS = flags.DEFINE_integer(
     "timeouts",
     100,
-    "Number of times that a job may reach its time limit and continue.",
+    "Number of times that a job is requeued after it reaches its time limit.",
     lower_bound=0,
 )
 _SETUP = flags.DEFINE_multi_string(
-    "setup", [], "A shell command that is run before the job; may be given several times."
+    "setup", [], "A shell command that is run before the job; may be repeated."
 )
 _SBATCH = flags.DEFINE_multi_string(
     "sbatch",
     [],
-    "A further option of sbatch, for example account=mine; may be given several times.",
+    "An additional option of sbatch, for example account=mine; may be repeated.",
 )
 _DRY_RUN = shared_flags.dry_run("the script and the commands")
 

@@ -1,7 +1,7 @@
-"""Runs every combination of some values of a config, each in its own directory; each gives a point
+"""Runs every combination of some values of a config, each in its own directory; each is a point
 in the plane of error against FLOPs.
 
-  python -m launch.sweep --config=ft_prev --config.budget=small --trials=2,4,8 --steps=120,240 \
+  python -m launch.sweep --config=ft_prev --config.budget=small --trials=2,4,8 --steps=120,240 \\
       --seeds=3 --run_dir=runs/sweep
   python -m launch.sweep --config=indep --set=network.width=8,16 --run_dir=runs/width --dry_run
   python -m launch.sweep --config=indep --set=learner=indep,ft_prev --run_dir=runs/two --commands
@@ -19,7 +19,7 @@ from absl import flags
 
 from launch import config_flag, entry, shared_flags
 
-shared_flags.config("Name of a learner, or path of a config file (PATH.py), such as a study's.")
+shared_flags.config()
 _TRIALS = flags.DEFINE_string(
     "trials", None, "Values of search.trials, separated by commas, for example 2,4,8."
 )
@@ -29,7 +29,7 @@ _STEPS = flags.DEFINE_string(
 _SET = flags.DEFINE_multi_string(
     "set",
     [],
-    "KEY=V1,V2: values of any other key of the config; may be given several times.",
+    "KEY=V1,V2: values of any other key of the config; may be repeated.",
 )
 _SEEDS = shared_flags.seeds()
 _RUN_DIR = shared_flags.run_dir("sweep")
@@ -66,7 +66,7 @@ def main(_):
     # one stream at a time fits into memory
     load = functools.lru_cache(maxsize=1)(load_stream)
     if _DRY_RUN.value:
-        grid_tables.print_plan(cells, load, _SEEDS.value)
+        grid_tables.print_sweep_plan(cells, load, _SEEDS.value)
         return
     _run_all(runs, load)
     seeds = range(first, first + _SEEDS.value)

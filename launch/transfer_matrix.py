@@ -8,8 +8,8 @@ NEVIS'22, Appendix J.
   python -m launch.report runs/indep runs/transfer --out=report
 
 Writes OUT/matrix.csv and OUT/matrix.json, from which launch.report draws a heat map; each row of
-the matrix has a run directory, OUT/from-TASK. The same command continues an interrupted one. For the
-paper's 106 tasks the matrix takes 5,565 tasks of 16 trials, besides the 106 of the run of indep.
+the matrix has a run directory, OUT/from-TASK. The same command continues an interrupted matrix. For
+the paper's 106 tasks, it trains 5,565 tasks with 16 trials each, in addition to the run of indep.
 """  # noqa: E501
 
 import functools
@@ -22,9 +22,12 @@ from launch import entry, shared_flags
 _INDEP = flags.DEFINE_string("indep", None, "Directory of a complete run of indep.")
 _OUT = flags.DEFINE_string("out", None, "Directory to write the matrix to.")
 _SOURCES = flags.DEFINE_list(
-    "sources", None, "Ids of the tasks to start from; default: all but the last."
+    "sources",
+    None,
+    "Ids of the tasks to start from, separated by commas; default: all but the last.",
 )
 _STREAM = shared_flags.recorded_stream()
+shared_flags.data_dir()
 _DRY_RUN = shared_flags.dry_run("the number of rows and trainings, and the FLOPs they will cost")
 _CHECKPOINT = shared_flags.checkpoint_seconds()
 _EXECUTOR = shared_flags.executor()
@@ -36,11 +39,11 @@ def main(_):
         entry.fail("--indep is missing: the directory of a complete run of indep.")
     if not (_OUT.value or _DRY_RUN.value):
         entry.fail("--out is missing: the directory of the matrix, for example runs/transfer.")
-    from experiments.transfer import TransferMatrix
+    from experiments.transfer import TransferMatrixRun
     from nevis_stream.analysis.points import phase_flops
     from nevis_stream.cost.engineering import engineering
 
-    matrix = TransferMatrix(
+    matrix = TransferMatrixRun(
         Path(_INDEP.value), Path(_OUT.value or "."), _SOURCES.value, _STREAM.value
     )
     tasks = list(matrix.trained)

@@ -1,12 +1,12 @@
-"""Shows runs while other processes make them: tasks, trials, errors, FLOPs, time left. It ends when
-all runs are complete.
+"""Shows the progress of runs: tasks, trials, errors, FLOPs, time left. It ends when all runs are
+complete.
 
   python -m launch.watch runs/a             one run in detail
   python -m launch.watch runs/*             several runs, one line each
-  python -m launch.watch runs/a --once      print the current state and end, as without a terminal
-  python -m launch.watch runs/a --wait      wait for a run that starts later
+  python -m launch.watch runs/a --once      print the current state and exit (default without a
+  terminal) python -m launch.watch runs/a --wait      wait for a run that starts later
 
-It only reads files, may be started and stopped at any time, and works on any machine that can read
+It only reads files, can be started and stopped at any time, and works on any machine that can read
 the run directory. Ctrl-C ends the display, not the run. A star marks the error of a judged task.
 """
 
@@ -18,7 +18,7 @@ from absl import flags
 
 from launch import entry
 
-_ONCE = flags.DEFINE_bool("once", False, "Print the current state of the runs and end.")
+_ONCE = flags.DEFINE_bool("once", False, "Print the current state of the runs and exit.")
 _WAIT = flags.DEFINE_bool("wait", False, "Wait for run directories that do not exist yet.")
 _EVERY = flags.DEFINE_float("every", 1.0, "Seconds between two updates.", lower_bound=0.1)
 

@@ -36,26 +36,28 @@ class SearchConfig:
         None, "how trials are chosen", label=True
     )
     trials: int | None = _option(
-        None, "number of trials per task; of a grid, its combinations", 1, 10**6
+        None, "number of trials per task; for a grid, the number of combinations", 1, 10**6
     )
     learning_rate: tuple[float, ...] | None = _option(
-        None, "(low, high), drawn log-uniformly; in a grid, the values", 1e-12, 1e6
+        None, "(low, high), drawn log-uniformly; for a grid, the values", 1e-12, 1e6
     )
     label_smoothing: tuple[float, ...] | None = _option(
-        None, "(low, high); in a grid, the values", 0, 1
+        None, "(low, high); for a grid, the values", 0, 1
     )
     auxiliary_weight: tuple[float, ...] = _option(
         (0.1, 1.0),
-        "(low, high) of the weight of the auxiliary tasks' loss; in a grid, the values",
+        "(low, high) of the weight of the auxiliary tasks' loss; for a grid, the values",
         0,
         1e6,
     )
     space: Literal["small", "large"] = _option(
-        "small", "large also searches schedule, batch size, architecture, crop and flip", label=True
+        "small",
+        "`large` also searches schedule, batch size, architecture, crop and flip",
+        label=True,
     )
     batch: tuple[int, ...] | None = _option(None, "batch sizes of the large space", 1, 2**16)
     pruning: Literal["none", "halving"] = _option(
-        "none", "halving ends the worse trials early", label=True
+        "none", "`halving` stops the worse trials early", label=True
     )
 
 
@@ -87,9 +89,9 @@ class AuxiliaryConfig:
     """Earlier tasks that each trial also trains on."""
 
     which: Literal["none", "related", "all", "random"] | None = _option(
-        None, "which earlier tasks", label=True
+        None, "which earlier tasks are trained on too", label=True
     )
-    count: int = _option(1, "number of these tasks", 1, 10**6, label=True)
+    count: int = _option(1, "number of these earlier tasks", 1, 10**6, label=True)
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,12 @@ class TrainConfig:
     validate_every: int | None = _option(
         None, "updates between evaluations on the dev split", 1, 10**8
     )
-    largest_batch: int = _option(512, "B of NEVIS'22, eq. 4", 1, 10**6)
+    largest_batch: int = _option(512, "largest batch size, B in NEVIS'22, eq. 4", 1, 10**6)
     warmup_share: float = _option(
-        0.1, "share of the updates in which the learning rate rises", 0, 0.99
+        0.1, "share of the updates in which the learning rate warms up", 0, 0.99
     )
-    weight_decay: float = _option(1e-4, "L2 on kernels", 0, 1e6)
-    frozen: bool = _option(False, "only train linear heads, on a frozen backbone", label=True)
+    weight_decay: float = _option(1e-4, "weight of the L2 penalty on kernels", 0, 1e6)
+    frozen: bool = _option(False, "train only linear heads, on a frozen backbone", label=True)
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class BackboneConfig:
 
     name: str | None = _option(None, "mlp, resnet18, vgg11, vit_b8, nfnet_f0, …")
     stage_sizes: tuple[int, ...] | None = _option(None, "blocks in each stage")
-    width: int | None = _option(None, "channels of the first stage, or of a ViT's token")
+    width: int | None = _option(None, "channels of the first stage; for a ViT, of a token")
     stem: str | None = _option(None, "ResNet: standard, small or strided")
     hidden: tuple[int, ...] | None = _option(None, "widths of hidden layers (mlp, vgg)")
     block: str | None = _option(None, "ResNet: basic or bottleneck")
@@ -158,7 +160,7 @@ class BaselineConfig:
     select: SelectConfig = SelectConfig()
     auxiliary: AuxiliaryConfig = AuxiliaryConfig()
     ensemble: int = _option(
-        1, "number of the best trials whose answers are averaged", 1, 10**6, label=True
+        1, "number of best trials whose answers are averaged", 1, 10**6, label=True
     )
     train: TrainConfig = TrainConfig()
     network: NetworkConfig = NetworkConfig()

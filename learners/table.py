@@ -68,19 +68,19 @@ TABLE: dict[str, NamedLearner] = {
         _point("related"),
     ),
     "ft_static": NamedLearner(
-        "FT-s: as FT-d, but compares tasks by the features of predictors trained on a single task",
+        "FT-s: like FT-d, but compares tasks by features of predictors trained on one task each",
         0.3776,
         1.144e12,
         _point("related_static"),
     ),
     "mt": NamedLearner(
-        "FT-d that also trains on the most related earlier task (NEVIS'22, Appendix G)",
+        "FT-d that also trains on data of the most related earlier task (NEVIS'22, Appendix G)",
         0.3372,
         3.13e12,
         _point("related", "related"),
     ),
     "bhpo": NamedLearner(
-        "indep with Bayesian search (Appendix H), which is a random search for up to three trials",
+        "indep with Bayesian search (Appendix H), which is a random search up to three trials",
         0.3169,
         7.173e11,
         _point("random", method="bayesian"),
@@ -127,13 +127,13 @@ TABLE: dict[str, NamedLearner] = {
         class_name="learners.logistic_regression:LogisticRegression",
     ),
     "closed_form": NamedLearner(
-        "kernel ridge regression on oriented gradients; no training step, nothing carried over",
+        "kernel ridge regression on oriented gradients; no training steps, no transfer",
         0.2876,
         2.992e9,
         class_name="learners.closed_form.config:ClosedFormConfig",
     ),
     "frontier": NamedLearner(
-        "closed_form that recognises a data set that it has met, and keeps its predictor",
+        "closed_form that reuses the predictor of a data set that occurs again",
         0.2818,
         2.851e9,
         class_name="learners.closed_form.config:FrontierConfig",

@@ -122,7 +122,8 @@ def _write_weights(file: Path) -> None:
     network = Network("mlp", (("hidden", (16,)),), 8)
     drawn = initialise_program(network, 64)(np.arange(4, dtype=np.uint32))
     write_file(
-        file, weights.encode(drawn, weights.Facts(weights.describe(network), "nothing", 1000))
+        file,
+        weights.encode(drawn, weights.Facts(weights.describe_network(network), "nothing", 1000)),
     )
 
 

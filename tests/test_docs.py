@@ -274,7 +274,7 @@ def check_command(words):
         return
     module = ROOT / (words[2].replace(".", "/") + ".py")
     assert module.exists(), command
-    flags, given = {"help", *flags_of(module, words[3:])}, config_flag.split(words[3:])
+    flags, given = {"help", *flags_of(module, words[3:])}, config_flag.split_words(words[3:])
     learner = given.values.get("learner", "")
     own = ":" in learner  # a class of the reader's own
     keys = run_config.fields_of(given.source if given.source in TABLE else "ft_prev")
@@ -302,7 +302,7 @@ def check_stream(name):
 
 def check_values(given):
     """The config's values, swept ones too, have their types and can be resolved."""
-    words = config_flag.split([f"--{flag}={value}" for flag, value in given])
+    words = config_flag.split_words([f"--{flag}={value}" for flag, value in given])
     config = words.config()
     if "pretrained.path" in words.values:
         return  # a file of the user's own

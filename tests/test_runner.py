@@ -149,9 +149,9 @@ def test_unknown_choices_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"config": {"steps": 5}}, "config: learner is None, not a text"),
-        ({"config": {"learner": 7}}, "config: learner is 7, not a text"),
-        ({"config": {"learner": "x", "label": 7}}, "config: label is 7, not a text"),
+        ({"config": {"steps": 5}}, "config: learner is None, not a string"),
+        ({"config": {"learner": 7}}, "config: learner is 7, not a string"),
+        ({"config": {"learner": "x", "label": 7}}, "config: label is 7, not a string"),
         ({"seed": -1}, "seed is -1; valid: whole numbers from 0"),
         ({"seed": True}, "seed is True"),
     ],

@@ -33,7 +33,7 @@ def dataset_of(task: str) -> str:
 def list_rows(stream: str) -> list[dict[str, str]]:
     """Returns the rows that `list` prints, one for each task of a stream."""
     tasks = {row["canonical_id"]: row for row in catalogue.table("nevis22_tasks")}
-    states: dict[str, sources.State] = {}
+    states: dict[str, sources.DataState] = {}
     rows = []
     for row in stream_rows(stream.removesuffix("+partial"))[1]:
         dataset_id = row["dataset_id"]
@@ -72,7 +72,7 @@ def list_rows(stream: str) -> list[dict[str, str]]:
     return rows
 
 
-def _state_text(state: sources.State, published_classes: str) -> str:
+def _state_text(state: sources.DataState, published_classes: str) -> str:
     """Returns a state, with the number of classes if it is not the published one."""
     classes = str(state.num_classes or published_classes)
     if not published_classes or classes == published_classes:
@@ -120,11 +120,15 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
     terminal.print(table)
     states = {row["dataset_id"]: row["state"] for row in rows}.values()
     counts = Counter(state.partition(",")[0] for state in states)
-    other = sum(" instead of " in state for state in states)
+    differing = sum(" instead of " in state for state in states)
     terminal.print(
         "Data sets: "
         + ", ".join(f"{n} {state}" for state, n in sorted(counts.items()))
-        + (f"; {other} with another number of classes than published" if other else ""),
+        + (
+            f"; {differing} with a number of classes other than the published one"
+            if differing
+            else ""
+        ),
         highlight=False,
     )
     for state in counts:

@@ -116,7 +116,7 @@ def _finishing(pending: dict, messages: Any, bars: Progress, own: dict[str, Any]
 
 def _wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
     if not stream and not tasks:
-        raise BadInput("say what to prepare, for example --stream=short or --task=mnist,usps.")
+        raise BadInput("choose what to prepare, for example --stream=short or --task=mnist,usps.")
     wanted = (
         [row["source"] for row in stream_rows(stream.removesuffix("+partial"))[1]] if stream else []
     )
@@ -189,8 +189,8 @@ def _print_duplicates(about: dict[str, Any]) -> None:
     removed, near = about["exact_duplicates_removed"], about["near_duplicates_of_train"]
     print(
         f"exact duplicates removed: {removed['within_parts']} within a part,"
-        f" {removed['across_parts']} across parts ({removed['other_label']} of all with another"
-        " label); images that look like one of the train split (same perceptual hash): "
+        f" {removed['across_parts']} across parts ({removed['other_label']} of them had"
+        " different labels); images that look like one in the train split (same perceptual hash): "
         + ", ".join(f"{count} in {split}" for split, count in near.items())
     )
     if about["unreadable"]:

@@ -56,7 +56,7 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
 
 
 def _check(values: FlagValues) -> None:
-    """Refuses a budget or a method that cannot be, before anything is read."""
+    """Refuses an invalid budget or method before anything is read."""
     budget(values.budget, 1)
     methods.get(values.method)
     entry.use_compilation_cache()
@@ -178,7 +178,7 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
     provenances = {model: facts for model, facts in cache.models().items() if "checkpoint" in facts}
     if not provenances:
         raise BadInput(
-            f"{cache.directory}: none of its models came from a run, so none can be asked; give"
+            f"{cache.directory}: none of its models came from a run, so none can be evaluated; give"
             " --samples=FILE."
         )
     moved = {}
@@ -187,7 +187,8 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
         runs = [ledger.parent for ledger in ledgers if ledger.is_file()]
         if not runs:
             raise BadInput(
-                f"--run_dir={folder}: is not a run directory and holds none (no {FILE_NAME})."
+                f"--run_dir={folder}: is neither a run directory nor a folder of them (no"
+                f" {FILE_NAME})."
             )
         moved |= {run.resolve().name: run for run in runs}
     checkpoints = {}

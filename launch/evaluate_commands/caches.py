@@ -25,7 +25,8 @@ def directories_of_caches(directory: Path) -> list[Path]:
     paths = sorted(path.parent for path in directory.glob(f"*/{INDEX}"))
     if not is_cache and not paths:
         raise BadInput(
-            f"{directory}: no evaluation cache there. To make one: python -m launch.evaluate import"
+            f"{directory}: there is no evaluation cache here. To create one:"
+            " python -m launch.evaluate import"
             f" FILE --cache={directory}"
         )
     return [directory] if is_cache else paths
@@ -44,7 +45,7 @@ def one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
     """Returns the cache in a directory; in a folder of several caches, the one of a data set.
 
     Raises:
-      BadInput: there is no cache, or several could be meant.
+      BadInput: there is no cache, or it is unclear which one is meant.
     """
     caches = caches_in(directory)
     candidates = [cache for cache in caches if cache.directory.name == dataset_id] or caches
@@ -55,11 +56,11 @@ def one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
 
 
 def budget(text: str, size: int) -> int:
-    """Returns the number of samples (or models) that --budget means.
+    """Returns the number of samples (or models) that --budget specifies.
 
     Args:
-      text: a number, "64", or a share of them, "5%"; at least one is meant.
-      size: number of samples (or models) that there are.
+      text: a number, "64", or a percentage of `size`, "5%", which is rounded up to at least 1.
+      size: number of samples (or models) in total.
 
     Raises:
       BadInput: the text is neither.

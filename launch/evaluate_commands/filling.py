@@ -143,18 +143,18 @@ def export(words: Sequence[str], values: FlagValues) -> None:
 
 
 def repair(_: Sequence[str], values: FlagValues) -> None:
-    """Writes everything that is sound in --cache into the new cache --out, and prints what is left
-    out.
-    """
+    """Copies the undamaged parts of --cache to the new cache --out, and prints what is left out."""
     cache, target = one_cache(Path(values.cache)), Path(values.out)
     with bar(f"repair {values.cache}") as show_progress:
         damage = cache.repair(
             target, lambda stage, done, total: show_progress(stage, done, total or None)
         )
     if not (lines := damage.lines()):
-        print(f"{cache.directory}: sound, nothing to repair; {target} was not made")
+        print(
+            f"{cache.directory}: undamaged, so there is nothing to repair; {target} was not created"
+        )
         return
-    print(f"{cache.directory}: {len(lines)} damaged, left out:")
+    print(f"{cache.directory}: {len(lines)} damaged part{'s'[: len(lines) != 1]} left out:")
     for line in lines:
         print(f"  {line}")
     print(

@@ -74,12 +74,13 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("repair export add-samples", text, "cache", None, "Directory of a cache.")
     flag(several, text, "cache", None, "Directory of a cache, or of several caches.")
 
-    meaning = "Turns real-valued scores into outcomes, right above it; default: keep scores."
+    meaning = "Counts a score as correct (1) if it is above this value; default: keep the scores."
     flag("import study", flags.DEFINE_float, "threshold", None, meaning)
     meaning = "LOW,HIGH: the range of scores if the file does not state it; default: 0,1."
     flag(f"import study {adding}", _parsed(_score_range), "range", None, meaning)
     meaning = (
-        "NAME=WEIGHT,... or equal: weights of the data sets; default: all samples weigh the same."
+        "Weights of the data sets, NAME=WEIGHT,..., or `equal`; default: all samples weigh the"
+        " same."
     )
     flag("import study", _parsed(_weights), "dataset_weights", None, meaning)
     meaning = "FILE.npz with `features`, float[n, d], and optionally the samples' ids, `samples`."
@@ -93,6 +94,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("import", flags.DEFINE_bool, "probabilities", False, meaning)
     for name in f"import {adding}".split():
         shared_flags.recorded_stream(values_of[name])
+        shared_flags.data_dir(values_of[name])
     meaning = "Modules outside this project whose learners may be imported and run."
     flag(f"import {adding}", words, "trust", [], meaning)
 
@@ -106,7 +108,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("add-samples", text, "budget", None, meaning)
     flag("add-samples", text, "samples", None, "A file of known models × new samples.")
     flag("add-samples", words, "splits", [], "Splits of the cache's data set.")
-    meaning = "Directories of the runs of the cache's models, if they were moved."
+    meaning = "New directories of runs that were moved since their models were added to the cache."
     flag("add-samples", words, "run_dir", [], meaning)
     meaning = "How samples are chosen and the other values predicted."
     flag(adding, text, "method", "recommended", meaning)
@@ -114,9 +116,29 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag(adding, whole, "seed", 0, "Seed of the method's random choices.", **ends)
 
     flag(trying, words, "methods", [], "Methods to compare; default: the main ones.")
+    meaning = "Policies to cross with --predictors, or `all`."
+    flag(trying, words, "policies", [], meaning)
+    flag(trying, words, "predictors", [], "Predictors to cross with --policies, or `all`.")
+    meaning = (
+        "Known and new models: random, group (whole groups), biased:KIND (known models of one group"
+        " or COLUMN=VALUE, all others new) or by:COLUMN (the first ones, for example by date)."
+        " Default: group where there are groups."
+    )
+    flag("study", text, "model_split", "", meaning)
+    meaning = "Csv of facts about models: `model` and further columns, for --model_split."
+    flag("study", text, "model_facts", None, meaning)
+    meaning = (
+        "Data sets on which known models are not observed (cold start): names, or their number."
+    )
+    flag("study", text, "hide", "", meaning)
+    meaning = (
+        "Toml file of these flags, such as experiments/studies/cold_start.toml; flags of the"
+        " command replace its values."
+    )
+    flag("study", text, "config", None, meaning)
     meaning = "Numbers of samples on which each new model is evaluated."
     flag(trying, _parsed(_budgets), "budgets", "16,64,256", meaning)
-    meaning = "Share of the models that are known; the others play the new ones."
+    meaning = "Share of the models that are known; the others are treated as new."
     share = {"lower_bound": 0.0, "upper_bound": 1.0}
     flag(trying, flags.DEFINE_float, "known", 0.6, meaning, **share)
     for name, count in (("metrics", 3), ("study", 10)):

@@ -1,4 +1,4 @@
-"""`launch.evaluate stats` and `verify`: what a cache holds, and whether it is sound."""
+"""`launch.evaluate stats` and `verify`: what a cache contains, and whether it is intact."""
 
 import math
 import sys
@@ -58,7 +58,7 @@ def verify(_: Sequence[str], values: FlagValues) -> None:
     for path in directories_of_caches(Path(values.cache)):
         lines, hints = _verified(path)
         damaged += len(lines)
-        print(f"{path}: " + (f"{len(lines)} damaged" if lines else "sound"))
+        print(f"{path}: " + (f"{len(lines)} damaged" if lines else "intact"))
         for line in [*lines, *hints]:
             print(f"  {line}")
     if damaged:
@@ -74,7 +74,7 @@ def damage(directory: Path) -> str:
     for path in paths:
         lines, hints = _verified(path)
         if lines:
-            return "\n  ".join([f"{path}: is damaged, so this cannot be done", *lines, *hints])
+            return "\n  ".join([f"{path}: is damaged, so the command was not run", *lines, *hints])
     return ""
 
 

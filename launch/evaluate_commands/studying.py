@@ -6,26 +6,38 @@ import dataclasses
 import hashlib
 import io
 import json
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from absl.flags import FlagValues
+from absl.flags import FlagValues, IllegalFlagValueError
 from rich.table import Table
 
 from launch import entry
 from launch.evaluate_commands.caches import caches_in, print_groups
+from launch.evaluate_commands.crossing import crossed
 from launch.terminal import console, progress_bars
-from nevis_stream.dynamic_evaluation import evaluation_summary, method_study, methods
+from nevis_stream.dynamic_evaluation import (
+    evaluation_summary,
+    method_study,
+    methods,
+    study_summary,
+)
 from nevis_stream.dynamic_evaluation.additions import read_additions
 from nevis_stream.dynamic_evaluation.cache.entries import repeated
-from nevis_stream.dynamic_evaluation.cache.files import ValueTable, read_values
+from nevis_stream.dynamic_evaluation.cache.files import (
+    ValueTable,
+    read_model_facts,
+    read_values,
+)
 from nevis_stream.dynamic_evaluation.intervals import FEWEST
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit, hidden_samples
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.dynamic_evaluation.samples import checked_weights
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, unknown
 from nevis_stream.report import palette
 from nevis_stream.report.evaluation_plots import budget_plot, styles_of
 from nevis_stream.report.names import add_legend
@@ -52,31 +64,56 @@ _SHOWN = {
 
 def study(words: Sequence[str], values: FlagValues) -> None:
     """Tries methods on files of values; writes OUT/study.csv, and a figure for each file."""
+    if values.config:
+        _apply(Path(values.config), values)
     entry.use_compilation_cache()
     paths, folder = [Path(word) for word in words], Path(values.out)
     if (name := repeated([path.stem for path in paths])) is not None:
         raise BadInput(
-            f"two of the files are called {name!r}, and results go by that name: rename one."
+            f"two files are named {name!r}, and results are stored by name: rename one of them."
         )
     matrices = []
     for path in paths:
         table = read_values(path, values.threshold, values.range)
         for remark in table.remarks:
             print(f"{path}: {remark}")
-        matrices.append(_matrix(path.stem, table, values.dataset_weights))
+        matrices.append(_matrix(path.stem, table, values))
     design = _design(values, matrices)
     for matrix in matrices:
         _check(matrix, design)
     _check_same_study(folder / SETTINGS, matrices, design)
     frame = _run(matrices, design, folder / "study.csv")
+    summary = study_summary.summarise(matrices, design, frame)
+    study_summary.write(folder, summary)
     for matrix in matrices:
         _write_figure(folder, matrix, design, frame[frame["matrix"] == matrix.name])
-    _show(
-        frame,
-        f"means over {design.seeds} splits of {len(matrices)} matrices, {design.known:.0%} of the"
-        " models known",
-    )
+    split = summary["split"] + (f"; hidden data sets: {design.hide}" if design.hide else "")
+    count = _count(len(matrices), "matrix", "matrices")
+    _show(frame, f"means over {design.seeds} splits of {count}, {split}")
+    print(summary["advice"])
     print(f"written: {folder / 'study.csv'}, and a figure for each matrix")
+    print(entry.as_typed(f"next: python -m launch.report {folder} --out=report"))
+
+
+def _apply(path: Path, values: FlagValues) -> None:
+    """Sets the flags that a toml file names, except those that the command has."""
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadInput(f"--config={path}: no such file.") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"--config={path}: cannot be read as toml ({error}).") from None
+    for name, value in settings.items():
+        valid = [flag for flag in values if flag != "config"]
+        if name not in valid:
+            raise BadInput(f"--config={path}: {unknown('flag', name, valid)}")
+        if values[name].present:
+            continue
+        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        try:
+            values[name].parse(text)
+        except IllegalFlagValueError as error:
+            raise BadInput(f"--config={path}: {error}") from None
 
 
 def _write_figure(folder: Path, matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> None:
@@ -100,13 +137,17 @@ def _write_figure(folder: Path, matrix: Matrix, design: StudyDesign, rows: pd.Da
             write_file(folder / f"{matrix.name}.{form}", buffer.getvalue())
 
 
-def _matrix(name: str, table: ValueTable, weights: dict[str, float] | str | None) -> Matrix:
-    facts = table.facts
+def _matrix(name: str, table: ValueTable, values: FlagValues) -> Matrix:
+    facts, weights = table.facts, values.dataset_weights
     if weights:
         datasets = set() if facts.dataset is None else set(facts.dataset.tolist())
         facts = dataclasses.replace(facts, dataset_weights=checked_weights(weights, datasets))
     groups = None if table.groups is None else np.array(table.groups, str)
-    return Matrix(name, table.values, groups, facts)
+    columns = {}
+    if values.model_facts:
+        columns = read_model_facts(Path(values.model_facts), table.models)
+        groups = columns.pop(GROUP, groups)
+    return Matrix(name, table.values, groups, facts, columns)
 
 
 def _check(matrix: Matrix, design: StudyDesign) -> int:
@@ -116,7 +157,10 @@ def _check(matrix: Matrix, design: StudyDesign) -> int:
     if min(design.budgets) > (n := matrix.values.shape[1]):
         raise BadInput(f"{matrix.name}: has {n} samples, fewer than the smallest of --budgets.")
     try:
-        known, _ = method_study.split(len(matrix.values), matrix.groups, design.known, seed=0)
+        known, _ = design.model_split.divide(matrix.models, design.known, seed=0)
+        if design.hide:
+            dataset = None if matrix.facts is None else matrix.facts.dataset
+            hidden_samples(dataset, design.hide, seed=0)
     except BadInput as error:
         raise BadInput(f"{matrix.name}: {error}") from None
     return len(known if matrix.groups is None else set(matrix.groups[known]))
@@ -127,15 +171,25 @@ def _check_same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesig
     rows would be taken for rows of this one.
     """
     settings = {"known": design.known, "matrices": {}}
+    ways = {"model_split": str(design.model_split), "hide": design.hide}
     if path.is_file():
         settings = json.loads(path.read_text(encoding="utf-8"))
     advice = "Give another --out, or delete it."
     if settings["known"] != design.known:
-        raise BadInput(f"{path.parent}: holds a study with --known={settings['known']}. {advice}")
+        raise BadInput(
+            f"{path.parent}: already contains a study with --known={settings['known']}. {advice}"
+        )
+    for name, way in ways.items():
+        if (earlier := settings.setdefault(name, way)) != way:
+            raise BadInput(
+                f"{path.parent}: already contains a study with --{name}={earlier}. {advice}"
+            )
     for matrix in matrices:
         fingerprint = _fingerprint(matrix)
         if settings["matrices"].setdefault(matrix.name, fingerprint) != fingerprint:
-            raise BadInput(f"{path.parent}: holds a study of another {matrix.name!r}. {advice}")
+            raise BadInput(
+                f"{path.parent}: already contains a study of a different {matrix.name!r}. {advice}"
+            )
     write_file(path, json.dumps(settings, indent=1, sort_keys=True).encode())
 
 
@@ -144,6 +198,8 @@ def _fingerprint(matrix: Matrix) -> str:
     content = repr(matrix.values.shape).encode() + matrix.values.tobytes() + groups
     if matrix.facts.dataset is not None:
         content += repr((matrix.facts.dataset.tolist(), matrix.facts.dataset_weights)).encode()
+    for name, column in sorted(matrix.columns.items()):
+        content += repr((name, column.tolist())).encode()
     return hashlib.sha256(content).hexdigest()
 
 
@@ -161,8 +217,8 @@ def metrics(_: Sequence[str], values: FlagValues) -> None:
         if RECOMMENDED in design.methods and known < FEWEST:
             kind = "models" if matrix.groups is None else "runs"
             print(
-                f"{cache.directory}: with {known} known {kind}, `recommended` is `stratified_mean`;"
-                " see --known."
+                f"{cache.directory}: with {known} known {kind}, `recommended` falls back to"
+                " `stratified_mean`; see --known."
             )
         path.unlink(missing_ok=True)  # the cache may have grown since
         frame = _run([matrix], design, path)
@@ -182,14 +238,25 @@ def metrics(_: Sequence[str], values: FlagValues) -> None:
 
 
 def _design(values: FlagValues, matrices: Sequence[Matrix]) -> StudyDesign:
-    """The methods are those of --methods, or the main ones that can read the matrices."""
+    """The methods are those of --methods and the pairs of --policies and --predictors; without
+    them, the main ones that can read the matrices.
+    """
+    pairs, refused = crossed(values.policies, values.predictors, matrices)
+    for reason in dict.fromkeys(refused):
+        print(f"left out: {reason}")
+    # only `study` has these flags
+    split, hide = getattr(values, "model_split", ""), getattr(values, "hide", "")
     scores = any(matrix.values.dtype != np.uint8 for matrix in matrices)
-    names = values.methods or [
+    names = [*values.methods, *pairs] or [
         name for name in MAIN if methods.get(name).takes_scores or not scores
     ]
     for name in names:
         methods.get(name)
-    return StudyDesign(tuple(names), tuple(values.budgets), values.known, values.seeds)
+    names = tuple(dict.fromkeys(names))
+    way = ModelSplit.parse(split)
+    return StudyDesign(
+        names, tuple(values.budgets), values.known, values.seeds, model_split=way, hide=hide
+    )
 
 
 def _run(matrices: Sequence[Matrix], design: StudyDesign, path: Path) -> pd.DataFrame:
@@ -215,6 +282,10 @@ def _run(matrices: Sequence[Matrix], design: StudyDesign, path: Path) -> pd.Data
                 " models. Give smaller --budgets."
             )
     return frame
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
 
 
 def _show(frame: pd.DataFrame, title: str) -> None:

@@ -165,12 +165,12 @@ class RayTasks:
         )
         problem = (
             f"a trial reserves {wanted['CPU']:g} CPU and {wanted['GPU']:g} GPU, but no machine of"
-            f" the cluster has as many ({present or 'it has no machine'})."
+            f" the cluster has that many ({present or 'it has no machine'})."
         )
         if tuple(wanted.values()) not in _available_before:
             raise BadInput(f"{problem} Lower --cpus_per_trial or --gpus_per_trial.")
         warnings.warn(
-            f"Ray: {problem} A machine had before, so the trial waits for one.",
+            f"Ray: {problem} A machine had that many before, so the trial waits for one.",
             RunWarning,
             stacklevel=2,
         )

@@ -1,5 +1,5 @@
-"""A learner without training steps: features of pictures, a kernel, and ridge regression.
+"""A learner without training steps: image features, a kernel, and ridge regression.
 
-Read in this order: `maps` (features of a picture), `patches` (a dictionary of patches), `embedding`
-(all of it as one vector), `kernel`, `ridge`, `learner`.
+Read in this order: `maps` (features of an image), `patches` (a dictionary of patches), `embedding`
+(all features as one vector), `kernel`, `ridge`, `learner`.
 """

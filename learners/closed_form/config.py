@@ -64,49 +64,54 @@ def _option(default: Any, help: str, low: float, high: float) -> Any:
 
 @dataclass(frozen=True)
 class ClosedFormConfig:
-    """Which features, of how many pictures, and what is chosen by leave-one-out error."""
+    """Which features are used, from how many images, and what leave-one-out error chooses."""
 
     BUDGETS: ClassVar = BUDGETS
 
     gradients: tuple[int, ...] | None = _option(
-        None, "sides of the pictures whose oriented gradients are features: 16, 32, 48, …", 16, 512
+        None,
+        "image sizes, in pixels, at which oriented gradients are computed: 16, 32, 48, …",
+        16,
+        512,
     )
     pixels: int | None = _option(
-        None, "side of the small picture whose pixels are features; 0: none", 0, 512
+        None, "size of the reduced image whose pixels are features; 0: no such image", 0, 512
     )
     patches: int | None = _option(
-        None, "patches in each of two dictionaries, of colours and of gradients; 0: none", 0, 65536
+        None, "patches in each dictionary (one of colours, one of gradients); 0: none", 0, 65536
     )
     patches_above: float = _option(0.03, "leave-one-out error above which patches are tried", 0, 1)
     components: int | None = _option(
-        None, "principal components that are kept of all features", 2, 8192
+        None, "number of principal components that the features are reduced to", 2, 8192
     )
     pictures: int | None = _option(
-        None, "most pictures of train and dev that are learned from", 2, 10**9
+        None, "largest number of train and dev images to learn from", 2, 10**9
     )
     centres: int | None = _option(
-        None, "most pictures that are solved for exactly; above, Nyström's centres", 2, 20_000
+        None, "largest number of images for an exact fit; above it, Nyström's centres", 2, 20_000
     )
     iterations: int = _option(12, "conjugate gradient steps of Nyström's method", 1, 1000)
     sample: int | None = _option(
-        None, "pictures that features are fitted to, and that choices are compared by", 4, 20_000
+        None, "number of images for fitting the features and comparing choices", 4, 20_000
     )
     widths: tuple[float, ...] = _option(
         (1.0,), "kernel widths to choose from, in mean squared distances", 1e-3, 1e3
     )
     regularisations: tuple[float, ...] = _option(
-        (0.01,), "ridges to choose from; the kernel of a picture with itself is 1", 1e-3, 1e3
+        (0.01,), "ridge penalties to choose from, where k(x, x) is 1", 1e-3, 1e3
     )
     mirrored: tuple[bool, ...] = field(
         default=(False, True),
-        metadata={"help": "whether a mirrored picture counts as the same; two values: chosen"},
+        metadata={
+            "help": "whether a mirrored image counts as the same; if both, each task chooses"
+        },
     )
 
     def filled(self, budget: str) -> "ClosedFormConfig":
         """Returns the configuration with open values filled in by a budget.
 
         Raises:
-          BadInput: values that make no sense together.
+          BadInput: values that contradict each other.
         """
         preset = {
             name: v for name, v in self.BUDGETS[budget].items() if getattr(self, name) is None
@@ -122,7 +127,7 @@ class ClosedFormConfig:
         sides = self.gradients
         if any(side % (2 * CELLS) for side in sides) or list(sides) != sorted(set(sides)):
             raise BadInput(
-                f"config.gradients is {sides}; it must be rising multiples of {2 * CELLS}, for"
+                f"config.gradients is {sides}; it must be increasing multiples of {2 * CELLS}, for"
                 " example (32,64)."
             )
         if self.pixels and (self.pixels % 2 or sides[0] % self.pixels):
@@ -140,7 +145,7 @@ class ClosedFormConfig:
         return ClosedForm(self)
 
 
-# As closed_form's, with what repeats save spent on more pictures.
+# closed_form's, with the FLOPs that repeats save spent on more images.
 FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
     "tiny": BUDGETS["tiny"] | {"pictures": 450, "centres": 450},
     "small": BUDGETS["small"] | {"pictures": 1085, "centres": 1085},
@@ -152,14 +157,14 @@ FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class FrontierConfig(ClosedFormConfig):
-    """As `closed_form`, and what is carried from task to task."""
+    """The configuration of `closed_form`, and whether predictors are reused."""
 
     BUDGETS: ClassVar = FRONTIER_BUDGETS
 
     repeats: bool = field(
         default=True,
         metadata={
-            "help": "whether a data set that is met again keeps its predictor",
+            "help": "reuse the predictor of a data set that occurs again",
             "label": True,
         },
     )

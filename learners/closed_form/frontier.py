@@ -1,4 +1,4 @@
-"""The learner `frontier`: `closed_form` that recognises the data sets that it has met before."""
+"""The learner `frontier`: `closed_form` that reuses the predictor of a data set that recurs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,26 +12,26 @@ from nevis_stream.streams.task import TaskView
 
 @dataclass(frozen=True)
 class Frontier(ClosedForm):
-    """Kernel ridge regression that keeps the predictor of a data set that comes again."""
+    """Kernel ridge regression that reuses the predictor of a data set that occurs again."""
 
     config: FrontierConfig
 
     def init(self, ctx: Context) -> State:
-        """Returns the state before the first task: no sketch of any data set."""
+        """Returns the state before the first task, which has no sketches."""
         return {"sketches": {}}
 
     def train(
         self, task: TaskView, state: State, ctx: Context
     ) -> tuple[State, Sequence[Predictor]]:
-        """Takes over the predictor of an equal data set, else fits one as `closed_form`."""
+        """Reuses the predictor of the same data set if there is one; otherwise fits one."""
         if not self.config.repeats:
             return super().train(task, state, ctx)
-        own = repeats.hashes(task.train)
-        known = repeats.find(task, own, state["sketches"], ctx)
-        if known is None:
+        hashes = repeats.hashes(task.train)
+        repeat = repeats.find(task, hashes, state["sketches"], ctx)
+        if repeat is None:
             _, predictors = super().train(task, state, ctx)
-            sketches = state["sketches"] | {task.task_id: repeats.sketch(own)}
+            sketches = state["sketches"] | {task.task_id: repeats.sketch(hashes)}
             return {"sketches": sketches}, predictors
-        earlier, classes = known
+        earlier, classes = repeat
         tree = repeats.permuted(ctx.predictor(earlier), classes)
         return state, [Predictor(tree, info=tree["facts"] | {"initialised_from": earlier})]

@@ -1,17 +1,17 @@
-"""The Gaussian kernel, for pictures and their mirror images."""
+"""The Gaussian kernel, for images and their mirror images."""
 
 import jax.numpy as jnp
 
 
 def kernel(left, right, width, mirrored):
-    """Returns float32[a, b]: exp(−squared distance / width), the mean of it over mirrored pictures.
+    """Returns float32[a, b]: exp(−squared distance / width), averaged over mirror images.
 
-    With even parts e and odd parts o, the mirrored picture being (e, −o), the distance to it needs
-    no more products than the distance to the picture.
+    An image is (e, o), its even and odd parts, and its mirror image (e, −o), so both distances use
+    the same products.
 
     Args:
       left: {"even": float32[a, k], "odd": float32[a, l]}, an embedding.
-      right: the same for b pictures.
+      right: the same, for b images.
       width: a squared distance.
       mirrored: 1 for (k(x, y) + k(x, mirrored y)) / 2, 0 for k(x, y).
     """

@@ -1,4 +1,4 @@
-"""The learner `closed_form`: each task by itself, without a training step."""
+"""The learner `closed_form`: each task is learned on its own, without training steps."""
 
 import functools
 import itertools
@@ -12,30 +12,30 @@ import numpy as np
 
 from learners.closed_form import ridge
 from learners.closed_form.config import ClosedFormConfig
-from learners.closed_form.embedding import Embedding, Pictures, Plan
+from learners.closed_form.embedding import Embedding, FeaturePlan, ImageSelection
 from nevis_stream import metrics
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
 from nevis_stream.run_directory.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
-_MOST_CELLS = 2**27  # of the kernel matrix of pictures and centres: 512 MB
+_MOST_CELLS = 2**27  # cells of the kernel matrix (images × centres): 512 MB
 _TEMPERATURES = np.geomspace(0.02, 1, 12, dtype=np.float32)
 
 
 @dataclass(frozen=True)
 class Examples:
-    """The pictures that a task is learned from, in random order.
+    """The images that a task is learned from, in random order.
 
     Attributes:
-      pictures: n of them, of the train and dev splits.
+      images: n images of the train and dev splits.
       labels: int32[n] or uint8[n, labels].
-      targets: float32[n, outputs]: indicators less `means`.
-      means: float32[outputs]: how frequent each class is.
-      from_dev: bool[n]: whether a picture is one of the dev split.
+      targets: float32[n, outputs], the class indicators minus `means`.
+      means: float32[outputs], the frequency of each class.
+      from_dev: bool[n], whether the image belongs to the dev split.
     """
 
-    pictures: Pictures
+    images: ImageSelection
     labels: np.ndarray
     targets: np.ndarray
     means: np.ndarray
@@ -43,17 +43,17 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What a fit answers to pictures that it has been fitted without.
+class LeftOutAnswers:
+    """Leave-one-out answers: each image is answered by a fit to all the others.
 
     Attributes:
-      places: int[j], which of the examples.
+      positions: int[j], the positions of the answered examples.
       scores: float32[j, outputs].
-      error: by the task's metric; 1 where it is undefined.
-      loss: mean square of score less indicator, by which equal errors are compared.
+      error: by the task's metric; 1 if it is undefined.
+      loss: mean squared difference of score and indicator; decides between equal errors.
     """
 
-    places: np.ndarray
+    positions: np.ndarray
     scores: np.ndarray
     error: float
     loss: float
@@ -65,20 +65,20 @@ class Choice:
 
     Attributes:
       embedding: the features.
-      embedded: those of the first examples.
+      embedded: features of the first examples.
       kernel: width, mirrored (0 or 1) and regularisation (see `ridge.solve`).
-      judged: leave-one-out answers to the first examples.
+      left_out: leave-one-out answers to the first examples.
     """
 
     embedding: Embedding
     embedded: Tree
     kernel: tuple[float, float, float]
-    judged: Judged
+    left_out: LeftOutAnswers
 
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """Kernel ridge regression on features of pictures."""
+    """Kernel ridge regression on image features."""
 
     config: ClosedFormConfig
 
@@ -92,10 +92,13 @@ class ClosedForm:
         """Fits one predictor to the train and dev splits together."""
         examples = self._examples(task, ctx)
         choice = self._choose(task, examples, ctx)
-        fit, judged = self._fit(task, examples, choice, ctx)
-        labels, from_dev = examples.labels[judged.places], examples.from_dev[judged.places]
+        fit, left_out = self._fit(task, examples, choice, ctx)
+        labels, from_dev = (
+            examples.labels[left_out.positions],
+            examples.from_dev[left_out.positions],
+        )
         with ctx.phase("validate"):
-            temperature = _temperature(ctx, labels, judged.scores, task.kind)
+            temperature = _temperature(ctx, labels, left_out.scores, task.kind)
         width, mirrored, regularisation = choice.kernel
         patches = choice.embedding.plan.patches
         tree = fit | {
@@ -112,7 +115,7 @@ class ClosedForm:
                     "regularisation": regularisation,
                     "patches": patches,
                 },
-                "dev_error": _error(task.kind, labels[from_dev], judged.scores[from_dev]),
+                "dev_error": _error(task.kind, labels[from_dev], left_out.scores[from_dev]),
             },
         }
         info = tree["facts"] | {"initialised_from": "random"}
@@ -123,15 +126,15 @@ class ClosedForm:
         embedding = Embedding(self._plan(predictor["patches"]), predictor["embedding"])
         program, single = ctx.jit(_probabilities), predictor["kind"] == SINGLE_LABEL
         fit = jax.device_put([predictor[name] for name in ("centres", "coefficients", "means")])
-        rest = predictor["kernel"], predictor["temperature"], single
+        settings = predictor["kernel"], predictor["temperature"], single
         answers = [
-            np.asarray(program(embedded, *fit, *rest))[:count]
-            for embedded, count in embedding.batches(ctx, Pictures.all_of(images))
+            np.asarray(program(embedded, *fit, *settings))[:count]
+            for embedded, count in embedding.batches(ctx, ImageSelection.all_of(images))
         ]
         return np.concatenate(answers)
 
-    def _plan(self, patches: int) -> Plan:
-        return Plan(self.config.gradients, self.config.pixels, patches)
+    def _plan(self, patches: int) -> FeaturePlan:
+        return FeaturePlan(self.config.gradients, self.config.pixels, patches)
 
     def _examples(self, task: TaskView, ctx: Context) -> Examples:
         labels = np.concatenate([task.train.labels, task.dev.labels])
@@ -140,7 +143,7 @@ class ClosedForm:
         members = np.eye(task.num_classes)[labels] if task.kind == SINGLE_LABEL else labels
         means = members.mean(0)
         return Examples(
-            Pictures.all_of(task.train.images, task.dev.images).take(order),
+            ImageSelection.all_of(task.train.images, task.dev.images).take(order),
             labels,
             np.asarray(members - means, np.float32),
             np.asarray(means, np.float32),
@@ -150,44 +153,46 @@ class ClosedForm:
     def _choose(self, task: TaskView, examples: Examples, ctx: Context) -> Choice:
         """Returns the features and the kernel with the lowest leave-one-out error.
 
-        Patches are tried only where the error without them leaves something to gain.
+        Patches are tried only if the error without them is above config.patches_above.
         """
         best = self._best(task, examples, self._plan(0), ctx)
-        if self.config.patches and best.judged.error > self.config.patches_above:
-            other = self._best(task, examples, self._plan(self.config.patches), ctx)
-            best = min(best, other, key=_rank)
+        if self.config.patches and best.left_out.error > self.config.patches_above:
+            with_patches = self._best(task, examples, self._plan(self.config.patches), ctx)
+            best = min(best, with_patches, key=_rank)
         return best
 
-    def _best(self, task: TaskView, examples: Examples, plan: Plan, ctx: Context) -> Choice:
-        """Returns the best kernel for some features, by fits to the first examples."""
+    def _best(self, task: TaskView, examples: Examples, plan: FeaturePlan, ctx: Context) -> Choice:
+        """Returns the best kernel for these features, judged by fits to the first examples."""
         config = self.config
-        sample = examples.pictures.take(slice(config.sample))
+        sample = examples.images.take(slice(config.sample))
         embedding, embedded = Embedding.fit(ctx, plan, sample, config.components)
-        places, choices = np.arange(len(sample)), []
+        positions, choices = np.arange(len(sample)), []
         for width, mirrored, regularisation in itertools.product(
             config.widths, config.mirrored, config.regularisations
         ):
             kernel = width, float(mirrored), regularisation
             with ctx.phase("validate"):
-                _, judged = _solve(ctx, task, examples, embedded, kernel, places)
-            choices.append(Choice(embedding, embedded, kernel, judged))
+                _, left_out = _solve(ctx, task, examples, embedded, kernel, positions)
+            choices.append(Choice(embedding, embedded, kernel, left_out))
         return min(choices, key=_rank)
 
     def _fit(
         self, task: TaskView, examples: Examples, choice: Choice, ctx: Context
-    ) -> tuple[dict[str, Any], Judged]:
+    ) -> tuple[dict[str, Any], LeftOutAnswers]:
         """Fits all examples; returns centres with coefficients, and leave-one-out answers.
 
-        Where there are too many for an exact fit, the answers are those of the choice.
+        If there are too many for an exact fit, the answers are those of the choice.
         """
-        n, embedded = len(examples.pictures), _all_embedded(examples, choice, ctx)
+        n, embedded = len(examples.images), _all_embedded(examples, choice, ctx)
         if n <= self.config.centres:
-            places = np.argsort(~examples.from_dev, kind="stable")[: self.config.sample]
-            coefficients, judged = _solve(ctx, task, examples, embedded, choice.kernel, places)
-            return {"centres": embedded, "coefficients": coefficients}, judged
+            positions = np.argsort(~examples.from_dev, kind="stable")[: self.config.sample]
+            coefficients, left_out = _solve(ctx, task, examples, embedded, choice.kernel, positions)
+            return {"centres": embedded, "coefficients": coefficients}, left_out
         m = max(1, min(self.config.centres, _MOST_CELLS // n))
         centres = {name: half[:m].copy() for name, half in embedded.items()}
-        blocks = {name: ridge.in_blocks(embedded.pop(name)) for name in centres}  # memory is freed
+        blocks = {
+            name: ridge.in_blocks(embedded.pop(name)) for name in centres
+        }  # frees their memory
         coefficients = ctx.jit(_nystrom(self.config.iterations))(
             centres,
             blocks,
@@ -195,21 +200,21 @@ class ClosedForm:
             ridge.in_blocks(np.ones(n, np.float32)),
             *choice.kernel,
         )
-        return {"centres": centres, "coefficients": coefficients}, choice.judged
+        return {"centres": centres, "coefficients": coefficients}, choice.left_out
 
 
 def _all_embedded(examples: Examples, choice: Choice, ctx: Context) -> dict[str, np.ndarray]:
-    """Returns the features of all examples; the first ones' are those of the choice."""
+    """Returns the features of all examples; the choice already has those of the first ones."""
     first = {name: np.asarray(half) for name, half in choice.embedded.items()}
-    n, known = len(examples.pictures), len(first["even"])
-    if n == known:
+    n, done = len(examples.images), len(first["even"])
+    if n == done:
         return first
-    others = choice.embedding(ctx, examples.pictures.take(slice(known, n)))
-    return {name: np.concatenate([first[name], others.pop(name)]) for name in first}
+    remaining = choice.embedding(ctx, examples.images.take(slice(done, n)))
+    return {name: np.concatenate([first[name], remaining.pop(name)]) for name in first}
 
 
 def _rank(choice: Choice) -> tuple[float, float]:
-    return choice.judged.error, choice.judged.loss
+    return choice.left_out.error, choice.left_out.loss
 
 
 def _solve(
@@ -218,18 +223,19 @@ def _solve(
     examples: Examples,
     embedded: Tree,
     kernel: tuple[float, float, float],
-    places: np.ndarray,
-) -> tuple[Any, Judged]:
-    """Fits the first examples; returns the coefficients and the answers to those left out."""
+    positions: np.ndarray,
+) -> tuple[Any, LeftOutAnswers]:
+    """Fits the embedded examples; returns the coefficients and leave-one-out answers."""
     targets = examples.targets[: len(embedded["even"])]
     factor, coefficients = ctx.jit(ridge.solve)(embedded, targets, *kernel)
     with ctx.phase("validate"):
-        left_out = ctx.jit(ridge.left_out)(factor, coefficients, targets, places)
-    left_out = np.nan_to_num(np.asarray(left_out))
-    error = _error(task.kind, examples.labels[places], left_out + examples.means)
-    loss = float(((left_out - targets[places]) ** 2).mean())
+        answers = ctx.jit(ridge.left_out)(factor, coefficients, targets, positions)
+    answers = np.nan_to_num(np.asarray(answers))
+    scores = answers + examples.means
+    error = _error(task.kind, examples.labels[positions], scores)
+    loss = float(((answers - targets[positions]) ** 2).mean())
     error = 1.0 if error is None else error
-    return coefficients, Judged(places, left_out + examples.means, error, loss)
+    return coefficients, LeftOutAnswers(positions, scores, error, loss)
 
 
 @functools.cache
@@ -238,7 +244,7 @@ def _nystrom(iterations: int):
 
 
 def _error(kind: str, labels: np.ndarray, scores: np.ndarray) -> float | None:
-    """Returns the error of scores by the metric of the kind; None where it is undefined."""
+    """Returns the error of scores by the metric of the kind of task; None if it is undefined."""
     if not len(labels):
         return None
     metric = metrics.for_kind(kind)
@@ -247,18 +253,19 @@ def _error(kind: str, labels: np.ndarray, scores: np.ndarray) -> float | None:
 
 
 def _log_probabilities(scores, temperature, single):
-    """Returns the logarithms of softmax(scores / t), or of the labels' sigmoids and of 1 less them.
+    """Returns float32[2, b, outputs]: log-probabilities that a label applies, and that it does not.
 
-    float32[2, b, outputs]: of "yes" and of "no", the latter only for several labels.
+    Single-label tasks use softmax(scores / temperature), and their second row is 0; multi-label
+    tasks use a sigmoid for each label.
     """
-    each = (scores - 0.5) / temperature
-    one = jax.nn.log_softmax(scores / temperature)
-    yes = jnp.where(single, one, jax.nn.log_sigmoid(each))
-    return jnp.stack([yes, jnp.where(single, 0.0, jax.nn.log_sigmoid(-each))])
+    logits = (scores - 0.5) / temperature
+    log_softmax = jax.nn.log_softmax(scores / temperature)
+    yes = jnp.where(single, log_softmax, jax.nn.log_sigmoid(logits))
+    return jnp.stack([yes, jnp.where(single, 0.0, jax.nn.log_sigmoid(-logits))])
 
 
 def _temperature(ctx: Context, labels: np.ndarray, scores: np.ndarray, kind: str) -> float:
-    """Returns the temperature that makes the labels most likely."""
+    """Returns the temperature with the highest likelihood of the labels."""
     single = kind == SINGLE_LABEL
     members = np.eye(scores.shape[1])[labels] if single else labels
     losses = ctx.jit(_losses)(scores, members.astype(np.float32), single)

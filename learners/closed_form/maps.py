@@ -1,9 +1,9 @@
-"""Feature maps of pictures that know their mirror image.
+"""Feature maps from which those of the mirrored image follow without further computation.
 
 A map is float32[b, rows, columns, channels] with an even number of columns. The map of the mirrored
-picture has its columns in reverse order and its channels permuted, so it is had for nothing, and a
-map divides into an even part, equal for the two, and an odd part, of opposite sign. The division is
-an orthonormal change of coordinates: distances stay what they are.
+image has its columns in reverse order and its channels permuted. A map is therefore split into an
+even part, which is the same for both, and an odd part, which changes its sign. The split is an
+orthonormal change of coordinates, so it preserves distances.
 """
 
 import jax
@@ -14,31 +14,33 @@ CELLS = 8
 BINS = 9
 MIRRORED_BINS = -np.arange(BINS) % BINS
 _CLIP = 0.3
-_FLOOR = 1e-3  # of a block's energy: flat blocks stay small
+_FLOOR = 1e-3  # added to a block's energy, so that flat blocks stay small
 
 
-def oriented_gradients(pictures, cell: int):
+def oriented_gradients(images, cell: int):
     """Returns histograms of oriented gradients: float32[b, side / cell, side / cell, BINS].
 
-    After Dalal and Triggs (2005): of the three colours the steepest gradient counts; orientations
-    are unsigned and shared linearly by the two nearest of the bins at k·180/BINS degrees (0: the
-    picture changes from left to right); pixels are shared bilinearly by the nearest cells. Each
-    cell is divided by the energy of the four blocks of 2×2 cells around it, clipped, and averaged
+    After Dalal and Triggs (2005): the steepest of the three colours' gradients is used. Its
+    unsigned orientation is divided linearly between the two nearest bins, at k·180/BINS degrees (0:
+    the image changes from left to right), and each pixel bilinearly among the nearest cells. A cell
+    is normalised by each of the four blocks of 2×2 cells that contain it, clipped, and averaged
     over the four.
 
     Args:
-      pictures: float32[b, side, side, 3] in 0..1.
-      cell: side of a cell in pixels, even, and a divisor of the side.
+      images: float32[b, side, side, 3] in [0, 1].
+      cell: side of a cell in pixels; even, and a divisor of `side`.
     """
-    histograms = _pooled(_by_orientation(*_steepest(pictures)), cell)
+    histograms = _pooled(_by_orientation(*_steepest(images)), cell)
     return _normalised(histograms)
 
 
-def _steepest(pictures):
-    """Returns the horizontal and vertical differences [b, side, side] of the steepest colour."""
-    colours = jnp.moveaxis(pictures, -1, 0)
+def _steepest(images):
+    """Returns [b, side, side] horizontal and vertical differences of the steepest colour."""
+    colours = jnp.moveaxis(images, -1, 0)
     padded = jnp.pad(colours, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge")
-    padded = jax.lax.optimization_barrier(padded)  # one colour after the other: 4 times as fast
+    padded = jax.lax.optimization_barrier(
+        padded
+    )  # computing one colour after another is 4 times as fast
     across = padded[:, :, 1:-1, 2:] - padded[:, :, 1:-1, :-2]
     down = padded[:, :, 2:, 1:-1] - padded[:, :, :-2, 1:-1]
     x, y = across[0], down[0]
@@ -49,9 +51,9 @@ def _steepest(pictures):
 
 
 def _by_orientation(x, y):
-    """Returns [b, side, side, BINS]: each gradient's length, in the two bins around its angle."""
+    """Returns [b, side, side, BINS]: gradients' lengths, divided between the two nearest bins."""
     length, angle = jnp.sqrt(x**2 + y**2), jnp.arctan2(y, x)
-    place = jnp.where(angle < 0, angle + np.pi, angle) * (BINS / np.pi)  # 0 to BINS, both included
+    place = jnp.where(angle < 0, angle + np.pi, angle) * (BINS / np.pi)  # in [0, BINS]
     distance = jnp.abs(place[..., None] - jnp.arange(BINS + 1))
     shares = jnp.maximum(1 - distance, 0) * length[..., None]
     return jnp.concatenate([shares[..., :1] + shares[..., -1:], shares[..., 1:-1]], axis=-1)
@@ -78,11 +80,11 @@ def _normalised(histograms):
     return sum(jnp.minimum(histograms * block[..., None], _CLIP) for block in blocks) / 4
 
 
-def shrunk(pictures, side: int):
-    """Returns float32[b, side, side, channels]: means of squares of pixels."""
-    batch, before, _, channels = pictures.shape
+def shrunk(images, side: int):
+    """Returns float32[b, side, side, channels]: the means of square blocks of pixels."""
+    batch, before, _, channels = images.shape
     square = before // side
-    return pictures.reshape(batch, side, square, side, square, channels).mean((2, 4))
+    return images.reshape(batch, side, square, side, square, channels).mean((2, 4))
 
 
 def parts(feature_map, mirrored_channels: np.ndarray | None = None):
@@ -90,8 +92,8 @@ def parts(feature_map, mirrored_channels: np.ndarray | None = None):
 
     Args:
       feature_map: float32[b, rows, columns, channels], an even number of columns.
-      mirrored_channels: int[channels], the channel that each becomes in the mirrored picture; None
-        where they stay.
+      mirrored_channels: int[channels], the channel that each one becomes in the mirrored image;
+        None if they do not change.
     """
     mirrored = feature_map[:, :, ::-1]
     if mirrored_channels is not None:

@@ -1,9 +1,9 @@
-"""A dictionary of whitened patches: how much of each is in which part of a picture.
+"""A dictionary of whitened patches, and how strongly each occurs in each part of an image.
 
-After Coates, Ng and Lee (2011): patches drawn from the pictures, normalised and whitened, are the
-dictionary; a picture's features are its patches' whitened products with the dictionary, less a
-threshold where that is positive, pooled on a grid. Half of the dictionary are the mirror images of
-the other half, so that the features of a mirrored picture are those of the picture, rearranged.
+After Coates, Ng and Lee (2011): the dictionary consists of patches drawn from the images,
+normalised and whitened. An image's features are max(0, product − threshold) for the products of its
+whitened patches with the dictionary, pooled on a grid. One half of the dictionary mirrors the other
+half, so the features of a mirrored image are those of the image in another order.
 """
 
 import jax
@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 GRID = 4
-_CONTRAST = 1e-3  # added to a patch's variance: flat patches stay small
+_CONTRAST = 1e-3  # added to a patch's variance, so that flat patches stay small
 _SMOOTHING = 0.1  # added to the eigenvalues, as a share of their mean
 _THRESHOLD = 0.25
 
 
 def sample(maps: np.ndarray, side: int, count: int, generator: np.random.Generator) -> np.ndarray:
-    """Returns float32[count, side, side, channels]: patches from random places of the maps."""
+    """Returns float32[count, side, side, channels]: patches from random positions in the maps."""
     n, height, width, _ = maps.shape
     places = zip(
         generator.integers(n, size=count),
@@ -28,30 +28,31 @@ def sample(maps: np.ndarray, side: int, count: int, generator: np.random.Generat
     return np.stack([maps[i, y : y + side, x : x + side] for i, y, x in places])
 
 
-def dictionary(drawn, chosen, mirrored_channels):
+def dictionary(candidates, members, mirrored_channels):
     """Returns the dictionary as filters of a convolution, whitening included.
 
     Args:
-      drawn: float32[n, side, side, channels], patches; they and their mirror images are whitened.
-      chosen: float32[k / 2, side, side, channels], the patches of the dictionary.
+      candidates: float32[n, side, side, channels], the patches from which, with their mirror
+        images, the whitening is computed.
+      members: float32[k / 2, side, side, channels], the patches of the dictionary.
       mirrored_channels: int[channels], as in `maps.parts`.
 
     Returns:
       "filters" float32[side, side, channels, k], each of mean 0, and "offsets" float32[k]: the
       product of a patch with a member of the dictionary is patch · filter / deviation − offset.
     """
-    shape = drawn.shape[1:]
+    shape = candidates.shape[1:]
 
     def with_mirrored(patches):
         return jnp.concatenate([patches, patches[:, :, ::-1][..., mirrored_channels]])
 
-    flat = _contrast_normalised(with_mirrored(drawn))
+    flat = _contrast_normalised(with_mirrored(candidates))
     mean = flat.mean(0)
     centred = flat - mean
     values, vectors = jnp.linalg.eigh(centred.T @ centred / len(flat))
     values = jnp.maximum(values, 0)
     whitening = (vectors / jnp.sqrt(values + _SMOOTHING * values.mean())) @ vectors.T
-    members = (_contrast_normalised(with_mirrored(chosen)) - mean) @ whitening
+    members = (_contrast_normalised(with_mirrored(members)) - mean) @ whitening
     members = members / (jnp.linalg.norm(members, axis=1, keepdims=True) + 1e-6)
     filters = whitening @ members.T
     offsets = mean @ filters
@@ -66,13 +67,13 @@ def _contrast_normalised(patches):
 
 
 def encode(maps, filters, offsets, stride: int):
-    """Returns float32[b, GRID, GRID, k]: how much of each patch is in each part of a map.
+    """Returns float32[b, GRID, GRID, k]: how strongly each patch occurs in each part of a map.
 
     Args:
       maps: float32[b, side, side, channels].
-      filters: of `dictionary`; with one channel the mean of the maps' channels is taken.
-      offsets: of `dictionary`.
-      stride: between neighbouring patches of a map.
+      filters: from `dictionary`; if they have one channel, the maps' channels are averaged.
+      offsets: from `dictionary`.
+      stride: distance between neighbouring patches of a map.
     """
     if filters.shape[2] == 1:
         maps = maps.mean(-1, keepdims=True)
@@ -94,7 +95,7 @@ def _window_sums(values, side: int, stride: int):
 
 
 def _grid_weights(count: int) -> np.ndarray:
-    """Returns float[GRID, count]: means over `count` places, weighted by linear interpolation."""
+    """Returns float[GRID, count]: means over `count` positions, linearly interpolated."""
     places, centres = (np.arange(count) + 0.5) * GRID / count, np.arange(GRID) + 0.5
     weights = np.maximum(1 - np.abs(places - centres[:, None]), 0)
     return weights / weights.sum(1, keepdims=True)

@@ -1,9 +1,8 @@
-"""Recognising an earlier data set from its pictures, whatever the task is called.
+"""Recognises an earlier data set by its images, independent of the task's name.
 
-Of each task the state keeps a sketch: the smallest hashes of its training pictures. Two data sets
-with most of their pictures in common have most of their sketches in common (Broder 1997), so a new
-task is compared with each earlier one at a fixed cost. The pictures themselves are compared only
-with the task whose sketch fits.
+The state keeps a sketch of each task: the smallest hashes of its training images. Two data sets
+that share most of their images share most of their sketches (Broder 1997), so comparing a new task
+with an earlier one has a fixed cost. The images themselves are compared only if the sketches match.
 """
 
 from collections.abc import Mapping
@@ -15,40 +14,40 @@ from nevis_stream.learner import Context
 from nevis_stream.streams.task import SINGLE_LABEL, LabelledImages, TaskView
 
 SKETCH = 64
-_SHARE = 0.9  # of a sketch, and of the pictures, that must be the same
+_SHARE = 0.9  # share of a sketch, and of the images, that must be the same
 
 
-def sketch(images: np.ndarray) -> np.ndarray:
-    """Returns uint64[up to SKETCH]: the smallest of the pictures' hashes, each once.
+def sketch(image_hashes: np.ndarray) -> np.ndarray:
+    """Returns uint64[up to SKETCH]: the smallest hashes, without duplicates.
 
     Args:
-      images: uint64[n], from `hashes`.
+      image_hashes: uint64[n], from `hashes`.
     """
-    return np.unique(images)[:SKETCH]
+    return np.unique(image_hashes)[:SKETCH]
 
 
 def hashes(split: LabelledImages) -> np.ndarray:
-    """Returns uint64[n]: the first 8 bytes of the sha256 of every picture's pixels."""
+    """Returns uint64[n]: the first 8 bytes of the sha256 of each image's pixels."""
     digests = np.ascontiguousarray(split.images.pixel_hashes(), "S32")
     return digests.view(np.uint8).reshape(-1, 32)[:, :8].copy().view("<u8").ravel()
 
 
 def find(
-    task: TaskView, own: np.ndarray, sketches: Mapping[str, np.ndarray], ctx: Context
+    task: TaskView, image_hashes: np.ndarray, sketches: Mapping[str, np.ndarray], ctx: Context
 ) -> tuple[str, np.ndarray] | None:
-    """Returns an earlier task with these pictures and classes, and where it has each class.
+    """Returns an earlier task with the same images and classes, and its numbers of the classes.
 
     Args:
       task: the current task.
-      own: uint64[n], the hashes of its training pictures.
-      sketches: those of earlier tasks by task id.
-      ctx: charged for the comparisons: those of hashes, as integers.
+      image_hashes: uint64[n], the hashes of its training images.
+      sketches: the sketches of earlier tasks by task id.
+      ctx: the comparisons of hashes are charged to it.
 
     Returns:
-      The task id and int[classes], for each class of this task its number in the earlier one; None
-      where no task has the pictures, or none divides them in the same way.
+      The task id and int[classes], the number that each class of this task has in the earlier one;
+      None if no earlier task has the same images with the same classes.
     """
-    current = sketch(own)
+    current = sketch(image_hashes)
     for task_id, earlier in sketches.items():
         ctx.charge(len(current) + len(earlier))
         common = np.intersect1d(current, earlier)
@@ -56,46 +55,50 @@ def find(
             continue
         if task_id not in ctx.past_tasks:  # its predictor is no longer kept
             continue
-        classes = _classes(task, own, ctx.task(task_id), ctx)
+        classes = _classes(task, image_hashes, ctx.task(task_id), ctx)
         if classes is not None:
             return task_id, classes
     return None
 
 
-def _classes(task: TaskView, own: np.ndarray, earlier: TaskView, ctx: Context) -> np.ndarray | None:
-    """Returns the earlier task's number of each class; None where the classes do not correspond."""
+def _classes(
+    task: TaskView, image_hashes: np.ndarray, earlier: TaskView, ctx: Context
+) -> np.ndarray | None:
+    """Returns the earlier task's number of each class; None if the classes do not correspond."""
     if task.kind != earlier.kind:
         return None
-    others = hashes(earlier.train)
-    ctx.charge(len(own) + len(others))
-    rows = _once(own), _once(others)
-    _, here, there = np.intersect1d(own[rows[0]], others[rows[1]], return_indices=True)
-    if len(here) < _SHARE * max(len(rows[0]), len(rows[1])):
+    earlier_hashes = hashes(earlier.train)
+    ctx.charge(len(image_hashes) + len(earlier_hashes))
+    rows = _once(image_hashes), _once(earlier_hashes)
+    _, first, second = np.intersect1d(
+        image_hashes[rows[0]], earlier_hashes[rows[1]], return_indices=True
+    )
+    if len(first) < _SHARE * max(len(rows[0]), len(rows[1])):
         return None
     members = [
-        _members(view, view.train.labels[places])
-        for view, places in ((task, rows[0][here]), (earlier, rows[1][there]))
+        _members(view, view.train.labels[positions])
+        for view, positions in ((task, rows[0][first]), (earlier, rows[1][second]))
     ]
     numbers: dict[bytes, list[int]] = {}
     for number, column in enumerate(members[1].T):
         numbers.setdefault(column.tobytes(), []).append(number)
-    found = []
+    classes = []
     for column in members[0].T:
-        same = numbers.get(column.tobytes())
-        if not same:
+        candidates = numbers.get(column.tobytes())
+        if not candidates:
             return None
-        found.append(same.pop(0))  # of classes without a picture any will do
-    return np.asarray(found)
+        classes.append(candidates.pop(0))  # classes without images are interchangeable
+    return np.asarray(classes)
 
 
 def _once(values: np.ndarray) -> np.ndarray:
-    """Returns the places of the values that occur once."""
-    _, places, counts = np.unique(values, return_index=True, return_counts=True)
-    return places[counts == 1]
+    """Returns the positions of the values that occur once."""
+    _, positions, counts = np.unique(values, return_index=True, return_counts=True)
+    return positions[counts == 1]
 
 
 def _members(task: TaskView, labels: np.ndarray) -> np.ndarray:
-    """Returns uint8[n, classes]: which pictures are in each class."""
+    """Returns uint8[n, classes]: which images are in each class."""
     if task.kind == SINGLE_LABEL:
         return np.eye(task.num_classes, dtype=np.uint8)[labels]
     return np.asarray(labels, np.uint8)
@@ -105,7 +108,7 @@ def permuted(tree: Mapping[str, Any], classes: np.ndarray) -> dict[str, Any]:
     """Returns an earlier predictor's tree with its classes in another order.
 
     Args:
-      tree: of a predictor of `closed_form`.
+      tree: the tree of a predictor of `closed_form`.
       classes: int[classes], the earlier number of each class.
     """
     order = {

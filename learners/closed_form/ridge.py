@@ -1,6 +1,6 @@
-"""Kernel ridge regression: exact with its leave-one-out answers, and by Nyström's method.
+"""Kernel ridge regression: exact, with leave-one-out answers, and by Nyström's method.
 
-The targets have their means over the pictures subtracted, which are added to the answers.
+Means over the images are subtracted from the targets and added to the answers.
 """
 
 import jax
@@ -11,7 +11,7 @@ from jax.scipy.linalg import solve_triangular
 from learners.closed_form.kernel import kernel
 
 BLOCK = 2048
-_JITTER = 2e-4  # on the diagonal of the centres' kernel matrix: what float32 needs
+_JITTER = 2e-4  # added to the diagonal of the centres' kernel matrix, as float32 requires
 
 
 def solve(embedded, targets, width, mirrored, regularisation):
@@ -20,8 +20,8 @@ def solve(embedded, targets, width, mirrored, regularisation):
     Args:
       embedded: {"even", "odd"}, float32[n, …] each.
       targets: float32[n, outputs].
-      width: of the kernel.
-      mirrored: of the kernel.
+      width: the kernel's width.
+      mirrored: 1 if mirror images count as the same image, otherwise 0.
       regularisation: λ.
     """
     matrix = kernel(embedded, embedded, width, mirrored)
@@ -35,40 +35,41 @@ def _solved(factor, right):
     return solve_triangular(factor, half, lower=True, trans=1)
 
 
-def left_out(factor, coefficients, targets, judged):
-    """Returns float32[j, outputs]: what pictures are answered by a fit to all the others.
+def left_out(factor, coefficients, targets, positions):
+    """Returns float32[j, outputs]: each image answered by a fit to all the others.
 
-    That is target − coefficient / (K + λ1)⁻¹ᵢᵢ (Rasmussen and Williams 2006, equation 5.12), exact
-    for targets that are not centred again.
+    The answer is target − coefficient / (K + λ1)⁻¹ᵢᵢ (Rasmussen and Williams 2006, equation 5.12),
+    which is exact if the targets are not centred again without the image.
 
     Args:
-      factor: of `solve`.
-      coefficients: of `solve`.
-      targets: as given to `solve`.
-      judged: int[j], which pictures.
+      factor: from `solve`.
+      coefficients: from `solve`.
+      targets: those given to `solve`.
+      positions: int[j], the images to answer.
     """
-    units = jnp.zeros((len(factor), len(judged))).at[judged, jnp.arange(len(judged))].set(1.0)
+    columns = jnp.arange(len(positions))
+    units = jnp.zeros((len(factor), len(positions))).at[positions, columns].set(1.0)
     diagonal = (solve_triangular(factor, units, lower=True) ** 2).sum(0)
-    return targets[judged] - coefficients[judged] / diagonal[:, None]
+    return targets[positions] - coefficients[positions] / diagonal[:, None]
 
 
 def nystrom(centres, embedded, targets, weights, width, mirrored, regularisation, iterations):
-    """Returns float32[m, outputs]: coefficients of m centres, fitted to n pictures.
+    """Returns float32[m, outputs]: coefficients of m centres, fitted to n images.
 
     They minimise |K_nm a − targets|² + λ aᵀ K_mm a, by conjugate gradients with the preconditioner
-    of Rudi, Carratino and Rosasco (2017, FALKON, equation 13). It is exact where the pictures are
-    the centres, and otherwise the kernel matrix of the pictures is estimated from the centres; 10
-    to 20 iterations are enough.
+    of Rudi, Carratino and Rosasco (2017, FALKON, equation 13). The preconditioner is exact if the
+    images are the centres; otherwise it estimates the images' kernel matrix from the centres. 10 to
+    20 iterations are enough.
 
     Args:
       centres: {"even", "odd"}, float32[m, …] each.
-      embedded: {"even", "odd"}, float32[blocks, b, …] each: n pictures in blocks, filled up.
+      embedded: {"even", "odd"}, float32[blocks, b, …] each: n images in padded blocks.
       targets: float32[blocks, b, outputs].
-      weights: float32[blocks, b]: 1 for a picture, 0 for what fills up.
-      width: of the kernel.
-      mirrored: of the kernel.
+      weights: float32[blocks, b]: 1 for an image, 0 for padding.
+      width: the kernel's width.
+      mirrored: 1 if mirror images count as the same image, otherwise 0.
       regularisation: λ.
-      iterations: a number known when the program is compiled.
+      iterations: number of steps, fixed when the program is compiled.
     """
     matrix = kernel(centres, centres, width, mirrored)
     m = len(matrix)
@@ -108,7 +109,7 @@ def nystrom(centres, embedded, targets, weights, width, mirrored, regularisation
 
 
 def in_blocks(array: np.ndarray) -> np.ndarray:
-    """Returns [blocks, b, …]: the rows in blocks of equal size, at most `BLOCK`, zeros filled up.
+    """Returns [blocks, b, …]: the rows in blocks of equal size, at most `BLOCK`, padded with zeros.
 
     >>> in_blocks(np.ones((3, 2))).shape
     (1, 3, 2)
@@ -121,5 +122,5 @@ def in_blocks(array: np.ndarray) -> np.ndarray:
 
 
 def answers(embedded, centres, coefficients, means, width, mirrored):
-    """Returns float32[b, outputs]: what a fit answers to pictures."""
+    """Returns float32[b, outputs]: the scores of b images."""
     return kernel(embedded, centres, width, mirrored) @ coefficients + means

@@ -12,10 +12,9 @@ from learners.parts.model import TaskShape, targets
 from nevis_stream.learner import Context
 from nevis_stream.streams.task import TaskView
 
-MODES = ("host", "resident", "ahead")
 _SHARE = 0.25  # largest share of the device's memory for the images of one data set
 # the images that are on the device, by the identity of their array
-_kept: dict[int, tuple[np.ndarray, jax.Array]] = {}
+_on_device: dict[int, tuple[np.ndarray, jax.Array]] = {}
 _lock = threading.Lock()
 
 
@@ -130,9 +129,12 @@ _take = jax.jit(lambda images, picked: jnp.take(images, picked, axis=0))
 def _resident(images: np.ndarray) -> jax.Array:
     """Returns the images on the device; if all there become too many, the oldest are removed."""
     with _lock:
-        if id(images) not in _kept:
+        if id(images) not in _on_device:
             room = 2 * _SHARE * (_memory() or np.inf)
-            while _kept and images.nbytes + sum(array.nbytes for _, array in _kept.values()) > room:
-                del _kept[next(iter(_kept))]
-            _kept[id(images)] = images, jax.device_put(np.asarray(images))
-        return _kept[id(images)][1]
+            while (
+                _on_device
+                and images.nbytes + sum(array.nbytes for _, array in _on_device.values()) > room
+            ):
+                del _on_device[next(iter(_on_device))]
+            _on_device[id(images)] = images, jax.device_put(np.asarray(images))
+        return _on_device[id(images)][1]

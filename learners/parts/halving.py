@@ -22,7 +22,7 @@ class Halving:
     """Decides which trials continue.
 
     Attributes:
-      keep: at each rung one of `keep` trials continues (η).
+      keep: at each rung, one in `keep` trials continues (η).
       rungs: number of rungs; the first is at the look nearest to steps / keep**rungs.
     """
 

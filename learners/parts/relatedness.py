@@ -66,7 +66,10 @@ class Neighbours:
 
         Higher is more related.
         """
-        train, dev = _some(task.train, self.train_cap), _some(task.dev, self.dev_cap)
+        train, dev = (
+            _evenly_spaced(task.train, self.train_cap),
+            _evenly_spaced(task.dev, self.dev_cap),
+        )
         references = embed(ctx, network, variables, train.images)
         queries = embed(ctx, network, variables, dev.images)
         k = min(self.neighbours, len(references))
@@ -85,7 +88,7 @@ class Neighbours:
         return 0.0 if np.isnan(value) else float(1 - metric.to_error(value))
 
 
-def _some(examples: LabelledImages, cap: int) -> LabelledImages:
+def _evenly_spaced(examples: LabelledImages, cap: int) -> LabelledImages:
     """Returns `cap` evenly spaced examples, or all if there are no more."""
     if len(examples) <= cap:
         return examples

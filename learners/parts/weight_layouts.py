@@ -179,14 +179,14 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
     return {"params": {"backbone": tree["params"]}, "batch_stats": tree.get("batch_stats", {})}
 
 
-def _numbers(array: np.ndarray, what: str) -> np.ndarray:
+def _numbers(array: np.ndarray, name: str) -> np.ndarray:
     try:
         with np.errstate(over="ignore"):
             array = np.asarray(array, np.float32)
     except (TypeError, ValueError):
-        raise BadInput(f"{what} contains {np.asarray(array).dtype} instead of numbers.") from None
+        raise BadInput(f"{name} contains {np.asarray(array).dtype} instead of numbers.") from None
     if wrong := np.size(array) - np.count_nonzero(np.isfinite(array)):
         raise BadInput(
-            f"{what} has {wrong} of {np.size(array)} values that are not finite in float32."
+            f"{name} has {wrong} of {np.size(array)} values that are not finite in float32."
         )
     return array

@@ -40,7 +40,7 @@ class Facts:
     stand_in: str = ""
 
 
-def describe(network: Network) -> dict[str, Any]:
+def describe_network(network: Network) -> dict[str, Any]:
     """Returns name, options and resolution of a network as JSON, without its precision."""
     options = json.loads(json.dumps(dict(network.options)))
     return {"name": network.name, "options": options, "resolution": network.resolution}
@@ -108,7 +108,7 @@ def load(path: Path, network: Network, expected_digest: str = "") -> Tree:
         if shape != array.shape:
             raise BadInput(
                 f"{path}: these weights belong to {facts.network}, but the config has"
-                f" {describe(network)} ({name}: {array.shape} expected, {shape} found). Set"
+                f" {describe_network(network)} ({name}: {array.shape} expected, {shape} found). Set"
                 " config.network as in the file."
             )
     tree = unflatten_dict(arrays, sep="/")

@@ -127,7 +127,7 @@ def _of_tasks(deviations: np.ndarray, key: int) -> np.ndarray:
 
     A draw's variance is averaged with that of all tasks, which counts as one task in n. Draws that
     repeat one or two tasks have almost no variance of their own and would make the interval of a
-    few tasks endless.
+    few tasks unbounded.
     """
     tasks = len(deviations)
     variance = deviations @ deviations / (tasks - 1)

@@ -18,7 +18,9 @@ _NAMED = 3  # links that a note names
 
 
 def run_notes(ledger: Ledger) -> list[str]:
-    """Returns what a reader should know of a run: a cut last line, an older schema, links."""
+    """Returns what a reader should know about a run: a truncated last line, an old schema,
+    links.
+    """
     notes = []
     if not ledger.path.read_bytes().endswith(b"\n"):
         notes.append(

@@ -33,7 +33,7 @@ class TaskDifference:
 
 
 @dataclass(frozen=True)
-class Cost:
+class CostPair:
     """What A and B cost in FLOPs, each a mean over its runs; NaN where a method has no finished
     run.
     """
@@ -72,8 +72,8 @@ class Comparison:
     tasks: tuple[TaskDifference, ...]
     over_tasks: Interval
     over_seeds: Interval
-    paper: Cost
-    full: Cost
+    paper: CostPair
+    full: CostPair
     remarks: tuple[str, ...]
 
 
@@ -120,8 +120,8 @@ def compare(
         tasks=tuple(tasks),
         over_tasks=over_tasks(*sides).possible,
         over_seeds=over_seeds(*sides).possible,
-        paper=Cost(mean_cost(a, "paper_total"), mean_cost(b, "paper_total")),
-        full=Cost(mean_cost(a, "full_total"), mean_cost(b, "full_total")),
+        paper=CostPair(mean_cost(a, "paper_total"), mean_cost(b, "paper_total")),
+        full=CostPair(mean_cost(a, "full_total"), mean_cost(b, "full_total")),
         remarks=(*remarks, *remarks_a, *remarks_b, *omissions),
     )
 

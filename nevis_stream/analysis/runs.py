@@ -176,7 +176,7 @@ def _names(paths: list[Path]) -> dict[Path, str]:
 
 def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Run]:
     first: dict[tuple[str, str], Run] = {}
-    kept = []
+    consistent = []
     for run in runs:
         # a rule that depends on the results may choose other events for other learners
         may_differ = run.published or run.header.rule is not None
@@ -189,8 +189,8 @@ def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Ru
             )
             left_out.append(LeftOut(run.path, reason))
         else:
-            kept.append(run)
-    return kept
+            consistent.append(run)
+    return consistent
 
 
 def _without_repetitions(
@@ -200,23 +200,23 @@ def _without_repetitions(
     by_config: dict[str, list[Run]] = {}
     for run in runs:
         by_config.setdefault(run.header.config_hash, []).append(run)
-    kept = []
+    longest = []
     for config_hash, repetitions in by_config.items():
         furthest = max(repetitions, key=lambda run: len(run.ledger.records))
         differences = ((run, first_difference(run.ledger, furthest.ledger)) for run in repetitions)
-        other, difference = next((pair for pair in differences if pair[1]), (furthest, ""))
+        differing, difference = next((pair for pair in differences if pair[1]), (furthest, ""))
         if difference:
             reason = (
                 f"same config and seed (hash {config_hash}), but contradicting ledgers:"
-                f" {other.path} and {furthest.path} differ in {difference}; neither is used"
+                f" {differing.path} and {furthest.path} differ in {difference}; neither is used"
             )
             left_out += [LeftOut(run.path, reason) for run in repetitions]
             continue
-        kept.append(furthest)
+        longest.append(furthest)
         reason = f"the same config and seed (hash {config_hash}) as {furthest.path}"
         left_out += [
             LeftOut(run.path, f"{reason}; a repetition is counted once")
             for run in repetitions
             if run is not furthest
         ]
-    return [run for run in runs if run in kept], left_out
+    return [run for run in runs if run in longest], left_out

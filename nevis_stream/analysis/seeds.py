@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.runs import Run
-from nevis_stream.analysis.stand_ins import short
+from nevis_stream.analysis.stand_ins import short_name
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SeedGroup:
         """Learner (in short if it is a stand-in), budget and `apart`: unique among the groups that
         one call of `by_seed` returns.
         """
-        return " · ".join(filter(None, (short(self.learner), self.budget, self.apart)))
+        return " · ".join(filter(None, (short_name(self.learner), self.budget, self.apart)))
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -91,7 +91,7 @@ def _learner_budget(run: Run) -> tuple[str, str]:
 
 def _shown(run: Run) -> tuple[str, str]:
     learner, budget = _learner_budget(run)
-    return short(learner), budget
+    return short_name(learner), budget
 
 
 def _place(group: list[Run]) -> tuple:

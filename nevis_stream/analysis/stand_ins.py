@@ -10,10 +10,10 @@ MARK = "†"
 _NAME = re.compile(r"(\S.*?) \((stand-in: .*)\)")
 
 
-def short(name: str) -> str:
+def short_name(name: str) -> str:
     """Returns the name with a mark instead of the note in parentheses.
 
-    >>> short("pt_ft (stand-in: pre-trained on omniglot (stream omniglot), not ImageNet)"), short("ft_d")
+    >>> short_name("pt_ft (stand-in: pre-trained on omniglot (stream omniglot), not ImageNet)"), short_name("ft_d")
     ('pt_ft†', 'ft_d')
     """  # noqa: E501
     match = _NAME.fullmatch(name)
@@ -22,7 +22,7 @@ def short(name: str) -> str:
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
     """Returns the short name of each; the whole name of those whose short names are the same."""
-    shortened = {name: short(name) for name in names}
+    shortened = {name: short_name(name) for name in names}
     counts = Counter(shortened.values())
     return {name: text if counts[text] == 1 else name for name, text in shortened.items()}
 

@@ -56,7 +56,7 @@ class TransferMatrix:
         )
 
 
-def pair(source: str, target: str, before: float | None, after: float | None) -> dict[str, Any]:
+def pair_row(source: str, target: str, before: float | None, after: float | None) -> dict[str, Any]:
     """Returns a row of the matrix.
 
     Args:

@@ -24,10 +24,10 @@ def verdict(comparison: Comparison) -> str:
     a, b = comparison.a.label, comparison.b.label
     seeds, tasks = comparison.over_seeds, comparison.over_tasks
     if tasks.estimate == 0 and all(task.a == task.b for task in comparison.tasks):
-        return f"{a} and {b} have the same error on each of {count(tasks.tasks, 'task')}."
+        return f"{a} and {b} have the same error on each of {plural(tasks.tasks, 'task')}."
     better, lower = ("better", "lower") if tasks.estimate < 0 else ("worse", "higher")
     size = f"{abs(100 * tasks.estimate):.2f} percentage points"
-    average = f"on average over {count(tasks.tasks, 'task')}"
+    average = f"on average over {plural(tasks.tasks, 'task')}"
     result = f"{a} is {better} than {b}: {average} its error is {size} {lower}"
     differ = f"Their errors differ by {size} {average}"
     if not math.isnan(seeds.low):
@@ -47,7 +47,7 @@ def verdict(comparison: Comparison) -> str:
     if math.isnan(tasks.low):
         return (
             f"The error of {a} is {size} {lower} than that of {b} {average}, but one seed on"
-            f" {count(tasks.tasks, 'task')} cannot show whether that is chance."
+            f" {plural(tasks.tasks, 'task')} cannot show whether that is chance."
         )
     if tasks.side:
         return (
@@ -157,10 +157,10 @@ def span(interval: Interval) -> str:
     return f"{100 * interval.low:+.2f} to {100 * interval.high:+.2f}".replace("-", "−")
 
 
-def count(n: int, noun: str) -> str:
+def plural(n: int, noun: str) -> str:
     """Returns "1 task" or "5 tasks".
 
-    >>> count(1, "task"), count(5, "task")
+    >>> plural(1, "task"), plural(5, "task")
     ('1 task', '5 tasks')
     """
     return f"{n} {noun}{'s' * (n != 1)}"

@@ -112,8 +112,8 @@ NAMED: Mapping[str, tuple[str, Callable[[int], list[Row]]]] = {
 
 SEEDED = ("remove_random_30", "random_40", "random_43", "shuffled_within_year", "shuffled")
 SPLIT_HELP = (
-    "split_DATASET[_by_N][@SEED]: a data set's classes, N a task (10, or 2 of at most 10), e.g."
-    " split_cifar100"
+    "split_DATASET[_by_N][@SEED]: the classes of a data set, N per task (default: 10, or 2 if"
+    " it has at most 10), for example split_cifar100"
 )
 
 
@@ -138,7 +138,7 @@ def rows(name: str) -> list[Row] | None:
       source.
 
     Raises:
-      BadInput: a seed that is not a whole number, or one for a stream that draws nothing; a split
+      BadInput: a seed that is not a whole number, or one for a stream that is not random; a split
         of an unknown data set.
     """
     base, at, seed = name.partition("@")
@@ -150,7 +150,7 @@ def rows(name: str) -> list[Row] | None:
         return None
     if at and base not in SEEDED:
         raise BadInput(
-            f"stream {name!r}: {base} draws nothing, so it takes no seed; those that do:"
+            f"stream {name!r}: {base} is not random, so it takes no seed; streams that do:"
             f" {', '.join(SEEDED)}."
         )
     return [
@@ -176,7 +176,7 @@ def _split_stream(name: str, base: str, seed: int | None) -> list[Row]:
     by = int(match["by"] or (10 if classes > 10 else 2))
     if not 1 < by <= classes // 2:
         raise BadInput(
-            f"stream {name!r}: {by} classes a task; {dataset_id} has {classes}: valid are"
+            f"stream {name!r}: {by} classes per task; {dataset_id} has {classes}, so valid are"
             f" 2..{classes // 2}."
         )
     starts = range(0, classes - by + 1, by)  # a remainder of fewer than N classes is left out

@@ -47,8 +47,8 @@ def plain_convolutions() -> dict[str, str]:
     """
     if jax.default_backend() != "cpu" or jax.__version_info__[:2] != _MEASURED_JAX:
         return {}
-    kept = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
-    return {"xla_cpu_experimental_ynn_fusion_type": kept}
+    fusions = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+    return {"xla_cpu_experimental_ynn_fusion_type": fusions}
 
 
 class CountedFunction:
@@ -141,11 +141,6 @@ class CountedFunction:
             else:
                 key.append(leaf if self._values_matter else type(leaf))
         return structure, tuple(key)
-
-    @property
-    def signatures(self) -> int:
-        """The number of signatures counted so far, each of them one program."""
-        return len(self._flops)
 
 
 def made_once(factory: Callable) -> Callable:

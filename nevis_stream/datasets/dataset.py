@@ -183,7 +183,7 @@ def make_dataset(
         classes = next(iter(widths))[0]
         if num_classes not in (None, classes):
             raise BadInput(
-                f"{origin}: labels have {classes} columns but the row says {num_classes} classes."
+                f"{origin}: labels have {classes} columns but the task has {num_classes} classes."
             )
         for name, (_, labels) in checked.items():
             if not np.isin(labels, (0, 1)).all():

@@ -13,7 +13,7 @@ _LEAST_BITS = 6  # flatter images have no hash: all of them would be near each o
 PRIORITY = ("test", "dev_test", "dev")
 
 
-class Facts(NamedTuple):
+class ImageFacts(NamedTuple):
     """What is known of an image once it has been decoded.
 
     Attributes:
@@ -29,9 +29,9 @@ class Facts(NamedTuple):
     thumbnail: np.ndarray
 
 
-def examine(image: Image.Image) -> Facts:
+def examine(image: Image.Image) -> ImageFacts:
     """Returns size, hash and thumbnail of a decoded image."""
-    return Facts(image.height, image.width, pixel_hash(image), thumbnail(image))
+    return ImageFacts(image.height, image.width, pixel_hash(image), hash_thumbnail(image))
 
 
 def pixel_hash(image: Image.Image | np.ndarray) -> bytes:
@@ -53,7 +53,7 @@ def pixel_hash(image: Image.Image | np.ndarray) -> bytes:
     return digest.digest()
 
 
-def thumbnail(image: Image.Image) -> np.ndarray:
+def hash_thumbnail(image: Image.Image) -> np.ndarray:
     """Returns uint8[8, 9], the image in grey: what `dhashes` needs."""
     grey = image if image.mode == "L" else image.convert("L")
     return np.asarray(grey.resize(_DHASH_SIZE, Image.Resampling.BILINEAR))

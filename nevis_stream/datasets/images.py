@@ -70,7 +70,7 @@ class Images(Sequence):
     def dhashes(self) -> np.ndarray:
         """Returns uint64[n]: every image's perceptual hash (`duplicates.dhashes`)."""
         return duplicates.dhashes(
-            np.stack([duplicates.thumbnail(self._opened(i)) for i in range(len(self))])
+            np.stack([duplicates.hash_thumbnail(self._opened(i)) for i in range(len(self))])
         )
 
     def _opened(self, index: int) -> Image.Image:

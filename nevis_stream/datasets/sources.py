@@ -33,7 +33,7 @@ MEANINGS = {
     DOWNLOADABLE: "`prepare` downloads it.",
     DOWNLOAD_YOURSELF: "its site asks for a registration, an account or a browser, so `prepare`"
     " cannot download it. Download its files, then pass their folder to `prepare` with"
-    " --from=FOLDER. `prepare`, and the column advice of --format=csv, say which files and"
+    " --from=FOLDER. `prepare`, and the column `advice` of --format=csv, say which files and"
     " where they are.",
     ADDRESS_UNKNOWN: "no address of its files is known; if you have them, use --from=FOLDER.",
     FILE_MISSING: "its file is not on this machine.",
@@ -44,7 +44,7 @@ SCHEMES = ("embedded", "nevis22", "local", "classes", "shared", "file")
 
 
 @dataclass(frozen=True)
-class State:
+class DataState:
     """Whether a data set can be used on this machine.
 
     Attributes:
@@ -73,11 +73,11 @@ def shared_directory() -> Path:
     return Path(named) if named else Path(__file__).resolve().parents[3] / "shared"
 
 
-def state(source: str) -> State:
+def state(source: str) -> DataState:
     """Returns whether a data set can be used on this machine; reads no sample."""
     scheme, _, rest = source.partition(":")
     if scheme == "embedded":
-        return State(READY, origin=scheme)
+        return DataState(READY, origin=scheme)
     if scheme == "classes":
         return _state_of_classes(*_subset(rest))
     if scheme == "nevis22" and prepared.is_ready(rest, "published"):
@@ -87,40 +87,40 @@ def state(source: str) -> State:
             return _state_of_prepared(rest, "local")
         shared_row = catalogue.shared().get(rest)
         if shared_row and (shared_directory() / shared_row["file"]).exists():
-            return State(
+            return DataState(
                 READY,
                 origin="shared file",
                 kind=shared_row["kind"],
                 num_classes=int(shared_row["num_classes"]),
             )
         if scheme == "local" or rest not in catalogue.file_layouts():
-            return State(FILE_MISSING, f"python -m launch.data import FILE --task={rest}")
+            return DataState(FILE_MISSING, f"python -m launch.data import FILE --task={rest}")
         from nevis_stream.datasets.preparation import fetch
 
-        plan = fetch.plan(rest)
+        plan = fetch.fetch_plan(rest)
         if plan.state == DOWNLOADABLE:
-            return State(plan.state, f"python -m launch.data prepare --task={rest}")
-        return State(plan.state, plan.advice)
+            return DataState(plan.state, f"python -m launch.data prepare --task={rest}")
+        return DataState(plan.state, plan.advice)
     path = shared_directory() / rest if scheme == "shared" else Path(rest)
     return (
-        State(READY, origin=scheme)
+        DataState(READY, origin=scheme)
         if path.exists()
-        else State(FILE_MISSING, f"put the file at {path}")
+        else DataState(FILE_MISSING, f"put the file at {path}")
     )
 
 
-def _state_of_prepared(dataset_id: str, origin: str) -> State:
+def _state_of_prepared(dataset_id: str, origin: str) -> DataState:
     about = prepared.about(dataset_id, origin)
-    return State(READY, origin=origin, kind=about["kind"], num_classes=about["num_classes"])
+    return DataState(READY, origin=origin, kind=about["kind"], num_classes=about["num_classes"])
 
 
-def _state_of_classes(dataset_id: str, classes: list[int]) -> State:
+def _state_of_classes(dataset_id: str, classes: list[int]) -> DataState:
     """Returns the state of a task that has some of the classes of a data set."""
     whole = state(f"nevis22:{dataset_id}")
     if whole.ready and whole.num_classes is not None and max(classes) >= whole.num_classes:
         present = f"{dataset_id} on this machine ({whole.origin}) has {whole.num_classes} classes"
-        return State(CLASSES_MISSING, f"{present}; this task needs class {max(classes)} too")
-    return State(whole.name, whole.advice, whole.origin)
+        return DataState(CLASSES_MISSING, f"{present}; this task needs class {max(classes)} too")
+    return DataState(whole.name, whole.advice, whole.origin)
 
 
 def load(

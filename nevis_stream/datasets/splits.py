@@ -73,14 +73,14 @@ def assign(
     rule: Mapping[str, Mapping[str, int]] | None = None,
     strata: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
-    """Divides samples as `divide` does, but by a rule of their own where one is given.
+    """Divides samples as `divide` does, or by another rule if one is given.
 
     Args:
       dataset_id: named in errors.
       parts: str[n], the source part of each sample.
       ids: n sample ids.
       rule: by source part the percentage of it that goes to each split; None for the usual rule.
-      strata: int[n]; where given, each stratum (class) is divided for itself.
+      strata: int[n]; if given, each stratum (class) is divided separately.
 
     Returns:
       int[k] positions of each split, in the order of the sha256 of the ids.

@@ -14,13 +14,13 @@ from nevis_stream.storage import append_line, write_file
 LEDGER = "additions.jsonl"
 KINDS = ("model", "samples")
 Flops = Annotated[float, number(-1e36, 1e36)] | None
-Mean = Annotated[float, number(-1, 2)] | None  # in [0, 1] but for rounding
+Proportion = Annotated[float, number(-1, 2)] | None  # in [0, 1] but for rounding
 
 
 def _name(value: Any) -> str:
-    """A text of any length, as ids of models are."""
+    """A string of any length, like the ids of models."""
     if not isinstance(value, str):
-        raise ValueError(f"is {shown(value)}, not a text")
+        raise ValueError(f"is {shown(value)}, not a string")
     return value
 
 
@@ -57,9 +57,9 @@ class Addition(Record):
     models: int
     samples: int
     asked: int
-    accuracy: Mean = None
-    low: Mean = None
-    high: Mean = None
+    accuracy: Proportion = None
+    low: Proportion = None
+    high: Proportion = None
     rank: int | None = None
     rank_low: int | None = None
     rank_high: int | None = None

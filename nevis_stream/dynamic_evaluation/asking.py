@@ -203,16 +203,16 @@ def check_cells(samples: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     return samples
 
 
-def check_budget(budget: int, most: int, what: str = "samples of each model") -> int:
-    """Returns the budget unchanged if 1 ≤ budget ≤ most; `what` is what it counts, for messages.
+def check_budget(budget: int, most: int, unit: str = "samples of each model") -> int:
+    """Returns the budget unchanged if 1 ≤ budget ≤ most; `unit` is what it counts, for messages.
 
     Raises:
       BadInput: it is not.
     """
     if isinstance(budget, bool) or not isinstance(budget, (int, np.integer)):
-        raise BadInput(f"a budget of {budget!r} {what}: a whole number is expected.")
+        raise BadInput(f"a budget of {budget!r} {unit}: a whole number is expected.")
     if not 1 <= budget <= most:
         raise BadInput(
-            f"a budget of {budget} {what}: it must be between 1 and {most} (all of them)."
+            f"a budget of {budget} {unit}: it must be between 1 and {most} (all of them)."
         )
     return int(budget)

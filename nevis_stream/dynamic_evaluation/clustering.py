@@ -39,8 +39,17 @@ class Clusters(Policy):
     def __init__(self, vectors: Vectors, about: str):
         self.vectors, self.about = vectors, about
 
+    def check(self, facts):
+        """Refuses samples without features where features describe them."""
+        if self.vectors is by_features and facts.features is None:
+            raise BadInput(
+                "clusters_features: the samples have no features; import them with the values"
+                " (--features=FILE.npz), or use clusters_values or clusters_items."
+            )
+
     def fit(self, known, beliefs, key, ctx):
         """Describes the samples."""
+        self.check(known.facts)
         return {"vectors": self.vectors(known, beliefs.items, key, ctx)}
 
     def design(self, tree, beliefs, budget, key, ctx):
@@ -72,7 +81,7 @@ def anchors(
       vectors: float32[n, d]; equal ones are told apart by nothing, so clusters may be empty.
       count: number of clusters.
       random: starts K-means (k-means++).
-      ctx: charged 3 n d `count` FLOPs a round.
+      ctx: charged 3 n d `count` FLOPs per round.
     """
     import warnings
 
@@ -118,9 +127,4 @@ def by_items(known: Known, items: Items | None, key, ctx) -> np.ndarray:
 
 def by_features(known: Known, items, key, ctx) -> np.ndarray:
     """Describes a sample by its features."""
-    if known.facts.features is None:
-        raise BadInput(
-            "clusters_features: the samples have no features; import them with the values"
-            " (--features=FILE.npz), or use clusters_values or clusters_items."
-        )
     return np.asarray(known.facts.features, np.float32)

@@ -22,7 +22,8 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.known import learned_from
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
-from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix, split
+from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix
+from nevis_stream.dynamic_evaluation.model_splits import split
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.sort import sort
@@ -91,7 +92,7 @@ def write(
         "correlation": _mean_correlation(values),
         "additions": _accounts(cache),
     }
-    write_file(cache.directory / PICTURE, picture(values))
+    write_file(cache.directory / PICTURE, outcomes_image(values))
     write_file(cache.directory / FILE, json.dumps(summary, indent=1, sort_keys=True).encode())
     return summary
 
@@ -154,7 +155,7 @@ def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
     return accounts
 
 
-def picture(values: np.ndarray) -> bytes:
+def outcomes_image(values: np.ndarray) -> bytes:
     """Returns a PNG of values: the best model is on top, the easiest sample on the left; dark is
     right, or a high score.
 
@@ -180,7 +181,9 @@ def picture(values: np.ndarray) -> bytes:
     share = np.divide(total, seen, out=np.zeros_like(total), where=seen > 0)[..., None]
     colours = share * np.array(_RIGHT) + (1 - share) * np.array(_WRONG)
     colours = np.where(seen[..., None] > 0, colours, np.array(_UNKNOWN))
-    colours = colours.repeat(-(-_LOWEST // len(colours)), axis=0)  # few models make thick lines
+    colours = colours.repeat(
+        -(-_LOWEST // len(colours)), axis=0
+    )  # with few models, each line is thick
     with io.BytesIO() as buffer:
         Image.fromarray(colours.round().astype(np.uint8)).save(buffer, "PNG", optimize=True)
         return buffer.getvalue()
@@ -212,8 +215,8 @@ def curve(rows: pd.DataFrame) -> dict[str, Any]:
         else None
     )
     by_measure["dataset_errors"] = [
-        pd.DataFrame(list(some["dataset_errors"])).mean().to_dict()
-        for _, some in rows.groupby("budget")
+        pd.DataFrame(list(at_budget["dataset_errors"])).mean().to_dict()
+        for _, at_budget in rows.groupby("budget")
     ]
     return by_measure
 

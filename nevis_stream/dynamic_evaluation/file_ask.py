@@ -9,7 +9,7 @@ from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.errors import BadInput, unknown
 
-Ids = Callable[[np.ndarray], Sequence[str]]
+IdsOfColumns = Callable[[np.ndarray], Sequence[str]]
 """int64[b], columns -> the ids of these samples."""
 
 
@@ -27,7 +27,7 @@ class FileAsk:
       BadInput: the file has no such model.
     """
 
-    def __init__(self, table: ValueTable, model: str, ids: Ids, file: str = "the file"):
+    def __init__(self, table: ValueTable, model: str, ids: IdsOfColumns, file: str = "the file"):
         if model not in table.models:
             raise BadInput(f"{file}: {unknown('model', model, list(table.models)[:200])}")
         self._table, self._model, self._ids, self._file = table, model, ids, file

@@ -136,47 +136,47 @@ def prior(model: Model, weights: jax.Array) -> Prior:
     overall = model.weights @ mean
     variance = ((covariance @ model.basis) * model.basis).sum(axis=0) + model.leftover * unbiased
     pseudo = PSEUDO_VARIANCE * overall * (1 - overall) / (effective + 1)
-    kept = (1 - NOISE_SHARE) * covariance
-    rank = len(kept)
+    shrunk = (1 - NOISE_SHARE) * covariance
+    rank = len(shrunk)
     whole = jnp.zeros((rank + BUMPS, rank + BUMPS))
-    whole = whole.at[:rank, :rank].set(kept).at[rank:, rank:].set(jnp.eye(BUMPS))
-    taken = ((kept @ model.basis) * model.basis).sum(axis=0)
+    whole = whole.at[:rank, :rank].set(shrunk).at[rank:, rank:].set(jnp.eye(BUMPS))
+    explained = ((shrunk @ model.basis) * model.basis).sum(axis=0)
     return Prior(
         model.mean,
         jnp.concatenate([model.basis, BUMP_SCALE * bumps(mean)]),
         jnp.concatenate([towards * centre, jnp.zeros(BUMPS)]),
         whole,
-        jnp.maximum(variance - taken + pseudo, LEAST_NOISE),
+        jnp.maximum(variance - explained + pseudo, LEAST_NOISE),
     )
 
 
-class State(NamedTuple):
+class Posterior(NamedTuple):
     """Coefficients after some answers: mean float32[q] and covariance float32[q, q]."""
 
     mean: jax.Array
     covariance: jax.Array
 
 
-def observe(believed: Prior, state: State, sample, value, there) -> State:
+def observe(believed: Prior, state: Posterior, sample, value, there) -> Posterior:
     """Returns the state after one more answer; unchanged where there is none."""
     x = believed.design[:, sample]
     seen = state.covariance @ x
     gain = seen / (x @ seen + believed.noise[sample]) * there
     away = value - believed.offset[sample] - x @ state.mean
-    return State(state.mean + gain * away, state.covariance - jnp.outer(gain, seen))
+    return Posterior(state.mean + gain * away, state.covariance - jnp.outer(gain, seen))
 
 
-def posterior(believed: Prior, samples, values, there) -> State:
+def posterior(believed: Prior, samples, values, there) -> Posterior:
     """Returns the state after all answers of one model; arguments as of `closeness`."""
 
     def step(state, answer):
         return observe(believed, state, *answer), None
 
-    state = State(believed.mean, believed.covariance)
+    state = Posterior(believed.mean, believed.covariance)
     return jax.lax.scan(step, state, (samples, values, there))[0]
 
 
-def greedy(believed: Prior, weights, state: State, free, count: int) -> jax.Array:
+def greedy(believed: Prior, weights, state: Posterior, free, count: int) -> jax.Array:
     """Returns the samples that reduce the variance of the weighted mean most, one after the other,
     int32[count].
 
@@ -208,7 +208,7 @@ def greedy(believed: Prior, weights, state: State, free, count: int) -> jax.Arra
     return jax.lax.scan(step, start, None, length=count)[1]
 
 
-def spread_of_mean(believed: Prior, weights, state: State, free) -> jax.Array:
+def spread_of_mean(believed: Prior, weights, state: Posterior, free) -> jax.Array:
     """Returns the posterior standard deviation of the weighted mean, float32."""
     open_weights = weights * free
     towards = believed.design @ open_weights
@@ -219,7 +219,7 @@ def first_choice(model: Model, count: int) -> jax.Array:
     """Returns what to ask of a model of which nothing is known, int32[count]."""
     known = len(model.scores)
     believed = prior(model, jnp.full(known, 1 / known))
-    state = State(believed.mean, believed.covariance)
+    state = Posterior(believed.mean, believed.covariance)
     free = jnp.ones(len(model.mean), bool)
     return greedy(believed, model.weights, state, free, count)
 

@@ -9,8 +9,8 @@ import csv
 import io
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import jax
@@ -21,7 +21,8 @@ from nevis_stream.dynamic_evaluation.agreement import mean_absolute_error, rank_
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known import InMemory
-from nevis_stream.dynamic_evaluation.matrix import observed
+from nevis_stream.dynamic_evaluation.matrix import observed, unknown_cells
+from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hidden_samples
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_dataset
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
@@ -29,7 +30,10 @@ from nevis_stream.spreadsheet import quoted, unquoted
 from nevis_stream.storage import write_file
 
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
-COLUMNS = ("matrix", "method", "budget", "seed", *MEASURES, "seconds", "dataset_errors")
+COLUMNS = (
+    *("matrix", "method", "budget", "seed", *MEASURES),
+    *("seconds", "dataset_errors", "flops"),
+)
 _NUMBERS = {"budget": int, "seed": int, **dict.fromkeys((*MEASURES, "seconds"), float)}
 
 
@@ -42,18 +46,29 @@ class Matrix:
       values: uint8[m, n] of outcomes 0, 1 and 255; or float32[m, n] of scores in [0, 1] and NaN.
       groups: the models' groups (str[m]), each of which is known or new as a whole, or None.
       facts: about the samples, or None.
+      columns: further facts about the models by name, str[m] each.
     """
 
     name: str
     values: np.ndarray
     groups: np.ndarray | None = None
     facts: SampleFacts | None = None
+    columns: Mapping[str, np.ndarray] = field(default_factory=dict)
 
-    def known(self, models: np.ndarray, samples: np.ndarray) -> InMemory:
-        """Returns some models, int64 rows, on some samples, int64 columns, for methods to read."""
+    def known(self, models: np.ndarray, samples: np.ndarray, hidden: np.ndarray) -> InMemory:
+        """Returns some models, int64 rows, on some samples, int64 columns, for methods to read; all
+        values on hidden samples, bool of the columns, are unknown.
+        """
         groups = None if self.groups is None else self.groups[models].tolist()
         facts = self.facts or SampleFacts(self.values.shape[1])
-        return InMemory(self.values[np.ix_(models, samples)], groups, facts.take(samples))
+        values = self.values[np.ix_(models, samples)]
+        values[:, hidden] = unknown_cells((), values.dtype.kind == "f")
+        return InMemory(values, groups, facts.take(samples))
+
+    @property
+    def models(self) -> Models:
+        """What is known about the models."""
+        return Models(len(self.values), self.groups, self.columns)
 
 
 @dataclass(frozen=True)
@@ -66,6 +81,8 @@ class StudyDesign:
       known: share of the models, or of their groups, that is known.
       seeds: number of splits; their seeds are 0, …, seeds - 1.
       new: at most this many of the new models are evaluated, drawn at random; None: all.
+      model_split: how known and new models are divided.
+      hide: data sets that known models are not observed on (see `hidden_samples`); "": none.
     """
 
     methods: Sequence[str]
@@ -73,26 +90,8 @@ class StudyDesign:
     known: float = 0.6
     seeds: int = 10
     new: int | None = None
-
-
-def split(
-    models: int, groups: np.ndarray | None, known: float, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the indices of the known and of the new models, ascending; groups are drawn as a
-    whole.
-
-    Raises:
-      BadInput: the share leaves no known or no new group.
-    """
-    _, group = np.unique(np.arange(models) if groups is None else groups, return_inverse=True)
-    count = int(group.max()) + 1
-    known_count = round(known * count)
-    if not 0 < known_count < count:
-        raise BadInput(
-            f"a known share of {known} of {count} models or groups leaves no known or no new one."
-        )
-    is_known = np.isin(group, np.random.default_rng(seed).permutation(count)[:known_count])
-    return np.flatnonzero(is_known), np.flatnonzero(~is_known)
+    model_split: ModelSplit = ModelSplit()
+    hide: str = ""
 
 
 def answerable(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -160,7 +159,8 @@ def rows(
     """Yields a row of results, by `COLUMNS`, for each method, budget and seed.
 
     Known models may have unknown cells; new models are restricted to the part that `answerable`
-    chooses. Seconds are those of the evaluation; the first budget's include the fit.
+    chooses. Seconds and FLOPs are those of the evaluation of all new models together; the first
+    budget's include the fit.
 
     Args:
       matrix: the values to study.
@@ -168,13 +168,17 @@ def rows(
       done: takes (method, budget, seed) and returns whether that row is already there.
     """
     for seed in range(design.seeds):
-        known, new = split(len(matrix.values), matrix.groups, design.known, seed)
+        known, new = design.model_split.divide(matrix.models, design.known, seed)
         if design.new is not None and design.new < len(new):
             random = np.random.default_rng([seed, design.new])
             new = np.sort(random.choice(new, design.new, replace=False))
         models, columns = answerable(matrix.values[new])
         truth = matrix.values[np.ix_(new[models], columns)]
-        known_models = matrix.known(known, columns)
+        hidden = np.zeros(len(columns), bool)
+        if design.hide:
+            dataset = None if matrix.facts is None else matrix.facts.dataset
+            hidden = hidden_samples(dataset, design.hide, seed)[columns]
+        known_models = matrix.known(known, columns, hidden)
         if not truth.size or not observed(known_models.values).any():
             raise BadInput(
                 f"{matrix.name}: nothing is observed of the new models, or nothing of the known"
@@ -204,6 +208,7 @@ def rows(
                     **measures(estimates, truth, known_models.facts),
                     "seconds": seconds,
                     "dataset_errors": dataset_errors(estimates, truth, known_models.facts),
+                    "flops": float(estimates.cost.flops),
                 }
                 start = time.perf_counter()
 
@@ -222,7 +227,8 @@ def read(path: Path) -> list[dict]:
                 numbers = {name: kind(row[name]) for name, kind in _NUMBERS.items()}
                 # files of earlier versions have no such column
                 errors = row.get("dataset_errors", "") != "" and json.loads(row["dataset_errors"])
-                rows.append(names | numbers | {"dataset_errors": errors or {}})
+                flops = float(row.get("flops") or "nan")
+                rows.append(names | numbers | {"dataset_errors": errors or {}, "flops": flops})
     return rows
 
 

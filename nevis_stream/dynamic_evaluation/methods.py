@@ -18,10 +18,10 @@ PAIRS = {
         "uniform+sort_and_search",
         "a uniform grid on one order, the best threshold",
     ),
-    "sort_and_search_random": ("random+sort_and_search", "the same with random samples"),
+    "sort_and_search_random": ("random+sort_and_search", "the same, with random samples"),
     "sort_and_search_recursive": (
         "uniform+sort_and_search_recursive",
-        "the same, equal sums ordered by the models that tell them apart",
+        "the same, with equal sums ordered by the models that distinguish them",
     ),
     "copy_nearest": ("random_shared+nearest", "the values of the known model that agrees best"),
     "random_mean": ("random+mean", "the mean of random samples; needs no known models"),
@@ -30,12 +30,12 @@ PAIRS = {
     "irt_2pl": ("uniform+irt_2pl", "two-parameter item response model"),
     "irt_2pl_adaptive": (
         "information+irt_2pl",
-        "the same, half of the samples by Fisher information",
+        "the same, with half of the samples chosen by Fisher information",
     ),
     "irt_multidimensional": ("uniform+irt_multidimensional", "item response model of six factors"),
     "irt_multidimensional_adaptive": (
         "error+irt_multidimensional",
-        "the same, half of the samples where they prevent most errors",
+        "the same, with half of the samples where they prevent the most errors",
     ),
     "anchor_points": (
         "clusters_values+mean",
@@ -67,14 +67,14 @@ PAIRS = {
         "error+combination",
         "the method to use: six predictors, weighted by cross-validation",
     ),
-    "published": ("published+published", "the published script's rule, with its defects"),
+    "published": ("published+published", "the rule of the published script, with its defects"),
     "single_order_floor": (
         "everything+single_order_floor",
-        "the best threshold, chosen with the whole truth: a bound",
+        "the best threshold, chosen with all answers known (a bound)",
     ),
     "oracle_accuracy_prefix": (
         "everything+oracle_accuracy_prefix",
-        "the true number of ones, in the unsorted order: a bound",
+        "the true number of correct answers, in the unsorted order (a bound)",
     ),
 }
 # These have the predictor's own intervals, which are not calibrated, or none.

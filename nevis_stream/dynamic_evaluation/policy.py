@@ -8,6 +8,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
 
@@ -52,6 +53,9 @@ class Policy:
     out_of_core = True
     adaptive = False
     needs: frozenset[str] = frozenset()
+
+    def check(self, facts: SampleFacts) -> None:
+        """Raises BadInput if the samples lack what the policy needs to know about them."""
 
     def fit(self, known: Known, beliefs: Beliefs, key: Key, ctx: Context) -> Tree:
         """Returns what is learned from the known models for all budgets.

@@ -1,5 +1,5 @@
-"""What the page shows across streams: all sections together, and transfer matrices and evaluation
-caches, which belong to no section.
+"""What the page shows across streams: all sections together, and transfer matrices, evaluation
+caches and studies of evaluation methods, which belong to no section.
 """
 
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nevis_stream.analysis.transfer_matrix import TransferMatrix
 from nevis_stream.report.cache_summaries import Evaluation
 from nevis_stream.report.section import Section
+from nevis_stream.report.study_summaries import Study
 
 
 @dataclass(frozen=True)
@@ -17,5 +18,6 @@ class Across:
     sections: Sequence[Section]
     matrices: Sequence[TransferMatrix]
     evaluations: Sequence[Evaluation] = ()
+    studies: Sequence[Study] = ()
     number: str = "all"
     title: str = "Across streams"

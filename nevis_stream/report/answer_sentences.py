@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from nevis_stream.analysis.methods import MethodPoint
 from nevis_stream.analysis.regret import REFERENCE
-from nevis_stream.analysis.stand_ins import short
+from nevis_stream.analysis.stand_ins import short_name
 from nevis_stream.cost.engineering import ratio
 from nevis_stream.report.notation import cost_spread, error_spread
 
@@ -39,7 +39,7 @@ def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[M
 def _compared(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup:
     seeds = sorted({len(method.points) for method in methods})
     each = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else _counted(seeds[0], "seed")
-    learners = list(dict.fromkeys(short(method.group.learner) for method in methods))
+    learners = list(dict.fromkeys(short_name(method.group.learner) for method in methods))
     text = "{} of {} ({}{}), {} each, on {}; {} judged."
     more = f" and {len(learners) - 8} more" if len(learners) > 8 else ""
     verb = "is" if judged == 1 else "are"
@@ -117,8 +117,8 @@ def _names(methods: Sequence[MethodPoint]) -> Markup:
     )
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _times(value: float) -> str:

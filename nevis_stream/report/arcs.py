@@ -144,14 +144,14 @@ def _name_down(axes, nodes: Sequence[Node]) -> None:
     axes.set_xlim(-1.05, 0.95)
     axes.set_ylim(len(nodes) - 0.5, -0.5)
     for place, node in enumerate(nodes):
-        many = f" ({node.children})" if node.children > 1 else ""
+        children = f" ({node.children})" if node.children > 1 else ""
         axes.text(
             0.06,
             place,
-            f"{node.order} {_short(node.task_id)}{many}",
+            f"{node.order} {_short(node.task_id)}{children}",
             va="center",
             size=8,
-            color=palette.ink() if many else palette.muted(),
+            color=palette.ink() if children else palette.muted(),
             parse_math=False,
             in_layout=False,
         )

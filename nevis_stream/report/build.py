@@ -19,11 +19,13 @@ from nevis_stream.report.exports import Track, write_figures, write_tables
 from nevis_stream.report.manifest import Files
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.parts.part import Part
-from nevis_stream.report.pictures import embed
+from nevis_stream.report.pictures import embed_pictures
 from nevis_stream.report.section import Section
+from nevis_stream.report.study_summaries import Study, is_study, read_study
 from nevis_stream.report.templates import render, resource
 
 _PAGE = "report.html"
+_OTHERS = (is_matrix, is_cache, is_study)  # what is not a run
 _SCRIPTS = ("sort.js", "curves.js")
 T = TypeVar("T")
 
@@ -37,7 +39,7 @@ class Chapter:
     html: Markup
 
 
-def _silent(what: str, items: Sequence[T]) -> Sequence[T]:
+def _silent(stage: str, items: Sequence[T]) -> Sequence[T]:
     """A `Track` that shows nothing."""
     return items
 
@@ -51,8 +53,8 @@ def write_report(
     sections of their own; what cannot be used is listed with its reason.
 
     Args:
-      run_dirs: run directories, finished or not, directories of transfer matrices, and evaluation
-        caches.
+      run_dirs: run directories, finished or not, directories of transfer matrices, evaluation
+        caches, and studies of evaluation methods.
       out: directory of the report; made if missing. Files of an earlier report are replaced or
         removed, others stay; one that somebody has changed since stays with a warning where this
         report has none of its name.
@@ -67,13 +69,15 @@ def write_report(
     """
     paths = [Path(run_dir) for run_dir in run_dirs]
     runs, left_out = read_runs(
-        track("read runs", [path for path in paths if not is_matrix(path) and not is_cache(path)])
+        track("read runs", [path for path in paths if not any(kind(path) for kind in _OTHERS)])
     )
     matrices = _read(read_matrix, filter(is_matrix, paths), left_out)
     evaluations = _read(read_evaluation, filter(is_cache, paths), left_out)
-    if not runs and not matrices and not evaluations:
+    studies = _read(read_study, filter(is_study, paths), left_out)
+    others = matrices, evaluations, studies
+    if not runs and not any(others):
         reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
-        raise BadInput(f"no usable run for a report:{reasons or ' none was given'}")
+        raise BadInput(f"no usable run for a report:{reasons or ' no run was given'}")
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -81,16 +85,16 @@ def write_report(
         raise BadInput(f"{out}: not a directory; give a directory for the report.") from None
 
     def write() -> Files:
-        return _write(_across(runs, matrices, evaluations), left_out, out, figures, track)
+        return _write(_across(runs, *others), left_out, out, figures, track)
 
     try:
         files = write()
     except (NevisStreamError, OSError):
         raise
     except Exception:
-        # one stranger's run must not take the report of the others down
+        # one run with unexpected content must not prevent the report on the others
         reasons = {run: reason for run in runs if (reason := fault(run))}
-        if not reasons or (len(reasons) == len(runs) and not matrices and not evaluations):
+        if not reasons or (len(reasons) == len(runs) and not any(others)):
             raise
         runs = [run for run in runs if run not in reasons]
         left_out += [LeftOut(run.path, reason) for run, reason in reasons.items()]
@@ -108,7 +112,7 @@ def write_report(
 def fault(run: Run) -> str:
     """Returns why no page can be made of a run, even of it alone; empty where one can."""
     try:
-        across = _across([run], (), ())
+        across = _across([run], (), (), ())
         subjects = [(part, across.sections[0]) for part in PARTS]
         for part, subject in [*subjects, *((part, across) for part in PARTS_ACROSS)]:
             part.tables(subject)
@@ -119,11 +123,14 @@ def fault(run: Run) -> str:
 
 
 def _across(
-    runs: Sequence[Run], matrices: Sequence[TransferMatrix], evaluations: Sequence[Evaluation]
+    runs: Sequence[Run],
+    matrices: Sequence[TransferMatrix],
+    evaluations: Sequence[Evaluation],
+    studies: Sequence[Study],
 ) -> Across:
     groups = group_by_stream(runs).values()
     sections = [Section(number, group) for number, group in enumerate(groups, start=1)]
-    return Across(sections, matrices, evaluations)
+    return Across(sections, matrices, evaluations, studies)
 
 
 def _write(
@@ -133,7 +140,7 @@ def _write(
     write_tables(across, files, track)
     if figures:
         write_figures(across, files, track)
-    files.write(_PAGE, embed(_page(across, left_out, files.names, track)).encode())
+    files.write(_PAGE, embed_pictures(_page(across, left_out, files.names, track)).encode())
     return files
 
 
@@ -153,7 +160,7 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
     chapters = [(section, _chapters(section, PARTS, track)) for section in sections]
     chapters_across = _chapters(across, PARTS_ACROSS, track)
     whole = [(across, chapters_across)] if chapters_across else []
-    # braces: names of one don't meet another's
+    # braces keep the names of one from clashing with another's
     script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)
     return render(
         "page.html",
@@ -170,13 +177,17 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
 
 
 def _streams(across: Across) -> str:
-    """What the page is about: its streams, or the caches if there are no streams."""
+    """What the page is about: its streams; or the caches, or studies, if there are no streams."""
     streams = [
         *(section.header.stream for section in across.sections),
         *(matrix.stream for matrix in across.matrices),
     ]
     return ", ".join(
-        dict.fromkeys(streams or [evaluation.name for evaluation in across.evaluations])
+        dict.fromkeys(
+            streams
+            or [evaluation.name for evaluation in across.evaluations]
+            or [study.path.name for study in across.studies]
+        )
     )
 
 

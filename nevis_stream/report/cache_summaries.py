@@ -53,7 +53,7 @@ def read_evaluation(path: Path) -> Evaluation:
     """
     if not (path / FILE).is_file():
         raise BadInput(
-            "an evaluation cache without a summary; make it: python -m launch.evaluate metrics"
+            "an evaluation cache without a summary; to make one: python -m launch.evaluate metrics"
             f" --cache={path}"
         )
     try:
@@ -65,13 +65,14 @@ def read_evaluation(path: Path) -> Evaluation:
         missing = [name for name in _NEEDED if name not in summary]
         if missing:
             raise BadInput(
-                f"{FILE} lacks {missing[0]!r}; make it again: python -m launch.evaluate metrics"
+                f"{FILE} lacks {missing[0]!r}; to make it again: python -m launch.evaluate metrics"
                 f" --cache={path}"
             )
         picture = own_file(path, PICTURE).read_bytes()
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise BadInput(
-            f"its summary cannot be read ({error}); python -m launch.evaluate metrics"
+            f"its summary cannot be read ({error}); to make it again: python -m launch.evaluate"
+            " metrics"
             f" --cache={path}"
         ) from None
     return Evaluation(path, summary, "data:image/png;base64," + base64.b64encode(picture).decode())

@@ -40,6 +40,11 @@ _CAPTIONS = {
     "evaluation_truth": (
         "Dot: a new model. Bars: 95% intervals. Dashed line: the estimate equals the truth."
     ),
+    "study_error": (
+        "Line: mean over n splits of the models, new models averaged. Bands: ± one standard error"
+        " over splits."
+    ),
+    "study_crossing": "Cell: mean absolute error of the mean over n splits; no bands.",
     "evaluation_parts": "Line: mean over new models and n random splits; no bands.",
 }
 

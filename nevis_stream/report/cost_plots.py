@@ -54,7 +54,7 @@ class MethodCost:
 
 
 def share_bars(methods: Sequence[MethodCost], parts: Sequence[str], wide: bool) -> Figure:
-    """Draws one bar a method, 100 % long, in pieces by part, with its total.
+    """Draws one bar per method, 100 % long and divided into parts, with its total.
 
     Args:
       methods: those that spent anything.
@@ -111,7 +111,7 @@ def share_bars(methods: Sequence[MethodCost], parts: Sequence[str], wide: bool) 
 def cumulative_plot(
     methods: Sequence[MethodCost], styles: Mapping[str, Style], wide: bool
 ) -> Figure:
-    """Draws the FLOPs spent after each task, one line a method.
+    """Draws the FLOPs spent after each task, one line per method.
 
     Args:
       methods: those that spent anything.

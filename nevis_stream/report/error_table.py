@@ -1,4 +1,4 @@
-"""The page's table of errors: one row a task, one column a method."""
+"""The page's table of errors: one row per task, one column per method."""
 
 import math
 from collections.abc import Sequence
@@ -19,14 +19,12 @@ class ErrorCell:
 
     Attributes:
       value: over the seeds that have one.
-      of: number of seeds.
       gap: `partial`, `missing` or `undefined` where a seed has none; empty otherwise.
       reason: of the gap.
       best: whether no complete cell of the row has a lower mean.
     """
 
     value: Spread
-    of: int
     gap: str
     reason: str
     best: bool
@@ -87,7 +85,6 @@ def _cell(results: Sequence[dict]) -> ErrorCell:
     gaps = [result for result in results if result["status"] != "ok"]
     return ErrorCell(
         value=spread([result["error"] for result in results]),
-        of=len(results),
         gap=gaps[0]["status"] if gaps else "",
         reason="; ".join(f"{gap['run']}: {gap['reason']}" for gap in gaps),
         best=False,

@@ -125,7 +125,9 @@ def fit_text(summary: Mapping[str, Any]) -> str:
         return ""
     half = "it does not fall"
     if decay["rate"] > 0:
-        half = f"half of what can go is gone after {math.log(2) / decay['rate']:.0f} samples"
+        half = (
+            f"half of the reducible error is gone after {math.log(2) / decay['rate']:.0f} samples"
+        )
     return (
         f"Fit of {name}: {decay['a']:.3f} exp(−{decay['rate']:.4f} b) + {decay['plateau']:.3f};"
         f" {half}."

@@ -1,4 +1,4 @@
-"""The figure of differences: one row a comparison, with both intervals."""
+"""The figure of differences: one row per comparison, with both intervals."""
 
 from collections.abc import Mapping, Sequence
 

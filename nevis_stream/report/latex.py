@@ -7,7 +7,7 @@ from numbers import Real
 
 import pandas as pd
 
-from nevis_stream.analysis.stand_ins import notes, short
+from nevis_stream.analysis.stand_ins import notes, short_name
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.report.names import shortened
 
@@ -105,7 +105,7 @@ def _columns(frame: pd.DataFrame, name: str) -> list[str]:
 
 
 def _cells(frame: pd.DataFrame, column: str) -> list[str]:
-    values = [short(value) if isinstance(value, str) else value for value in frame[column]]
+    values = [short_name(value) if isinstance(value, str) else value for value in frame[column]]
     deviations = frame.get(f"{column}_std", [math.nan] * len(frame))
     return [
         _cell(value) + (f" ± {_cell(std)}" if _cell(value) and _cell(std) else "")

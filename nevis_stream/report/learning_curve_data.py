@@ -12,7 +12,7 @@ from nevis_stream.report.styles import Style
 
 Curve = Sequence[tuple[float, float]]
 
-# finer than an eye resolves in a picture 200 pixels high
+# finer than visible in a figure 200 pixels high
 _MOST_POINTS = 60
 _DIGITS = 5
 

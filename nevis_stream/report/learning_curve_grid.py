@@ -16,7 +16,7 @@ _WIDTH, _ROW, _FOOT = 8.4, 1.25, 0.65  # inches
 
 
 def curve_grid(data: Mapping[str, Any], legend: Sequence[tuple[Style, str]]) -> Figure:
-    """Draws one panel a task, dev error against steps, each from zero on scales of its own.
+    """Draws one panel per task: dev error against steps, on its own scales from zero.
 
     Args:
       data: as `curve_data` makes it, less the tasks without a line.

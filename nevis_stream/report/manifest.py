@@ -32,7 +32,7 @@ class Files:
 
     def write(self, name: str, data: bytes) -> None:
         """Writes a file; it is listed first, so that a report which is killed leaves none that the
-        next one wouldn't know.
+        next one does not know about.
         """
         digest = hashlib.sha256(data).hexdigest()
         append_line(self._out / FILE, f"{digest}  {name}")
@@ -60,9 +60,7 @@ class Files:
 
 
 def _read(path: Path) -> dict[str, set[str]]:
-    """Digests by name; what is no line of such a list, or names a file elsewhere, is passed
-    over.
-    """
+    """Digests by name; lines of another form, or that name a file elsewhere, are ignored."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):

@@ -14,7 +14,7 @@ _IMAGE = re.compile(r'<img src="(data:image/png;base64,[^"]*)" alt="([^"]*)"[^>]
 _LEFT_OUT = '<p class="note">(picture left out)</p>'
 
 
-def embed(page: str, most: int = MOST) -> str:
+def embed_pictures(page: str, most: int = MOST) -> str:
     """Returns the page with each picture embedded once, and without as many of the last ones as
     make it too large.
 
@@ -31,20 +31,22 @@ def embed(page: str, most: int = MOST) -> str:
     }
     # what replaces them
     room = most - len(_IMAGE.sub("", page).encode()) - 400 * len(images)
-    kept: set[str] = set()
+    included: set[str] = set()
     for address in counts:
         room -= len(address)
         if room < 0:
             break
-        kept.add(address)
-    missing = sum(match[1] not in kept for match in images)
+        included.add(address)
+    missing = sum(match[1] not in included for match in images)
 
     def put(match: re.Match) -> str:
-        if match[1] not in kept:
+        if match[1] not in included:
             return _LEFT_OUT
         return _use(match[1], match[2], names[match[1]]) if match[1] in names else match[0]
 
-    shared = "".join(_define(address, name) for address, name in names.items() if address in kept)
+    shared = "".join(
+        _define(address, name) for address, name in names.items() if address in included
+    )
     defined = (
         f'<svg class="defined" aria-hidden="true"><defs>{shared}</defs></svg>' if shared else ""
     )
@@ -52,12 +54,12 @@ def embed(page: str, most: int = MOST) -> str:
     return _IMAGE.sub(put, page).replace("<!-- pictures -->", defined + note, 1)
 
 
-def _note(missing: int, of: int, most: int) -> str:
+def _note(missing: int, total: int, most: int) -> str:
     text = Markup(
         '<p class="note">Left out of this page: {} of {} rows of images, those of the last tasks,'
         " so that it has at most {:.1f} MB. <code>--figures</code> exports them all.</p>"
     )
-    return text.format(missing, of, most / 1e6)
+    return text.format(missing, total, most / 1e6)
 
 
 def _size(address: str) -> tuple[int, int]:

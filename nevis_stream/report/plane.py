@@ -225,6 +225,6 @@ def _clash(text, place: tuple, taken: list[Bbox], inside: Bbox, renderer) -> flo
     return overlap + 2 * outside
 
 
-def _shared(one: Bbox, other: Bbox) -> float:
-    both = Bbox.intersection(one, other)
+def _shared(first: Bbox, second: Bbox) -> float:
+    both = Bbox.intersection(first, second)
     return both.width * both.height if both is not None else 0.0

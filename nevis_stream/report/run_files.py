@@ -20,7 +20,7 @@ from nevis_stream.run_directory import environment as environment_file
 _PNG = b"\x89PNG\r\n\x1a\n"
 # pixels from image to image in a row, of which 2 are between them: see run_directory/thumbnails.py
 PITCH, _GAP = 50, 2
-_COLOURS = 128  # no difference that a person minds in images this small
+_COLOURS = 128  # the difference is not visible in images this small
 _OVERLAP = ["task_id", "split", "earlier", "exact", "near", "samples"]
 _LARGEST_TABLE = 2**22  # bytes; a stream of 106 tasks has at most 500,000
 _LARGEST_THUMBNAIL = 512 * 1024  # bytes; a strip of 12 images of 48 pixels has about 30,000

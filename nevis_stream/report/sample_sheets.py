@@ -1,4 +1,4 @@
-"""Sample images and worst mistakes as figures of their own, several tasks a sheet."""
+"""Sample images and worst mistakes as figures of their own, several tasks per sheet."""
 
 import textwrap
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The figure of slices: difference to Indep, one panel a dimension."""
+"""The figure of slices: difference to Indep, one panel per dimension."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ def slice_plot(
     styles: Mapping[str, Style],
     wide: bool,
 ) -> Figure:
-    """Draws the difference to Indep of each slice, one mark a method, bars its 95% interval over
-    tasks and runs.
+    """Draws the difference to Indep of each slice: one mark per method, with bars for its 95%
+    interval over tasks and runs.
 
     Args:
       methods: slices by label, at least one of them with a difference.

@@ -20,14 +20,14 @@ def transfer_plot(
     names: Mapping[str, str],
     wide: bool,
 ) -> Figure:
-    """Draws one panel a repeat: dev accuracy against steps, thin to a ring at the first meeting,
-    thick at the later one.
+    """Draws one panel per repeat: dev accuracy against steps, a thin line that ends in a ring for
+    the first time, a thick line for the later one.
 
     Args:
       repeats: panel title: (method's label, repeat) of each run.
       styles: by label; colour and dashes are the method's.
       names: how a legend names a method, by label.
-      wide: three panels a row for a screen, else one.
+      wide: three panels per row for a screen, else one.
     """
     columns = min(3, len(repeats)) if wide else 1
     rows = -(-len(repeats) // columns)

@@ -20,9 +20,9 @@ _LONGEST_TEXT = 1000
 
 
 def text(value: Any) -> str:
-    """A text of at most 1,000 characters."""
+    """A string of at most 1,000 characters."""
     if not isinstance(value, str):
-        raise ValueError(f"is {shown(value)}, not a text")
+        raise ValueError(f"is {shown(value)}, not a string")
     if len(value) > _LONGEST_TEXT:
         raise ValueError(f"has {len(value)} characters; at most {_LONGEST_TEXT} are valid")
     return value
@@ -66,11 +66,13 @@ def choice(name: str, valid: Collection[str]) -> Check:
 
 
 def check_unicode(values: object) -> None:
-    """Raises ValueError if a text contains half of a surrogate pair, which no file can contain."""
+    """Raises ValueError if a string contains half of a surrogate pair, which no file can
+    contain.
+    """
     try:
         json.dumps(values, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"a text is not Unicode: {error.reason}") from None
+        raise ValueError(f"it is not valid Unicode: {error.reason}") from None
 
 
 def json_object(value: Any) -> Mapping[str, Any]:

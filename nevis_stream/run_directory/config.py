@@ -68,5 +68,5 @@ def read_config(run_dir: Path) -> RecordedConfig:
             " newer nevis_stream."
         )
     if not isinstance(config_hash, str):
-        raise BadInput(f"{file}: config_hash is {config_hash!r}, not a text")
+        raise BadInput(f"{file}: config_hash is {config_hash!r}, not a string")
     return RecordedConfig(schema, config_hash, values)

@@ -107,12 +107,13 @@ def run(
 def _check_values(values: Mapping[str, Any], seed: int) -> None:
     if not isinstance(values.get("learner"), str):
         raise BadInput(
-            f"config: learner is {values.get('learner')!r}, not a text. Give the learner a name in"
+            f"config: learner is {values.get('learner')!r}, not a string. Give the learner a name"
+            " in"
             ' the config: run(…, config={"learner": "my_learner", …}).'
         )
     for name in ("label", "budget"):
         if not isinstance(values.get(name), str | None):
-            raise BadInput(f"config: {name} is {values[name]!r}, not a text.")
+            raise BadInput(f"config: {name} is {values[name]!r}, not a string.")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise BadInput(f"seed is {seed!r}; valid: whole numbers from 0 to 2**63 - 1.")
 

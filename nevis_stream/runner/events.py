@@ -14,7 +14,7 @@ from nevis_stream.run_directory.records import (
 )
 from nevis_stream.runner.copies import write_overlaps
 from nevis_stream.runner.predicting import predict
-from nevis_stream.runner.training import Training
+from nevis_stream.runner.training import TrainEvents
 from nevis_stream.runner.work import Work
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import Event
@@ -26,7 +26,7 @@ class EventLoop:
 
     def __init__(self, work: Work):
         self.work = work
-        self.training = Training(work)
+        self.training = TrainEvents(work)
 
     def run(self) -> None:
         """Does them all, from the header to the end record."""
@@ -55,8 +55,9 @@ class EventLoop:
             if event is None or event.key != record.key:
                 raise BadInput(
                     f"{ledger.path}, line {place + 1}: event {record.event} of the run is"
-                    f" {describe(record.key)!r}, but stream {stream.name!r} now gives"
-                    f" {describe(event.key) if event else 'no event'!r}. What `next` returns must"
+                    f" {describe_event(record.key)!r}, but stream {stream.name!r} now gives"
+                    f" {describe_event(event.key) if event else 'no event'!r}. What `next`"
+                    " returns must"
                     " depend on the records alone."
                 )
             if event.split is None:
@@ -65,7 +66,7 @@ class EventLoop:
 
     def _do(self, number: int, event: Event) -> None:
         work, task = self.work, event.task
-        work.progress.event(number, work.ledger.header.events, describe(event.key))
+        work.progress.event(number, work.ledger.header.events, describe_event(event.key))
         start = timing.clocks()
         if event.split is None:
             self.training.tasks[number] = task
@@ -127,7 +128,7 @@ def next_event(stream: Stream, records: History) -> Event | None:
 def _refusal(event: Event, records: History) -> str:
     """Returns why an event cannot follow these records; empty if it can."""
     if event.key in {record.key for record in records.events}:
-        return f"{describe(event.key)!r} was already done"
+        return f"{describe_event(event.key)!r} was already done"
     protocol, task = records.header.protocol, event.task
     trained = records.of_kind(TrainRecord)
     if event.split is None:
@@ -146,7 +147,7 @@ def _refusal(event: Event, records: History) -> str:
     return "" if event.split == split else f"protocol {protocol!r} predicts the {split} split"
 
 
-def describe(key: tuple[str, str | None]) -> str:
+def describe_event(key: tuple[str, str | None]) -> str:
     """Returns an event's key in words."""
     task_id, split = key
     return f"train on {task_id}" if split is None else f"predict {split} of {task_id}"

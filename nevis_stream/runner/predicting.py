@@ -12,12 +12,14 @@ from nevis_stream.run_directory.records import (
     event_name,
     tree_name,
 )
-from nevis_stream.runner.training import Training
+from nevis_stream.runner.training import TrainEvents
 from nevis_stream.runner.work import Work
 from nevis_stream.streams.task import Task
 
 
-def predict(work: Work, training: Training, number: int, task: Task, split: str) -> PredictRecord:
+def predict(
+    work: Work, training: TrainEvents, number: int, task: Task, split: str
+) -> PredictRecord:
     """Answers one split with every kept predictor and returns the record.
 
     Args:
@@ -28,16 +30,16 @@ def predict(work: Work, training: Training, number: int, task: Task, split: str)
     """
     samples = work.stream.splits(task)[split]
     trained = next(r for r in work.ledger.of_kind(TrainRecord) if r.task_id == task.task_id)
-    kept = sorted(trained.trials, key=lambda trial: trial.trial != trained.chosen)
+    trials = sorted(trained.trials, key=lambda trial: trial.trial != trained.chosen)
     if work.config.values["keep"] != "all":
-        kept = kept[:1]  # the chosen one
+        trials = trials[:1]  # the chosen one
     name = f"outcomes/{event_name(number, task.task_id)}-{split}"
     answers = []
-    for trial in kept:
+    for trial in trials:
         file = f"{name}-trial-{trial.trial:03d}.npz"
         answer, probabilities = _answer(work, training, trained, trial, task, samples, file)
         answers.append(answer)
-        if trial is kept[0]:
+        if trial is trials[0]:
             mistakes.write(
                 work.path / "thumbnails",
                 task.task_id,
@@ -62,7 +64,7 @@ def predict(work: Work, training: Training, number: int, task: Task, split: str)
 
 def _answer(
     work: Work,
-    training: Training,
+    training: TrainEvents,
     trained: TrainRecord,
     trial: TrialRecord,
     task: Task,

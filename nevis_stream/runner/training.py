@@ -28,7 +28,7 @@ from nevis_stream.storage.canonical import encode
 from nevis_stream.streams.task import Task
 
 
-class Training:
+class TrainEvents:
     """The train events of a run, each with its number in the run.
 
     Args:
@@ -98,8 +98,8 @@ class Training:
         if len({predictor.trial for predictor in predictors}) != len(predictors):
             raise work.fault(task, "two predictors have the same trial number")
         record = self._record(event, predictors, leaked, ctx.meter.counts())
-        kept = predictors if work.config.values["keep"] == "all" else predictors[:1]
-        trees = {tree_name(predictor.trial): predictor.tree for predictor in kept}
+        saved = predictors if work.config.values["keep"] == "all" else predictors[:1]
+        trees = {tree_name(predictor.trial): predictor.tree for predictor in saved}
         checkpoint.write(self._path(event), {"state": state} | trees, record.to_json())
         return record
 

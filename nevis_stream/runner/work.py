@@ -82,9 +82,9 @@ class Work:
         }
         return TaskView(task.task_id, task.year, task.kind, task.domain, task.num_classes, **parts)
 
-    def fault(self, task: Task, what: str) -> LearnerFault:
+    def fault(self, task: Task, problem: str) -> LearnerFault:
         """Returns an error of the learner that names it and the task."""
-        return LearnerFault(f"learner {self.name}, task {task.task_id!r}: {what}.")
+        return LearnerFault(f"learner {self.name}, task {task.task_id!r}: {problem}.")
 
 
 def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger:

@@ -10,7 +10,7 @@ from nevis_stream.storage import write_file
 from nevis_stream.storage.canonical import encode
 
 
-def text(values: Mapping[str, Any]) -> str:
+def as_lines(values: Mapping[str, Any]) -> str:
     """Returns JSON values as text with one value per line, independent of their order."""
     return json.dumps(json.loads(encode(values)), indent=1)
 

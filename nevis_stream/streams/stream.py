@@ -118,13 +118,13 @@ class Stream:
         return self._divide(task.dataset_id)
 
     def leaked(self, task: Task, split: str) -> int:
-        """Returns how many pictures of a split have exact copies in the train or dev split."""
+        """Returns how many images of a split have exact copies in the train or dev split."""
         return self._leaked(task.dataset_id, split)
 
     def overlaps(
         self, progress: Callable[[str, int, int], None] = lambda stage, done, total: None
     ) -> list[Overlap]:
-        """Returns how many pictures of later tasks earlier tasks train on; cached on disk."""
+        """Returns how many images of later tasks earlier tasks train on; cached on disk."""
         tasks = [(task.task_id, task.dataset_id) for task in self.tasks]
         return overlap.cached_overlaps(self.digest, tasks, self._divide, progress)
 
@@ -283,7 +283,7 @@ def _task(row: Mapping[str, str], load: Callable[[str], DataSet]) -> Task:
     )
 
 
-def _missing(name: str, missing: Mapping[str, sources.State]) -> str:
+def _missing(name: str, missing: Mapping[str, sources.DataState]) -> str:
     lines = [
         f"  {dataset_id} ({state.name}): {state.advice}"
         for dataset_id, state in list(missing.items())[:_SHOWN]

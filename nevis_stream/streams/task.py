@@ -70,7 +70,7 @@ class Event:
 
 @dataclass(frozen=True)
 class LabelledImages:
-    """n pictures and their labels: int32[n] class ids, or uint8[n, labels] with 0 or 1."""
+    """n images and their labels: int32[n] class ids, or uint8[n, labels] with 0 or 1."""
 
     images: Images
     labels: np.ndarray

@@ -42,7 +42,7 @@ def cut_and_ended(records):
         (cut_and_ended, "ends after 3 of 4 tasks"),
         (setting(0, protocol="meta"), "unknown protocol 'meta'"),
         (setting(0, seed="0"), "seed is '0', not a whole number"),
-        (setting(0, learner=None), "learner is None, not a text"),
+        (setting(0, learner=None), "learner is None, not a string"),
         (setting(0, flops=None), "flops is null"),
         (setting(1, flops={"train": {"0": -1}}), "'train', trial 0 is -1; valid: 0 to"),
         (setting(1, flops={"train": {"0": 1.5}}), "trial 0 is 1.5, not a whole number"),

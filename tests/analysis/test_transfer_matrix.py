@@ -9,7 +9,7 @@ import pytest
 from nevis_stream.analysis.transfer_matrix import (
     best_sources,
     is_matrix,
-    pair,
+    pair_row,
     read_matrix,
     sources,
 )
@@ -24,7 +24,7 @@ ALONE = {"b": 0.3, "c": 0.4, "d": 0.1}
 def write(path, errors=ERRORS, facts=True):
     path.mkdir(parents=True, exist_ok=True)
     rows = [
-        pair(source, target, ALONE[target], error) for (source, target), error in errors.items()
+        pair_row(source, target, ALONE[target], error) for (source, target), error in errors.items()
     ]
     pd.DataFrame(rows).to_csv(path / "matrix.csv", index=False)
     if facts:
@@ -44,13 +44,16 @@ def write(path, errors=ERRORS, facts=True):
 
 
 def test_a_pair_is_the_difference_to_indep():
-    assert pair("a", "b", 0.5, 0.25) == {
+    assert pair_row("a", "b", 0.5, 0.25) == {
         "source": "a", "target": "b", "error": 0.25, "indep_error": 0.5, "gain": 0.25, "ratio": 1.5,
     }  # fmt: skip
     assert (
-        math.isnan(pair("a", "b", 1.0, 0.25)["ratio"]) and pair("a", "b", 1.0, 0.25)["gain"] == 0.75
+        math.isnan(pair_row("a", "b", 1.0, 0.25)["ratio"])
+        and pair_row("a", "b", 1.0, 0.25)["gain"] == 0.75
     )
-    assert all(math.isnan(pair("a", "b", *errors)["gain"]) for errors in ((None, 0.1), (0.1, None)))
+    assert all(
+        math.isnan(pair_row("a", "b", *errors)["gain"]) for errors in ((None, 0.1), (0.1, None))
+    )
 
 
 @pytest.mark.parametrize("facts", [True, False])

@@ -108,7 +108,7 @@ def test_106_tasks():
 
 def test_every_data_set_can_be_read_from_files_that_are_named():
     for name in catalogue.nevis22_datasets():
-        plan = fetch.plan(name)
+        plan = fetch.fetch_plan(name)
         assert (
             plan.sources and plan.advice and plan.state in ("downloadable", "to download yourself")
         ), name
@@ -178,11 +178,11 @@ def test_split_imagenet_has_100_disjoint_tasks():
     ("name", "message"),
     [
         ("fulll", "Did you mean 'full'"),
-        ("full@3", "full draws nothing, so it takes no seed; those that do: remove_random_30"),
+        ("full@3", "full is not random, so it takes no seed; streams that do: remove_random_30"),
         ("random_40@x", "the seed after @ is 'x', not a whole number"),
         ("split_cifar1000", "unknown data set 'cifar1000'. Did you mean 'cifar100'"),
         ("split_voc2007", "voc2007 is multi-label"),
-        ("split_mnist_by_9", "9 classes a task; mnist has 10: valid are 2..5"),
+        ("split_mnist_by_9", "9 classes per task; mnist has 10, so valid are 2..5"),
     ],
 )
 def test_wrong_names_are_explained(name, message):

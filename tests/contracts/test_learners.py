@@ -27,7 +27,9 @@ def build(tmp_path_factory):
     network = Network("mlp", (("hidden", (8,)),), 8)
     drawn = initialise_program(network, 64)(np.arange(4, dtype=np.uint32))
     file.write_bytes(
-        weights.encode(to_host(drawn), weights.Facts(weights.describe(network), "nothing", 1000))
+        weights.encode(
+            to_host(drawn), weights.Facts(weights.describe_network(network), "nothing", 1000)
+        )
     )
 
     def build(name):

@@ -14,7 +14,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from nevis_stream.datasets import layouts
-from nevis_stream.datasets.layouts import Tree
+from nevis_stream.datasets.layouts import FileTree
 from nevis_stream.errors import BadInput
 
 
@@ -39,7 +39,7 @@ def grey(value, side=3):
 
 
 def read(folder, **options):
-    return layouts.read(Tree(folder), {"read": [options]})
+    return layouts.read(FileTree(folder), {"read": [options]})
 
 
 def short(examples):

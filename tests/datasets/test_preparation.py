@@ -33,7 +33,7 @@ from tests.datasets.archives.making import DrawnImages, idx, write_gz, write_zip
 
 tfds = pytest.importorskip("tensorflow_datasets")
 MAKERS = to_2011.MAKERS | from_2012.MAKERS | since_2018.MAKERS
-MNIST = [source.file for source in fetch.plan("mnist").sources]
+MNIST = [source.file for source in fetch.fetch_plan("mnist").sources]
 
 
 @pytest.fixture(autouse=True)
@@ -253,7 +253,7 @@ def server(tmp_path):
 def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root):
     folder, address = server
     mnist_files(folder)
-    plan = fetch.plan("mnist")
+    plan = fetch.fetch_plan("mnist")
     served = [
         dataclasses.replace(
             s,
@@ -283,7 +283,7 @@ def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root)
 
 
 def test_a_server_that_does_not_answer_is_named(monkeypatch):
-    plan = fetch.plan("mnist")
+    plan = fetch.fetch_plan("mnist")
     dead = tuple(dataclasses.replace(s, url="http://127.0.0.1:9/" + s.file) for s in plan.sources)
     monkeypatch.setattr(fetch, "plan", lambda dataset_id: dataclasses.replace(plan, sources=dead))
     with pytest.raises(
@@ -494,7 +494,7 @@ def test_an_import_brings_its_own_classes_and_is_marked(tmp_path, monkeypatch):
     prepare.import_file(tmp_path / "m.npz", "mnist")
     dataset = sources.load("mnist", "nevis22:mnist")
     assert dataset.local and dataset.num_classes == 4
-    assert sources.state("nevis22:mnist") == sources.State(
+    assert sources.state("nevis22:mnist") == sources.DataState(
         "ready", origin="local", kind="single_label", num_classes=4
     )
     (tmp_path / "s.csv").write_text(

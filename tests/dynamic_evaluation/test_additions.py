@@ -63,7 +63,7 @@ def test_what_is_appended_is_read_and_a_line_that_a_kill_cut_is_left_out(tmp_pat
         (json.dumps(asdict(MODEL) | {"seed": True}), "seed is True, not a whole number"),
         (json.dumps(asdict(MODEL) | {"accuracy": "high"}), "accuracy is 'high', not a number"),
         (json.dumps(asdict(MODEL) | {"accuracy": [0.5]}), "accuracy is [0.5], not a number"),
-        (json.dumps(asdict(MODEL) | {"name": None}), "name is None, not a text"),
+        (json.dumps(asdict(MODEL) | {"name": None}), "name is None, not a string"),
         (
             json.dumps(asdict(MODEL) | {"kind": "modle"}),
             "unknown kind 'modle'. Did you mean 'model'? Valid: model, samples",

@@ -85,7 +85,7 @@ def test_only_the_latest_addition_of_a_model_is_told_what_its_predictions_were_w
 def test_the_picture_has_the_best_model_on_top_and_the_easiest_sample_left():
     outcomes = np.tril(np.ones((200, 300), np.uint8), 50)[:, ::-1]
     pixels = np.asarray(
-        Image.open(io.BytesIO(evaluation_summary.picture(outcomes))).convert("L")
+        Image.open(io.BytesIO(evaluation_summary.outcomes_image(outcomes))).convert("L")
     ).astype(int)
     assert pixels.shape == (200, 300)
     dark = pixels < 150
@@ -93,7 +93,7 @@ def test_the_picture_has_the_best_model_on_top_and_the_easiest_sample_left():
     assert (np.diff(dark.sum(axis=1)) <= 0).all()
     assert (np.diff(dark.astype(int), axis=1) <= 0).all()
     few = Image.open(
-        io.BytesIO(evaluation_summary.picture(np.full((3, 2000), 255, np.uint8) * 0 + 1))
+        io.BytesIO(evaluation_summary.outcomes_image(np.full((3, 2000), 255, np.uint8) * 0 + 1))
     )
     assert few.size == (480, 162)
 

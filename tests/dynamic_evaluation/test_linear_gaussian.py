@@ -69,7 +69,7 @@ def test_the_variance_of_a_sample_is_that_of_the_known_models(model):
 
 def test_the_greedy_choice_leaves_the_least_variance(model):
     believed = lg.prior(model, WEIGHTS)
-    state = lg.State(believed.mean, believed.covariance)
+    state = lg.Posterior(believed.mean, believed.covariance)
     chosen = lg.greedy(believed, model.weights, state, jnp.ones(SAMPLES, bool), 3)
     asked, weights = [], np.float64(model.weights)
     for sample in np.asarray(chosen):

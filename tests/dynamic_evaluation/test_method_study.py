@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import method_study, methods
+from nevis_stream.dynamic_evaluation import method_study, methods, model_splits
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
@@ -16,15 +16,15 @@ DESIGN = method_study.StudyDesign(
 
 
 def test_groups_are_known_or_new_as_a_whole():
-    known, new = method_study.split(20, MATRIX.groups, 0.6, seed=0)
+    known, new = model_splits.split(20, MATRIX.groups, 0.6, seed=0)
     assert sorted([*known, *new]) == list(range(20)) and len(known) == 12
     assert not set(MATRIX.groups[known]) & set(MATRIX.groups[new])
     assert any(
-        (method_study.split(20, MATRIX.groups, 0.6, seed)[0] != known).any() for seed in range(1, 4)
+        (model_splits.split(20, MATRIX.groups, 0.6, seed)[0] != known).any() for seed in range(1, 4)
     )
     for share in (0.0, 1.0):
         with pytest.raises(BadInput, match="leaves no known or no new"):
-            method_study.split(20, None, share, seed=0)
+            model_splits.split(20, None, share, seed=0)
 
 
 def test_measures_by_hand():
@@ -76,7 +76,7 @@ def test_a_study_goes_on_where_its_file_ends(tmp_path, monkeypatch):
 
 def test_new_models_are_asked_what_all_of_them_know():
     outcomes = MATRIX.values.copy()
-    known, new = method_study.split(20, None, 0.6, seed=0)
+    known, new = model_splits.split(20, None, 0.6, seed=0)
     # more is lost with these samples than with this model
     outcomes[new[0], 3:40] = outcomes[known[0], 5] = 255
     models, columns = method_study.answerable(outcomes[new])

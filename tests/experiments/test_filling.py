@@ -178,7 +178,7 @@ def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept, tmp_path, monkey
     few = run.samples(predictor.task, ["dev"])[0].take(np.arange(3))
     # one batch, though of several splits
     assert flops == run.answer(predictor, [few], sparing=True).flops
-    assert flops * 15 < run.answer(predictor, [few]).flops  # of 4 pictures, not of 64
+    assert flops * 15 < run.answer(predictor, [few]).flops  # of 4 images, not of 64
     eight = asked(*range(8)).cost.flops
     assert asked(*range(5)).cost.flops == eight < asked(*range(9)).cost.flops
     with pytest.raises(BadInput, match="samples are unknown, for example 'pico_coins/nowhere/1'"):
@@ -187,7 +187,7 @@ def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept, tmp_path, monkey
     assert "digest" not in vars(run.stream)  # which would read all data of the stream
 
 
-def test_runs_that_were_moved_are_asked_where_they_lie_now(kept, tmp_path):
+def test_moved_runs_are_found_in_their_new_folder(kept, tmp_path):
     stream = str(kept.path.parent / "few.csv")
     (tmp_path / "before").mkdir()
     shutil.copytree(kept.path, tmp_path / "before" / "run")
@@ -201,7 +201,10 @@ def test_runs_that_were_moved_are_asked_where_they_lie_now(kept, tmp_path):
         values(["add-samples", *words, f"--stream={stream}", f"--run_dir={','.join(run_dirs)}"])
         adding.add_samples([], values)
 
-    for run_dirs, message in (([], "--run_dir=FOLDER"), ([str(tmp_path)], "holds none")):
+    for run_dirs, message in (
+        ([], "--run_dir=FOLDER"),
+        ([str(tmp_path)], "neither a run directory nor a folder of them"),
+    ):
         with pytest.raises(BadInput, match=message):
             add_samples(*run_dirs)
     add_samples(str(tmp_path / "now"))
@@ -224,5 +227,5 @@ def test_what_cannot_be_used_is_named(kept, tmp_path):
     with pytest.raises(BadInput, match="unknown trial '9'"):
         kept_model(kept, kept.predictors[0].checkpoint, 9)
     EvaluationCache(tmp_path / "pico_coins", create=True, about={"dataset_id": "other"})
-    with pytest.raises(BadInput, match="this cache is of data with dataset_id 'other'"):
+    with pytest.raises(BadInput, match="this cache contains data with dataset_id 'other'"):
         fill(kept, tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments import run_config
-from experiments.recorded import load_learner, read_config, to_config
+from experiments.recorded import load_learner, recorded_values, to_config
 from learners.parts.initialisation import FromPrevious, FromRandom
 from nevis_stream.errors import BadInput
 
@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 @pytest.mark.parametrize(("name", "start"), [("ft_prev", FromPrevious), ("indep", FromRandom)])
 def test_a_learner_of_the_format_before_is_built(name, start):
-    recorded = read_config(GOLDEN / name)
+    recorded = recorded_values(GOLDEN / name)
     assert recorded["initialisation"] is None  # the name says it
     learner = load_learner(recorded)
     assert isinstance(learner.initialisation, start)
@@ -27,7 +27,7 @@ def test_a_learner_of_the_format_before_is_built(name, start):
 def test_what_cannot_be_built_is_named(tmp_path):
     (tmp_path / "config.json").write_text('{"learner": "ft_prev"}')
     with pytest.raises(BadInput, match="not the directory of a run of launch.run"):
-        read_config(tmp_path)
+        recorded_values(tmp_path)
     with pytest.raises(
         BadInput, match="'Mine' is not in the table of learners: its run was started from Python"
     ):

@@ -58,7 +58,7 @@ def test_one_seed_is_said_and_mistakes_are_plain(compare, tmp_path):
     assert "note: With one seed, the interval over tasks may be too narrow" in compare(
         tmp_path / "a", tmp_path / "b"
     )
-    assert "these runs are of 3 methods, not two" in compare(
+    assert "these runs belong to 3 methods, not two" in compare(
         *(tmp_path / name for name in "abc"), status=2
     )
     assert "no such directory" in compare(tmp_path / "a", tmp_path / "nowhere", status=2)

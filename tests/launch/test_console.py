@@ -58,7 +58,7 @@ def test_help_lists_every_command(folder):
         (["run", NCM, "--runs_dir=x"], "See: nevis-stream run --help\n"),
         (["data", "shw"], "unknown subcommand 'shw'. Did you mean 'show'?"),
         (["data", "list", "--yera=3"], "See: nevis-stream data list --help\n"),
-        (["evaluate", "stats", "--cache=none"], "To make one: nevis-stream evaluate import"),
+        (["evaluate", "stats", "--cache=none"], "To create one: nevis-stream evaluate import"),
         (["transfer-matrix"], "error: --indep is missing"),
     ],
 )

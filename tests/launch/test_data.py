@@ -104,7 +104,7 @@ def test_the_way_of_a_new_task(data, pictures, tmp_path):
         and "train 40, dev 9, dev_test 9, test 20" in told
     )
     assert (
-        "exact duplicates removed: 0 within a part, 2 across parts (0 of all with another label)"
+        "exact duplicates removed: 0 within a part, 2 across parts (0 of them had different labels)"
         in told
     )
     assert "mine (local): intact" in data("verify")
@@ -189,7 +189,7 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
         (["lst"], "unknown subcommand 'lst'. Did you mean 'list'"),
         (["list", "--stream=ful"], "unknown stream 'ful'. Did you mean 'full'"),
         (["list", "full"], "list takes flags only, not 'full'"),
-        (["prepare"], "say what to prepare, for example --stream=short"),
+        (["prepare"], "choose what to prepare, for example --stream=short"),
         (["prepare", "--task=mnits"], "unknown data set 'mnits'. Did you mean 'mnist'"),
         (["prepare", "--task=mnist", "--from=nowhere"], "--from=nowhere: no such file or dir"),
         (["prepare", "--task=mnist", "--store=tfrecord"], "array_record"),

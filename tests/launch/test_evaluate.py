@@ -14,7 +14,7 @@ from launch.evaluate import SUBCOMMANDS
 from launch.evaluate_commands.caches import budget
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.packing import Cells
+from nevis_stream.dynamic_evaluation.cache.packing import TileFile
 from nevis_stream.errors import BadInput
 from tests import forked
 
@@ -59,7 +59,7 @@ def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
     assert "from 13 known models" in added.stdout
     shown = command("stats", f"--cache={cache}", start=forked.alone)
     assert "1,056" in shown.stdout, shown.stderr  # 13 rows of 80 and 16
-    assert command("verify", f"--cache={cache}").stdout.strip().endswith("sound")
+    assert command("verify", f"--cache={cache}").stdout.strip().endswith("intact")
     assert command("export", tmp_path / "all.npz", f"--cache={cache}").returncode == 0
     merged = command("merge", cache, f"--cache={tmp_path / 'other'}")
     assert "has 14 models × 80 samples" in merged.stdout, merged.stderr
@@ -108,7 +108,7 @@ def test_a_budget_is_a_number_or_a_share():
 
 
 def test_damage_is_found_by_name(cache):
-    path = Cells(cache / "cells.bin").path
+    path = TileFile(cache / "cells.bin").path
     data = bytearray(path.read_bytes())
     data[3] ^= 16
     path.write_bytes(data)
@@ -144,14 +144,14 @@ def test_a_damaged_cache_is_told_how_to_be_repaired_and_what_is_missing_comes_ba
     assert done.returncode == 0, done.stderr
     assert "(observed correct of model 'm12', 80 cells of columns 0–79" in done.stdout
     assert "mended has 14 models × 80 samples" in done.stdout
-    assert command("verify", f"--cache={tmp_path / 'mended'}").stdout.strip().endswith("sound")
+    assert command("verify", f"--cache={tmp_path / 'mended'}").stdout.strip().endswith("intact")
     assert (EvaluationCache(tmp_path / "mended").states() != whole).sum() > 160
     for words in (["import", tmp_path / "known.npz"], add):
         done = command(*words, f"--cache={tmp_path / 'mended'}")
         assert done.returncode == 0, done.stderr
     assert (EvaluationCache(tmp_path / "mended").states() == whole).all()
     assert (
-        "sound, nothing to repair"
+        "undamaged, so there is nothing to repair"
         in command("repair", f"--cache={tmp_path / 'mended'}", f"--out={tmp_path / 'x'}").stdout
     )
     (cache / "index.sqlite").unlink()
@@ -184,7 +184,7 @@ def test_a_cache_that_cannot_be_opened_does_not_hide_the_others(cache):
     (both / "a" / "index.sqlite").write_bytes(b"no index" * 100)
     done = command("verify", f"--cache={both}")
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert f"{both / 'a'}: 1 damaged" in done.stdout and f"{both / 'b'}: sound" in done.stdout
+    assert f"{both / 'a'}: 1 damaged" in done.stdout and f"{both / 'b'}: intact" in done.stdout
 
 
 def test_a_study_goes_on_only_with_what_it_is_of(cache, tmp_path):
@@ -192,10 +192,15 @@ def test_a_study_goes_on_only_with_what_it_is_of(cache, tmp_path):
     known = tmp_path / "known.npz"
     assert command("study", known, *what).returncode == 0
     assert command("study", known, *what).returncode == 0
-    assert "holds a study with --known=0.6" in command("study", known, "--known=0.8", *what).stderr
+    assert (
+        "already contains a study with --known=0.6"
+        in command("study", known, "--known=0.8", *what).stderr
+    )
     save(known, 1 - outcomes()[:-1])
-    assert "holds a study of another 'known'" in command("study", known, *what).stderr
-    assert "two of the files are called" in command("study", known, known, *what).stderr
+    assert (
+        "already contains a study of a different 'known'" in command("study", known, *what).stderr
+    )
+    assert "two files are named" in command("study", known, known, *what).stderr
     assert (
         "fewer than the smallest of --budgets"
         in command("study", known, "--budgets=800", f"--out={tmp_path / 'b'}").stderr
@@ -214,7 +219,7 @@ def test_a_file_that_cannot_be_imported_leaves_no_cache(cache, tmp_path):
         wrong.write_text(text)
         refused = command("import", wrong, f"--cache={tmp_path / 'none'}")
         assert f"error: {wrong}" in refused.stderr and message in refused.stderr
-        assert "no evaluation cache there" not in refused.stderr
+        assert "there is no evaluation cache here" not in refused.stderr
     among = command("import", tmp_path / "known.npz", f"--cache={tmp_path}")
     assert "holds caches" in among.stderr
     assert not (tmp_path / "index.sqlite").exists()
@@ -265,7 +270,7 @@ def test_a_run_whose_stream_was_a_csv_asks_for_it(tmp_path):
     assert refused.returncode == 2 and "Traceback" not in refused.stderr
     assert f"error: {run}: unknown stream 'two'" in refused.stderr
     assert "give its path with --stream=my_stream.csv" in refused.stderr
-    assert "no evaluation cache there" not in refused.stderr
+    assert "there is no evaluation cache here" not in refused.stderr
     assert not (tmp_path / "cache").exists()
 
 
@@ -275,7 +280,7 @@ def test_mistakes_are_told_in_a_line(cache, tmp_path):
     for words, told in (
         (["imprt"], "Did you mean 'import'?"),
         (["stats"], "stats needs --cache: Directory"),
-        (["stats", f"--cache={tmp_path}/nowhere"], "no evaluation cache there"),
+        (["stats", f"--cache={tmp_path}/nowhere"], "there is no evaluation cache here"),
         (["import", text, f"--cache={cache}"], "perhaps"),
         (["import", cache, f"--cache={cache}"], "`merge` adds it"),
         (["add-model", "--model=x.npz", f"--cache={cache}"], "needs --budget"),

@@ -2,6 +2,7 @@
 a csv of three metrics over three data sets.
 """
 
+import copy
 import csv
 import os
 from pathlib import Path
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 
 from launch.evaluate_commands import studying
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method_study import Matrix
 from tests import forked
@@ -24,6 +26,12 @@ def command(*words):
     done = forked.run("launch.evaluate", *words)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def refused(*words):
+    done = forked.run("launch.evaluate", *words)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    return done.stderr
 
 
 @pytest.fixture
@@ -104,12 +112,12 @@ def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     whole = EvaluationCache(cache)
     for name in ("again", "merged"):
         np.testing.assert_equal(EvaluationCache(tmp_path / name).matrix(), whole.matrix())
-    assert command("verify", f"--cache={tmp_path / 'merged'}").strip().endswith("sound")
+    assert command("verify", f"--cache={tmp_path / 'merged'}").strip().endswith("intact")
     data = bytearray(whole.cells.path.read_bytes())
     data[200] ^= 8
     whole.cells.path.write_bytes(data)
     said = command("repair", f"--cache={cache}", f"--out={tmp_path / 'mended'}")
-    assert "1 damaged, left out" in said
+    assert "1 damaged part" in said
     lost = EvaluationCache(tmp_path / "mended")
     assert lost.scores and lost.facts().dataset.tolist() == whole.facts().dataset.tolist()
     command("import", leaderboard, f"--cache={tmp_path / 'mended'}")
@@ -117,7 +125,9 @@ def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
 
 
 def test_the_main_methods_are_those_that_take_the_values():
-    values = SimpleNamespace(methods=[], budgets=[8], known=0.6, seeds=1)
+    values = SimpleNamespace(
+        methods=[], policies=[], predictors=[], budgets=[8], known=0.6, seeds=1
+    )
     outcomes = Matrix("outcomes", np.zeros((2, 3), np.uint8))
     assert studying._design(values, [outcomes]).methods == studying.MAIN
     scores = Matrix("scores", np.zeros((2, 3), np.float32))
@@ -161,3 +171,74 @@ def test_a_leaderboard_of_real_scores_is_studied_and_reported(tmp_path):
         f"--out={tmp_path / 'refused'}",
     )
     assert refused.returncode == 2 and "published takes outcomes" in refused.stderr
+
+
+def test_policies_are_crossed_with_predictors_and_the_report_shows_it(tmp_path):
+    random = np.random.default_rng(0)
+    ability, ease = random.normal(size=(24, 1)), random.normal(size=60)
+    values = (ability + ease + 0.5 * random.normal(size=(24, 60)) > 0).astype(np.uint8)
+    names = [f"m{i}" for i in range(24)]
+    np.savez(
+        tmp_path / "board.npz",
+        models=names,
+        samples=[f"s{k}" for k in range(60)],
+        correct=values,
+        dataset=np.repeat(["a", "b", "c"], 20),
+    )
+    years = "".join(f"{name},{2000 + i}\n" for i, name in enumerate(names))
+    (tmp_path / "models.csv").write_text(f"model,year\n{years}")
+    (tmp_path / "study.toml").write_text('budgets = [4, 8, 16]\nseeds = 9\nhide = "1"\n')
+    folder = tmp_path / "study"
+    words = [
+        "study",
+        tmp_path / "board.npz",
+        f"--config={tmp_path / 'study.toml'}",
+        "--policies=strata,mean_variance,clusters_features",
+        "--predictors=mean,linear_gaussian",
+        f"--model_facts={tmp_path / 'models.csv'}",
+        f"--out={folder}",
+        "--seeds=2",
+    ]
+    said = command(*words, "--model_split=by:year")
+    assert "left out: clusters_features: the samples have no features" in said
+    assert "left out: mean_variance+mean: policy 'mean_variance' needs" in said
+    assert "the first 60% of the models by year known; hidden data sets: 1" in said
+    assert "Use " in said
+    rows = pd.read_csv(folder / "study.csv")
+    pairs = {"strata+mean", "strata+linear_gaussian", "mean_variance+linear_gaussian"}
+    assert set(rows["method"]) == pairs and len(rows) == 3 * 3 * 2 and (rows["flops"] > 0).all()
+    assert (folder / "board.pdf").is_file()
+    assert "--model_split=by:year" in refused(*words)
+    assert forked.run("launch.report", folder, f"--out={tmp_path / 'out'}").returncode == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Methods of evaluation" in page and "study_crossing_1_1" in page
+    assert len(pd.read_csv(tmp_path / "out" / "study_cells.csv")) == 9
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--policies=strata"], "--policies needs --predictors too"),
+        (["--policies=guess", "--predictors=mean"], "unknown policy 'guess'"),
+        (["--policies=fisher", "--predictors=mean"], "no pair of these can be tried"),
+        (["--model_split=by:size"], "there are no facts about models"),
+        (["--hide=2"], "the samples belong to no data sets"),
+        (["--config=none.toml"], "--config=none.toml: no such file"),
+    ],
+)
+def test_studies_that_cannot_be(tmp_path, words, said):
+    (tmp_path / "board.csv").write_text("model,a,b\nx,1,0\ny,0,1\nz,1,1\n")
+    what = ["--budgets=1", "--seeds=1", f"--out={tmp_path / 'study'}"]
+    assert said in refused("study", tmp_path / "board.csv", *what, *words)
+
+
+@pytest.mark.parametrize("name", ["cold_start", "model_bias"])
+def test_the_projects_own_studies_are_of_known_flags_and_methods(name):
+    from launch.evaluate import SUBCOMMANDS
+
+    (study,) = (each for each in SUBCOMMANDS if each.name == "study")
+    values = copy.deepcopy(study.flags)
+    path = Path(__file__).resolve().parents[2] / "experiments" / "studies" / f"{name}.toml"
+    studying._apply(path, values)
+    assert all(methods.get(each) for each in values.methods) and values.budgets == [20, 100]
+    assert f"--config=experiments/studies/{name}.toml" in path.read_text()

@@ -419,7 +419,7 @@ def test_room_that_is_gone_is_waited_for(monkeypatch):
                 connect()
         elif expected == "waits":
             with pytest.warns(
-                RunWarning, match="Ray: a trial reserves 3 CPU .* A machine had before"
+                RunWarning, match="Ray: a trial reserves 3 CPU .* A machine had that many before"
             ):
                 connect()
         else:

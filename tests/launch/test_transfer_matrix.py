@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments import run_config
-from experiments.transfer import TransferMatrix
+from experiments.transfer import TransferMatrixRun
 from nevis_stream.analysis.transfer_matrix import read_matrix
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
@@ -120,9 +120,9 @@ def test_a_matrix_is_not_written_into_a_run(indep, inside):
 
 def test_what_is_no_complete_run_of_indep_is_refused(indep, tmp_path):
     with pytest.raises(BadInput, match="unknown source 'alpha'"):
-        TransferMatrix(indep, tmp_path, ["alpha"], str(indep.parent / "three.csv"))
+        TransferMatrixRun(indep, tmp_path, ["alpha"], str(indep.parent / "three.csv"))
     with pytest.raises(BadInput, match="not the directory of a run"):
-        TransferMatrix(tmp_path, tmp_path)
+        TransferMatrixRun(tmp_path, tmp_path)
     config = run_config.default("nearest_class_mean")
     config = run_config.resolve(config)
     run(run_config.build(config), "pico", tmp_path / "ncm", config=run_config.to_json(config))

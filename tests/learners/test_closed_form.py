@@ -10,7 +10,7 @@ import pytest
 
 from experiments import run_config
 from learners.closed_form import maps, patches, ridge
-from learners.closed_form.embedding import Embedding, Pictures, Plan
+from learners.closed_form.embedding import Embedding, FeaturePlan, ImageSelection
 from learners.closed_form.kernel import kernel
 from learners.closed_form.learner import _temperature
 from nevis_stream.cost.flops import count
@@ -30,7 +30,7 @@ def embedded(n, seed=0, width=6):
 
 
 def ramp(degrees, side=32):
-    """A picture whose brightness rises in one direction."""
+    """An image whose brightness rises in one direction."""
     y, x = np.mgrid[:side, :side] / side
     angle = np.deg2rad(degrees)
     values = 0.3 * (np.cos(angle) * x + np.sin(angle) * y) + 0.3
@@ -50,14 +50,14 @@ def test_a_ramp_is_in_the_bins_of_its_direction(degrees, shares):
     expected = np.zeros(maps.BINS)
     for number, share in shares.items():
         expected[number] = share
-    found = inner / inner.sum(-1, keepdims=True)
-    assert np.allclose(found, expected, atol=1e-3)
+    actual = inner / inner.sum(-1, keepdims=True)
+    assert np.allclose(actual, expected, atol=1e-3)
 
 
 def test_the_steepest_colour_counts():
-    picture = ramp(0) * 0.1
-    picture[..., 1] = ramp(80)[..., 1]
-    inner = np.asarray(maps.oriented_gradients(picture, 4))[0, 2:-2, 2:-2]
+    image = ramp(0) * 0.1
+    image[..., 1] = ramp(80)[..., 1]
+    inner = np.asarray(maps.oriented_gradients(image, 4))[0, 2:-2, 2:-2]
     assert (inner.argmax(-1) == 4).all()
 
 
@@ -69,36 +69,36 @@ def test_a_gradient_between_two_cells_belongs_to_both():
     assert np.allclose(np.delete(columns, [3, 4]), 0)
 
 
-def of_pictures(pictures):
-    return maps.oriented_gradients(pictures, 4)
+def gradients_of(images):
+    return maps.oriented_gradients(images, 4)
 
 
-def of_small_pictures(pictures):
-    return maps.shrunk(pictures, 8)
+def reduced_pixels(images):
+    return maps.shrunk(images, 8)
 
 
 FILTERS = patches.dictionary(noise(50, 6, 1), noise(5, 6, 2), np.arange(3))
 
 
-def of_patches(pictures):
-    return patches.encode(pictures, **FILTERS, stride=2)
+def of_patches(images):
+    return patches.encode(images, **FILTERS, stride=2)
 
 
 @pytest.mark.parametrize(
     ("feature_map", "mirrored"),
     [
-        (of_pictures, maps.MIRRORED_BINS),
-        (of_small_pictures, None),
+        (gradients_of, maps.MIRRORED_BINS),
+        (reduced_pixels, None),
         (of_patches, patches.mirrored_members(10)),
     ],
 )
-def test_a_mirrored_picture_has_the_same_even_and_the_opposite_odd_part(feature_map, mirrored):
-    pictures = noise(3, 32)
-    even, odd = maps.parts(feature_map(pictures), mirrored)
-    other_even, other_odd = maps.parts(feature_map(pictures[:, :, ::-1]), mirrored)
+def test_a_mirrored_image_has_the_same_even_and_the_opposite_odd_part(feature_map, mirrored):
+    images = noise(3, 32)
+    even, odd = maps.parts(feature_map(images), mirrored)
+    other_even, other_odd = maps.parts(feature_map(images[:, :, ::-1]), mirrored)
     assert np.allclose(even, other_even, atol=1e-4) and np.allclose(odd, -other_odd, atol=1e-4)
     assert float(jnp.abs(odd).max()) > 0.01
-    whole = np.asarray(feature_map(pictures)).reshape(3, -1)
+    whole = np.asarray(feature_map(images)).reshape(3, -1)
     between = ((whole[0] - whole[1]) ** 2).sum()
     apart = ((even[0] - even[1]) ** 2).sum() + ((odd[0] - odd[1]) ** 2).sum()
     assert np.allclose(between, apart, rtol=1e-4)
@@ -108,10 +108,10 @@ def test_whitened_patches_are_uncorrelated_and_encoded_as_products():
     drawn = noise(4000, 4, 3)
     drawn[:, :, 1:] = (drawn[:, :, 1:] + 3 * drawn[:, :, :-1]) / 4  # neighbours are alike
     fit = patches.dictionary(drawn, drawn[:8], np.arange(3))
-    picture = noise(1, 16, 5)
-    encoded = patches.encode(picture, **fit, stride=4)
+    image = noise(1, 16, 5)
+    encoded = patches.encode(image, **fit, stride=4)
     both = np.concatenate([drawn, drawn[:, :, ::-1]])
-    flat = [patches._contrast_normalised(both), patches._contrast_normalised(picture[:, :4, :4])]
+    flat = [patches._contrast_normalised(both), patches._contrast_normalised(image[:, :4, :4])]
     mean = flat[0].mean(0)
     covariance = np.cov(np.asarray(flat[0]).T, bias=True)
     values, vectors = np.linalg.eigh(covariance)
@@ -124,7 +124,7 @@ def test_whitened_patches_are_uncorrelated_and_encoded_as_products():
 
 
 @pytest.mark.parametrize("mirrored", [0.0, 1.0])
-def test_the_kernel_is_that_of_the_pictures_and_their_mirror_images(mirrored):
+def test_the_kernel_is_that_of_the_images_and_their_mirror_images(mirrored):
     left, right = embedded(4), embedded(5, seed=1)
     plain = np.concatenate([left["even"], left["odd"]], 1)
     expected = 0
@@ -159,8 +159,8 @@ def nystrom(points, targets, centres, iterations=12):
     return some, fitted
 
 
-def test_nystrom_with_all_pictures_as_centres_is_the_exact_fit(monkeypatch):
-    monkeypatch.setattr(ridge, "BLOCK", 32)  # 150 pictures: five blocks
+def test_nystrom_with_all_images_as_centres_is_the_exact_fit(monkeypatch):
+    monkeypatch.setattr(ridge, "BLOCK", 32)  # 150 images: five blocks
     points = embedded(150)
     targets = np.random.RandomState(2).standard_normal((150, 3)).astype(np.float32)
     _, exact = ridge.solve(points, targets, *VALUES)
@@ -194,7 +194,7 @@ def test_flops_of_a_fit_are_those_of_its_algebra():
     assert 0 < left_out - n**2 * j < 5 * n * j
 
 
-def test_flops_of_nystrom_grow_with_the_pictures_not_with_their_square():
+def test_flops_of_nystrom_grow_with_the_images_not_with_their_square():
     def flops(n, iterations):
         fit = functools.partial(ridge.nystrom, iterations=iterations)
         half = jax.ShapeDtypeStruct((n // 100, 100, 8), np.float32)
@@ -212,17 +212,17 @@ def test_flops_of_nystrom_grow_with_the_pictures_not_with_their_square():
 def test_an_embedding_keeps_distances_and_does_not_depend_on_batches():
     images = ArrayImages((noise(300, 32) * 255).astype(np.uint8))
     ctx = Context.standalone()
-    plan = Plan((32,), 8, 0)
-    embedding, fitted = Embedding.fit(ctx, plan, Pictures.all_of(images), 300)
-    whole = embedding(ctx, Pictures.all_of(images))
+    plan = FeaturePlan((32,), 8, 0)
+    embedding, fitted = Embedding.fit(ctx, plan, ImageSelection.all_of(images), 300)
+    whole = embedding(ctx, ImageSelection.all_of(images))
     assert whole["even"].shape == (300, 150)
     assert all(np.allclose(whole[name], fitted[name], atol=1e-4) for name in whole)
     joined = np.concatenate([whole["even"], whole["odd"]], 1)
     assert np.isclose(2 * joined.var(0).sum(), 1, rtol=1e-3)
     order = np.random.RandomState(0).permutation(300)[:77]
-    part = embedding(ctx, Pictures.all_of(images).take(order))
+    part = embedding(ctx, ImageSelection.all_of(images).take(order))
     assert np.allclose(part["even"], whole["even"][order], atol=1e-5)
-    joint = Pictures.all_of(images.take(np.arange(100)), images.take(np.arange(100, 300)))
+    joint = ImageSelection.all_of(images.take(np.arange(100)), images.take(np.arange(100, 300)))
     again = embedding(ctx, joint.take(order))
     assert np.allclose(again["odd"], whole["odd"][order], atol=1e-5)
 
@@ -243,8 +243,8 @@ def stripes(n, seed=0):
     y, x = np.mgrid[:32, :32]
     phase = draw.uniform(0, 6, size=n)[:, None, None]
     waves = np.sin((x + (2 * labels[:, None, None] - 1) * y) / 3 + phase)
-    pictures = 120 + 60 * waves + draw.normal(0, 30, size=(n, 32, 32))
-    return np.repeat(pictures[..., None], 3, axis=3).clip(0, 255).astype(np.uint8), labels
+    images = 120 + 60 * waves + draw.normal(0, 30, size=(n, 32, 32))
+    return np.repeat(images[..., None], 3, axis=3).clip(0, 255).astype(np.uint8), labels
 
 
 def learner(**values):
@@ -259,7 +259,7 @@ def trained(task, **values):
     return to_host(predictors[0].tree), predictors[0].info, ctx
 
 
-def test_it_tells_directions_apart_and_sees_that_mirrored_pictures_differ():
+def test_it_distinguishes_directions_and_sees_that_mirrored_images_differ():
     images, labels = stripes(120)
     tree, info, _ = trained(view(images, labels, 2))
     assert info["hyper"]["mirrored"] is False
@@ -273,13 +273,13 @@ def test_patches_are_tried_only_where_the_error_without_them_is_high():
     images, labels = stripes(120)
     _, easy, cheap = trained(view(images, labels, 2), patches=8, patches_above=0.5)
     shuffled = np.random.RandomState(0).permutation(labels)
-    _, _, dear = trained(view(images, shuffled, 2), patches=8, patches_above=0.2)
+    _, _, costly = trained(view(images, shuffled, 2), patches=8, patches_above=0.2)
     assert easy["hyper"]["patches"] == 0
-    assert total(dear.meter.counts()) > 2 * total(cheap.meter.counts())
+    assert total(costly.meter.counts()) > 2 * total(cheap.meter.counts())
 
 
 @pytest.mark.parametrize("patch_count", [0, 8])
-def test_more_pictures_than_centres_and_grey_or_empty_pictures_do(patch_count):
+def test_more_images_than_centres_and_grey_or_empty_images_work(patch_count):
     images, labels = stripes(200)
     images[:20] = 0
     tree, info, _ = trained(
@@ -291,7 +291,7 @@ def test_more_pictures_than_centres_and_grey_or_empty_pictures_do(patch_count):
     assert (answers[20:].argmax(1) != labels[20:]).mean() < 0.1
 
 
-def test_equal_pictures_are_answered_with_the_frequencies():
+def test_equal_images_are_answered_with_the_frequencies():
     labels = np.asarray([0, 0, 0, 1, 0] * 8, np.int32)
     tree, _, _ = trained(view(np.full((40, 20, 30), 7, np.uint8), labels, 2))
     scores = learner().predict(
@@ -307,15 +307,15 @@ def test_the_temperature_is_the_likeliest():
         chances = np.exp(scores / true)
         chances /= chances.sum(1, keepdims=True)
         labels = (draw.uniform(size=(4000, 1)) > chances.cumsum(1)).sum(1).clip(0, 2)
-        found = _temperature(Context.standalone(), labels, scores, "single_label")
-        assert true / 1.5 < found < true * 1.5
+        fitted = _temperature(Context.standalone(), labels, scores, "single_label")
+        assert true / 1.5 < fitted < true * 1.5
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"gradients": (40,)}, "rising multiples of 16"),
-        ({"gradients": (64, 32)}, "rising multiples of 16"),
+        ({"gradients": (40,)}, "increasing multiples of 16"),
+        ({"gradients": (64, 32)}, "increasing multiples of 16"),
         ({"widths": ()}, "config.widths is empty"),
         ({"pixels": 5}, "must be even and a divisor of 32"),
         ({"patches": 3}, "config.patches is 3; it must be even"),

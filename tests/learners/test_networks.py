@@ -305,7 +305,7 @@ def test_attention_mixes_tokens_as_in_the_formula():
     )
 
 
-def test_patches_are_squares_of_the_picture():
+def test_patches_are_squares_of_the_image():
     """Only the token of the patch that changes is embedded differently."""
     module = make_backbone("vit_b8", patch=4, width=8, depth=1, heads=1)
     variables, images = initialised(module, size=8)
@@ -319,7 +319,7 @@ def test_patches_are_squares_of_the_picture():
     assert np.argwhere(np.abs(embedded[0] - embedded[1]).max((0, 2)) > 1e-6).tolist() == [[1]]
 
 
-def test_pictures_must_consist_of_patches():
+def test_images_must_consist_of_patches():
     with pytest.raises(BadInput, match="12×12 pixels; patch, 8, must divide both"):
         make_backbone("vit_tiny8").init(jax.random.key(0), jnp.zeros((1, 12, 12, 3)))
 

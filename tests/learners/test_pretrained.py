@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 
 from experiments import pretraining, run_config
-from experiments.recorded import load_learner, read_config
+from experiments.recorded import load_learner, recorded_values
 from learners.parts import weights
 from learners.parts.baseline import Baseline
 from learners.parts.fit import Recipe
@@ -32,7 +32,7 @@ from tests import forked, toy
 NETWORK = Network(
     "resnet", (("stage_sizes", (1,)), ("stem", "strided"), ("width", 4)), resolution=8
 )
-FACTS = weights.Facts(weights.describe(NETWORK), "shapes", 12345)
+FACTS = weights.Facts(weights.describe_network(NETWORK), "shapes", 12345)
 SPACE = {"learning_rate": (0.02, 0.05), "label_smoothing": (0.0, 0.1)}
 
 
@@ -129,7 +129,7 @@ def test_the_weights_are_a_candidate_beside_the_earlier_tasks(file, tmp_path):
 
 
 def test_a_stand_in_shows_in_the_ledger_and_another_file_is_another_config(file, tmp_path):
-    facts = weights.Facts(weights.describe(NETWORK), "drawn shapes", 5, "ImageNet")
+    facts = weights.Facts(weights.describe_network(NETWORK), "drawn shapes", 5, "ImageNet")
     (tmp_path / "a.safetensors").write_bytes(weights.encode(variables(), facts))
     (tmp_path / "b.safetensors").write_bytes(weights.encode(variables(1), facts))
     made = run_config.default("pt_isup")
@@ -192,7 +192,7 @@ def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, m
     (tmp_path / "other.safetensors").write_bytes(weights.encode(variables(1), FACTS))
     with pytest.raises(BadInput, match="another run .pretrained.digest: there "):
         start_from("other.safetensors", tmp_path / "run")
-    kept = load_learner(read_config(tmp_path / "run"))
+    kept = load_learner(recorded_values(tmp_path / "run"))
     tree = Checkpoint(tmp_path / "run/checkpoints/0004-gamma").load("predictor-000")
     images = toy.stream().splits(toy.stream().tasks[2])["test"].images
     assert kept.predict(tree, images, Context(path=("seed 0",), phase="predict")).shape[0] == len(
@@ -313,7 +313,7 @@ def test_another_job_does_not_write_over_a_file(tmp_path):
         path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()
     } == kept
     out.write_bytes(weights.encode(variables(), FACTS))  # no longer what the job made
-    with pytest.raises(BadInput, match="w.safetensors: a file that this command did not write"):
+    with pytest.raises(BadInput, match="w.safetensors: this file exists already"):
         pretraining.pretrain(config(), toy.stream(), ["alpha"], out)
 
 
@@ -477,10 +477,7 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     assert done.returncode == 0, done.stderr
     assert forked.run(*words, "--flops=1e18", "--trained_on=ImageNet").returncode == 0
     refused = forked.run(*words, "--flops=1e17", "--trained_on=ImageNet")
-    assert (
-        refused.returncode == 2
-        and f"{out}: a file that this command did not write" in refused.stderr
-    )
+    assert refused.returncode == 2 and f"{out}: this file exists already" in refused.stderr
     assert weights.read_facts(out).flops == 10**18
     expected = weight_layouts.convert(arrays, "torchvision_resnet", network.backbone())["params"][
         "backbone"

@@ -1,4 +1,4 @@
-"""The learner `frontier`: a data set that comes again is recognised by its pictures alone."""
+"""The learner `frontier`: a data set that comes again is recognised by its images alone."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from nevis_stream.streams.task import LabelledImages, TaskView
 from tests import toy
 
 
-def pictures(n, seed=0):
+def random_images(n, seed=0):
     return np.random.RandomState(seed).randint(256, size=(n, 8, 8, 3)).astype(np.uint8)
 
 
@@ -28,8 +28,8 @@ def task(images, labels, classes=3, kind="single_label", name="new"):
     return TaskView(name, 2000, kind, "object", classes, *splits)
 
 
-def found(current, earlier):
-    """What is found for a task after one other."""
+def search(current, earlier):
+    """The repeat of `earlier` that `current` is, and the context."""
     ctx = Context(
         path=("test",),
         phase="train",
@@ -40,14 +40,14 @@ def found(current, earlier):
     return repeats.find(current, repeats.hashes(current.train), sketches, ctx), ctx
 
 
-IMAGES, LABELS = pictures(200), np.arange(200) % 3
+IMAGES, LABELS = random_images(200), np.arange(200) % 3
 
 
-def test_the_same_pictures_with_renumbered_classes_are_recognised():
+def test_the_same_images_with_renumbered_classes_are_recognised():
     order = np.random.RandomState(1).permutation(100)
     order = np.concatenate([order, np.arange(100, 200)])
     renumbered = np.asarray([2, 0, 1])[LABELS]
-    (name, classes), ctx = found(task(IMAGES[order], renumbered[order]), task(IMAGES, LABELS))
+    (name, classes), ctx = search(task(IMAGES[order], renumbered[order]), task(IMAGES, LABELS))
     assert name == "old" and list(classes) == [1, 2, 0]  # class 0 is the earlier class 1
     assert total(ctx.meter.counts(), "train") > 0
 
@@ -55,26 +55,26 @@ def test_the_same_pictures_with_renumbered_classes_are_recognised():
 @pytest.mark.parametrize(
     ("images", "labels", "classes", "kind"),
     [
-        (pictures(200, 1), LABELS, 3, "single_label"),
-        (np.concatenate([IMAGES[:70], pictures(130, 1)]), LABELS, 3, "single_label"),
+        (random_images(200, 1), LABELS, 3, "single_label"),
+        (np.concatenate([IMAGES[:70], random_images(130, 1)]), LABELS, 3, "single_label"),
         (IMAGES, np.roll(LABELS, 1) * (np.arange(200) % 2), 3, "single_label"),
         (IMAGES, LABELS // 2, 2, "single_label"),
         (IMAGES, np.eye(3, dtype=np.uint8)[LABELS], 3, "multi_label"),
     ],
-    ids=["other pictures", "many others", "other labels", "merged classes", "other kind"],
+    ids=["other images", "many others", "other labels", "merged classes", "other kind"],
 )
 def test_what_is_not_the_same_is_not_taken_for_it(images, labels, classes, kind):
-    assert found(task(images, labels, classes, kind), task(IMAGES, LABELS))[0] is None
+    assert search(task(images, labels, classes, kind), task(IMAGES, LABELS))[0] is None
 
 
-def test_a_few_pictures_more_or_less_are_the_same_data_set():
-    assert found(task(IMAGES[:192], LABELS[:192]), task(IMAGES, LABELS))[0] is not None
+def test_a_few_images_more_or_less_are_the_same_data_set():
+    assert search(task(IMAGES[:192], LABELS[:192]), task(IMAGES, LABELS))[0] is not None
 
 
 def test_labels_of_several_are_matched_too():
     members = np.random.RandomState(3).randint(2, size=(200, 4)).astype(np.uint8)
     current = task(IMAGES, members[:, [3, 1, 0, 2]], 4, "multi_label")
-    (_, classes), _ = found(current, task(IMAGES, members, 4, "multi_label"))
+    (_, classes), _ = search(current, task(IMAGES, members, 4, "multi_label"))
     assert list(classes) == [3, 1, 0, 2]
 
 

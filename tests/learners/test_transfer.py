@@ -124,7 +124,7 @@ def test_relatedness_costs_one_forward_pass_an_image():
 def test_of_scores_that_differ_by_less_than_their_noise_the_latest_task_is_taken(
     monkeypatch, margin, scores, chosen
 ):
-    """With 20 dev pictures shares of 0.8 and 1 have standard errors of 0.088 and 0.056: 0.65 and
+    """With 20 dev images shares of 0.8 and 1 have standard errors of 0.088 and 0.056: 0.65 and
     0.9 lie 1.7 and 1.8 below.
     """
     found = iter(scores)

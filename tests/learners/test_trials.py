@@ -190,7 +190,7 @@ def test_a_frozen_learner_keeps_the_backbone(tmp_path):
 
 def test_batches_are_the_same_from_the_host_from_the_device_and_ahead():
     task, ctx = view(toy.striped("a", n=60)), Context(path=("x",), phase="train")
-    feeds = {mode: Feed(ctx, task, 10, 16, 5, mode) for mode in feed.MODES}
+    feeds = {mode: Feed(ctx, task, 10, 16, 5, mode) for mode in ("host", "resident", "ahead")}
     for step in (0, 1, 2, 7, 3):
         batches = [each(step) for each in feeds.values()]
         for other in batches[1:]:
@@ -211,14 +211,14 @@ def test_what_fits_on_a_device_is_kept_there(monkeypatch):
 
     monkeypatch.setattr(jax, "local_devices", lambda: [Device()])
     assert [feed._mode(size) for size in (250, 251)] == ["resident", "ahead"]
-    monkeypatch.setattr(feed, "_kept", {})
-    pictures = [np.zeros((size, 1), np.uint8) for size in (200, 200, 100)]
-    for each in pictures:
+    monkeypatch.setattr(feed, "_on_device", {})
+    images = [np.zeros((size, 1), np.uint8) for size in (200, 200, 100)]
+    for each in images:
         assert np.array_equal(feed._resident(each), each)
-    assert list(feed._kept) == [id(pictures[0]), id(pictures[1]), id(pictures[2])]
+    assert list(feed._on_device) == [id(images[0]), id(images[1]), id(images[2])]
     feed._resident(np.ones((150, 1), np.uint8))
     # the oldest makes room
-    assert id(pictures[0]) not in feed._kept and id(pictures[1]) in feed._kept
+    assert id(images[0]) not in feed._on_device and id(images[1]) in feed._on_device
 
 
 # -- precision

@@ -7,7 +7,7 @@ import re
 from PIL import Image
 
 from nevis_stream.report.build import write_report
-from nevis_stream.report.pictures import embed
+from nevis_stream.report.pictures import embed_pictures
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
@@ -21,7 +21,7 @@ def image(shade, width=20):
 
 def test_a_picture_that_stands_twice_is_embedded_once():
     (one, first), (two, second) = image(1), image(2)
-    page = embed(f"<main><!-- pictures -->{first}{second}{first}</main>")
+    page = embed_pictures(f"<main><!-- pictures -->{first}{second}{first}</main>")
     assert page.count(one) == page.count(two) == 1
     assert page.count('<use href="#picture-0"/>') == 2
     assert page.count('aria-label="shade 1 &lt;b&gt;" viewBox="0 0 20 10"') == 2
@@ -32,13 +32,13 @@ def test_pictures_are_left_out_from_the_end_and_told():
     images = [image(shade)[1] for shade in range(30)]
     whole = "<main><!-- pictures -->" + "".join(images) + "</main>"
     most = len(whole.encode()) // 2 + 400 * 30
-    page = embed(whole, most)
+    page = embed_pictures(whole, most)
     kept = len(re.findall("<img ", page))
     assert 0 < kept < 30 and all(one in page for one in images[:kept])
     assert len(page.encode()) <= most
     assert f"Left out of this page: {30 - kept} of 30 rows of images" in page
     assert page.count("(picture left out)") == 30 - kept
-    assert embed(whole).count("<img ") == 30
+    assert embed_pictures(whole).count("<img ") == 30
 
 
 def test_streams_of_the_same_tasks_share_their_thumbnails(tmp_path):

@@ -80,7 +80,7 @@ def test_no_usable_run_is_an_error_that_lists_why(tmp_path):
     assert f"{tmp_path}/empty: not a run directory" in str(caught.value)
     assert f"{tmp_path}/nowhere: no such directory" in str(caught.value)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(BadInput, match="none was given"):
+    with pytest.raises(BadInput, match="no run was given"):
         write_report([], tmp_path / "out")
 
 

@@ -55,7 +55,7 @@ def setting(position, *names, value):
         (setting(1, "year", value=10**30), "year is a number of 31 digits"),
         (setting(0, "schema", value=True), "schema"),
         (setting(0, "seed", value=10**30), "seed is a number of 31 digits"),
-        (setting(0, "learner", value="\ud800"), "not Unicode"),
+        (setting(0, "learner", value="\ud800"), "not valid Unicode"),
         (setting(1, "trials", value=[7]), "trials [0] is 7, not an object"),
         (setting(1, "num_classes", value=[[]]), "num_classes is"),
         (setting(2, "value", value={"a": 1}), "value is"),

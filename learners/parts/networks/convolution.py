@@ -68,7 +68,7 @@ def convolve(
 
 
 class Conv(nn.Module):
-    """A convolution; it needs no bias where a normalisation follows, which has one.
+    """A convolution; it needs no bias if a normalisation, which has one, follows.
 
     Attributes:
       channels: of the result.

@@ -18,7 +18,7 @@ class VGG(nn.Module):
 
     Called with float32[n, size, size, 3] in [-1, 1] and `train` (normalise with the statistics of
     the batch, or with the running ones), it returns float32[n, hidden[-1]], or the last stage's
-    channels where there is no hidden layer. An odd side is pooled to one more than its half.
+    channels if there is no hidden layer. Pooling halves a side and rounds up.
 
     Source: Simonyan and Zisserman, Very Deep Convolutional Networks (2015), table 1: configurations
       A (11 layers), D (16).

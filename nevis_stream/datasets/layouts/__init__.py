@@ -24,10 +24,10 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from nevis_stream.datasets.layouts.tree import Example, Tree
+from nevis_stream.datasets.layouts.tree import Example, FileTree
 from nevis_stream.errors import BadInput, unknown
 
-__all__ = ["Example", "Tree", "read", "readers"]
+__all__ = ["Example", "FileTree", "read", "readers"]
 
 
 @functools.cache
@@ -39,7 +39,7 @@ def readers() -> dict[str, Callable[..., Iterator[Example]]]:
     return functions
 
 
-def read(tree: Tree, layout: Mapping[str, Any]) -> list[Example]:
+def read(tree: FileTree, layout: Mapping[str, Any]) -> list[Example]:
     """Reads a folder as a layout of `catalogue/layouts.toml` says.
 
     Returns:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from nevis_stream.datasets.layouts.matlab import load
-from nevis_stream.datasets.layouts.tree import Example, Tree, fill
+from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
 from nevis_stream.datasets.source_images import FileImage
 from nevis_stream.errors import BadInput
 
 
-def predicates(tree: Tree, *, root: str) -> Iterator[Example]:
+def predicates(tree: FileTree, *, root: str) -> Iterator[Example]:
     """Reads Animals with Attributes 2: every image has the attributes of its class.
 
     Unseen classes are the test part.
@@ -42,7 +42,7 @@ def predicates(tree: Tree, *, root: str) -> Iterator[Example]:
         yield Example(parts[animal], name, FileImage(tree.root / name), attributes[animal])
 
 
-def regions(tree: Tree, *, root: str, keep: str) -> Iterator[Example]:
+def regions(tree: FileTree, *, root: str, keep: str) -> Iterator[Example]:
     """Reads segmented IAPR TC-12: the label ids from 1 of an image's regions.
 
     Only images of its training and validation lists.
@@ -73,7 +73,9 @@ def regions(tree: Tree, *, root: str, keep: str) -> Iterator[Example]:
         )
 
 
-def imagenet_validation(tree: Tree, *, images: str, devkit: str, part: str) -> Iterator[Example]:
+def imagenet_validation(
+    tree: FileTree, *, images: str, devkit: str, part: str
+) -> Iterator[Example]:
     """Reads ImageNet's validation images.
 
     Their classes are in the development kit, by its own numbers.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.datasets.layouts.tree import Example, Tree
+from nevis_stream.datasets.layouts.tree import Example, FileTree
 from nevis_stream.datasets.source_images import PixelImage, SourceImage, rows_of
 from nevis_stream.errors import BadInput
 
@@ -25,7 +25,7 @@ def _examples(part: str, pixels: np.ndarray, labels: np.ndarray, path: Path) -> 
 
 
 def idx(
-    tree: Tree, *, pairs: Sequence[Mapping[str, Any]], transpose: bool = False
+    tree: FileTree, *, pairs: Sequence[Mapping[str, Any]], transpose: bool = False
 ) -> Iterator[Example]:
     """Reads idx-ubyte files.
 
@@ -90,7 +90,9 @@ class _ArraysOnly(pickle.Unpickler):
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
-def cifar(tree: Tree, *, batches: Sequence[Mapping[str, str]], labels: str) -> Iterator[Example]:
+def cifar(
+    tree: FileTree, *, batches: Sequence[Mapping[str, str]], labels: str
+) -> Iterator[Example]:
     """Reads CIFAR's pickled batches: data uint8[n, 3072] (planes of red, green, blue), and labels.
 
     Args:
@@ -112,7 +114,7 @@ def cifar(tree: Tree, *, batches: Sequence[Mapping[str, str]], labels: str) -> I
 
 
 def stl(
-    tree: Tree, *, sets: Sequence[Mapping[str, str]], shape: Sequence[int], first: int = 0
+    tree: FileTree, *, sets: Sequence[Mapping[str, str]], shape: Sequence[int], first: int = 0
 ) -> Iterator[Example]:
     """Reads bytes by channel, column, row, and labels of a byte each.
 
@@ -128,7 +130,7 @@ def stl(
         data = np.fromfile(path, np.uint8)
         if data.size % math.prod(shape):
             raise BadInput(
-                f"{path}: {data.size} bytes are no whole number of {height}×{width}×{channels}"
+                f"{path}: {data.size} bytes are not a whole number of {height}×{width}×{channels}"
                 " images."
             )
         pixels = data.reshape(-1, channels, width, height).transpose(0, 3, 2, 1)
@@ -136,7 +138,7 @@ def stl(
         yield from _examples(entry["part"], pixels, labels, path)
 
 
-def gnt(tree: Tree, *, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
+def gnt(tree: FileTree, *, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
     """Reads GNT records: length, GB2312 code, width, height, pixels.
 
     The background of 255 is inverted.
@@ -170,7 +172,7 @@ def _bitmap(path: Path, offset: int, height: int, width: int) -> np.ndarray:
     return 255 - np.fromfile(path, np.uint8, height * width, offset=offset).reshape(height, width)
 
 
-def norb(tree: Tree, *, sets: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
+def norb(tree: FileTree, *, sets: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
     """Reads small NORB: the first image of each stereo pair.
 
     Args:
@@ -215,7 +217,7 @@ def read_norb(path: Path) -> np.ndarray:
 
 
 def hdf5(
-    tree: Tree,
+    tree: FileTree,
     *,
     sets: Sequence[Mapping[str, str]],
     images: str,

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from nevis_stream.datasets.layouts.tree import Example, Tree, fill
+from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
 from nevis_stream.datasets.source_images import Crop, FileImage
 from nevis_stream.errors import BadInput
 
 
 def coco(
-    tree: Tree, *, sets: Sequence[Mapping[str, str]], crop: bool = False, min_side: int = 0
+    tree: FileTree, *, sets: Sequence[Mapping[str, str]], crop: bool = False, min_side: int = 0
 ) -> Iterator[Example]:
     """Reads annotations.
 
@@ -17,7 +17,7 @@ def coco(
       tree: the folder.
       sets: {part, images, annotations}: `images` is a template with the fields of an image's
         entry.
-      crop: one example a box, its class id the category id - 1; else one an image, with the name
+      crop: one example per box, its class id the category id - 1; else one per image, with the name
         of its last category.
       min_side: boxes narrower or lower than this are left out, in pixels.
     """

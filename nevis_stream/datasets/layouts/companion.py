@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.datasets.layouts.tree import Example, Tree, fill
+from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
 from nevis_stream.datasets.source_images import FileImage, PixelImage, SourceImage
 from nevis_stream.errors import BadInput
 
 
 def companion(
-    tree: Tree,
+    tree: FileTree,
     *,
     pattern: str,
     companion: str,
@@ -86,8 +86,8 @@ def _locations(path: Path) -> float:
 _MEASURES = {"lines": _lines, "definite": _definite, "locations": _locations}
 
 
-def score_list(tree: Tree, *, pattern: str, scores: str) -> Iterator[Example]:
-    """Reads images whose scores are in a list, one a line.
+def score_list(tree: FileTree, *, pattern: str, scores: str) -> Iterator[Example]:
+    """Reads images whose scores are in a list, one per line.
 
     The order is that of the numbers in the images' names.
 
@@ -106,7 +106,12 @@ def score_list(tree: Tree, *, pattern: str, scores: str) -> Iterator[Example]:
 
 
 def poses(
-    tree: Tree, *, pattern: str, companion: str, bins: int, subjects: Mapping[str, Sequence[int]]
+    tree: FileTree,
+    *,
+    pattern: str,
+    companion: str,
+    bins: int,
+    subjects: Mapping[str, Sequence[int]],
 ) -> Iterator[Example]:
     """Reads images with a pose file: rotation matrix in three lines, then a translation.
 

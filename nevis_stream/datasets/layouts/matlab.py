@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.datasets.layouts.tree import Example, Tree, fill
+from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
 from nevis_stream.datasets.source_images import FileImage, rows_of
 from nevis_stream.errors import BadInput, unknown
 
@@ -29,13 +29,18 @@ def load(path: Path, key: str) -> Any:
     return variables[key]
 
 
-def _load(tree: Tree, place: str) -> Any:
+def _load(tree: FileTree, place: str) -> Any:
     file, _, key = place.rpartition(":")
     return load(tree.path(file), key)
 
 
 def mat_lists(
-    tree: Tree, *, images: str, parts: Mapping[str, str], labels: str | None = None, block: int = 0
+    tree: FileTree,
+    *,
+    images: str,
+    parts: Mapping[str, str],
+    labels: str | None = None,
+    block: int = 0,
 ) -> Iterator[Example]:
     """Reads images numbered from 1, with lists of the numbers of each part.
 
@@ -55,7 +60,7 @@ def mat_lists(
 
 
 def mat_records(
-    tree: Tree,
+    tree: FileTree,
     *,
     tables: Sequence[Mapping[str, Any]],
     fields: Mapping[str, str],
@@ -107,7 +112,7 @@ def _variable(files: Sequence[Path], name: str) -> Any:
 
 
 def mat_counts(
-    tree: Tree, *, images: str, counts: str, parts: Mapping[str, Sequence[int]]
+    tree: FileTree, *, images: str, counts: str, parts: Mapping[str, Sequence[int]]
 ) -> Iterator[Example]:
     """Reads frames numbered from 1, each with a count as its score.
 
@@ -125,7 +130,7 @@ def mat_counts(
 
 
 def mat_arrays(
-    tree: Tree,
+    tree: FileTree,
     *,
     sets: Sequence[Mapping[str, str]],
     layout: str,

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.datasets.layouts.tree import Example, Tree
+from nevis_stream.datasets.layouts.tree import Example, FileTree
 from nevis_stream.datasets.source_images import rows_of
 from nevis_stream.errors import BadInput
 
 
 def pixel_rows(
-    tree: Tree,
+    tree: FileTree,
     *,
     tables: Sequence[Mapping[str, str]],
     shape: Sequence[int],
@@ -23,7 +23,7 @@ def pixel_rows(
     scale: int = 1,
     keep_channels: int = 0,
 ) -> Iterator[Example]:
-    """Reads rows of numbers, an image each.
+    """Reads rows of numbers, one image per row.
 
     Args:
       tree: the folder.
@@ -61,7 +61,7 @@ def _numbers(path: Path, delimiter: str | None, header: bool) -> np.ndarray:
 
 
 def libsvm(
-    tree: Tree,
+    tree: FileTree,
     *,
     tables: Sequence[Mapping[str, str]],
     shape: Sequence[int],

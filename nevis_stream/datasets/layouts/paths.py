@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from nevis_stream.datasets.layouts.tree import Example, Tree
+from nevis_stream.datasets.layouts.tree import Example, FileTree
 from nevis_stream.datasets.source_images import FileImage, PixelImage
 
 
 def paths(
-    tree: Tree,
+    tree: FileTree,
     *,
     pattern: str,
     part: str = "all",

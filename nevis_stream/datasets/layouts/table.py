@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nevis_stream.datasets.layouts.tree import Example, Tree, fill
+from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
 from nevis_stream.datasets.source_images import FileImage
 from nevis_stream.errors import BadInput
 
@@ -13,7 +13,7 @@ Row = dict[str, str]
 
 
 def table(
-    tree: Tree,
+    tree: FileTree,
     *,
     tables: Sequence[Mapping[str, Any]],
     delimiter: str,
@@ -50,7 +50,7 @@ def table(
       label: template of the class name.
       labels: template of several class names, with `separator` between them.
       separator: between class names.
-      marks: first and last column of 0/1 or -1/1 marks, one a label.
+      marks: first and last column of 0/1 or -1/1 marks, one per label.
       first_mark: columns: the class is the number of the first that is marked, or of none of them.
       header: whether the first line names the columns.
       columns: greatest number of columns; the last takes the rest of the line. 0: as many as there
@@ -60,7 +60,7 @@ def table(
         column.
       part: template of the part, for `parts`.
       parts: part by what the template `part` gives.
-      part_lists: {column: template, PART: file of such names, one a line}.
+      part_lists: {column: template, PART: file of such names, one per line}.
       extract: regular expressions by column; their groups become columns.
       lookup: {file, key, by, where}: joins the row of another table in which template `key` equals
         template `by`.
@@ -121,7 +121,7 @@ def table(
 
 
 def _rows(
-    tree: Tree,
+    tree: FileTree,
     entry: Mapping[str, Any],
     delimiter: str,
     header: bool,
@@ -174,7 +174,7 @@ def _cells(line: str, delimiter: str, columns: int) -> list[str]:
 
 
 def _lookup_table(
-    tree: Tree, lookup: Mapping[str, Any], delimiter: str, drop_prefix: str
+    tree: FileTree, lookup: Mapping[str, Any], delimiter: str, drop_prefix: str
 ) -> dict[str, Row]:
     rows = csv.DictReader(tree.lines(lookup["file"]), delimiter=delimiter)
     chosen = (

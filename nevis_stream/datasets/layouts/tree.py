@@ -30,7 +30,7 @@ class Example:
     label: Any
 
 
-class Tree:
+class FileTree:
     """A folder with names relative to it, `/` between folders.
 
     Args:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from nevis_stream.datasets.layouts.tree import Example, Tree, fill
+from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
 from nevis_stream.datasets.source_images import Crop, FileImage
 from nevis_stream.errors import BadInput
 
@@ -19,13 +19,15 @@ def _objects(path: Path) -> list[ElementTree.Element]:
         raise BadInput(f"{path}: cannot be read as xml ({error}).") from None
 
 
-def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
+def voc_objects(
+    tree: FileTree, *, images: str, sets: Sequence[Mapping[str, str]]
+) -> Iterator[Example]:
     """Reads images with the set of classes of their annotated objects.
 
     Args:
       tree: the folder.
       images: template of an image's name below the root, with `{id}`.
-      sets: {part, root, list}: a file lists the ids of a part, one a line.
+      sets: {part, root, list}: a file lists the ids of a part, one per line.
     """
     for entry in sets:
         for line in tree.lines(f"{entry['root']}/{entry['list']}"):
@@ -41,9 +43,9 @@ def voc_objects(tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]]) -
 
 
 def voc_lists(
-    tree: Tree, *, images: str, sets: Sequence[Mapping[str, str]], kind: str
+    tree: FileTree, *, images: str, sets: Sequence[Mapping[str, str]], kind: str
 ) -> Iterator[Example]:
-    """Reads images from one list a class, with 1, 0 or -1 after each id.
+    """Reads images from one list per class, with 1, 0 or -1 after each id.
 
     Args:
       tree: the folder.
@@ -65,7 +67,7 @@ def voc_lists(
             yield Example(entry["part"], number, FileImage(path), label)
 
 
-def voc_actions(tree: Tree, *, root: str, list: str) -> Iterator[Example]:
+def voc_actions(tree: FileTree, *, root: str, list: str) -> Iterator[Example]:
     """Reads one crop for each person whose actions are annotated, with the set of those actions.
 
     Args:

@@ -15,7 +15,7 @@ from nevis_stream.datasets.source_images import SourceImage
 from nevis_stream.datasets.splits import assign
 from nevis_stream.errors import BadInput
 
-Progress = Callable[[str, int, int], None]
+ReportProgress = Callable[[str, int, int], None]
 """Takes a stage, how much of it is done, and its total."""
 
 _EVERY = 256  # examples between two reports of progress
@@ -85,7 +85,7 @@ def from_examples(
     num_classes: int,
     channels: int,
     origin: str,
-    progress: Progress,
+    progress: ReportProgress,
 ) -> Content:
     """Examines all images, removes exact duplicates and divides the rest.
 

@@ -1,6 +1,6 @@
-"""Images as they are stored: the file's bytes where that is a fitting JPEG or PNG, else a PNG.
+"""Images as they are stored: the file's own bytes if it is a suitable JPEG or PNG, else a PNG.
 
-It fits if it has the right colours.
+A file is suitable if it has the right number of channels.
 """
 
 import struct
@@ -19,8 +19,8 @@ _LEVEL = 1  # of zlib: three times faster than the usual one, files a tenth larg
 def stored(image: SourceImage, channels: int) -> bytes:
     """Returns the bytes of an image file with `channels` channels (1 or 3).
 
-    A JPEG or PNG of these colours is kept byte for byte; everything else becomes a PNG, without
-    loss unless colours go.
+    A JPEG or PNG with this number of channels is kept byte for byte; everything else becomes a PNG,
+    without loss unless colours are dropped.
     """
     data = image.encoded()
     opened = image.open()

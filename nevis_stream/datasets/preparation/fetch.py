@@ -47,7 +47,7 @@ class Plan:
     advice: str
 
 
-def plan(dataset_id: str) -> Plan:
+def fetch_plan(dataset_id: str) -> Plan:
     """Returns how to get the files of a data set of the catalogue; only reads tables."""
     layout = catalogue.file_layouts()[dataset_id]
     row = catalogue.nevis22_datasets()[layout.get("like", dataset_id)]

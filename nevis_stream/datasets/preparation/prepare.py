@@ -11,9 +11,9 @@ from nevis_stream import catalogue
 from nevis_stream.datasets import layouts, prepared, sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.images import EncodedImages
-from nevis_stream.datasets.layouts.tree import Example, Tree
+from nevis_stream.datasets.layouts.tree import Example, FileTree
 from nevis_stream.datasets.preparation import fetch, tfds_copy
-from nevis_stream.datasets.preparation.content import Content, Progress, from_examples
+from nevis_stream.datasets.preparation.content import Content, ReportProgress, from_examples
 from nevis_stream.datasets.preparation.unpack import unpack, unpack_nested
 from nevis_stream.datasets.preparation.write import BUSY, write
 from nevis_stream.datasets.source_images import BytesImage, PixelImage
@@ -22,7 +22,7 @@ from nevis_stream.storage import exclusive
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """A `Progress` that shows nothing."""
+    """A `ReportProgress` that shows nothing."""
 
 
 def gather(
@@ -31,7 +31,7 @@ def gather(
     *,
     download: bool = True,
     verified: bool = True,
-    progress: Progress = silent,
+    progress: ReportProgress = silent,
 ) -> dict[str, Path]:
     """Returns the files of a catalogue data set by name.
 
@@ -43,7 +43,7 @@ def gather(
     """
     if dataset_id not in catalogue.file_layouts():
         raise BadInput(unknown("data set", dataset_id, catalogue.file_layouts()))
-    plan = fetch.plan(dataset_id)
+    plan = fetch.fetch_plan(dataset_id)
     downloads = (
         prepared.data_root()
         / "downloads"
@@ -73,13 +73,13 @@ def content(
     dataset_id: str,
     files: dict[str, Path],
     work: Path,
-    progress: Progress = silent,
+    progress: ReportProgress = silent,
     copy: Path | None = None,
 ) -> Content:
     """Unpacks the files of a catalogue data set into `work`; reads, examines and divides samples.
 
     Args:
-      dataset_id: which.
+      dataset_id: the data set.
       files: by name.
       work: folder for unpacked files.
       progress: called with a stage, what is done of it, and its total.
@@ -96,7 +96,7 @@ def content(
     unpack_nested(work, layout.get("unpack", ()))
     progress("read", 0, 1)
     if copy is None:
-        examples = layouts.read(Tree(work), layout)
+        examples = layouts.read(FileTree(work), layout)
     else:
         examples = tfds_copy.examples(dataset_id, copy, work)
         # its labels are ids already, and its splits may be others than those of the files
@@ -125,7 +125,7 @@ def prepare(
     download: bool = True,
     verified: bool = True,
     force: bool = False,
-    progress: Progress = silent,
+    progress: ReportProgress = silent,
 ) -> Path:
     """Prepares a data set of the catalogue, unless it is ready; returns its directory.
 
@@ -182,7 +182,7 @@ def import_file(
     year: int | None = None,
     domain: str | None = None,
     form: str = prepared.ARRAY_RECORD,
-    progress: Progress = silent,
+    progress: ReportProgress = silent,
 ) -> Path:
     """Prepares a user's file as a local data set; returns its directory.
 

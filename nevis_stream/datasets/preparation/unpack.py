@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from nevis_stream.datasets.layouts.tree import Tree
+from nevis_stream.datasets.layouts.tree import FileTree
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full, remove_leftovers, write_file
 
@@ -102,7 +102,7 @@ def unpack(archive: Path, folder: Path) -> None:
 def unpack_nested(folder: Path, patterns: Sequence[str]) -> None:
     """Unpacks archives inside of unpacked ones where they are, and removes them."""
     for pattern in patterns:
-        for name in Tree(folder).matching(pattern):
+        for name in FileTree(folder).matching(pattern):
             archive = folder / name
             unpack(archive, archive.parent)
             archive.unlink()

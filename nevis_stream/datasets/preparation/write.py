@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import SINGLE_LABEL
-from nevis_stream.datasets.preparation.content import Content, Progress
+from nevis_stream.datasets.preparation.content import Content, ReportProgress
 from nevis_stream.datasets.preparation.encode import stored
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import (
@@ -32,7 +32,7 @@ BUSY = "is preparing this data set. Wait for it, or stop it and start the same c
 
 
 def write(
-    content: Content, origin: str, facts: dict[str, Any], form: str, progress: Progress
+    content: Content, origin: str, facts: dict[str, Any], form: str, progress: ReportProgress
 ) -> Path:
     """Writes a data set into the data root, replacing what was prepared before.
 
@@ -106,7 +106,7 @@ def _sync(folder: Path) -> None:
     sync_directory(folder)
 
 
-def _write_raw(content: Content, work: Path, progress: Progress) -> Path:
+def _write_raw(content: Content, work: Path, progress: ReportProgress) -> Path:
     folder = work / "raw"
     folder.mkdir()
     total, done = sum(len(split.images) for split in content.splits.values()), 0
@@ -129,7 +129,7 @@ def _write_raw(content: Content, work: Path, progress: Progress) -> Path:
     return folder
 
 
-def _write_records(content: Content, work: Path, progress: Progress) -> Path:
+def _write_records(content: Content, work: Path, progress: ReportProgress) -> Path:
     try:
         import tensorflow_datasets  # noqa: F401 - asked for before anything is written
     except ImportError:
@@ -144,7 +144,7 @@ def _write_records(content: Content, work: Path, progress: Progress) -> Path:
 
 
 def builder(
-    content: Content, data_dir: Path, progress: Progress = lambda stage, done, total: None
+    content: Content, data_dir: Path, progress: ReportProgress = lambda stage, done, total: None
 ) -> Any:
     """Returns the TFDS builder of a data set: features image, label (or labels) and id.
 

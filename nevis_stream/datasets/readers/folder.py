@@ -25,7 +25,7 @@ def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None)
     """Reads the images; class ids follow the sorted folder names of all parts together."""
     if kind not in (None, SINGLE_LABEL):
         raise BadInput(
-            f"{path}: a directory of class folders is single_label, but the row says {kind}."
+            f"{path}: a directory of class folders is single_label, but the task is {kind}."
         )
     folders = _visible_folders(path)
     named = [folder for folder in folders if folder.name in SPLITS]

@@ -55,7 +55,7 @@ def chosen(
     if wanted is None:
         return np.arange(size)
     if isinstance(wanted, str):
-        raise BadInput(f"{table}: {wanted!r} is one text; a list of ids is expected.")
+        raise BadInput(f"{table}: {wanted!r} is a single string; a list of ids is expected.")
     places = _numbers_or_ids(db, table, wanted, size)
     if len(places) and np.bincount(places).max() > 1:
         raise BadInput(f"{table}: one id occurs twice in the list.")
@@ -67,7 +67,7 @@ def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
         places = np.asarray(wanted)
         if places.ndim != 1 or not np.issubdtype(places.dtype, np.integer):
             raise BadInput(
-                f"{table}: ids are texts and numbers are integers, not"
+                f"{table}: ids are strings and numbers are integers, not"
                 f" {places.dtype}{list(places.shape)}."
             )
         if len(places) and (places.min() < 0 or places.max() >= size):
@@ -103,11 +103,11 @@ def repeated(ids: Sequence[str]) -> str | None:
 
 
 def check_ids(table: str, ids: Sequence[str]) -> None:
-    """Raises `BadInput` if an id occurs twice, is empty, is not a text, or contains NUL, at which
+    """Raises `BadInput` if an id occurs twice, is empty, is not a string, or contains NUL, at which
     SQLite's JSON ends a text.
     """
     if isinstance(ids, str):
-        raise BadInput(f"{table}: {ids!r} is one text; a list of ids is expected.")
+        raise BadInput(f"{table}: {ids!r} is a single string; a list of ids is expected.")
     for text in ids:
         is_id = isinstance(text, str) and text and "\0" not in text
         if not is_id or not text.isascii() and text.encode(errors="ignore").decode() != text:
@@ -141,8 +141,8 @@ def add_samples(
         index.
 
     Raises:
-      BadInput: an id occurs twice, is empty or not a text; or a range is not valid, or differs from
-        that of the sample in the cache.
+      BadInput: an id occurs twice, is empty or not a string; or a range is not valid, or differs
+        from that of the sample in the cache.
     """
     ids = [str(sample) for sample in ids] if isinstance(ids, np.ndarray) else ids
     check_ids("samples", ids)
@@ -236,8 +236,8 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
 
 
 def changed_models(db: sqlite3.Connection) -> dict[int, str]:
-    """Returns rows and ids of models whose provenance is not what was written, or, in caches from
-    before it had checksums, is not JSON.
+    """Returns rows and ids of models whose provenance has changed since it was written, or, in
+    caches from before it had checksums, is not JSON.
     """
     wrong = unreadable(db, "models", "provenance")
     if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'checks'").fetchone():
@@ -252,7 +252,7 @@ def changed_models(db: sqlite3.Connection) -> dict[int, str]:
 
 
 def changed_samples(db: sqlite3.Connection, samples: list[str]) -> list[str]:
-    """Returns a line for each batch of samples whose ids or provenance are not what was written."""
+    """Returns a line for each batch of samples whose ids or provenance have changed."""
     lines, end = [], 0
     for first, size, text, digest in db.execute(
         "SELECT first, count, provenance, digest FROM batches ORDER BY first"
@@ -347,7 +347,7 @@ def end(db: sqlite3.Connection) -> int:
 
 
 def unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
-    """Returns the numbers of a table's rows in which a text is not JSON."""
+    """Returns the numbers of a table's rows in which a string is not JSON."""
     query = f"SELECT rowid FROM {table} WHERE NOT json_valid({column})"
     return {number for (number,) in db.execute(query)}
 

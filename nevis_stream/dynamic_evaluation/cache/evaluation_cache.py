@@ -65,7 +65,7 @@ class EvaluationCache:
         """
         self.directory = Path(directory)
         self.index = index.Index(self.directory / INDEX)
-        self.cells = packing.Cells(self.directory / CELLS)
+        self.cells = packing.TileFile(self.directory / CELLS)
         if create and not self.index.path.exists():
             if self.directory.exists() and not self.directory.is_dir():
                 raise BadInput(f"{self.directory}: is a file; a cache is a directory.")
@@ -230,7 +230,7 @@ class EvaluationCache:
         directory: str | Path,
         progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
     ) -> integrity.Damage:
-        """Copies everything that is sound in this cache into a new one; see `repair.repair`."""
+        """Copies the undamaged parts of this cache to a new one; see `repair.repair`."""
         return repair.repair(self, Path(directory), progress)
 
     # Reading

@@ -9,6 +9,7 @@ Values are outcomes, 0 and 1, or real-valued scores in a range, 0 to 1 unless th
 another. A cell is unknown if it is NaN, empty, 255 (unless 255 is in the range) or `imputed`.
 """
 
+import csv
 import json
 from collections import Counter
 from dataclasses import dataclass, field
@@ -130,6 +131,37 @@ def read_features(path: str | Path, samples: list[str]) -> np.ndarray:
     return by_sample
 
 
+def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarray]:
+    """Reads facts about models from a csv file: the column `model`, and any others.
+
+    Returns: by column, str[m] in the order of `models`; "" for a model that is not in the file.
+
+    Raises:
+      BadInput: the file cannot be read, has no column `model` or no other, or names a model twice.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file.")
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, strict=True)
+            rows, names = list(reader), list(reader.fieldnames or ())
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"{path}: cannot be read as csv ({error}).") from error
+    if "model" not in names or len(names) < 2:
+        raise BadInput(f"{path}: needs the column `model` and at least one other.")
+    if (name := repeated([row["model"] for row in rows])) is not None:
+        raise BadInput(f"{path}: model {name!r} occurs twice.")
+    by_model = {row["model"]: row for row in rows}
+    if not by_model.keys() & set(models):
+        raise BadInput(f"{path}: has facts about none of the {len(models)} models.")
+    return {
+        name: np.array([(by_model.get(model, {}).get(name) or "") for model in models], str)
+        for name in names
+        if name != "model"
+    }
+
+
 def _npz(path: Path) -> RawTable:
     arrays = read_npz(path)
     missing = [name for name in ("models", "samples") if name not in arrays]
@@ -181,7 +213,9 @@ def _provenance(
         try:
             provenances = [json.loads(str(text)) for text in arrays[name].ravel()]
         except ValueError as error:
-            raise BadInput(f"{path}: `{name}` has a text that is not JSON ({error}).") from None
+            raise BadInput(
+                f"{path}: `{name}` contains a string that is not JSON ({error})."
+            ) from None
     if len(provenances) != size or not all(isinstance(each, dict) for each in provenances):
         raise BadInput(
             f"{path}: `{name}` has {len(provenances)} entries; {size} JSON objects are expected."
@@ -299,7 +333,7 @@ def _thresholded(scores: np.ndarray, threshold: float) -> str:
     """Returns what scores, float64[k], lose when they become outcomes."""
     near = np.abs(scores - threshold) <= 0.1
     return (
-        f"real-valued scores became outcomes, right above {threshold:g}: {near.mean():.1%} of the"
+        f"real-valued scores became outcomes, 1 if above {threshold:g}: {near.mean():.1%} of the"
         f" cells are within 0.1 of it; the mean score is {scores.mean():.4f}, the mean outcome"
         f" {(scores > threshold).mean():.4f}"
     )

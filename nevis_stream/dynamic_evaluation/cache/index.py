@@ -45,7 +45,10 @@ BEYOND_REPAIR = (
 
 def repair_advice(directory: Path) -> str:
     """Returns the sentence of an error message that tells how to continue with a damaged cache."""
-    return f"Save what is sound: python -m launch.evaluate repair --cache={directory} --out=NEW_DIR"
+    return (
+        f"Copy the undamaged parts: python -m launch.evaluate repair --cache={directory}"
+        " --out=NEW_DIR"
+    )
 
 
 class Index:
@@ -85,7 +88,7 @@ class Index:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                 raise
-            raise StorageFull(f"{path}: the disk is full; the cache was not made.") from error
+            raise StorageFull(f"{path}: the disk is full; the cache was not created.") from error
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -144,7 +147,7 @@ class Index:
                     f"{self.path}: the disk is full; everything written before is safe."
                 ) from error
             if code & 255 in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-                raise BadInput(f"{self.path}: cannot be written here ({error}).") from error
+                raise BadInput(f"{self.path}: cannot be written ({error}).") from error
             if code == sqlite3.SQLITE_BUSY:
                 raise RunLocked(
                     f"{self.path}: other processes have been writing for {_WAIT:.0f} s; nothing was"
@@ -158,7 +161,8 @@ class Index:
             raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error
         except json.JSONDecodeError as error:
             raise DamagedCache(
-                f"{self.path}: a text is not JSON ({error}). {repair_advice(self.path.parent)}"
+                f"{self.path}: it contains a string that is not JSON ({error})."
+                f" {repair_advice(self.path.parent)}"
             ) from error
 
     def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
@@ -182,15 +186,15 @@ def lenient(db: sqlite3.Connection) -> Iterator[None]:
         db.text_factory = strict
 
 
-def as_json(value: dict[str, Any] | None, what: str) -> str:
-    """Returns a JSON object as text; `what` is its name in an error."""
+def as_json(value: dict[str, Any] | None, name: str) -> str:
+    """Returns a JSON object as text; `name` is used in error messages."""
     try:
         if isinstance(value or {}, dict):
             return json.dumps(value or {}, sort_keys=True, allow_nan=False, default=_plain)
         reason = f"is a {type(value).__name__}"
     except (TypeError, ValueError) as error:
         reason = str(error)
-    raise BadInput(f"{what}: must be a dict of JSON values; {reason}.")
+    raise BadInput(f"{name}: must be a dict of JSON values; {reason}.")
 
 
 def _plain(value: Any) -> Any:

@@ -98,12 +98,12 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
     names, samples = entries.names(db), entries.samples(db)
     damage = Damage(entries.changed_samples(db, samples))
     if entries.unreadable(db, "about", "text"):
-        damage.index.append(f"{cache.index.path}: what the cache is about is not what was written")
+        damage.index.append(f"{cache.index.path}: its description has changed since it was written")
     if len(names) != entries.count(db, "models"):
         count = entries.count(db, "models")
         damage.index.append(f"models: {len(names)} ids, {count} were written")
     for row, name in entries.changed_models(db).items():
-        damage.models[row] = f"model {name!r}: its provenance is not what was written"
+        damage.models[row] = f"model {name!r}: its provenance has changed since it was written"
     size, end = cache.cells.size(), entries.end(db)
     view = cache.cells.view(min(size, end))
     unreadable = entries.unreadable(db, "tiles", "made_by")
@@ -111,13 +111,13 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
     for tile in entries.tiles(db):
         numbers = tile.shape.model, *astuple(tile.shape)[4:], tile.offset
         if not all(isinstance(value, int) for value in numbers):
-            reason = "its place in the index is not what was written"
+            reason = "its place in the index has changed since it was written"
             damage.tiles[tile.number] = f"tile {tile.number}: {reason}"
             continue
         name = entries.name_of(names, tile.shape.model)
         reason = _damage(name, tile, view, len(samples))
         if reason is None and tile.number in unreadable:
-            reason = "what made it is not what was written"
+            reason = "the record of what made it has changed since it was written"
         if reason:
             damage.tiles[tile.number] = f"{tile.name(name)}: {reason}"
         elif tile.shape.state == OBSERVED:
@@ -134,7 +134,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
 
 def check(cache) -> None:
     """Raises `DamagedCache` if `verify` finds damage: a copy of damaged cells would have new
-    checksums and seem sound.
+    checksums and seem intact.
     """
     if lines := verify(cache):
         more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
@@ -159,7 +159,7 @@ def _damage(model: str, tile: Tile, view: np.ndarray, samples: int) -> str | Non
     if tile.offset % packing.ALIGNMENT or not 0 <= tile.offset <= end <= len(view):
         return f"its place is beyond the {len(view)} bytes of the file"
     if packing.digest(model, shape, tile.data(view)) != tile.digest:
-        return "its bytes are not those that were written"
+        return "its bytes have changed since they were written"
     if shape.first + shape.span > samples:
         return f"has columns beyond the {samples} samples"
     return None

@@ -229,7 +229,7 @@ def digest(model: str, shape: Shape, data: bytes | np.ndarray) -> bytes:
     return total.digest()
 
 
-class Cells:
+class TileFile:
     """The file of tiles. It only grows: no byte is written twice, so that readers need no lock.
 
     The bytes of a killed writer are skipped, not overwritten: SQLite may still find that writer's

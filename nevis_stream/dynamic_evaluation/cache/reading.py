@@ -38,7 +38,7 @@ class Snapshot:
     """
 
     def __init__(
-        self, index: Index, cells: packing.Cells, models: Which = None, samples: Which = None
+        self, index: Index, cells: packing.TileFile, models: Which = None, samples: Which = None
     ):
         with index.reading() as db:
             self.rows = entries.chosen(db, "models", models)

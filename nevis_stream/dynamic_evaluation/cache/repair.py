@@ -1,4 +1,4 @@
-"""Copies the sound parts of a damaged cache; the damaged cache itself stays as it is."""
+"""Copies the undamaged parts of a damaged cache, which itself stays unchanged."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -19,8 +19,8 @@ def repair(
     directory: Path,
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> integrity.Damage:
-    """Makes a cache of everything that is sound in another one: ids, provenance, tiles, and the
-    account of additions.
+    """Makes a cache of the undamaged parts of another one: ids, provenance, tiles, and the account
+    of additions.
 
     The copy is made in one commit: if it is killed it leaves an empty cache, and the same call
     starts again.
@@ -49,8 +49,9 @@ def repair(
         with target.index.writing() as new:
             if entries.count(new, "models") or entries.count(new, "samples"):
                 raise BadInput(
-                    f"{directory}: there is a cache already; a repaired one goes into a directory"
-                    " of its own."
+                    f"{directory}: it contains a cache already; give a new directory for the"
+                    " repaired"
+                    " one."
                 )
             accounts = [
                 line for line in additions.examined(source.directory) if not isinstance(line, str)

@@ -107,10 +107,10 @@ class _CarrySave:
         else:
             waiting = []
             self.digits.append(waiting)
-        if waiting is self.digits[0]:  # a row of the caller's is copied, a carry is ours
-            kept = self._array()
-            kept[:] = row
-            row = kept
+        if waiting is self.digits[0]:  # the caller's row is copied; a carry is our own
+            copy = self._array()
+            copy[:] = row
+            row = copy
         waiting.append(row)
 
     def add_to(self, sums: np.ndarray) -> None:

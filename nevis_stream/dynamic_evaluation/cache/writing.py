@@ -56,7 +56,7 @@ def arrays(
 
 def write(
     db: sqlite3.Connection,
-    cells: packing.Cells,
+    cells: packing.TileFile,
     state: str,
     rows: Sequence[tuple[str, int]],
     columns: np.ndarray,
@@ -170,7 +170,7 @@ def _check_agrees(db, model: str, columns, known, old: np.ndarray, values: np.nd
 
 
 def write_features(
-    db: sqlite3.Connection, cells: packing.Cells, columns: np.ndarray, features: np.ndarray
+    db: sqlite3.Connection, cells: packing.TileFile, columns: np.ndarray, features: np.ndarray
 ) -> None:
     """Writes features, float[k, d], of samples that have none, within the transaction `db`.
 
@@ -205,7 +205,7 @@ def write_features(
 
 def enter(
     db: sqlite3.Connection,
-    cells: packing.Cells,
+    cells: packing.TileFile,
     new: Sequence[tuple[str, packing.Shape, bytes]],
     made_by: dict[str, Any] | None,
 ) -> None:

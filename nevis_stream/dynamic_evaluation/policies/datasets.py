@@ -13,13 +13,17 @@ class Datasets(Policy):
 
     about = "random samples, equally many of each data set"
 
-    def fit(self, known, beliefs, key, ctx):
-        """Notes which data set each sample belongs to."""
-        if known.facts.dataset is None:
+    def check(self, facts):
+        """Refuses samples without data sets."""
+        if facts.dataset is None:
             raise BadInput(
                 "datasets: the samples belong to no data sets; import values with a column"
                 " `dataset`, or use random or strata."
             )
+
+    def fit(self, known, beliefs, key, ctx):
+        """Notes which data set each sample belongs to."""
+        self.check(known.facts)
         return {"dataset": np.unique(known.facts.dataset, return_inverse=True)[1]}
 
     def next(self, plan, answers, key, ctx) -> Cells:

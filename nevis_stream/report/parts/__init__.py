@@ -8,6 +8,7 @@ from nevis_stream.report.parts import (
     costs,
     differences,
     dynamic_evaluation,
+    evaluation_study,
     finetuning_graph,
     forward_transfer,
     learning_curves,
@@ -36,5 +37,10 @@ PARTS: tuple[Part, ...] = (
     runs,
 )
 
-PARTS_ACROSS: tuple[Part, ...] = (ablations, transfer_matrix, dynamic_evaluation)
+PARTS_ACROSS: tuple[Part, ...] = (
+    ablations,
+    transfer_matrix,
+    dynamic_evaluation,
+    evaluation_study,
+)
 """Parts whose functions take all sections together, as `across.Across`; they come last."""

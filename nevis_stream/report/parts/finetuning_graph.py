@@ -1,5 +1,5 @@
-"""Who was initialised from whom: the graph of fine-tunings along the stream, its hubs and its
-chains.
+"""Which task was initialised from which: the graph of fine-tunings along the stream, its hubs and
+its chains.
 """
 
 from dataclasses import dataclass

@@ -16,7 +16,7 @@ from nevis_stream.analysis.forward_transfer import (
     mean_transfer,
 )
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
-from nevis_stream.analysis.verdict import count
+from nevis_stream.analysis.verdict import plural
 from nevis_stream.report import svg
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
@@ -26,7 +26,7 @@ TITLE = "Forward transfer: learning a repeated data set"
 
 
 @dataclass(frozen=True)
-class Method:
+class RepeatedLearning:
     """A method's repeats: in each finished run (by run), by repeat the spread over seeds, and the
     mean with its interval.
     """
@@ -39,7 +39,7 @@ class Method:
     @property
     def name(self) -> str:
         """The method with its number of runs, for a legend."""
-        return f"{self.group.label} (n = {count(len(self.runs), 'run')})"
+        return f"{self.group.label} (n = {plural(len(self.runs), 'run')})"
 
 
 def html(section: Section) -> Markup | None:
@@ -67,7 +67,7 @@ def html(section: Section) -> Markup | None:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `forward_transfer`: one row a run and repeat, with both areas."""
+    """Returns `forward_transfer`: one row per run and repeat, with both areas."""
     rows = [
         {
             "label": method.group.label,
@@ -101,19 +101,21 @@ def _finished(group: SeedGroup) -> list:
     return [run for run in group.runs if run.ledger.complete]
 
 
-def _methods(section: Section) -> list[Method]:
+def _methods(section: Section) -> list[RepeatedLearning]:
     methods = []
     for group in section.groups:
         runs = [forward_transfer(run.ledger) for run in _finished(group)]
         if any(any(map(len, repeat.curves)) for run in runs for repeat in run):
             values = np.array([[repeat.value for repeat in run] for run in runs]).T
             methods.append(
-                Method(group, runs, [spread(row) for row in values.tolist()], mean_transfer(values))
+                RepeatedLearning(
+                    group, runs, [spread(row) for row in values.tolist()], mean_transfer(values)
+                )
             )
     return methods
 
 
-def _panels(methods: Sequence[Method]) -> dict[str, list[tuple[str, Repeat]]]:
+def _panels(methods: Sequence[RepeatedLearning]) -> dict[str, list[tuple[str, Repeat]]]:
     panels: dict[str, list[tuple[str, Repeat]]] = {}
     for method in methods:
         for run in method.runs:

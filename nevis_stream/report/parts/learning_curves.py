@@ -1,5 +1,5 @@
-"""Learning curves: dev error of the chosen trial against training steps, one small picture
-a task.
+"""Learning curves: dev error of the chosen trial against training steps, one small figure
+per task.
 """
 
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Every task's error by method, and beside the published values."""
+"""Every task's error by method, with the published values."""
 
 import pandas as pd
 from markupsafe import Markup
@@ -18,7 +18,7 @@ TITLE = "Error of each task"
 
 
 def html(section: Section) -> Markup:
-    """Returns the table of errors, what is missing from it, and the table beside the published
+    """Returns the table of errors, what is missing from it, and the comparison with published
     values.
     """
     cells = [(row.task_id, cell) for row in section.tasks for cell in row.cells]

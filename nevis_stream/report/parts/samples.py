@@ -16,20 +16,20 @@ from nevis_stream.report.worst_mistakes import read_mistakes
 TITLE = "Training images and worst mistakes"
 # More would make a page of 106 tasks larger than 10 MB.
 _MANY = 30  # tasks
-_FEW_METHODS, _FEW_IMAGES = 2, 12  # up to so many tasks
-_MANY_METHODS, _MANY_IMAGES = 1, 6  # beyond
+_FEW_METHODS, _FEW_IMAGES = 2, 12  # for at most `_MANY` tasks
+_MANY_METHODS, _MANY_IMAGES = 1, 6  # for more tasks
 
 
 def html(section: Section) -> Markup:
-    """Returns a row of training images a task, and a row of mistakes for each of the best one or
+    """Returns a row of training images per task, and a row of mistakes for each of the best one or
     two methods.
     """
-    many = len(section.tasks) > _MANY
-    methods, most = (_MANY_METHODS, _MANY_IMAGES) if many else (_FEW_METHODS, _FEW_IMAGES)
+    long_stream = len(section.tasks) > _MANY
+    methods, most = (_MANY_METHODS, _MANY_IMAGES) if long_stream else (_FEW_METHODS, _FEW_IMAGES)
     shown = section.once(_with_mistakes)[:methods]
     images = [
         (task, sheet_of(place))
-        for place, task in enumerate(_images(section, shown, most, small=many))
+        for place, task in enumerate(_images(section, shown, most, small=long_stream))
     ]
     seeds = [(label, run.header.seed) for label, run in shown]
     more = len(section.once(_with_mistakes)) > len(shown)
@@ -84,7 +84,7 @@ def _with_mistakes(section: Section) -> list[tuple[str, Run]]:
     without a point last.
     """
     ranked = sorted(section.methods, key=lambda method: (method.error.n == 0, method.error.mean))
-    kept = []
+    runs = []
     for method in ranked:
         run = next(
             (
@@ -94,5 +94,5 @@ def _with_mistakes(section: Section) -> list[tuple[str, Run]]:
             ),
             None,
         )
-        kept += [(method.group.label, run)] if run else []
-    return kept
+        runs += [(method.group.label, run)] if run else []
+    return runs

@@ -51,7 +51,7 @@ def html(section: Section) -> Markup | None:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `slices`: one row a method and slice."""
+    """Returns `slices`: one row per method and slice."""
     return {"slices": table(section.once(_slices), section.groups)}
 
 

@@ -109,14 +109,14 @@ def test_the_same_again_changes_nothing_and_a_contradiction_is_an_error(cache):
             lambda c: c.append("a", ["0"], [1], provenance={"x": float("nan")}),
             "a dict of JSON values",
         ),
-        (lambda c: c.append("a", "first", [1] * 5), "'first' is one text"),
+        (lambda c: c.append("a", "first", [1] * 5), "'first' is a single string"),
         (lambda c: c.append("a\ud800", ["0"], [1]), "is not an id"),
         (
             lambda c: c.append_rows(["a", "b"], ["0"], [[1], [1]], provenances=[{}]),
             "provenances: 1 for 2 models",
         ),
         (lambda c: EvaluationCache(c.cells.path, create=True), "is a file; a cache is a directory"),
-        (lambda c: c.matrix("model-a"), "'model-a' is one text"),
+        (lambda c: c.matrix("model-a"), "'model-a' is a single string"),
         (lambda c: c.matrix(["model-b"]), "unknown model 'model-b'. Did you mean 'model-a'"),
         (lambda c: c.matrix(None, ["first", "first"]), "one id occurs twice"),
     ],
@@ -160,7 +160,7 @@ def test_a_cache_that_cannot_be_written_can_be_read(cache, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: False)
     copy = EvaluationCache(cache.directory / "copy")
     assert copy.matrix().tolist() == [[1]] and copy.verify() == []
-    with pytest.raises(BadInput, match="cannot be written here"):
+    with pytest.raises(BadInput, match="cannot be written"):
         copy.append("b", ["0"], [1])
     assert not list(copy.directory.glob("*-wal"))
 

@@ -296,7 +296,7 @@ def test_bad_csv_is_named(tmp_path, text, message):
             "model 'a', sample '0': 7 is not between 0 and 1",
         ),
         ({"correct": np.array([["1"]]), "models": ["a"], "samples": ["0"]}, "not numbers"),
-        (ONE | {"model_provenance": ["{"]}, "`model_provenance` has a text that"),
+        (ONE | {"model_provenance": ["{"]}, "`model_provenance` contains a string that"),
         (ONE | {"model_provenance": ["[]"]}, "1 JSON objects are expected"),
         (ONE | {"sample_provenance": []}, "`sample_provenance` has 0 entries"),
         (

@@ -101,7 +101,7 @@ def test_a_bit_flip_is_found_by_the_tile_s_name(tmp_path):
         (line,) = cache.verify()
         assert (
             line.startswith(f"tile {number} (observed ")
-            and "its bytes are not those that were written" in line
+            and "its bytes have changed since they were written" in line
         )
     file.write_bytes(data[:-64])
     assert f"its place is beyond the {len(data) - 64} bytes" in cache.verify()[0]

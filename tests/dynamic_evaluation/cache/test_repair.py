@@ -151,7 +151,7 @@ def test_a_sound_cache_is_not_copied_and_no_cache_is_copied_over(cache, tmp_path
     assert cache.repair(tmp_path / "new").lines() == [] and not (tmp_path / "new").exists()
     flip(cache, 0)
     for taken in (cache.directory, filled(tmp_path / "other", range(1), range(9), 0, 0).directory):
-        with pytest.raises(BadInput, match="there is a cache already"):
+        with pytest.raises(BadInput, match="contains a cache already"):
             cache.repair(taken)
     assert len(cache.verify()) == 1
 
@@ -174,7 +174,7 @@ def test_what_is_not_in_the_cells_is_left_out_by_name(cache, tmp_path):
         f"tile {len(tiles(cache)) - 1}",
         "tile 99",
     ]
-    assert found[0] == "model 'm9': its provenance is not what was written"
+    assert found[0] == "model 'm9': its provenance has changed since it was written"
     assert "additions.jsonl, line 2: not an account of an addition" in found[-1]
     new = EvaluationCache(tmp_path / "new")
     assert (
@@ -191,7 +191,7 @@ def test_what_is_not_in_the_cells_is_left_out_by_name(cache, tmp_path):
             "UPDATE batches SET provenance = '{' WHERE first = 0",
             "samples 0–49: their ids or provenance",
         ),
-        ("UPDATE about SET text = '{'", "what the cache is about"),
+        ("UPDATE about SET text = '{'", "its description has changed"),
         ("DELETE FROM models WHERE number = 1", "models: 3 ids, 4 were written"),
     ],
 )

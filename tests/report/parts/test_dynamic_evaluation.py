@@ -134,7 +134,8 @@ def test_a_cache_without_a_sound_summary_is_left_out_with_the_reason(cache, tmp_
     run = SyntheticRun(learner="Indep").write(tmp_path / "run")
     page = write_report([run, cache.directory], tmp_path / "out").read_text()
     assert (
-        "an evaluation cache without a summary; make it: python -m launch.evaluate metrics" in page
+        "an evaluation cache without a summary; to make one: python -m launch.evaluate metrics"
+        in page
     )
     evaluation_summary.write(cache, *studied(cache), 0.6)
     path = cache.directory / evaluation_summary.FILE

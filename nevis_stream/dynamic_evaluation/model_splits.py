@@ -1,0 +1,189 @@
+"""Ways to divide the models of a matrix into known and new ones.
+
+random         models, drawn one by one
+group          whole groups (the checkpoints of one run are a group)
+biased:KIND    known models are drawn from one kind, all models of other kinds are new; KIND is a
+               group, or COLUMN=VALUE of the facts about models
+by:COLUMN      the first models in the order of a column, for example a date, are known
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nevis_stream.errors import BadInput, unknown
+
+KINDS = ("random", "group", "biased:KIND", "by:COLUMN")
+GROUP = "group"
+
+
+def split(
+    models: int, groups: np.ndarray | None, known: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the indices of the known and of the new models, ascending; groups are drawn as a
+    whole.
+
+    Raises:
+      BadInput: the share leaves no known or no new group.
+    """
+    _, group = np.unique(np.arange(models) if groups is None else groups, return_inverse=True)
+    count = int(group.max()) + 1
+    known_count = round(known * count)
+    if not 0 < known_count < count:
+        raise BadInput(
+            f"a known share of {known} of {count} models or groups leaves no known or no new one."
+        )
+    is_known = np.isin(group, np.random.default_rng(seed).permutation(count)[:known_count])
+    return np.flatnonzero(is_known), np.flatnonzero(~is_known)
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models that are divided.
+
+    Attributes:
+      count: m.
+      groups: str[m], or None.
+      columns: further facts about them by name, str[m] each; "" is unknown.
+    """
+
+    count: int
+    groups: np.ndarray | None = None
+    columns: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def column(self, name: str) -> np.ndarray:
+        """Returns a fact about the models, str[m].
+
+        Raises:
+          BadInput: there is no such column.
+        """
+        columns = dict(self.columns)
+        if self.groups is not None:
+            columns[GROUP] = self.groups
+        if name not in columns:
+            advice = "give a csv of facts about models: --model_facts=FILE"
+            raise BadInput(
+                f"{unknown('column of models', name, columns)}"
+                if columns
+                else f"there are no facts about models, so no {name!r}; {advice}."
+            )
+        return columns[name]
+
+
+@dataclass(frozen=True)
+class ModelSplit:
+    """A way to divide models.
+
+    Attributes:
+      kind: "random", "group", "biased" or "by"; "" is "group" where there are groups, else
+        "random".
+      name: the kind of the known models, or the column.
+    """
+
+    kind: str = ""
+    name: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "ModelSplit":
+        """Reads "random", "group", "biased:KIND" or "by:COLUMN".
+
+        Raises:
+          BadInput: it is none of them.
+        """
+        kind, colon, name = text.partition(":")
+        if kind in ("", "random", "group") and not colon:
+            return cls(kind)
+        if kind in ("biased", "by") and name:
+            return cls(kind, name)
+        raise BadInput(f"{unknown('split of models', text, KINDS)}")
+
+    def __str__(self) -> str:
+        """What `parse` reads."""
+        return f"{self.kind}:{self.name}" if self.name else self.kind
+
+    def about(self, known: float) -> str:
+        """Returns in words which models are known, given their share."""
+        if self.kind == "biased":
+            return f"{known:.0%} of the models of kind {self.name} known, all of other kinds new"
+        if self.kind == "by":
+            return f"the first {known:.0%} of the models by {self.name} known"
+        return f"{known:.0%} of the models known"
+
+    def divide(self, models: Models, known: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the known and the new models, int64 rows, ascending.
+
+        Args:
+          models: the models.
+          known: the share of the models, groups or (biased) models of the kind that is known.
+          seed: draws them; `by:COLUMN` has one division only.
+
+        Raises:
+          BadInput: no model, or all of them, would be known; or a fact is unknown.
+        """
+        if self.kind == "biased":
+            column, equals, value = self.name.rpartition("=")
+            values = models.column(column if equals else GROUP)
+            kind = np.flatnonzero(values == value)
+            others = np.flatnonzero((values != value) & (values != ""))
+            if not len(kind):
+                raise BadInput(f"{unknown('kind of models', value, sorted(set(values) - {''}))}")
+            count = round(known * len(kind))
+            if not count or not len(others):
+                raise BadInput(
+                    f"biased:{self.name}: {count} known models of {len(kind)} and {len(others)}"
+                    " of other kinds; both must be at least 1."
+                )
+            drawn = np.random.default_rng(seed).permutation(kind)[:count]
+            return np.sort(drawn), others
+        if self.kind == "by":
+            values = models.column(self.name)
+            there = np.flatnonzero(values != "")
+            order = there[np.argsort(_sortable(values[there]), kind="stable")]
+            count = round(known * len(order))
+            if not 0 < count < len(order):
+                raise BadInput(
+                    f"a known share of {known} of {len(order)} models with a {self.name} leaves no"
+                    " known or no new one."
+                )
+            return np.sort(order[:count]), np.sort(order[count:])
+        return split(models.count, None if self.kind == "random" else models.groups, known, seed)
+
+
+def _sortable(values: np.ndarray) -> np.ndarray:
+    """Returns numbers if all values are numbers, else the texts: ISO dates are in order."""
+    try:
+        return values.astype(np.float64)
+    except ValueError:
+        return values
+
+
+def hidden_samples(dataset: np.ndarray | None, hide: str, seed: int) -> np.ndarray:
+    """Returns the samples of which known models are not observed, bool[n] (cold start).
+
+    Args:
+      dataset: str[n], each sample's data set, or None.
+      hide: names of data sets, separated by commas, or the number of data sets that are drawn.
+      seed: draws them.
+
+    Raises:
+      BadInput: there are no data sets, no such data set, or none would be left.
+    """
+    if dataset is None:
+        raise BadInput(f"--hide={hide}: the samples belong to no data sets.")
+    names = sorted(set(dataset.tolist()))
+    if hide.isdecimal() and hide not in names:
+        chosen = np.random.default_rng([seed, 1]).permutation(names)[: int(hide)].tolist()
+        if not 0 < int(hide) < len(names):
+            raise BadInput(
+                f"--hide={hide}: between 1 and {len(names) - 1} data sets can be hidden."
+            )
+    else:
+        chosen = hide.split(",")
+    for name in chosen:
+        if name not in names:
+            raise BadInput(f"--hide={hide}: {unknown('data set', name, names)}")
+    hidden = np.isin(dataset, chosen)
+    if hidden.all():
+        raise BadInput(f"--hide={hide}: no data set is left for the known models.")
+    return hidden

@@ -1,0 +1,175 @@
+"""The summary of a study of methods, for people and for the report: errors against budget, which
+methods cannot be distinguished from the best, cost, and which method to use.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nevis_stream.cost.engineering import engineering
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.matrix import observed
+from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.storage import write_file
+
+SCHEMA = 1
+FILE = "study_summary.json"
+BOUNDS = ("published", "single_order_floor", "oracle_accuracy_prefix")  # not methods to use
+
+
+def summarise(
+    matrices: Sequence[Matrix], design: StudyDesign, rows: pd.DataFrame
+) -> dict[str, Any]:
+    """Returns the summary of a study.
+
+    Args:
+      matrices: what was studied.
+      design: the settings.
+      rows: the results, by `method_study.COLUMNS`.
+    """
+    parts = [_matrix(matrix, design, rows[rows["matrix"] == matrix.name]) for matrix in matrices]
+    return {
+        "schema": SCHEMA,
+        "known": design.known,
+        "model_split": str(design.model_split),
+        "split": design.model_split.about(design.known),
+        "hide": design.hide,
+        "pairs": {name: _pair(name) for name in dict.fromkeys(rows["method"])},
+        "matrices": parts,
+        "advice": advice(parts),
+    }
+
+
+def write(folder: Path, summary: dict[str, Any]) -> None:
+    """Writes a summary into the folder of its study."""
+    text = json.dumps(summary, indent=1, sort_keys=True)
+    write_file(folder / FILE, text.encode())
+
+
+def _pair(name: str) -> list[str]:
+    text = methods.PAIRS[name][0] if name in methods.PAIRS else name
+    return text.split("+")
+
+
+def _matrix(matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> dict[str, Any]:
+    known, new = design.model_split.divide(matrix.models, design.known, 0)
+    new_models = min(len(new), design.new or len(new))
+    return {
+        "name": matrix.name,
+        "models": len(matrix.values),
+        "samples": matrix.values.shape[1],
+        "scores": matrix.values.dtype != np.uint8,
+        "holes": int((~observed(matrix.values)).sum()),
+        "known_models": len(known),
+        "new_models": new_models,
+        "splits": int(rows["seed"].nunique()),
+        "cells": _cells(rows, new_models / max(len(known), 1)),
+    }
+
+
+def _cells(rows: pd.DataFrame, ratio: float) -> list[dict[str, Any]]:
+    """Returns a row for each method and budget: means over splits, the standard error of the error
+    of the mean, and whether the method cannot be distinguished from the best one.
+    """
+    cells = []
+    for budget, of_budget in rows.groupby("budget"):
+        errors = of_budget.pivot_table(index="seed", columns="method", values="accuracy_error")
+        complete = errors.dropna()
+        means = complete.mean() if len(complete) else errors.mean()
+        usable = means.drop([name for name in BOUNDS if name in means])
+        best = (usable if len(usable) else means).idxmin()
+        for method, of_method in of_budget.groupby("method", sort=False):
+            numbers = of_method[["accuracy_error", "mae", "coverage95", "flops", "seconds"]].mean()
+            paired = errors[[method, best]].dropna() if method != best else None
+            cells.append(
+                {
+                    "method": method,
+                    "budget": int(budget),
+                    "splits": len(of_method),
+                    "error": float(numbers["accuracy_error"]),
+                    "error_sem": _number(of_method["accuracy_error"].sem()),
+                    "error_std": _number(of_method["accuracy_error"].std()),
+                    "mae": float(numbers["mae"]),
+                    "coverage": _number(numbers["coverage95"]),
+                    "flops": _number(numbers["flops"]),
+                    "seconds": float(numbers["seconds"]),
+                    "among_best": paired is None
+                    or not worse((paired[method] - paired[best]).to_numpy(), ratio),
+                }
+            )
+    return cells
+
+
+def worse(differences: np.ndarray, ratio: float) -> bool:
+    """Whether a method is worse than the best one: the 95% interval of the mean difference of their
+    errors is above 0. Splits share models, so the variance is that of the corrected resampled
+    t-test.
+
+    Args:
+      differences: float[splits], of the errors; positive where the method is worse.
+      ratio: number of new models divided by that of known ones.
+
+    Source: Nadeau & Bengio 2003, Inference for the generalization error, section 5.
+    """
+    from scipy.stats import t
+
+    count = len(differences)
+    if count < 2:
+        return False
+    variance = (1 / count + ratio) * differences.var(ddof=1)
+    return bool(differences.mean() > t.ppf(0.975, count - 1) * np.sqrt(variance))
+
+
+def advice(matrices: Sequence[dict[str, Any]]) -> str:
+    """Returns one sentence: which of the methods to use, and why.
+
+    It is the one with the lowest geometric mean, over matrices and budgets, of the error divided by
+    the lowest error there. A cheaper one is named if nothing distinguishes it from the best.
+
+    Args:
+      matrices: the parts of a summary, with their cells.
+    """
+    cells = pd.DataFrame(
+        [{"matrix": matrix["name"], **cell} for matrix in matrices for cell in matrix["cells"]]
+    )
+    usable = cells[~cells["method"].isin(BOUNDS)]
+    if usable.empty:
+        return "Only bounds were studied: none of them is a method to use."
+    errors = usable.pivot_table(index=["matrix", "budget"], columns="method", values="error")
+    complete = errors.dropna(axis=1)
+    logs = np.log(np.maximum(complete if complete.size else errors, 1e-6))
+    relative = np.exp(logs.sub(logs.min(axis=1), axis=0).mean())
+    best = relative.idxmin()
+    where = f"{len(matrices)} matrices" if len(matrices) > 1 else matrices[0]["name"]
+    budgets = sorted(int(budget) for budget in usable["budget"].unique())
+    span = f"budgets {budgets[0]} to {budgets[-1]}" if len(budgets) > 1 else f"budget {budgets[0]}"
+    sentence = f"Use {best}: on {where}, at {span}, it has the lowest error of the mean"
+    others = relative.drop(best)
+    if not len(others):
+        return f"{sentence}, as the only method that was studied."
+    sentence += (
+        f" on geometric average, {100 * (others.min() / relative[best] - 1):.0f}% below that of"
+        f" {others.idxmin()}"
+    )
+    by_method = usable.groupby("method")
+    equal = by_method["among_best"].all()
+    equal = [name for name in others.index if equal[name]]
+    if not equal:
+        return f"{sentence}, and every other method is distinguishably worse somewhere."
+    sentence += f"; {len(equal)} of the other {len(others)} are nowhere distinguishably worse"
+    flops = by_method["flops"].mean()
+    cheapest = flops[equal].idxmin()
+    if flops[cheapest] < 0.5 * flops[best]:
+        sentence += (
+            f", of which {cheapest} is the cheapest: {engineering(flops[cheapest])} FLOPs instead"
+            f" of {engineering(flops[best])}"
+        )
+    return f"{sentence}."
+
+
+def _number(value: float) -> float | None:
+    return None if pd.isna(value) else float(value)

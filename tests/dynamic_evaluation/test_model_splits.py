@@ -1,0 +1,67 @@
+"""Which models are known and which samples they lack."""
+
+import numpy as np
+import pytest
+
+from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hidden_samples
+from nevis_stream.errors import BadInput
+
+GROUPS = np.repeat(["x", "y", "z"], 4)
+DATES = np.array([f"2024-{month:02d}" for month in range(12, 0, -1)])
+MODELS = Models(12, GROUPS, {"date": DATES, "size": np.array(["10", "9", *[""] * 10])})
+
+
+def divided(text, known=0.5, seed=0, models=MODELS):
+    return [rows.tolist() for rows in ModelSplit.parse(text).divide(models, known, seed)]
+
+
+def test_random_models_are_drawn_one_by_one_and_groups_as_a_whole():
+    known, new = divided("random")
+    assert sorted(known + new) == list(range(12)) and len(known) == 6
+    assert set(GROUPS[known]) & set(GROUPS[new])
+    for text in ("", "group"):
+        known, new = divided(text, 0.67)
+        assert len(known) == 8 and not set(GROUPS[known]) & set(GROUPS[new])
+
+
+def test_with_a_bias_all_known_models_are_of_one_kind_and_all_new_ones_of_others():
+    known, new = divided("biased:y")
+    assert len(known) == 2 and set(known) < {4, 5, 6, 7} and new == [0, 1, 2, 3, 8, 9, 10, 11]
+    assert {tuple(divided("biased:y", seed=seed)[0]) for seed in range(9)} != {tuple(known)}
+    assert divided("biased:date=2024-01", 1.0) == [[11], list(range(11))]
+
+
+def test_by_a_column_the_first_models_are_known():
+    assert divided("by:date", 0.25) == [[9, 10, 11], list(range(9))]
+    # numbers are compared as numbers, and models without a value take no part
+    assert divided("by:size") == [[1], [0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("by:colour", "unknown column of models 'colour'"),
+        ("biased:w", "unknown kind of models 'w'"),
+        ("by", "unknown split of models 'by'"),
+        ("half", "unknown split of models 'half'"),
+        ("biased:date=2024-01", "0 known models of 1"),
+    ],
+)
+def test_what_cannot_be_divided(text, said):
+    with pytest.raises(BadInput, match=said):
+        divided(text, 0.4)
+    with pytest.raises(BadInput, match="--model_facts=FILE"):
+        divided("by:date", models=Models(12))
+
+
+def test_hidden_data_sets_are_named_or_drawn():
+    dataset = np.repeat(["a", "b", "c"], [3, 2, 1])
+    assert hidden_samples(dataset, "a,c", 0).tolist() == [True] * 3 + [False] * 2 + [True]
+    drawn = [hidden_samples(dataset, "1", seed) for seed in range(9)]
+    assert all(len(set(dataset[hidden])) == 1 for hidden in drawn)
+    assert len({hidden.tobytes() for hidden in drawn}) > 1
+    for hide, said in (("d", "unknown data set 'd'"), ("3", "between 1 and 2"), ("a,b,c", "left")):
+        with pytest.raises(BadInput, match=said):
+            hidden_samples(dataset, hide, 0)
+    with pytest.raises(BadInput, match="belong to no data sets"):
+        hidden_samples(None, "1", 0)
