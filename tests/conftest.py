@@ -15,7 +15,7 @@ from launch import entry
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(entry.compilation_cache()))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(entry.CACHED_SECONDS))
 
-# How long an example takes says more of what else the machine does than of the code.
+# The time of an example depends more on the load of the machine than on the code.
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def own_data_root(tmp_path_factory):
-    """Prepared data of the tests lie in a folder of their own."""
+    """Prepared data of the tests are in a separate folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NEVIS_STREAM_DATA", str(tmp_path_factory.mktemp("data")))
         yield

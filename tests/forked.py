@@ -66,13 +66,13 @@ class Started:
     def __init__(self, module, *words, env=None, cwd=None):
         self._folder = tempfile.mkdtemp(prefix="forked-")
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        what = (
+        options = (
             [module, *map(str, words)],
             dict(env or os.environ),
             str(cwd or os.getcwd()),
             self._folder,
         )
-        self._process = _forks.Process(target=_become, args=what)
+        self._process = _forks.Process(target=_become, args=options)
         self._process.start()
         self.pid = self._process.pid
         _started.add(self)
@@ -133,7 +133,7 @@ def alone(module, *words, timeout=300, **options):
 def _become(words, environment, directory, folder):
     for number, file in enumerate([os.devnull, f"{folder}/stdout", f"{folder}/stderr"]):
         os.dup2(os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND), number)
-    # a shell's background jobs are born deaf to it
+    # a shell's background jobs ignore it from the start
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)

@@ -1,5 +1,5 @@
-"""A disk that fills up in the middle of a run: a clear stop, nothing lost, the same command goes
-on.
+"""A disk that fills up in the middle of a run: a clear stop, nothing lost, the same command
+continues.
 """
 
 import subprocess

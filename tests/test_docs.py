@@ -1,4 +1,4 @@
-"""Documents that hold: links lead somewhere, code runs, commands exist, public names are
+"""Documents are right: links lead somewhere, code runs, commands exist, public names are
 documented.
 """
 
@@ -50,14 +50,14 @@ def anchors(page):
     """The names that a page's headings get: lower case, words joined by hyphens, marks dropped,
     repeats numbered.
     """
-    found = []
+    results = []
     for heading in re.findall(r"^#+ +(.*)$", BLOCK.sub("", page.read_text()), re.M):
         anchor = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
         repeats = sum(
-            re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", other) is not None for other in found
+            re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", other) is not None for other in results
         )
-        found.append(f"{anchor}-{repeats}" if repeats else anchor)
-    return found
+        results.append(f"{anchor}-{repeats}" if repeats else anchor)
+    return results
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -200,18 +200,18 @@ def commands():
                 yield pytest.param(command, id=command)
     for page in PAGES:
         text = page.read_text()
-        found = [
+        results = [
             line
             for block in blocks(page, *SHELL)
             for line in block["code"].replace("\\\n", " ").splitlines()
         ]
-        found += re.findall(r"`((?:python -m|nevis-stream) [^`]+)`", BLOCK.sub("", text))
-        for line in found:
+        results += re.findall(r"`((?:python -m|nevis-stream) [^`]+)`", BLOCK.sub("", text))
+        for line in results:
             if command := line.partition(" #")[0].strip():
                 yield pytest.param(command, id=f"{name(page)}: {command[:60]}")
     for source in SOURCES:
-        told = (ast.get_docstring(ast.parse(source.read_text())) or "").replace("\\\n", " ")
-        for command in re.findall(r"^ *((?:python -m|nevis-stream) .*)$", told, re.M):
+        output = (ast.get_docstring(ast.parse(source.read_text())) or "").replace("\\\n", " ")
+        for command in re.findall(r"^ *((?:python -m|nevis-stream) .*)$", output, re.M):
             yield pytest.param(command, id=f"{name(source)}: {command[:60]}")
 
 
@@ -274,10 +274,10 @@ def check_command(words):
         return
     module = ROOT / (words[2].replace(".", "/") + ".py")
     assert module.exists(), command
-    flags, given = {"help", *flags_of(module, words[3:])}, config_flag.split_words(words[3:])
-    learner = given.values.get("learner", "")
+    flags, values = {"help", *flags_of(module, words[3:])}, config_flag.split_words(words[3:])
+    learner = values.values.get("learner", "")
     own = ":" in learner  # a class of the reader's own
-    keys = run_config.fields_of(given.source if given.source in TABLE else "ft_prev")
+    keys = run_config.fields_of(values.source if values.source in TABLE else "ft_prev")
     for word in words[3:]:
         flag, _, value = word.partition("=")
         if not flag.startswith("-"):
@@ -309,11 +309,11 @@ def check_values(given):
     swept = {"trials": grid.TRIALS, "steps": grid.STEPS}
     axes = [(swept[flag], value) for flag, value in given if flag in swept]
     axes += [grid.axis(value) for flag, value in given if flag == "set"]
-    for made in (
+    for created in (
         [cell.config for cell in grid.cells(config, axes)] if axes else [run_config.resolve(config)]
     ):
-        run_config.build(made)
-        check_stream(made.stream)
+        run_config.build(created)
+        check_stream(created.stream)
 
 
 def test_every_dependency_has_its_reason():
@@ -323,11 +323,11 @@ def test_every_dependency_has_its_reason():
     core = {re.split(r"[<>=\[]", wanted)[0] for wanted in project["dependencies"]}
     assert core == set(re.findall(r"^\| `([\w-]+)` \|", page, re.M))
     for extra, wanted in project["optional-dependencies"].items():
-        for package in (extra, *(re.split(r"[<>=\[]", one)[0] for one in wanted)):
+        for package in (extra, *(re.split(r"[<>=\[]", item)[0] for item in wanted)):
             assert re.search(rf"\b{package}\b", page), package
 
 
-# Methods that their class's docstring tells of: the interface's, in its shortest example, and
+# Methods that their class's docstring describes: the interface's, in its shortest example, and
 # protocols of one-word methods.
 TOLD_BY_THE_CLASS = {
     "learners/nearest_class_mean.py": ("NearestClassMean",),

@@ -1,4 +1,4 @@
-"""Who may import whom: the house's rules, read from the code."""
+"""Which modules may import which: the project's rules, checked in the code."""
 
 import ast
 import subprocess
@@ -106,16 +106,16 @@ def when_imported(node):
 def imports(module, at_import_only=False):
     """Names of the project's modules that a module imports."""
     tree = ast.parse(MODULES[module].read_text())
-    found = set()
+    result = set()
     for node in when_imported(tree) if at_import_only else ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}: relative import"
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                found.add(full if full in MODULES else node.module)
-    return {name for name in found if name.split(".")[0] in (*PACKAGES, *BESIDE)}
+                result.add(full if full in MODULES else node.module)
+    return {name for name in result if name.split(".")[0] in (*PACKAGES, *BESIDE)}
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))

@@ -140,7 +140,7 @@ def kill_at_random(folder, reference, learner, executor, wanted, signals=(signal
         child.send_signal(signals[kills % len(signals)])
         child.wait()
         kills += 1
-        if Ledger(run_dir).complete:  # it lived long enough: begin another one
+        if Ledger(run_dir).complete:  # it was not killed in time: start another run
             assert results(run_dir) == expected
             os.rename(run_dir, folder / f"finished-{kills}")
     complete(run_dir, learner, executor)

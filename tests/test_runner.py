@@ -1,4 +1,4 @@
-"""Runs from beginning to end: what is recorded, what is refused, what is mended."""
+"""Runs from beginning to end: what is recorded, what is refused, what is repaired."""
 
 import json
 from dataclasses import dataclass, replace
@@ -92,8 +92,8 @@ def test_to_pandas(reference):
 def test_keep_chosen_answers_with_the_chosen_only(tmp_path):
     ledger = run(LEARNER, toy.stream(), tmp_path)
     assert all(p.others == () for p in ledger.of_kind(PredictRecord))
-    kept = sorted(p.name for p in (tmp_path / "checkpoints" / "0000-alpha").iterdir())
-    assert kept == ["manifest.json", "predictor-002.safetensors", "state.safetensors"]
+    remaining = sorted(p.name for p in (tmp_path / "checkpoints" / "0000-alpha").iterdir())
+    assert remaining == ["manifest.json", "predictor-002.safetensors", "state.safetensors"]
 
 
 def test_meta_train_protocol_judges_dev_test_of_s_tr(tmp_path):
@@ -206,7 +206,7 @@ def test_a_damaged_checkpoint_is_named_and_made_again_from_the_one_before(
     tmp_path, event, file, damage
 ):
     """Whether the newest checkpoint (the state) or an older one (a predictor that the learner asks
-    for) is hurt.
+    for) is damaged.
     """
     expected = run(
         LEARNER, toy.stream(), tmp_path / "whole", keep="all", config={"learner": "ToyLearner"}

@@ -21,18 +21,18 @@ def method(shift=0.0, seeds=3, noise=0.02, tasks=TASKS):
 
 def test_estimate_is_the_difference_of_means_and_lies_inside():
     a, b = method(-0.05), method(seeds=4)
-    found = over_tasks(a, b)
-    assert found.estimate == pytest.approx(a.mean() - b.mean())
-    assert found.low < found.estimate < found.high < 0
-    assert (found.tasks, found.seeds, found.side) == (27, (3, 4), -1)
+    result = over_tasks(a, b)
+    assert result.estimate == pytest.approx(a.mean() - b.mean())
+    assert result.low < result.estimate < result.high < 0
+    assert (result.tasks, result.seeds, result.side) == (27, (3, 4), -1)
 
 
 @given(st.integers(0, 10**6), st.floats(0.01, 100), st.floats(-1, 1))
 @settings(max_examples=20, deadline=None)
 def test_swap_scale_and_shift(key, scale, shift):
     a, b = method(-0.05), method()
-    one, other = over_tasks(a, b, key), over_tasks(scale * a + shift, scale * b + shift, key)
-    assert (other.low, other.high) == pytest.approx((scale * one.low, scale * one.high))
+    first, other = over_tasks(a, b, key), over_tasks(scale * a + shift, scale * b + shift, key)
+    assert (other.low, other.high) == pytest.approx((scale * first.low, scale * first.high))
     swapped = over_seeds(b, a)
     assert (swapped.low, swapped.high) == pytest.approx(
         (-over_seeds(a, b).high, -over_seeds(a, b).low)
@@ -48,8 +48,8 @@ def test_equal_keys_equal_intervals_and_other_keys_nearly():
 
 def test_one_seed_over_many_normal_tasks_is_nearly_students_t():
     a = RNG.normal(0.2, 0.1, (400, 1))
-    found, half = over_tasks(a, 0 * a), stats.t.ppf(0.975, 399) * a.std(ddof=1) / 20
-    assert (found.low, found.high) == pytest.approx((a.mean() - half, a.mean() + half), abs=0.001)
+    result, half = over_tasks(a, 0 * a), stats.t.ppf(0.975, 399) * a.std(ddof=1) / 20
+    assert (result.low, result.high) == pytest.approx((a.mean() - half, a.mean() + half), abs=0.001)
 
 
 def test_noise_that_a_whole_run_shares_widens_the_interval():
@@ -62,8 +62,8 @@ def test_noise_of_runs_is_welchs_t_where_tasks_are_alike_and_takes_two_seeds():
     a, b = TASKS + np.array([0.02, -0.01, 0.05]), TASKS + np.array([0.0, 0.04])
     tasks, seeds = over_tasks(a, b), over_seeds(a, b)
     assert (tasks.low, tasks.high) == pytest.approx((seeds.low, seeds.high))
-    one = over_tasks(a, b[:, :1])
-    assert one.high - one.estimate == pytest.approx(
+    first = over_tasks(a, b[:, :1])
+    assert first.high - first.estimate == pytest.approx(
         stats.t.ppf(0.975, 2) * a.mean(axis=0).std(ddof=1) / math.sqrt(3)
     )
     assert over_tasks(a[:, :1], b[:, :1]).low == pytest.approx(over_tasks(a[:, :1], b[:, :1]).high)
@@ -71,10 +71,10 @@ def test_noise_of_runs_is_welchs_t_where_tasks_are_alike_and_takes_two_seeds():
 
 def test_never_shorter_than_students_t_and_longer_where_skewed():
     a = np.random.default_rng(3).exponential(0.1, (20, 1))
-    found, half = over_tasks(a, 0 * a), stats.t.ppf(0.975, 19) * a.std(ddof=1) / math.sqrt(20)
+    result, half = over_tasks(a, 0 * a), stats.t.ppf(0.975, 19) * a.std(ddof=1) / math.sqrt(20)
     assert (
-        found.estimate - found.low >= half * (1 - 1e-12)
-        and found.high - found.estimate > 1.2 * half
+        result.estimate - result.low >= half * (1 - 1e-12)
+        and result.high - result.estimate > 1.2 * half
     )
 
 
@@ -85,18 +85,18 @@ def test_seeds_alone_are_welchs_t():
 
 
 def test_no_interval_has_a_reason_and_still_an_estimate():
-    few, single, same = (
+    few, first, same = (
         over_tasks(TASKS[:3], TASKS[:3]),
         over_seeds(TASKS, TASKS),
         over_seeds(*[np.ones((2, 3))] * 2),
     )
-    for found, word in (
+    for result, word in (
         (few, "at least 4 tasks; there are 3"),
-        (single, "one seed"),
+        (first, "one seed"),
         (same, "same error"),
     ):
-        assert math.isnan(found.low) and math.isnan(found.high) and word in found.reason
-        assert (found.estimate, found.side) == (0, 0)
+        assert math.isnan(result.low) and math.isnan(result.high) and word in result.reason
+        assert (result.estimate, result.side) == (0, 0)
 
 
 def test_a_method_against_itself_is_zero_and_equal_differences_have_no_width():
@@ -106,12 +106,12 @@ def test_a_method_against_itself_is_zero_and_equal_differences_have_no_width():
 
 
 def test_a_possible_interval_stays_between_minus_one_and_one():
-    found = over_seeds(np.array([[0.1, 0.9]]), np.array([[0.5, 0.52]]))
-    assert found.low < -1 and found.high > 1
-    assert (found.possible.low, found.possible.high, found.possible.estimate) == (
+    result = over_seeds(np.array([[0.1, 0.9]]), np.array([[0.5, 0.52]]))
+    assert result.low < -1 and result.high > 1
+    assert (result.possible.low, result.possible.high, result.possible.estimate) == (
         -1,
         1,
-        found.estimate,
+        result.estimate,
     )
     assert math.isnan(over_seeds(np.ones((1, 1)), np.ones((1, 1))).possible.low)
 
@@ -132,6 +132,6 @@ def test_covers_about_as_often_as_it_says(scale):
     for _ in range(400):  # the full study is benchmarks/bootstrap_coverage.py
         effects = rng.normal(0, scale, (20, 1))
         runs = [rng.normal(0, 0.02, (20, 3)) + rng.normal(0, 0.005, 3) for _ in range(2)]
-        found = over_tasks(effects + runs[0], runs[1])
-        covered += found.low <= 0 <= found.high
+        result = over_tasks(effects + runs[0], runs[1])
+        covered += result.low <= 0 <= result.high
     assert 0.92 <= covered / 400 <= 0.985

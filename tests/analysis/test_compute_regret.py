@@ -60,8 +60,10 @@ def test_the_reference_costs_as_much_whatever_its_budget(tmp_path):
     # the run's seed goes before the nearer cost
     assert matched_reference(ours, everyone) == (equal, "")
     assert matched_reference(ours, [cheap, seed_1, ours]) == (seed_1, "")
-    found, reason = matched_reference(ours, [cheap, ours])
-    assert found is None and reason.endswith(f"the nearest, {cheap.name}, cost 0.667 times as many")
+    result, reason = matched_reference(ours, [cheap, ours])
+    assert result is None and reason.endswith(
+        f"the nearest, {cheap.name}, cost 0.667 times as many"
+    )
     assert matched_reference(ours, [ours]) == (None, "no finished Indep run whose cost is known")
 
 

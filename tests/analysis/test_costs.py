@@ -1,4 +1,4 @@
-"""Costs by part: exact, complete, and the same by task as in all."""
+"""Costs by part: exact, complete, and the same by task as in total."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def cost_parts(ledger):
 
 def test_the_chosen_trials_are_told_from_the_search(tmp_path):
     ledger = Ledger(SyntheticRun(trials=3).write(tmp_path / "run"))
-    # one trial of three is chosen a task: 1000 x (1 + 2 + 3 + 4), twice as much for the others
+    # one trial of three is chosen per task: 1000 x (1 + 2 + 3 + 4), twice as much for the others
     expected = {
         "train": 10_000,
         "search": 20_000,

@@ -51,17 +51,19 @@ def seeds(learner, shift, noise, n=3, **changes):
 
 def test_differences_by_hand(tmp_path):
     a, b = groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02))
-    found = compare(a, b)
-    assert [task.task_id for task in found.tasks] == TASKS
-    first = found.tasks[0]
+    result = compare(a, b)
+    assert [task.task_id for task in result.tasks] == TASKS
+    first = result.tasks[0]
     assert (first.a, first.b, first.n) == (pytest.approx(0.1), pytest.approx(0.2), 53)
     reference = stats.ttest_ind(
         [0.09, 0.1, 0.11], [0.18, 0.2, 0.22], equal_var=False
     ).confidence_interval(0.95)
     assert (first.difference.low, first.difference.high) == pytest.approx(tuple(reference))
-    assert (found.over_seeds.estimate, found.over_tasks.estimate) == pytest.approx((-0.125, -0.125))
-    assert found.over_tasks.seeds == (3, 3)
-    assert (found.paper.ratio, found.full.equal, found.remarks) == (1, True, ())
+    assert (result.over_seeds.estimate, result.over_tasks.estimate) == pytest.approx(
+        (-0.125, -0.125)
+    )
+    assert result.over_tasks.seeds == (3, 3)
+    assert (result.paper.ratio, result.full.equal, result.remarks) == (1, True, ())
 
 
 def test_table_begins_with_the_largest_gain_and_ends_with_all_tasks(tmp_path):
@@ -108,14 +110,14 @@ def test_the_sentence(tmp_path, shift, noise, n, words):
 def test_one_task_of_many_that_decides_may_turn_around_elsewhere(tmp_path):
     better = [run("a", [0.2, 0.2, 0.2, 0.2, 0.2, 0.01 + s / 1000], s) for s in range(3)]
     worse = [run("b", [0.19, 0.19, 0.19, 0.19, 0.19, 0.5 + s / 1000], s) for s in range(3)]
-    said = verdict(compare(*groups(tmp_path, *better, *worse)))
-    assert "more than the variation between seeds" in said and "may be the opposite" in said
+    message = verdict(compare(*groups(tmp_path, *better, *worse)))
+    assert "more than the variation between seeds" in message and "may be the opposite" in message
 
 
 def test_one_seed_and_a_mean_that_chance_explains(tmp_path):
     a, b = run("a", [0.2, 0.4, 0.2, 0.4, 0.2, 0.4]), run("b", [0.3] * 6)
-    found = compare(*groups(tmp_path, a, b.but(errors=(*b.errors[:5], (TASKS[5], 0.31)))))
-    assert "One seed cannot tell" in verdict(found)
+    result = compare(*groups(tmp_path, a, b.but(errors=(*b.errors[:5], (TASKS[5], 0.31)))))
+    assert "One seed cannot tell" in verdict(result)
     few = compare(
         *groups(
             tmp_path / "few", run("a", [0.2] * 6, meta_test=3), run("b", [0.1] * 6, meta_test=3)
@@ -125,8 +127,8 @@ def test_one_seed_and_a_mean_that_chance_explains(tmp_path):
 
 
 def test_what_the_interval_over_tasks_cannot_know_is_said(tmp_path):
-    several, one = seeds("a", -0.1, 0.01), run("b", [0.3] * 6)
-    seed, few = cautions(compare(*groups(tmp_path / "one", *several, one)))
+    several, first = seeds("a", -0.1, 0.01), run("b", [0.3] * 6)
+    seed, few = cautions(compare(*groups(tmp_path / "one", *several, first)))
     assert (
         "With one seed" in seed
         and "a single run does not show noise" in seed
@@ -156,8 +158,8 @@ def test_equal_and_unequal_costs_are_said(tmp_path):
         tmp_path, *seeds("a", 0, 0.01, flops=1000), *seeds("b", 0, 0.01, flops=2500)
     )
     assert cost_statement(compare(cheap, cheap)) == "The comparison is at equal FLOPs."
-    said = cost_statement(compare(cheap, dear))
-    assert "not at equal FLOPs: a · small used 0.4 times the training FLOPs of b · small" in said
+    message = cost_statement(compare(cheap, dear))
+    assert "not at equal FLOPs: a · small used 0.4 times the training FLOPs of b · small" in message
 
 
 def test_unfinished_seeds_are_left_out_or_compared_as_far_as_they_came(tmp_path):
@@ -168,21 +170,21 @@ def test_unfinished_seeds_are_left_out_or_compared_as_far_as_they_came(tmp_path)
         run("b", [0.3] * 6),
         run("c", [0.2] * 6, events=14),
     )
-    found = compare(a, b)
-    assert found.over_tasks.seeds == (3, 1)
-    assert len(found.remarks) == 1 and "9 of 16 events done; left out" in found.remarks[0]
-    found = compare(part, b)
-    assert len(found.tasks) == 5
-    assert math.isnan(found.paper.ratio) and "unknown" in cost_statement(found)
-    assert any("not the mean error of the stream" in remark for remark in found.remarks)
-    assert any("1 of 6 tasks" in remark for remark in found.remarks)
+    result = compare(a, b)
+    assert result.over_tasks.seeds == (3, 1)
+    assert len(result.remarks) == 1 and "9 of 16 events done; left out" in result.remarks[0]
+    result = compare(part, b)
+    assert len(result.tasks) == 5
+    assert math.isnan(result.paper.ratio) and "unknown" in cost_statement(result)
+    assert any("not the mean error of the stream" in remark for remark in result.remarks)
+    assert any("1 of 6 tasks" in remark for remark in result.remarks)
 
 
 def test_undefined_errors_leave_their_task_out_and_all_tasks_can_be_asked_for(tmp_path):
     a, b = groups(tmp_path, run("a", [0.1, None, 0.1, 0.1, 0.1, 0.1]), run("b", [0.2] * 6))
-    found = compare(a, b)
-    assert [task.task_id for task in found.tasks] == [TASKS[0], *TASKS[2:]]
-    assert "no positive" in found.remarks[0]
+    result = compare(a, b)
+    assert [task.task_id for task in result.tasks] == [TASKS[0], *TASKS[2:]]
+    assert "no positive" in result.remarks[0]
     assert len(compare(a, b, judged_only=False).tasks) == 7
 
 
@@ -195,16 +197,16 @@ def test_streams_and_protocols_are_not_mixed(tmp_path):
     )
     with pytest.raises(BadInput, match="different streams.*--across_streams"):
         compare(ours, other)
-    found = compare(ours, other, across_streams=True)
-    assert len(found.tasks) == 6 and "learner and stream together" in found.remarks[0]
+    result = compare(ours, other, across_streams=True)
+    assert len(result.tasks) == 6 and "learner and stream together" in result.remarks[0]
     with pytest.raises(BadInput, match="different protocols"):
         compare(ours, early, across_streams=True)
 
 
 def test_intervals_of_few_tasks_stay_within_what_is_possible(tmp_path):
     errors = [None, None, 0.96, 0.95, 0.58, 0.99], [None, None, 0.03, 0.06, 0.38, 0.04]
-    found = compare(*groups(tmp_path, run("a", errors[0]), run("b", errors[1])))
-    assert (found.over_tasks.tasks, found.over_tasks.side, found.over_tasks.high) == (4, 1, 1.0)
+    result = compare(*groups(tmp_path, run("a", errors[0]), run("b", errors[1])))
+    assert (result.over_tasks.tasks, result.over_tasks.side, result.over_tasks.high) == (4, 1, 1.0)
 
 
 def test_no_common_task_is_an_error(tmp_path):
@@ -227,10 +229,10 @@ def test_a_run_that_has_come_to_no_judged_task_is_named(tmp_path):
 
 
 def test_spans_are_in_points_with_signs(tmp_path):
-    found = compare(*groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02)))
-    assert span(found.over_seeds).startswith("−") and " to −" in span(found.over_seeds)
-    single = compare(*groups(tmp_path / "one", run("a", [0.1] * 6), run("b", [0.2] * 6)))
-    assert span(single.over_seeds).startswith("none: one seed")
+    result = compare(*groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02)))
+    assert span(result.over_seeds).startswith("−") and " to −" in span(result.over_seeds)
+    first = compare(*groups(tmp_path / "one", run("a", [0.1] * 6), run("b", [0.2] * 6)))
+    assert span(first.over_seeds).startswith("none: one seed")
 
 
 def test_two_seeds_that_cannot_tell_say_how_many_would(tmp_path):
@@ -240,15 +242,15 @@ def test_two_seeds_that_cannot_tell_say_how_many_would(tmp_path):
         for learner, noises in (("a", (0.0, 0.01)), ("b", (0.02, 0.035)))
         for seed, noise in enumerate(noises)
     ]
-    found = compare(*groups(tmp_path, *runs))
-    needed = seeds_needed(found.over_seeds)
+    result = compare(*groups(tmp_path, *runs))
+    needed = seeds_needed(result.over_seeds)
     assert 2 < needed < 10
-    assert verdict(found).startswith(
+    assert verdict(result).startswith(
         f"2 seeds of each cannot tell which of a · small and b · small is better; about {needed} of"
         " each could."
     )
-    assert "within seed noise" not in verdict(found)
-    assert mark(found) == "seeds cannot tell"
+    assert "within seed noise" not in verdict(result)
+    assert mark(result) == "seeds cannot tell"
 
 
 def test_a_difference_of_next_to_nothing_takes_too_many_seeds():

@@ -14,7 +14,7 @@ RUN = SyntheticRun(tasks=5, meta_test=2, thumbnails=False)
 
 
 def ledger(path, datasets, curves):
-    """A run whose tasks have these data sets and whose chosen trials tell these curves."""
+    """A run whose tasks have these data sets and whose chosen trials have these curves."""
     RUN.write(path)
     records = RUN.records()
     for train, dataset, curve in zip(
@@ -33,15 +33,15 @@ SECOND = [(0, 0.4), (10, 0.0)]  # AUC 0.8
 
 
 def test_repeats_and_their_values_by_hand(tmp_path):
-    found = forward_transfer(
+    result = forward_transfer(
         ledger(tmp_path / "r", "abaca", [FIRST, SECOND, SECOND, FIRST, [(0, 0.8), (10, 0.8)]])
     )
-    assert [repeat.tasks for repeat in found] == [
+    assert [repeat.tasks for repeat in result] == [
         ("task_001", "task_003"),
         ("task_001", "task_005"),
     ]
-    assert found[0].areas == (pytest.approx(0.4), pytest.approx(0.8))
-    assert [repeat.value for repeat in found] == [pytest.approx(2 / 3), pytest.approx(-1 / 3)]
+    assert result[0].areas == (pytest.approx(0.4), pytest.approx(0.8))
+    assert [repeat.value for repeat in result] == [pytest.approx(2 / 3), pytest.approx(-1 / 3)]
 
 
 def test_curves_of_other_lengths_are_compared_where_both_are():
@@ -58,12 +58,12 @@ def test_an_uneven_grid_weighs_steps_not_points():
 
 def test_what_is_undefined_says_why(tmp_path):
     perfect = [(0, 0.0), (10, 0.0)]
-    found = forward_transfer(
+    result = forward_transfer(
         ledger(tmp_path / "r", "aabbb", [perfect, SECOND, [], SECOND, [(3, 0.5)]])
     )
-    assert all(math.isnan(repeat.value) for repeat in found)
-    assert ["nothing left" in repeat.reason for repeat in found] == [True, False, False]
-    assert all("in common" in repeat.reason for repeat in found[1:])
+    assert all(math.isnan(repeat.value) for repeat in result)
+    assert ["nothing left" in repeat.reason for repeat in result] == [True, False, False]
+    assert all("in common" in repeat.reason for repeat in result[1:])
 
 
 def test_a_stream_without_repeats_has_none(tmp_path):
@@ -72,9 +72,9 @@ def test_a_stream_without_repeats_has_none(tmp_path):
 
 def test_the_mean_is_over_repeats_with_a_value_in_every_seed():
     values = np.array([[0.1, 0.3], [0.2, math.nan], [0.4, 0.2], [0.3, 0.3], [0.5, 0.1]])
-    found = mean_transfer(values)
-    assert (found.tasks, found.seeds) == (4, (2, 1))
-    assert found.estimate == pytest.approx(0.275)
-    assert found.low < 0.275 < found.high
+    result = mean_transfer(values)
+    assert (result.tasks, result.seeds) == (4, (2, 1))
+    assert result.estimate == pytest.approx(0.275)
+    assert result.low < 0.275 < result.high
     assert "no repeat" in mean_transfer(np.full((2, 1), math.nan)).reason
     assert "at least 4" in mean_transfer(np.full((2, 1), 0.5)).reason

@@ -1,4 +1,4 @@
-"""Ledgers that do not hold together are refused with a message that says where."""
+"""Inconsistent ledgers are refused with a message that names the place."""
 
 import json
 

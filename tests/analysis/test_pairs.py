@@ -24,17 +24,17 @@ def test_every_pair_of_finished_methods_once(tmp_path):
         for seed in (0, 1)
         for name, skill in skills.items()
     ]
-    found, reasons = pairs.pairs(groups(tmp_path, *runs, RUN.but(learner="half", events=5)))
-    assert [(pair.a.learner, pair.b.learner) for pair in found] == [
+    result, reasons = pairs.pairs(groups(tmp_path, *runs, RUN.but(learner="half", events=5)))
+    assert [(pair.a.learner, pair.b.learner) for pair in result] == [
         ("b", "c"),
         ("b", "indep"),
         ("c", "indep"),
     ]
     assert reasons == ["half · small: no finished run"]
-    frame = pairs.table(found)
+    frame = pairs.table(result)
     assert frame["seeds_a"].tolist() == [2, 2, 2]
     assert (frame["says"][1], frame["cost_ratio"][1]) == ("A better", 1)
-    assert frame["difference"][1] == pytest.approx(found[1].over_seeds.estimate)
+    assert frame["difference"][1] == pytest.approx(result[1].over_seeds.estimate)
 
 
 def test_the_reference_is_indep_of_the_budget_else_the_nearest_in_cost(tmp_path):
@@ -43,8 +43,8 @@ def test_the_reference_is_indep_of_the_budget_else_the_nearest_in_cost(tmp_path)
         RUN.but(learner="a", budget="s", flops=9000),
         RUN.but(learner="b", budget="m", flops=7000),
     ]
-    found = pairs.against_reference(groups(tmp_path, *runs))
-    assert {(f.a.label, f.b.label) for f in found} == {
+    result = pairs.against_reference(groups(tmp_path, *runs))
+    assert {(f.a.label, f.b.label) for f in result} == {
         ("a · s", "indep · s"),
         ("b · m", "indep · l"),
     }

@@ -9,9 +9,9 @@ from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
 ERRORS = (("task_001", 0.9), ("task_002", 0.7), ("task_003", 0.5), ("task_004", 0.2))
-# 4 tasks, 2 trials each, 1000 x order FLOPs a trial: 2 x 1000 x (1 + 2 + 3 + 4).
+# 4 tasks, 2 trials each, 1000 x order FLOPs per trial: 2 x 1000 x (1 + 2 + 3 + 4).
 PAPER_TOTAL = 20_000
-# validate 2 x 100 a task, select 3 a task, predict 11 a task, init 7.
+# validate 2 x 100 per task, select 3 per task, predict 11 per task, init 7.
 FULL_TOTAL = PAPER_TOTAL + 800 + 12 + 44 + 7
 
 

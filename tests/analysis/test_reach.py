@@ -13,8 +13,8 @@ POINTS = st.lists(st.tuples(st.floats(0.01, 0.99), st.floats(1e10, 1e20)), min_s
 
 def test_between_two_budgets_it_is_linear_in_error_and_log_flops():
     points = [(0.4, 10**10), (0.5, 10**11), (0.2, 10**12)]  # the second is dominated
-    found = flops_to_reach(points, 0.25)
-    assert (found.flops, found.basis) == (pytest.approx(10**11.5), "interpolated")
+    result = flops_to_reach(points, 0.25)
+    assert (result.flops, result.basis) == (pytest.approx(10**11.5), "interpolated")
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ def test_between_two_budgets_it_is_linear_in_error_and_log_flops():
     ],
 )
 def test_ends_are_stated(error, basis, flops):
-    found = flops_to_reach([(0.4, 1e10), (0.2, 1e12)], error)
-    assert found.basis == basis
-    assert found.flops == flops or math.isnan(flops) and math.isnan(found.flops)
+    result = flops_to_reach([(0.4, 1e10), (0.2, 1e12)], error)
+    assert result.basis == basis
+    assert result.flops == flops or math.isnan(flops) and math.isnan(result.flops)
 
 
 @given(POINTS, st.floats(0, 1), st.floats(0, 1))
@@ -40,16 +40,16 @@ def test_a_lower_error_never_costs_less(points, one, other):
 
 @given(POINTS, POINTS)
 def test_ratio_is_at_an_error_that_both_reach_and_turns_over(a, b):
-    one, other = reach_ratio(a, b), reach_ratio(b, a)
-    assert one.value * other.value == pytest.approx(1)
-    assert "never" not in (one.a.basis, one.b.basis)
-    assert "measured" in (one.a.basis, one.b.basis)
-    assert {one.bound, other.bound} in ({""}, {"≤", "≥"})
+    first, other = reach_ratio(a, b), reach_ratio(b, a)
+    assert first.value * other.value == pytest.approx(1)
+    assert "never" not in (first.a.basis, first.b.basis)
+    assert "measured" in (first.a.basis, first.b.basis)
+    assert {first.bound, other.bound} in ({""}, {"≤", "≥"})
 
 
 def test_a_better_single_point_gives_a_bound():
-    found = reach_ratio([(0.2, 1e12)], [(0.3, 1e11)])
-    assert (found.error, found.value, found.bound) == (0.3, 10, "≤")
+    result = reach_ratio([(0.2, 1e12)], [(0.3, 1e11)])
+    assert (result.error, result.value, result.bound) == (0.3, 10, "≤")
 
 
 def test_one_that_never_reaches_has_no_ratio():

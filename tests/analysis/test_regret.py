@@ -79,8 +79,8 @@ def test_other_numbers_of_samples_cannot_be_compared(tmp_path):
 def test_the_reference_has_the_same_budget_and_seed(tmp_path):
     runs = runs_of(tmp_path, OURS, INDEP.but(seed=1), INDEP.but(budget="large"), INDEP)
     assert reference_of(runs[0], runs) == (runs[3], "")
-    found, reason = reference_of(runs[0], runs[:3])
-    assert found is None
+    result, reason = reference_of(runs[0], runs[:3])
+    assert result is None
     assert reason == "no Indep run with budget small and seed 0"
 
 
@@ -95,8 +95,8 @@ def test_the_reference_with_the_same_settings_is_preferred(tmp_path):
     settings = ((OURS, 50), (INDEP, 10), (INDEP, 50), (INDEP, 90))
     runs = runs_of(tmp_path, *(run.but(config=(("steps", steps),)) for run, steps in settings))
     assert reference_of(runs[0], runs) == (runs[2], "")
-    found, remark = reference_of(runs[0], runs[:2])
-    assert found == runs[1]
+    result, remark = reference_of(runs[0], runs[:2])
+    assert result == runs[1]
     assert remark == "the reference, 1, differs in learner.steps"
     method = method_regret(by_seed(runs[:1])[0], runs[:2], judged_only=True)
     assert (method.n, method.reasons) == (1, (f"0: {remark}",))
@@ -107,18 +107,18 @@ def test_a_method_is_the_mean_over_its_seeds(tmp_path):
     ours = [OURS, OURS.but(seed=1, errors=errors), OURS.but(seed=2)]
     runs = runs_of(tmp_path, *ours, INDEP, INDEP.but(seed=1))
     group = by_seed(runs)[0]
-    found = method_regret(group, runs, judged_only=False)
-    assert found.n == 2
-    assert [value.mean for value in found.curve] == pytest.approx([0.0, -0.1, -0.05, -0.2])
-    assert found.curve[2].std == pytest.approx(0.1 / math.sqrt(2))
-    assert found.reasons == ("2: no Indep run with budget small and seed 2",)
+    result = method_regret(group, runs, judged_only=False)
+    assert result.n == 2
+    assert [value.mean for value in result.curve] == pytest.approx([0.0, -0.1, -0.05, -0.2])
+    assert result.curve[2].std == pytest.approx(0.1 / math.sqrt(2))
+    assert result.reasons == ("2: no Indep run with budget small and seed 2",)
 
 
 def test_a_seed_with_an_undefined_error_ends_the_mean_for_all(tmp_path):
     undefined = (*OURS.errors[:2], ("task_003", None), OURS.errors[3])
     ours = [OURS, OURS.but(seed=1, errors=undefined)]
     runs = runs_of(tmp_path, *ours, INDEP, INDEP.but(seed=1))
-    found = method_regret(by_seed(runs)[0], runs, judged_only=False)
-    assert [value.n for value in found.curve] == [2, 2, 0, 0]
-    assert math.isnan(found.curve[2].mean)
-    assert found.reasons == ("1: ends before task_003, whose error is undefined",)
+    result = method_regret(by_seed(runs)[0], runs, judged_only=False)
+    assert [value.n for value in result.curve] == [2, 2, 0, 0]
+    assert math.isnan(result.curve[2].mean)
+    assert result.reasons == ("1: ends before task_003, whose error is undefined",)

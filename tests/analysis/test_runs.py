@@ -1,4 +1,4 @@
-"""Which directories are used, and what is said of the others."""
+"""Which directories are used, and the reasons for leaving out the others."""
 
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from tests.report.synthetic import SyntheticRun

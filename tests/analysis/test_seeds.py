@@ -63,16 +63,16 @@ def test_a_learner_without_a_budget(tmp_path):
 
 def test_spread_is_the_sample_standard_deviation_of_what_is_defined():
     values = [0.1, math.nan, 0.4, 0.2]
-    found = spread(values)
-    assert found.n == 3
-    assert found.mean == pytest.approx(0.7 / 3)
-    assert found.std == pytest.approx(statistics.stdev([0.1, 0.4, 0.2]))
+    result = spread(values)
+    assert result.n == 3
+    assert result.mean == pytest.approx(0.7 / 3)
+    assert result.std == pytest.approx(statistics.stdev([0.1, 0.4, 0.2]))
 
 
 def test_one_value_has_no_spread_and_stays_exact():
-    found = spread([10**21 + 1])
-    assert (found.mean, found.n) == (10**21 + 1, 1)
-    assert math.isnan(found.std)
+    result = spread([10**21 + 1])
+    assert (result.mean, result.n) == (10**21 + 1, 1)
+    assert math.isnan(result.std)
     assert spread([math.nan]).n == 0
     assert math.isnan(spread([]).mean)
 

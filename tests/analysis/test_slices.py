@@ -20,21 +20,21 @@ TASKS = range(1, 13)
 
 
 def groups_of(tmp_path, *runs):
-    found, left_out = read_runs([run.write(tmp_path / f"{i}") for i, run in enumerate(runs)])
+    result, left_out = read_runs([run.write(tmp_path / f"{i}") for i, run in enumerate(runs)])
     assert not left_out
-    return found, {group.label: group for group in by_seed(found)}
+    return result, {group.label: group for group in by_seed(result)}
 
 
 def by_name(found, dimension):
-    return {one.name: one for one in found if one.dimension == dimension}
+    return {item.name: item for item in found if item.dimension == dimension}
 
 
 def test_slices_are_means_over_their_tasks_and_seeds(tmp_path):
     runs, groups = groups_of(
         tmp_path, *(run.but(seed=seed) for run in (RUN, OURS) for seed in (0, 1))
     )
-    found = slices(groups["ft_d · small"], runs)
-    domains = by_name(found, "domain")
+    result = slices(groups["ft_d · small"], runs)
+    domains = by_name(result, "domain")
     assert set(domains) == {"object", "medical", "texture", "face"}
     errors = np.array([[OURS.but(seed=s).error(t) for s in (0, 1)] for t in TASKS if t % 4 == 1])
     indep = np.array([[RUN.but(seed=s).error(t) for s in (0, 1)] for t in TASKS if t % 4 == 1])
@@ -44,8 +44,8 @@ def test_slices_are_means_over_their_tasks_and_seeds(tmp_path):
     assert medical.error.std == pytest.approx(errors.mean(axis=0).std(ddof=1))
     assert medical.difference == pytest.approx((errors - indep).mean())
     assert math.isnan(medical.low) and "at least 4" in medical.reason
-    parts = by_name(found, "part of the stream")
-    assert [(name, one.tasks) for name, one in parts.items()] == [
+    parts = by_name(result, "part of the stream")
+    assert [(name, item.tasks) for name, item in parts.items()] == [
         ("meta-train", 8),
         ("meta-test", 4),
         ("whole stream", 12),
@@ -62,10 +62,10 @@ def test_slices_are_means_over_their_tasks_and_seeds(tmp_path):
 def test_every_dimension_covers_every_task_once(tmp_path):
     runs, groups = groups_of(tmp_path, RUN, OURS)
     for dimension in DIMENSIONS:
-        found = by_name(slices(groups["ft_d · small"], runs), dimension)
-        found.pop("whole stream", None)
-        assert sum(one.tasks for one in found.values()) == 12
-        mean = sum(one.tasks * one.error.mean for one in found.values()) / 12
+        result = by_name(slices(groups["ft_d · small"], runs), dimension)
+        result.pop("whole stream", None)
+        assert sum(item.tasks for item in result.values()) == 12
+        mean = sum(item.tasks * item.error.mean for item in result.values()) / 12
         assert mean == pytest.approx(np.mean([OURS.error(task) for task in TASKS]))
 
 
@@ -86,8 +86,8 @@ def train(**facts):
     ],
 )
 def test_groups_by_training_samples(samples, name):
-    ((_, found),) = DIMENSIONS["training samples"](train(n_train=samples, n_dev=0))
-    assert found == name
+    ((_, result),) = DIMENSIONS["training samples"](train(n_train=samples, n_dev=0))
+    assert result == name
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_groups_by_training_samples(samples, name):
      (None, None, "not recorded")],
 )  # fmt: skip
 def test_groups_by_resolution(height, width, name):
-    ((_, found),) = DIMENSIONS["mean resolution, px"](train(mean_height=height, mean_width=width))
-    assert found == name
+    ((_, result),) = DIMENSIONS["mean resolution, px"](train(mean_height=height, mean_width=width))
+    assert result == name
 
 
 def test_facts_that_are_not_recorded():
@@ -126,13 +126,13 @@ def test_without_a_reference_there_is_an_error_but_no_difference(tmp_path):
     runs, groups = groups_of(
         tmp_path, RUN.but(budget="big"), OURS, OURS.but(learner="mt", events=7)
     )
-    for one in slices(groups["ft_d · small"], runs):
-        assert math.isnan(one.difference) and "no Indep run with budget small" in one.reason
-        assert not math.isnan(one.error.mean)
-    assert {one.reason for one in slices(groups["indep · big"], runs)} == {"the reference itself"}
-    found = {label: slices(group, runs) for label, group in groups.items()}
-    assert found["mt · small"] == []
-    frame = table(found, list(groups.values()))
+    for item in slices(groups["ft_d · small"], runs):
+        assert math.isnan(item.difference) and "no Indep run with budget small" in item.reason
+        assert not math.isnan(item.error.mean)
+    assert {item.reason for item in slices(groups["indep · big"], runs)} == {"the reference itself"}
+    results = {label: slices(group, runs) for label, group in groups.items()}
+    assert results["mt · small"] == []
+    frame = table(results, list(groups.values()))
     (unfinished,) = frame[frame["label"] == "mt · small"].to_dict("records")
     assert "4 of 12 tasks trained" in unfinished["reason"] and math.isnan(unfinished["error"])
 
@@ -144,15 +144,15 @@ def test_intervals_stay_within_what_is_possible(tmp_path):
         for e in ((0.96, 0.95, 0.58, 0.99), (0.03, 0.06, 0.38, 0.04))
     )
     runs, groups = groups_of(tmp_path, RUN.but(errors=lower), OURS.but(errors=higher))
-    found = [one for one in slices(groups["ft_d · small"], runs) if one.low == one.low]
-    assert found and all(-1 <= one.low <= one.high <= 1 for one in found)
-    assert any(one.high == 1 for one in found)
+    results = [item for item in slices(groups["ft_d · small"], runs) if item.low == item.low]
+    assert results and all(-1 <= item.low <= item.high <= 1 for item in results)
+    assert any(item.high == 1 for item in results)
 
 
 def test_meta_train_has_the_meta_train_part_alone(tmp_path):
     runs, groups = groups_of(tmp_path, *(run.but(protocol="meta_train") for run in (RUN, OURS)))
     parts = by_name(slices(groups["ft_d · small"], runs), "part of the stream")
-    assert [(name, one.tasks) for name, one in parts.items()] == [
+    assert [(name, item.tasks) for name, item in parts.items()] == [
         ("meta-train", 8),
         ("whole stream", 8),
     ]

@@ -69,25 +69,27 @@ def test_gains_stand_in_stream_order_with_gaps(tmp_path, facts):
 
 def test_best_sources_and_targets(tmp_path):
     matrix = read_matrix(write(tmp_path))
-    found = best_sources(matrix).set_index("target")
-    assert list(found.index) == ["b", "c", "d"]
-    assert found.loc["c", ["best_source", "source_domain", "sources", "helped"]].tolist() == [
+    result = best_sources(matrix).set_index("target")
+    assert list(result.index) == ["b", "c", "d"]
+    assert result.loc["c", ["best_source", "source_domain", "sources", "helped"]].tolist() == [
         "b",
         "face",
         2,
         1,
     ]
-    assert found.loc["c", "best_gain"] == pytest.approx(0.1) and found.loc[
+    assert result.loc["c", "best_gain"] == pytest.approx(0.1) and result.loc[
         "c", "mean_gain"
     ] == pytest.approx(0.0)
-    assert found.loc["d", ["best_source", "sources", "helped"]].tolist() == ["b", 1, 0]
+    assert result.loc["d", ["best_source", "sources", "helped"]].tolist() == ["b", 1, 0]
     ours = sources(matrix).set_index("source")
     assert ours.loc["a", ["targets", "helped", "best_target"]].tolist() == [2, 1, "b"]
 
 
 def test_a_target_without_any_defined_gain_has_no_best_source(tmp_path):
-    found = best_sources(read_matrix(write(tmp_path, {("a", "d"): None}))).iloc[0]
-    assert found["best_source"] == "" and math.isnan(found["best_gain"]) and found["sources"] == 0
+    result = best_sources(read_matrix(write(tmp_path, {("a", "d"): None}))).iloc[0]
+    assert (
+        result["best_source"] == "" and math.isnan(result["best_gain"]) and result["sources"] == 0
+    )
 
 
 @pytest.mark.parametrize(

@@ -35,15 +35,15 @@ TASKS = catalogue.table("nevis22_tasks")
 
 
 def described(name):
-    """One line a stream: every task with its order and year."""
+    """One line per stream: every task with its order and year."""
     return f"{name}: " + " ".join(
         f"{r['order']}/{r['year']}/{r['task_id']}" for r in stream_rows(name)[1]
     )
 
 
 def test_streams_are_as_pinned():
-    """Write the file anew with `python -m tests.catalogue.test_catalogue` after a change that is
-    meant.
+    """After an intended change, write the file again with `python -m
+    tests.catalogue.test_catalogue`.
     """
     assert [described(name) for name in PINNED] == GOLDEN.read_text().splitlines()
 
@@ -206,8 +206,8 @@ def test_missing_data_are_an_error_that_says_how_to_get_them(monkeypatch, tmp_pa
 
 
 def test_the_list_is_quick_and_loads_no_framework():
-    """The bar: under 2 seconds for `list`; the best of three processes, for other work goes on
-    beside the tests.
+    """`list` takes less than 2 seconds, in the best of three processes, since other work may run
+    at the same time.
     """
     begin = time.monotonic()
     program = (

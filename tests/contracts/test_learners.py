@@ -20,9 +20,7 @@ from tests import toy
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory):
-    """Builds a learner by name with a budget of moments; weights are there for those that start
-    from some.
-    """
+    """Builds a learner by name with a tiny budget, and with weights if it starts from any."""
     file = tmp_path_factory.mktemp("weights") / "mlp.safetensors"
     network = Network("mlp", (("hidden", (8,)),), 8)
     drawn = initialise_program(network, 64)(np.arange(4, dtype=np.uint32))

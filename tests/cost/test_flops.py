@@ -27,7 +27,7 @@ def shaped(*shape, dtype=np.float32):
 
 
 def xla(fn, *args):
-    """What XLA says of the whole program."""
+    """XLA's count of the whole program."""
     lowered = jax.jit(fn).trace(*args).lower(lowering_platforms=("cpu",))
     return lowered.cost_analysis().get("flops", 0)
 

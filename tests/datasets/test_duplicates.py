@@ -62,10 +62,12 @@ def test_one_copy_stays_where_it_is_judged_last(samples):
     rank = [*PRIORITY, "train", "all"]
     for number in set(images.tolist()):
         copies = np.flatnonzero(images == number)
-        (kept,) = copies[stays[copies]]
+        (remaining,) = copies[stays[copies]]
         best = min(min(rank.index(p), len(PRIORITY)) for p in parts[copies].tolist())
-        assert min(rank.index(parts[kept]), len(PRIORITY)) == best
-        assert kept == min(i for i in copies if min(rank.index(parts[i]), len(PRIORITY)) == best)
+        assert min(rank.index(parts[remaining]), len(PRIORITY)) == best
+        assert remaining == min(
+            i for i in copies if min(rank.index(parts[i]), len(PRIORITY)) == best
+        )
     assert counts["within_parts"] + counts["across_parts"] == len(samples) - stays.sum()
 
 
@@ -94,8 +96,8 @@ def test_overlap_names_the_later_task_and_the_earlier_one():
         name: {split: shades(text) for split, text in of_set.items()}
         for name, of_set in content.items()
     }
-    found = overlap.find_overlaps([("a", "a"), ("b", "b"), ("a_2", "a")], splits.__getitem__)
-    assert [(o.task_id, o.split, o.earlier, o.exact, o.samples) for o in found] == [
+    result = overlap.find_overlaps([("a", "a"), ("b", "b"), ("a_2", "a")], splits.__getitem__)
+    assert [(o.task_id, o.split, o.earlier, o.exact, o.samples) for o in result] == [
         ("b", "dev_test", "a", 1, 1),
         ("b", "test", "a", 2, 3),
     ]

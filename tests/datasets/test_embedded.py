@@ -167,8 +167,8 @@ def test_boxes_lie_inside_their_images(name):
 
 @pytest.mark.parametrize("name", ["pico_scenes", "pico_textures", "pico_tissue"])
 def test_boxes_are_those_of_the_images(built, name):
-    for part, found in module(name).boxes().items():
-        sizes = [[box.height, box.width] for box in found]
+    for part, result in module(name).boxes().items():
+        sizes = [[box.height, box.width] for box in result]
         assert built[name].parts[part].images.sizes.tolist() == sizes
 
 
@@ -213,10 +213,10 @@ def test_region_leaves_a_gap_and_grid_stays_inside():
 
 def test_shelves_fill_without_overlap():
     area = patches.Box("any", 5, 7, 90, 110)
-    found = patches.shelves(area, 12, 30, np.random.RandomState(0))
-    assert not any(a.overlaps(b) for a, b in itertools.combinations(found, 2))
-    assert all(12 <= side <= 30 for box in found for side in (box.height, box.width))
-    assert sum(box.height * box.width for box in found) > 0.6 * area.height * area.width
+    result = patches.shelves(area, 12, 30, np.random.RandomState(0))
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(result, 2))
+    assert all(12 <= side <= 30 for box in result for side in (box.height, box.width))
+    assert sum(box.height * box.width for box in result) > 0.6 * area.height * area.width
 
 
 def test_levelled_gives_the_wanted_mean_and_spread():

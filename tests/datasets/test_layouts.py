@@ -54,7 +54,7 @@ def test_paths(tmp_path, put):
     ):
         put(name, grey(number * 10) if name.endswith("png") else "no image")
     pattern = r"(?P<part>train|test)/(?P<label>\w+)/.*\.png"
-    found = read(
+    result = read(
         tmp_path,
         reader="paths",
         pattern=pattern,
@@ -62,7 +62,7 @@ def test_paths(tmp_path, put):
         parts={"train": "train", "test": "dev"},
         aliases={"dog": "wolf"},
     )
-    assert short(found) == [("dev", "cat", 20), ("train", "cat", 0), ("train", "wolf", 10)]
+    assert short(result) == [("dev", "cat", 20), ("train", "cat", 0), ("train", "wolf", 10)]
     numbered = read(
         tmp_path,
         reader="paths",
@@ -88,16 +88,16 @@ def test_table(tmp_path, put):
         put(f"images/a{number}.png", grey(number))
     put("train.csv", "name;width;class\r\na0;3;5\r\na2;3;7\r\n")
     put("list.txt", "a1 big cat\n")
-    found = read(
+    result = read(
         tmp_path, reader="table", tables=[{"file": "train.csv", "part": "train"}], delimiter=";", header=True,  # noqa: E501
         image="images/{name}.png", label="{class}",
     )  # fmt: skip
-    assert short(found) == [("train", "5", 0), ("train", "7", 2)]
-    found = read(
+    assert short(result) == [("train", "5", 0), ("train", "7", 2)]
+    result = read(
         tmp_path, reader="table", tables=[{"file": "list.txt", "part": "test"}], delimiter=" ", columns=2,  # noqa: E501
         image="images/{0}.png", label="{1}",
     )  # fmt: skip
-    assert short(found) == [("test", "big cat", 1)]
+    assert short(result) == [("test", "big cat", 1)]
     with pytest.raises(BadInput, match=r"unknown column 'clas'. Did you mean 'class'"):
         read(
             tmp_path,
@@ -129,20 +129,20 @@ def test_companion_files_and_scores(tmp_path, put):
     put("a/1.png", grey(1)), put("a/1.txt", "3 4\n5 6\n\n")
     put("a/2.png", grey(2)), put("a/2.txt", "")
     pattern = r"a/(?P<name>\d)\.png"
-    found = read(
+    result = read(
         tmp_path, reader="companion", pattern=pattern, companion="a/{name}.txt", measure="lines"
     )
-    assert short(found) == [("all", 2.0, 1), ("all", 0.0, 2)]
+    assert short(result) == [("all", 2.0, 1), ("all", 0.0, 2)]
     info = np.empty((1, 1), object)
     info[0, 0] = {"location": np.ones((4, 2)), "number": 4}
     for name in ("1", "2"):
         savemat(tmp_path / f"a/{name}.mat", {"image_info": info})
-    found = read(
+    result = read(
         tmp_path, reader="companion", pattern=pattern, companion="a/{name}.mat", measure="locations"
     )
-    assert [e.label for e in found] == [4.0, 4.0]
+    assert [e.label for e in result] == [4.0, 4.0]
     put("raw/x.sdt", bytes(range(6))), put("raw/x.lxyr", " 2 10 10 3\n 1 20 20 3\n")
-    found = read(
+    result = read(
         tmp_path,
         reader="companion",
         pattern=r"raw/(?P<name>x)\.sdt",
@@ -150,17 +150,17 @@ def test_companion_files_and_scores(tmp_path, put):
         measure="definite",
         raw=[2, 3],
     )
-    assert short(found) == [("all", 1, 0)] and found[0].image.open().size == (3, 2)
+    assert short(result) == [("all", 1, 0)] and result[0].image.open().size == (3, 2)
     (
         put("s/I02_01.bmp", grey(20)),
         put("s/i01_02.bmp", grey(12)),
         put("s/I01_01.bmp", grey(11)),
         put("s.txt", "0.5\n0.25\n1\n"),
     )
-    found = read(
+    result = read(
         tmp_path, reader="score_list", pattern=r"s/[iI](?P<a>\d+)_(?P<b>\d+)\.bmp", scores="s.txt"
     )
-    assert sorted(short(found), key=lambda e: e[2]) == [
+    assert sorted(short(result), key=lambda e: e[2]) == [
         ("all", 0.5, 11),
         ("all", 0.25, 12),
         ("all", 1.0, 20),
@@ -181,7 +181,7 @@ def test_poses(tmp_path, put):
         put(f"0{frame + 1}/f{frame}.png", grey(frame))
         put(f"0{frame + 1}/f{frame}.txt", f"{c} {-s} 0 \n{s} {c} 0 \n0 0 1 \n\n1 2 3 \n")
     pattern = r"(?P<subject>\d+)/f(?P<frame>\d)\.png"
-    found = read(
+    result = read(
         tmp_path,
         reader="poses",
         pattern=pattern,
@@ -189,10 +189,10 @@ def test_poses(tmp_path, put):
         bins=2,
         subjects={"test": [4]},
     )
-    labels = [e.label for e in sorted(found, key=lambda e: e.key)]
+    labels = [e.label for e in sorted(result, key=lambda e: e.key)]
     # roll: two bins of equal mass
     assert [0 in label for label in labels] == [True, True, False, False]
-    assert [e.part for e in sorted(found, key=lambda e: e.key)] == [
+    assert [e.part for e in sorted(result, key=lambda e: e.key)] == [
         "train",
         "train",
         "train",
@@ -206,14 +206,14 @@ def test_matlab_lists_records_counts_and_arrays(tmp_path, put):
     savemat(tmp_path / "set.mat", {"trn": [[1, 4]], "tst": [[2, 3]]})
     savemat(tmp_path / "labels.mat", {"labels": [[7, 8, 9, 7]]})
     parts = {"train": "set.mat:trn", "test": "set.mat:tst"}
-    found = read(
+    result = read(
         tmp_path,
         reader="mat_lists",
         images="im{id:02d}.png",
         parts=parts,
         labels="labels.mat:labels",
     )
-    assert short(found) == [("test", 7, 2), ("test", 8, 3), ("train", 6, 1), ("train", 6, 4)]
+    assert short(result) == [("test", 7, 2), ("test", 8, 3), ("train", 6, 1), ("train", 6, 4)]
     assert [
         e.label
         for e in read(tmp_path, reader="mat_lists", images="im{id:02d}.png", parts=parts, block=2)
@@ -230,20 +230,20 @@ def test_matlab_lists_records_counts_and_arrays(tmp_path, put):
     records[0, 0], records[0, 1] = ("im01.png", 3, 0), ("im02.png", 1, 1)
     savemat(tmp_path / "annos.mat", {"annotations": records})
     fields = {"image": "path", "label": "class", "part": "test"}
-    found = read(
+    result = read(
         tmp_path, reader="mat_records", tables=[{"file": "annos.mat", "key": "annotations"}], fields=fields, image="{image}",  # noqa: E501
         parts={"0": "train", "1": "test"},
     )  # fmt: skip
-    assert short(found) == [("test", 0, 2), ("train", 2, 1)]
+    assert short(result) == [("test", 0, 2), ("train", 2, 1)]
     savemat(tmp_path / "gt.mat", {"count": np.asarray([[5], [6], [7], [8]])})
-    found = read(
+    result = read(
         tmp_path,
         reader="mat_counts",
         images="im{id:02d}.png",
         counts="gt.mat:count",
         parts={"train": [1, 2], "test": [3, 4]},
     )
-    assert short(found) == [
+    assert short(result) == [
         ("test", 7.0, 3),
         ("test", 8.0, 4),
         ("train", 5.0, 1),
@@ -252,9 +252,9 @@ def test_matlab_lists_records_counts_and_arrays(tmp_path, put):
     pixels = np.arange(2 * 2 * 3 * 2, dtype=np.uint8).reshape(2, 2, 3, 2)
     savemat(tmp_path / "svhn.mat", {"X": pixels, "y": [[10], [3]]})
     sets = [{"file": "svhn.mat", "part": "train", "images": "X", "labels": "y"}]
-    found = read(tmp_path, reader="mat_arrays", sets=sets, layout="hwcn", modulo=10)
-    assert [e.label for e in found] == [0, 3]
-    assert (np.asarray(found[1].image.open()) == pixels[..., 1]).all()
+    result = read(tmp_path, reader="mat_arrays", sets=sets, layout="hwcn", modulo=10)
+    assert [e.label for e in result] == [0, 3]
+    assert (np.asarray(result[1].image.open()) == pixels[..., 1]).all()
 
 
 def test_voc(tmp_path, put):
@@ -267,24 +267,24 @@ def test_voc(tmp_path, put):
         "R/Annotations/1.xml", f"<annotation>{person}<object><name>dog</name></object></annotation>"
     )
     sets = [{"part": "train", "root": "R", "list": "ImageSets/Main/train.txt"}]
-    (found,) = read(tmp_path, reader="voc_objects", images="JPEGImages/{id}.jpg", sets=sets)
-    assert (found.part, found.label) == ("train", {"person", "dog"})
-    (found,) = read(tmp_path, reader="voc_actions", root="R", list="ImageSets/Main/train.txt")
-    assert found.label == {"run"} and found.image.open().size == (4, 6)
+    (result,) = read(tmp_path, reader="voc_objects", images="JPEGImages/{id}.jpg", sets=sets)
+    assert (result.part, result.label) == ("train", {"person", "dog"})
+    (result,) = read(tmp_path, reader="voc_actions", root="R", list="ImageSets/Main/train.txt")
+    assert result.label == {"run"} and result.image.open().size == (4, 6)
     (
         put("R/cat_train.txt", "1  1\n"),
         put("R/dog_train.txt", "1 -1\n"),
         put("R/ape_train.txt", "1 1\n"),
     )
     sets = [{"part": "train", "root": "R", "lists": r"(?P<label>\w+)_train\.txt"}]
-    (found,) = read(
+    (result,) = read(
         tmp_path, reader="voc_lists", images="JPEGImages/{id}.jpg", sets=sets, kind="last"
     )
-    assert found.label == "cat"
-    (found,) = read(
+    assert result.label == "cat"
+    (result,) = read(
         tmp_path, reader="voc_lists", images="JPEGImages/{id}.jpg", sets=sets, kind="all"
     )
-    assert found.label == {"cat", "ape"}
+    assert result.label == {"cat", "ape"}
     put("R/Annotations/1.xml", "<annotation><object>")
     with pytest.raises(BadInput, match=r"1.xml: cannot be read as xml"):
         read(tmp_path, reader="voc_actions", root="R", list="ImageSets/Main/train.txt")
@@ -303,14 +303,14 @@ def test_coco(tmp_path, put):
     }
     put("a.json", json.dumps(content))
     sets = [{"part": "train", "images": "im/{file_name}", "annotations": "a.json"}]
-    (found,) = read(tmp_path, reader="coco", sets=sets, crop=True, min_side=2)
+    (result,) = read(tmp_path, reader="coco", sets=sets, crop=True, min_side=2)
     assert (
-        found.label == 8
-        and np.asarray(found.image.open())[0, 0] == 32
-        and found.image.open().size == (4, 5)
+        result.label == 8
+        and np.asarray(result.image.open())[0, 0] == 32
+        and result.image.open().size == (4, 5)
     )
-    (found,) = read(tmp_path, reader="coco", sets=sets)
-    assert found.label == "a"  # of several annotations the last
+    (result,) = read(tmp_path, reader="coco", sets=sets)
+    assert result.label == "a"  # of several annotations the last
     put("a.json", "{")
     with pytest.raises(BadInput, match="a.json: cannot be read as COCO json"):
         read(tmp_path, reader="coco", sets=sets)
@@ -318,7 +318,7 @@ def test_coco(tmp_path, put):
 
 def test_numbers(tmp_path, put):
     put("a.txt", "1 2 3 4 5 6 7 8 3\n9 2 3 4 5 6 7 8 1\n")
-    found = read(
+    result = read(
         tmp_path,
         reader="pixel_rows",
         tables=[{"file": "a.txt", "part": "train"}],
@@ -326,10 +326,10 @@ def test_numbers(tmp_path, put):
         keep_channels=1,
         first=1,
     )
-    assert short(found) == [("train", 2, 1), ("train", 0, 9)]
-    assert np.asarray(found[0].image.open()).tolist() == [[1, 3], [5, 7]]
+    assert short(result) == [("train", 2, 1), ("train", 0, 9)]
+    assert np.asarray(result[0].image.open()).tolist() == [[1, 3], [5, 7]]
     put("b.txt", "1.0 0.0 0 0 1\n")
-    (found,) = read(
+    (result,) = read(
         tmp_path,
         reader="pixel_rows",
         tables=[{"file": "b.txt", "part": "all"}],
@@ -337,7 +337,7 @@ def test_numbers(tmp_path, put):
         scale=255,
         one_hot=3,
     )
-    assert found.label == 2 and np.asarray(found.image.open()).tolist() == [[255, 0]]
+    assert result.label == 2 and np.asarray(result.image.open()).tolist() == [[255, 0]]
     with pytest.raises(BadInput, match="rows of 5 numbers; expected 4 pixels and 3 for the class"):
         read(
             tmp_path,
@@ -347,7 +347,7 @@ def test_numbers(tmp_path, put):
             one_hot=3,
         )
     put("c.txt", "2 1:-1 2:1 4:0\n")
-    (found,) = read(
+    (result,) = read(
         tmp_path,
         reader="libsvm",
         tables=[{"file": "c.txt", "part": "all"}],
@@ -355,7 +355,7 @@ def test_numbers(tmp_path, put):
         range=[-1, 1],
         first=1,
     )
-    assert found.label == 1 and np.asarray(found.image.open()).tolist() == [[0, 255], [128, 128]]
+    assert result.label == 1 and np.asarray(result.image.open()).tolist() == [[0, 255], [128, 128]]
 
 
 def test_idx(tmp_path, put):
@@ -363,13 +363,13 @@ def test_idx(tmp_path, put):
     put("i", b"\0\0\x08\x03" + struct.pack(">3I", 2, 2, 3) + pixels.tobytes())
     put("l", b"\0\0\x08\x01" + struct.pack(">I", 2) + bytes([4, 7]))
     pairs = [{"part": "test", "images": "i", "labels": "l"}]
-    found = read(tmp_path, reader="idx", pairs=pairs)
+    result = read(tmp_path, reader="idx", pairs=pairs)
     assert (
-        short(found) == [("test", 4, 0), ("test", 7, 6)]
-        and (np.asarray(found[1].image.open()) == pixels[1]).all()
+        short(result) == [("test", 4, 0), ("test", 7, 6)]
+        and (np.asarray(result[1].image.open()) == pixels[1]).all()
     )
-    found = read(tmp_path, reader="idx", pairs=pairs, transpose=True)
-    assert (np.asarray(found[1].image.open()) == pixels[1].T).all()
+    result = read(tmp_path, reader="idx", pairs=pairs, transpose=True)
+    assert (np.asarray(result[1].image.open()) == pixels[1].T).all()
     put("i", (tmp_path / "i").read_bytes()[:-1])
     with pytest.raises(BadInput, match="11 bytes of data; 12 are expected. Is it truncated"):
         read(tmp_path, reader="idx", pairs=pairs)
@@ -391,12 +391,12 @@ def test_cifar(tmp_path, put):
     planes = np.zeros((2, 3, 32, 32), np.uint8)
     planes[0, 0], planes[1, 2, 0, 5] = 200, 77
     put("b1", pickle.dumps({b"data": planes.reshape(2, -1), b"labels": [3, 1]}, protocol=2))
-    found = read(
+    result = read(
         tmp_path, reader="cifar", batches=[{"part": "train", "file": "b*"}], labels="labels"
     )
-    assert [e.label for e in found] == [3, 1]
-    assert np.asarray(found[0].image.open())[4, 4].tolist() == [200, 0, 0]
-    assert np.asarray(found[1].image.open())[0, 5].tolist() == [0, 0, 77]
+    assert [e.label for e in result] == [3, 1]
+    assert np.asarray(result[0].image.open())[4, 4].tolist() == [200, 0, 0]
+    assert np.asarray(result[1].image.open())[0, 5].tolist() == [0, 0, 77]
 
 
 class Evil:
@@ -417,18 +417,18 @@ def test_stl_gnt_norb_and_hdf5(tmp_path, put):
     image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)  # height, width, channels
     put("X.bin", image.transpose(2, 1, 0).tobytes()), put("y.bin", bytes([5]))
     sets = [{"part": "train", "images": "X.bin", "labels": "y.bin"}]
-    (found,) = read(tmp_path, reader="stl", sets=sets, shape=[2, 4, 3], first=1)
-    assert found.label == 4 and (np.asarray(found.image.open()) == image).all()
+    (result,) = read(tmp_path, reader="stl", sets=sets, shape=[2, 4, 3], first=1)
+    assert result.label == 4 and (np.asarray(result.image.open()) == image).all()
 
     record = struct.pack("<I2sHH", 10 + 6, "啊".encode("gb2312"), 3, 2) + bytes(
         [255, 0, 255, 255, 255, 254]
     )
     put("w.gnt", record * 2)
-    found = read(tmp_path, reader="gnt", sets=[{"part": "test", "files": "*.gnt"}])
+    result = read(tmp_path, reader="gnt", sets=[{"part": "test", "files": "*.gnt"}])
     assert (
-        len(found) == 2
-        and found[0].label == "b0a1"
-        and np.asarray(found[1].image.open()).tolist() == [[0, 255, 0], [0, 0, 1]]
+        len(result) == 2
+        and result[0].label == "b0a1"
+        and np.asarray(result[1].image.open()).tolist() == [[0, 255, 0], [0, 0, 1]]
     )
     put("w.gnt", record[:-1])
     with pytest.raises(BadInput, match="the record at byte 0 has length 16"):
@@ -445,12 +445,12 @@ def test_stl_gnt_norb_and_hdf5(tmp_path, put):
         struct.pack("<iI3I", 0x1E3D4C54, 2, 3, 4, 1)
         + np.asarray([[6, 0, 0, 0], [7, 0, 0, 0], [4, 0, 0, 0]], "<i4").tobytes(),
     )
-    found = read(
+    result = read(
         tmp_path,
         reader="norb",
         sets=[{"stem": "n", "part": "train", "parts_by_instance": {"dev": [4], "dev_test": [6]}}],
     )
-    assert short(found) == [("dev", 2, 16), ("dev_test", 4, 0), ("train", 0, 8)]
+    assert short(result) == [("dev", 2, 16), ("dev_test", 4, 0), ("train", 0, 8)]
 
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "p.hdf5", "w") as file:
@@ -461,8 +461,8 @@ def test_stl_gnt_norb_and_hdf5(tmp_path, put):
         "images": "images",
         "labels": "labels",
     }
-    (found,) = read(tmp_path, **options, first=1, channels="bgr")
-    assert found.label == 6 and np.asarray(found.image.open()).tolist() == [[[3, 2, 1]]]
+    (result,) = read(tmp_path, **options, first=1, channels="bgr")
+    assert result.label == 6 and np.asarray(result.image.open()).tolist() == [[[3, 2, 1]]]
     put("q.hdf5", b"no hdf5")
     with pytest.raises(BadInput, match="q.hdf5: cannot be read as HDF5"):
         read(tmp_path, **(options | {"sets": [{"part": "train", "file": "q.hdf5"}]}))
@@ -475,8 +475,8 @@ def test_attributes(tmp_path, put):
     )
     put("R/trainclasses.txt", "seal\n"), put("R/testclasses.txt", "ox\n")
     put("R/JPEGImages/ox/a.jpg", grey(1, 8)), put("R/JPEGImages/seal/b.jpg", grey(2, 8))
-    found = read(tmp_path, reader="predicates", root="R")
-    assert [(e.part, e.label) for e in found] == [("test", {0, 2}), ("train", {1, 2})]
+    result = read(tmp_path, reader="predicates", root="R")
+    assert [(e.part, e.label) for e in result] == [("test", {0, 2}), ("train", {1, 2})]
 
     put("R/benchmark/saiapr_tc-12/00/labels.txt", "25 1 3\n25 2 9\n26 1 4\n")
     for number in (25, 26):
@@ -484,10 +484,10 @@ def test_attributes(tmp_path, put):
     (tmp_path / "R/matlab").mkdir()
     savemat(tmp_path / "R/matlab/training.mat", {"training": [[25]]})
     savemat(tmp_path / "R/matlab/validation.mat", {"validation": [[99]]})
-    (found,) = read(tmp_path, reader="regions", root="R", keep="all")
-    assert found.label == {2, 8}
-    (found,) = read(tmp_path, reader="regions", root="R", keep="last")
-    assert found.label == {8}
+    (result,) = read(tmp_path, reader="regions", root="R", keep="all")
+    assert result.label == {2, 8}
+    (result,) = read(tmp_path, reader="regions", root="R", keep="last")
+    assert result.label == {8}
 
     (
         put("val_01.jpg", grey(1, 8)),
@@ -497,14 +497,14 @@ def test_attributes(tmp_path, put):
     synsets = np.zeros((2, 1), [("ILSVRC2012_ID", object), ("WNID", object)])
     synsets[0, 0], synsets[1, 0] = (1, "n01"), (2, "n02")
     savemat(tmp_path / "kit/meta.mat", {"synsets": synsets})
-    found = read(
+    result = read(
         tmp_path,
         reader="imagenet_validation",
         images="val_{number:02d}.jpg",
         devkit="kit",
         part="test",
     )
-    assert [e.label for e in found] == ["n02", "n01"]
+    assert [e.label for e in result] == ["n02", "n01"]
 
 
 def test_every_reader_is_tested_here():

@@ -123,7 +123,7 @@ def test_nearest_neighbours_are_as_good_as_recorded(imported, dataset_id):
     assert abs(value - recorded) <= TOLERANCE, f"{value:.4f}, recorded {recorded}"
 
 
-# caltech101 has 3.5 images a class for training
+# caltech101 has 3.5 images per class for training
 @pytest.mark.filterwarnings("ignore::nevis_stream.errors.DataWarning")
 def test_the_stream_is_marked_and_whole(imported):
     stream = load_stream("local25")

@@ -333,8 +333,8 @@ def test_a_copy_that_tfds_has_prepared_is_used(tmp_path):
         {"tfds": "mnist 3.0.1"}
     ]
     images = prepared.load("mnist", "published").parts["test"].images
-    found = {np.asarray(image)[..., 0].tobytes() for image in images}
-    assert found == {array.tobytes() for array in arrays["test"]}
+    results = {np.asarray(image)[..., 0].tobytes() for image in images}
+    assert results == {array.tobytes() for array in arrays["test"]}
 
 
 # -- prepared data
@@ -371,9 +371,9 @@ def test_derived_arrays_are_mapped_kept_and_shared(tmp_path, root):
     changed = file.stat().st_mtime_ns
     again = prepared.load("mnist", "published").parts["train"].images
     assert np.array_equal(again.resized(16), derived) and file.stat().st_mtime_ns == changed
-    some = again.take(np.asarray([4, 1]))
-    assert np.array_equal(some.resized(16), derived[[4, 1]]) and np.array_equal(
-        some.sizes, images.sizes[[4, 1]]
+    subset = again.take(np.asarray([4, 1]))
+    assert np.array_equal(subset.resized(16), derived[[4, 1]]) and np.array_equal(
+        subset.sizes, images.sizes[[4, 1]]
     )
     expected = np.array(derived)
     file.write_bytes(b"damaged")
@@ -415,7 +415,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, root, monkeypatch):
 
 @pytest.mark.parametrize("number", range(6))
 def test_a_killed_preparation_goes_on_to_the_same(tmp_path, number):
-    """SIGKILL at six instants of a real process; the second try ends as if nothing had been."""
+    """SIGKILL at six instants of a real process; the second try ends as if nothing had happened."""
     files = mnist_files(tmp_path / "files", n=3000)
     command = [
         sys.executable,
@@ -447,7 +447,7 @@ def test_a_killed_preparation_goes_on_to_the_same(tmp_path, number):
 
 
 def test_a_kill_at_any_instant_leaves_the_old_data_or_the_new(tmp_path, root):
-    """Prepared again with --force: at the next start one of them is ready, and sound."""
+    """Prepared again with --force: at the next start one of them is ready and intact."""
     for n in (60, 90):
         np.savez(
             tmp_path / f"{n}.npz",

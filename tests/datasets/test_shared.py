@@ -1,4 +1,4 @@
-"""The real data sets beside the project, where they are: counts and classes as their
+"""The real data sets of the shared folder, if it exists: counts and classes as their
 manifest says.
 """
 
@@ -28,7 +28,7 @@ def test_every_file_of_the_catalogue_is_there():
     assert {row["source"] for row in KNOWN.values()} <= set(ROWS)
 
 
-# 3.5 images a class leave some class out of train
+# 3.5 images per class leave some class out of train
 @pytest.mark.filterwarnings("ignore::nevis_stream.errors.DataWarning")
 @pytest.mark.parametrize("dataset_id", sorted(KNOWN))
 def test_counts_classes_and_splits(dataset_id):

@@ -45,7 +45,7 @@ def test_splits_are_exact_disjoint_complete_and_in_source_order(source, numbers)
     assert list(splits) == SPLITS
     for part, percentages in rule.items():
         ids = list(toy.parts[part].ids)
-        found = []
+        results = []
         for name, share in percentages.items():
             split = splits[name]
             assert abs(len(split) - len(ids) * share / 100) < 1
@@ -53,27 +53,27 @@ def test_splits_are_exact_disjoint_complete_and_in_source_order(source, numbers)
             assert positions == sorted(positions)
             for sample, position in enumerate(positions):
                 assert split.images[sample][0, 0, 0] == position % 256
-            found += split.ids
-        assert sorted(found) == sorted(ids)
+            results += split.ids
+        assert sorted(results) == sorted(ids)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([(56, 12, 12, 20), (70, 15, 15), (80, 20), (100,)]))
 def test_sizes_add_up_and_are_less_than_one_off(n, shares):
-    found = sizes(n, dict(enumerate(shares)))
-    assert sum(found.values()) == n
-    assert all(abs(found[i] - n * share / 100) < 1 for i, share in enumerate(shares))
+    results = sizes(n, dict(enumerate(shares)))
+    assert sum(results.values()) == n
+    assert all(abs(results[i] - n * share / 100) < 1 for i, share in enumerate(shares))
 
 
 def test_splits_depend_on_the_ids_alone():
-    one = divide(dataset({"all": 200}))
+    first = divide(dataset({"all": 200}))
     labels = np.arange(200) % 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         other = divide(dataset({"all": 200}, {"all": labels}, side=5))
         renamed = divide(dataset({"all": 200}, name="other"))
     for name in SPLITS:
-        assert list(one[name].ids) == list(other[name].ids)
-    indices = {i.rpartition("/")[2] for i in one["test"].ids}
+        assert list(first[name].ids) == list(other[name].ids)
+    indices = {i.rpartition("/")[2] for i in first["test"].ids}
     assert indices != {i.rpartition("/")[2] for i in renamed["test"].ids}
 
 

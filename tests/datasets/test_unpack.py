@@ -30,8 +30,8 @@ def test_archives_become_folders_named_like_them(tmp_path, name):
     unpack(tmp_path / name, tmp_path / "work")
     unpack(tmp_path / name, tmp_path / "work")  # what is there is left
     work = tmp_path / "work/x"
-    found = {path.relative_to(work).as_posix(): path.read_bytes() for path in work.rglob("*.txt")}
-    assert found == MEMBERS and stem(name) == "x"
+    results = {path.relative_to(work).as_posix(): path.read_bytes() for path in work.rglob("*.txt")}
+    assert results == MEMBERS and stem(name) == "x"
 
 
 def test_single_files_and_folders(tmp_path):

@@ -1,4 +1,4 @@
-"""Adding models and samples: what was observed stays, what was predicted lies apart, and the
+"""Adding models and samples: what was observed stays, predictions are stored apart, and the
 account is right.
 """
 
@@ -53,7 +53,7 @@ def seen(cache, model):
 
 
 class Counting:
-    """Answers out of a table, counts what it is asked, and charges for it: 7 FLOPs an answer."""
+    """Answers out of a table, counts what it is asked, and charges for it: 7 FLOPs per answer."""
 
     def __init__(self, truth, each=7):
         self.truth, self.each, self.asked = truth, each, []
@@ -77,18 +77,18 @@ def of(samples):
 
 @pytest.fixture
 def cache(tmp_path):
-    made = EvaluationCache(tmp_path / "cache", create=True)
+    created = EvaluationCache(tmp_path / "cache", create=True)
     known = table(ordered())
     for model, row in zip(known.models[:-1], known.values, strict=False):
-        made.append(model, known.samples, row, provenance={"flops_per_sample": 7})
-    return made
+        created.append(model, known.samples, row, provenance={"flops_per_sample": 7})
+    return created
 
 
 def test_a_model_is_observed_on_its_budget_and_predicted_elsewhere(cache):
     truth = table(ordered())
     oracle = Counting(truth)
-    told = add_model(cache, "m11", oracle, 18, "sort_and_search", provenance={"run": "new"})
-    assert len(oracle.asked) == len(set(oracle.asked)) == told.asked == 18
+    account = add_model(cache, "m11", oracle, 18, "sort_and_search", provenance={"run": "new"})
+    assert len(oracle.asked) == len(set(oracle.asked)) == account.asked == 18
     states = cache.states(["m11"])[0]
     assert (states == 1).sum() == 18
     assert (states == 2).sum() == N - 18
@@ -96,15 +96,15 @@ def test_a_model_is_observed_on_its_budget_and_predicted_elsewhere(cache):
     assert (observed[states == 1] == truth.values[11][states == 1]).all()
     predicted = cache.matrix(["m11"], predicted=True)[0]
     assert np.abs(predicted.astype(int) - truth.values[11]).mean() < 0.2
-    assert abs(told.accuracy - truth.values[11].mean()) < 0.15
-    assert told.models == 11
+    assert abs(account.accuracy - truth.values[11].mean()) < 0.15
+    assert account.models == 11
     known = truth.values[:11].mean(axis=1)
-    assert told.rank == 1 + (known > told.accuracy).sum()
-    assert told.flops_method > 2 * 11 * N  # the sums alone
-    assert told.flops_spent == 18 * 7 + told.flops_method
-    assert told.flops_saved == (N - 18) * 7 - told.flops_method
+    assert account.rank == 1 + (known > account.accuracy).sum()
+    assert account.flops_method > 2 * 11 * N  # the sums alone
+    assert account.flops_spent == 18 * 7 + account.flops_method
+    assert account.flops_saved == (N - 18) * 7 - account.flops_method
     assert cache.models()["m11"] == {"run": "new", "flops_per_sample": 7}
-    assert read_additions(cache.directory) == [told]
+    assert read_additions(cache.directory) == [account]
 
 
 def test_what_is_saved_is_told_with_the_price_of_many_answers_and_what_was_spent_on_few(cache):
@@ -115,9 +115,9 @@ def test_what_is_saved_is_told_with_the_price_of_many_answers_and_what_was_spent
     def added(budget):
         source, price = Padded(table(ordered())), {"flops_per_sample": 7.0}
         with warnings.catch_warnings(action="ignore"):  # it costs more than it saves here
-            told = add_model(cache, "m11", source, budget, "sort_and_search", price)
-        own = told.flops_method
-        return told.asked, told.flops_spent - own, told.flops_saved + own
+            account = add_model(cache, "m11", source, budget, "sort_and_search", price)
+        own = account.flops_method
+        return account.asked, account.flops_spent - own, account.flops_saved + own
 
     assert added(18) == (18, 7 * 64, 7 * N - 7 * 64)
     more, *costs = added(40)
@@ -129,7 +129,7 @@ def test_what_is_saved_is_told_with_the_price_of_many_answers_and_what_was_spent
 def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
     truth = table(ordered())
     first = Counting(truth)
-    told = add_model(cache, "m11", first, 18, "sort_and_search")
+    account = add_model(cache, "m11", first, 18, "sort_and_search")
 
     class Killed(Counting):
         def ask(self, model, ids, cells):
@@ -149,20 +149,23 @@ def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
     assert sorted(sample for _, sample in second.asked) == sorted(
         sample for _, sample in first.asked[9:]
     )
-    assert again == told
+    assert again == account
     assert (cache.matrix(predicted=True) == other.matrix(predicted=True)).all()
 
 
 def test_what_is_observed_bounds_the_accuracy_and_is_it_where_nothing_is_left(cache):
     truth, right = table(ordered()), ordered()[11]
     cache.append("m11", truth.samples[4:], right[4:])
-    told = add_model(cache, "m11", Counting(truth), 1, "stratified_mean")
+    account = add_model(cache, "m11", Counting(truth), 1, "stratified_mean")
     least = right[4:].sum() / N
-    assert told.asked < N and least <= told.low <= told.accuracy <= told.high <= least + 4 / N
+    assert (
+        account.asked < N
+        and least <= account.low <= account.accuracy <= account.high <= least + 4 / N
+    )
     left = [j for j in range(4) if f"s{j}" not in seen(cache, "m11")]
     cache.append("m11", [f"s{j}" for j in left], right[left])
-    told = add_model(cache, "m11", Counting(truth), 1, "stratified_mean")
-    assert told.asked == N and told.low == told.accuracy == told.high == right.mean()
+    account = add_model(cache, "m11", Counting(truth), 1, "stratified_mean")
+    assert account.asked == N and account.low == account.accuracy == account.high == right.mean()
 
 
 @pytest.mark.filterwarnings("ignore:.* itself computes about")
@@ -171,19 +174,19 @@ def test_samples_are_observed_by_few_models_and_predicted_for_the_others(cache):
     oracle = Counting(table(fresh, first=N))
     samples = [f"s{N + j}" for j in range(20)]
     asks = oracle.asks(table(fresh).models, of(samples))
-    told = add_samples(cache, samples, asks, 4, provenances=[{"split": "test"}] * len(samples))
-    assert told.asked == len(set(oracle.asked)) == 20 * 4
+    account = add_samples(cache, samples, asks, 4, provenances=[{"split": "test"}] * len(samples))
+    assert account.asked == len(set(oracle.asked)) == 20 * 4
     assert cache.shape == (11, N + 20)
     states = cache.states()[:, N:]
     assert (states == 1).sum(axis=0).tolist() == [4] * 20
     assert (states == 2).sum() == 20 * 7
-    assert told.flops_saved == 20 * 7 * 7 - told.flops_method
+    assert account.flops_saved == 20 * 7 * 7 - account.flops_method
     wrong = np.abs(cache.matrix(predicted=True)[:, N:].astype(int) - fresh).mean()
     assert wrong < 0.25
     more = len(oracle.asked)
     again = add_samples(cache, samples, asks, 4)
-    assert (again.asked, again.fit) == (told.asked, told.fit) and len(oracle.asked) == more
-    assert 0 < again.flops_method < told.flops_method  # the fit is stored and paid for
+    assert (again.asked, again.fit) == (account.asked, account.fit) and len(oracle.asked) == more
+    assert 0 < again.flops_method < account.flops_method  # the fit is stored and paid for
 
 
 @pytest.mark.filterwarnings("ignore:.* itself computes about")
@@ -196,10 +199,10 @@ def test_models_stay_known_where_a_cache_gains_many_samples(cache):
     # always the same one is asked
     assert observed[1].all() and (np.delete(observed, 1, axis=0).mean(axis=1) < 0.2).all()
     truth = table(ordered(samples=N + 400))
-    told = add_model(cache, "m11", truth, 18, "sort_and_search")
-    assert (told.models, told.samples) == (11, N + 400)
+    account = add_model(cache, "m11", truth, 18, "sort_and_search")
+    assert (account.models, account.samples) == (11, N + 400)
     best = (cache.matrix(list(cache.models())[:11], predicted=True) == 1).mean(axis=1)
-    assert told.rank == 1 + (best > told.accuracy).sum()
+    assert account.rank == 1 + (best > account.accuracy).sum()
 
 
 def test_which_models_are_known():
@@ -218,8 +221,8 @@ def test_which_models_are_known():
 def test_several_models_side_by_side_are_as_one_after_the_other(cache):
     truth = table(ordered(M + 2))
     both = add_models(cache, file_asks(cache, truth, ["m12", "m13"]), 18, "sort_and_search")
-    assert [told.name for told in both] == ["m12", "m13"]
-    assert [told.models for told in both] == [11, 11]
+    assert [output.name for output in both] == ["m12", "m13"]
+    assert [output.models for output in both] == [11, 11]
     other = EvaluationCache(cache.directory.parent / "other", create=True)
     other.append_rows(list(cache.models())[:11], cache.samples(), cache.matrix()[:11])
     assert add_model(other, "m13", truth, 18, "sort_and_search").accuracy == both[1].accuracy
@@ -276,12 +279,12 @@ def test_what_cannot_be_asked_is_named(cache):
 
 
 def test_caches_merge_where_only_the_price_of_an_answer_differs(tmp_path):
-    one, other = (EvaluationCache(tmp_path / name, create=True) for name in ("one", "other"))
-    one.append("m", ["s0"], [1], provenance={"run": "r", "flops_per_sample": 7.0})
+    first, other = (EvaluationCache(tmp_path / name, create=True) for name in ("one", "other"))
+    first.append("m", ["s0"], [1], provenance={"run": "r", "flops_per_sample": 7.0})
     other.append("m", ["s1"], [0], provenance={"run": "r", "flops_per_sample": 8.0})
-    one.merge(other)
-    assert one.matrix().tolist() == [[1, 0]]
-    assert one.models()["m"]["flops_per_sample"] == 7.0
+    first.merge(other)
+    assert first.matrix().tolist() == [[1, 0]]
+    assert first.models()["m"]["flops_per_sample"] == 7.0
     other.append("n", ["s0"], [1], provenance={"run": "r"})
     with pytest.raises(BadInput, match="its provenance says run"):
         other.append("n", ["s1"], [1], provenance={"run": "another"})

@@ -1,4 +1,4 @@
-"""The account of additions: what is written is read, and a line that is none is named."""
+"""The account of additions: what is written is read, and a line that is not an account is named."""
 
 import json
 from dataclasses import asdict
@@ -52,7 +52,7 @@ def test_what_is_appended_is_read_and_a_line_that_a_kill_cut_is_left_out(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "line, told",
+    "line, message",
     [
         ("garbage", "Expecting value"),
         ("", "Expecting value"),
@@ -71,15 +71,15 @@ def test_what_is_appended_is_read_and_a_line_that_a_kill_cut_is_left_out(tmp_pat
         (json.dumps(asdict(SAMPLES) | {"name": "many"}), "name is 'many', not a number of samples"),
     ],
 )
-def test_a_line_that_is_no_account_is_named(tmp_path, line, told):
+def test_a_line_that_is_no_account_is_named(tmp_path, line, message):
     cache = EvaluationCache(tmp_path / "cache", create=True)
     append(cache.directory, MODEL)
     with open(cache.directory / LEDGER, "a") as file:
         file.write(line + "\n")
     append(cache.directory, SAMPLES)
     named = f"{cache.directory / LEDGER}, line 2: not an account of an addition ("
-    (found,) = cache.verify()
-    assert found.startswith(named) and told in found
+    (result,) = cache.verify()
+    assert result.startswith(named) and message in result
     (tmp_path / "other").mkdir()
     for reading in (lambda: read_additions(cache.directory), lambda: merge_additions(tmp_path / "other", cache.directory),  # noqa: E501
                     lambda: export_npz(cache, tmp_path / "x.npz")):  # fmt: skip

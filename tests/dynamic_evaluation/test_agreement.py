@@ -55,9 +55,9 @@ def test_rankings_agree_or_are_undefined():
 
 def test_correlations_of_models_equal_scipy():
     matrix = one_order(6, 200, noise=1.0)
-    found = agreement.model_correlations(matrix)
-    assert np.allclose(found, spearmanr(matrix, axis=1).statistic)
-    assert (found > 0).all()
+    result = agreement.model_correlations(matrix)
+    assert np.allclose(result, spearmanr(matrix, axis=1).statistic)
+    assert (result > 0).all()
     holes = matrix.copy()
     holes[0, :50] = 255
     assert agreement.model_correlations(holes)[0, 1] == pytest.approx(
@@ -70,8 +70,8 @@ def test_correlations_of_models_equal_scipy():
 def test_the_decay_is_found_again():
     budgets = np.array([8, 16, 32, 64, 128, 256, 512])
     true = agreement.Decay(0.12, 0.04, 0.15)
-    found = agreement.fit_decay(budgets, true(budgets))
-    assert (found.a, found.rate, found.plateau) == pytest.approx((0.12, 0.04, 0.15), rel=1e-3)
+    result = agreement.fit_decay(budgets, true(budgets))
+    assert (result.a, result.rate, result.plateau) == pytest.approx((0.12, 0.04, 0.15), rel=1e-3)
     flat = agreement.fit_decay(budgets, np.full(7, 0.2))
     assert flat(budgets) == pytest.approx(np.full(7, 0.2))
     with pytest.raises(BadInput, match="three different"):

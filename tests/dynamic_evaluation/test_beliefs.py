@@ -34,15 +34,15 @@ def answers(columns, rows=slice(None)):
 def test_a_predictor_gives_what_it_says(name):
     predictor, beliefs = fitted(name)
     assert beliefs.n == 80 and predictor.gives <= QUANTITIES.keys()
-    given = {each for each in ("rank", "items") if getattr(beliefs, each) is not None}
+    arguments = {each for each in ("rank", "items") if getattr(beliefs, each) is not None}
     for each in ("moments", "information", "reduction"):
         try:
             values = np.broadcast_arrays(*np.atleast_3d(getattr(beliefs, each)(answers([3, 9]))))
             assert np.isfinite(values).all()
-            given.add(each)
+            arguments.add(each)
         except NotImplementedError:
             pass
-    assert given == predictor.gives
+    assert arguments == predictor.gives
 
 
 @pytest.mark.parametrize("name", ["irt_2pl", "linear_gaussian"])

@@ -1,5 +1,5 @@
-"""What a report says of a cache: curves from a study, the picture's order, and audits of additions
-once the truth is there.
+"""What a report shows about a cache: curves from a study, the picture's order, and audits of
+additions once the truth is there.
 """
 
 import dataclasses
@@ -22,11 +22,11 @@ from tests.dynamic_evaluation.test_adding import N, ordered, table
 
 @pytest.fixture
 def cache(tmp_path):
-    made = EvaluationCache(tmp_path / "cache", create=True, about={"dataset_id": "toys"})
+    created = EvaluationCache(tmp_path / "cache", create=True, about={"dataset_id": "toys"})
     known = table(ordered())
     for model, row in zip(known.models[:-1], known.values, strict=False):
-        made.append(model, known.samples, row)
-    return made
+        created.append(model, known.samples, row)
+    return created
 
 
 def studied(cache, groups=None):
@@ -39,32 +39,32 @@ def studied(cache, groups=None):
 def test_the_summary_is_written_and_its_numbers_are_those_of_the_study(cache):
     matrix, study = studied(cache)
     evaluation_summary.write(cache, matrix, study, 0.6)
-    found = json.loads((cache.directory / evaluation_summary.FILE).read_text())
-    assert (found["models"], found["samples"], found["seeds"]) == (11, N, 2)
-    curve = found["methods"]["sort_and_search"]
+    result = json.loads((cache.directory / evaluation_summary.FILE).read_text())
+    assert (result["models"], result["samples"], result["seeds"]) == (11, N, 2)
+    curve = result["methods"]["sort_and_search"]
     assert curve["budgets"] == [8, 16, 64]
     of_16 = study[(study["method"] == "sort_and_search") & (study["budget"] == 16)]
     assert curve["mae"][1] == pytest.approx(of_16["mae"].mean())
     assert curve["decay"]["rate"] > 0
-    parts = found["decomposition"]
+    parts = result["decomposition"]
     for total, aleatoric, epistemic in zip(
         parts["total"], parts["aleatoric"], parts["epistemic"], strict=True
     ):
         assert total <= aleatoric + epistemic + 1e-12
-    assert found["correlation"] == pytest.approx(
+    assert result["correlation"] == pytest.approx(
         np.nanmean(np.corrcoef(ordered()[:11])[np.triu_indices(11, 1)])
     )
 
 
 def test_an_addition_is_audited_once_its_truth_is_there(cache):
     truth = table(ordered())
-    told = add_models(cache, file_asks(cache, truth, ["m11"]), 9, "sort_and_search")[0]
-    assert set(evaluation_summary.audit(cache, told).values()) == {None}
+    account = add_models(cache, file_asks(cache, truth, ["m11"]), 9, "sort_and_search")[0]
+    assert set(evaluation_summary.audit(cache, account).values()) == {None}
     predicted = cache.matrix(["m11"], predicted=True)[0]
     cache.append("m11", truth.samples, truth.values[11])
-    audit = evaluation_summary.audit(cache, told)
+    audit = evaluation_summary.audit(cache, account)
     assert audit["mae"] == pytest.approx((predicted != truth.values[11]).mean())
-    assert audit["accuracy_error"] == pytest.approx(abs(told.accuracy - truth.values[11].mean()))
+    assert audit["accuracy_error"] == pytest.approx(abs(account.accuracy - truth.values[11].mean()))
     assert (
         evaluation_summary.write(cache, *studied(cache), 0.6)["additions"][0]["mae"] == audit["mae"]
     )
@@ -72,14 +72,18 @@ def test_an_addition_is_audited_once_its_truth_is_there(cache):
 
 def test_only_the_latest_addition_of_a_model_is_told_what_its_predictions_were_worth(cache):
     truth = table(ordered())
-    told = [
+    account = [
         add_models(cache, file_asks(cache, truth, ["m11"]), budget, "sort_and_search")[0]
         for budget in (9, 30)
     ]
     cache.append("m11", truth.samples, truth.values[11])
     first, second = evaluation_summary.write(cache, *studied(cache), 0.6)["additions"]
-    assert first["mae"] is None and second["mae"] == evaluation_summary.audit(cache, told[1])["mae"]
-    assert first["accuracy_error"] == pytest.approx(abs(told[0].accuracy - truth.values[11].mean()))
+    assert (
+        first["mae"] is None and second["mae"] == evaluation_summary.audit(cache, account[1])["mae"]
+    )
+    assert first["accuracy_error"] == pytest.approx(
+        abs(account[0].accuracy - truth.values[11].mean())
+    )
 
 
 def test_the_picture_has_the_best_model_on_top_and_the_easiest_sample_left():

@@ -1,5 +1,5 @@
-"""Groups of models: a run's models stand together, and so do runs that hold copies of each
-other's.
+"""Groups of models: the models of a run are one group, and so are runs that contain copies of each
+other's models.
 """
 
 import jax
@@ -57,8 +57,8 @@ def test_copies_without_a_run_are_one_group_and_give_no_interval(tmp_path):
     assert groups_of(cache, models, cache.matrix()) == ["m0"] * 8
     new = ValueTable(["new"], samples, ROWS[1:2])
     for method in ("sort_and_search", "copy_nearest"):
-        told = add_models(cache, file_asks(cache, new, ["new"]), 10, method)[0]
-        assert told.low is None and "fewer than 5 known models or runs" in told.reason
+        account = add_models(cache, file_asks(cache, new, ["new"]), 10, method)[0]
+        assert account.low is None and "fewer than 5 known models or runs" in account.reason
 
 
 def test_known_models_that_are_all_alike_do_not_narrow_an_interval():
@@ -66,6 +66,6 @@ def test_known_models_that_are_all_alike_do_not_narrow_an_interval():
     known = np.repeat(random.random((1, 400)) < 0.6, 12, axis=0).astype(np.uint8)
     new = (random.random((200, 400)) < random.uniform(0.2, 0.9, (200, 1))).astype(np.uint8)
     evaluator = methods.get("stratified_mean").fit(known, None, jax.random.key(0))
-    found = evaluator.evaluate(MatrixAsk(new), len(new), 64, jax.random.key(1))
-    covered = (found.low <= new.mean(axis=1)) & (new.mean(axis=1) <= found.high)
+    result = evaluator.evaluate(MatrixAsk(new), len(new), 64, jax.random.key(1))
+    covered = (result.low <= new.mean(axis=1)) & (new.mean(axis=1) <= result.high)
     assert 0.9 <= covered.mean() < 1

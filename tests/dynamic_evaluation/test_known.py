@@ -63,8 +63,8 @@ def test_methods_say_the_same_of_a_cache_and_of_its_matrix(tmp_path, holes, name
         methods.get(name).fit(seen, None, fitting).evaluate(MatrixAsk(new), 3, 20, key)
         for seen in (holes[known], InCache(cache, known, 200))
     ]
-    for what in ("values", "outcomes", "observed", "accuracy", "low", "high"):
-        assert np.array_equal(*(getattr(each, what) for each in estimates), equal_nan=True)
+    for options in ("values", "outcomes", "observed", "accuracy", "low", "high"):
+        assert np.array_equal(*(getattr(each, options) for each in estimates), equal_nan=True)
 
 
 def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_time(
@@ -77,10 +77,10 @@ def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_tim
     # what is imported late takes memory, too
     add_models(cache, first, 64, "sort_and_search")
     tracemalloc.start()
-    told = add_models(cache, second, 64, "sort_and_search")[0]
+    account = add_models(cache, second, 64, "sort_and_search")[0]
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert told.models == 598 and told.low is not None
+    assert account.models == 598 and account.low is not None
     assert most < outcomes.size / 2
     monkeypatch.setattr(memory, "available", lambda: 10**8)
     with pytest.raises(

@@ -61,8 +61,8 @@ def test_the_variance_of_a_sample_is_that_of_the_known_models(model):
     """With equal weights; what little is added is the pseudo model's."""
     believed = lg.prior(model, jnp.full(MODELS, 1 / MODELS))
     design = believed.design[: len(model.basis)]
-    kept = believed.covariance[: len(model.basis), : len(model.basis)]
-    variance = np.einsum("qn,qp,pn->n", design, kept, design) + believed.noise
+    remaining = believed.covariance[: len(model.basis), : len(model.basis)]
+    variance = np.einsum("qn,qp,pn->n", design, remaining, design) + believed.noise
     added = variance - KNOWN.var(axis=0, ddof=1)
     assert (added > -1e-4).all() and (added < 0.25 / MODELS).all()
 

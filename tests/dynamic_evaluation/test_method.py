@@ -20,7 +20,7 @@ def test_asking_a_matrix_reads_and_counts():
 
 
 @pytest.mark.parametrize(
-    "samples, said",
+    "samples, message",
     [
         ([[0, 0], [0, 1]], "asked twice"),
         ([[0], [4]], "there are 4"),
@@ -30,9 +30,9 @@ def test_asking_a_matrix_reads_and_counts():
         ([[0.0], [1.0]], "float64"),
     ],
 )
-def test_asking_a_matrix_refuses(samples, said):
+def test_asking_a_matrix_refuses(samples, message):
     ask = MatrixAsk(TRUTH)
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         ask(Cells(np.array(samples)))
     assert not ask.asked.any()
 
@@ -59,10 +59,10 @@ def test_matrices_that_are_not_of_outcomes_are_refused(known):
 
 
 def test_keys_give_numbers():
-    one, other = (
+    first, other = (
         numpy_generator(jax.random.key(seed)).integers(1 << 30, size=4).tolist() for seed in (0, 1)
     )
-    assert one == numpy_generator(jax.random.key(0)).integers(1 << 30, size=4).tolist() != other
+    assert first == numpy_generator(jax.random.key(0)).integers(1 << 30, size=4).tolist() != other
 
 
 def test_an_unknown_method_names_the_valid_ones():

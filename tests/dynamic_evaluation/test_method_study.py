@@ -32,9 +32,9 @@ def test_measures_by_hand():
     values = np.array([[1, 1, 0.75, 0], [1, 0, 0, 0]], np.float32)
     accuracy, low, high = np.array([0.75, 0.5]), np.array([0.6, 0.2]), np.array([0.8, 0.6])
     estimates = Estimates(values, None, accuracy, low, high)
-    found = method_study.measures(estimates, truth, SampleFacts(4))
-    assert found["mae"] == 0.125 and found["accuracy_error"] == 0.25
-    assert found["spearman"] == pytest.approx(1) and found["coverage95"] == 0.5
+    result = method_study.measures(estimates, truth, SampleFacts(4))
+    assert result["mae"] == 0.125 and result["accuracy_error"] == 0.25
+    assert result["spearman"] == pytest.approx(1) and result["coverage95"] == 0.5
     scores = method_study.measures(estimates, truth.astype(np.float32), SampleFacts(4))
     assert scores["mae"] == 0.75 / 8
     facts = SampleFacts(
@@ -54,22 +54,22 @@ def test_measures_by_hand():
 
 def test_a_study_goes_on_where_its_file_ends(tmp_path, monkeypatch):
     path = tmp_path / "study.csv"
-    found = list(method_study.run([MATRIX], DESIGN, path))
-    assert len(found) == 2 * 2 * 2  # the budget above n is left out
+    results = list(method_study.run([MATRIX], DESIGN, path))
+    assert len(results) == 2 * 2 * 2  # the budget above n is left out
     assert path.read_text().splitlines()[0] == ",".join(method_study.COLUMNS)
     whole = path.read_text()
     lines = whole.splitlines(keepends=True)
     # cut short, as by an earlier version that was killed
     path.write_text("".join(lines[:4]) + lines[4][:20])
     again = list(method_study.run([MATRIX], DESIGN, path))
-    assert len(again) == len(found) - 3
+    assert len(again) == len(results) - 3
 
     def scores(rows):
         return sorted(
             (row["method"], row["budget"], row["seed"], f"{row['mae']:.5g}") for row in rows
         )
 
-    assert scores(method_study.read(path)) == scores(found)
+    assert scores(method_study.read(path)) == scores(results)
     monkeypatch.setattr(methods, "get", lambda name: pytest.fail("computed again"))
     assert not list(method_study.run([MATRIX], DESIGN, path))
 
@@ -85,12 +85,12 @@ def test_new_models_are_asked_what_all_of_them_know():
     models, columns = method_study.answerable(outcomes[new])
     assert models.tolist() == list(range(1, len(new))) and len(columns) == 60 - (len(new) - 1)
     assert (outcomes[np.ix_(new[models], columns)] != 255).all()
-    what = method_study.StudyDesign(["sort_and_search"], [8, 58], seeds=1)
-    rows = list(method_study.rows(method_study.Matrix("holes", outcomes), what))
+    options = method_study.StudyDesign(["sort_and_search"], [8, 58], seeds=1)
+    rows = list(method_study.rows(method_study.Matrix("holes", outcomes), options))
     assert [row["budget"] for row in rows] == [8] and np.isfinite(rows[0]["mae"])
     outcomes[new] = 255
     with pytest.raises(BadInput, match="nothing is observed of the new models"):
-        list(method_study.rows(method_study.Matrix("holes", outcomes), what))
+        list(method_study.rows(method_study.Matrix("holes", outcomes), options))
 
 
 def test_scores_with_holes_of_several_data_sets_are_studied(tmp_path):
@@ -104,15 +104,17 @@ def test_scores_with_holes_of_several_data_sets_are_studied(tmp_path):
     matrix = method_study.Matrix("scores", values, None, facts)
     design = method_study.StudyDesign(["random_mean"], [4, 16], seeds=2)
     path = tmp_path / "study.csv"
-    found = list(method_study.run([matrix], design, path))
-    assert len(found) == 4 and all(row["dataset_errors"].keys() == {"a", "b", "c"} for row in found)
-    assert all(0 < row["mae"] < 0.5 and row["accuracy_error"] < 0.5 for row in found)
+    results = list(method_study.run([matrix], design, path))
+    assert len(results) == 4 and all(
+        row["dataset_errors"].keys() == {"a", "b", "c"} for row in results
+    )
+    assert all(0 < row["mae"] < 0.5 and row["accuracy_error"] < 0.5 for row in results)
     text = path.read_text()
     path.write_text(text[: text.rindex('"a"') + 20])  # cut short in the last column
     assert len(method_study.read(path)) == 3
     assert len(list(method_study.run([matrix], design, path))) == 1
     assert method_study.read(path)[0]["dataset_errors"] == pytest.approx(
-        found[0]["dataset_errors"], rel=1e-5
+        results[0]["dataset_errors"], rel=1e-5
     )
     with pytest.raises(BadInput, match="published takes outcomes"):
         list(method_study.rows(matrix, method_study.StudyDesign(["published"], [4], seeds=1)))

@@ -38,15 +38,15 @@ def test_what_every_method_promises(name, budget):
     assert estimate.values.shape == estimate.outcomes.shape == estimate.observed.shape == NEW.shape
     assert estimate.values.dtype == np.float32 and estimate.outcomes.dtype == np.uint8
     assert estimate.observed.dtype == bool
-    for one in (estimate.accuracy, estimate.low, estimate.high):
-        assert one.shape == (len(NEW),) and one.dtype == np.float64
+    for item in (estimate.accuracy, estimate.low, estimate.high):
+        assert item.shape == (len(NEW),) and item.dtype == np.float64
     assert ((estimate.values >= 0) & (estimate.values <= 1)).all()
     assert np.isin(estimate.outcomes, (0, 1)).all()
     assert ((estimate.accuracy >= 0) & (estimate.accuracy <= 1)).all()
-    given = ~np.isnan(estimate.low)
+    values = ~np.isnan(estimate.low)
     slack = 1e-9
-    assert (estimate.low <= estimate.accuracy + slack)[given].all()
-    assert (estimate.accuracy <= estimate.high + slack)[given].all()
+    assert (estimate.low <= estimate.accuracy + slack)[values].all()
+    assert (estimate.accuracy <= estimate.high + slack)[values].all()
     if name in SEES_EVERYTHING:
         assert estimate.observed.all()
         return
@@ -60,10 +60,10 @@ def test_what_every_method_promises(name, budget):
 
 @pytest.mark.parametrize("name", sorted(methods.registry()))
 def test_the_same_key_gives_the_same_estimates(name):
-    one = evaluate(name, 20)[0]
+    first = evaluate(name, 20)[0]
     fitted.cache_clear()
     other = evaluate(name, 20)[0]
-    assert (one.values == other.values).all() and (one.accuracy == other.accuracy).all()
+    assert (first.values == other.values).all() and (first.accuracy == other.accuracy).all()
 
 
 @pytest.mark.parametrize("name", sorted(set(methods.registry()) - SEES_EVERYTHING))

@@ -1,4 +1,4 @@
-"""What a method costs is known before, and a user hears of it where it does not pay."""
+"""The cost of a method is known beforehand, and a user is warned if it does not pay."""
 
 import jax
 import numpy as np
@@ -34,13 +34,13 @@ def test_the_price_is_what_is_charged(name):
 
 def test_who_pays_more_than_is_saved_is_told_beforehand_and_what_would_pay():
     method = methods.get("recommended")
-    told = price.warning(method, KNOWN, [1e4], 64, None, "model")
-    assert "recommended itself computes about" in told
+    message = price.warning(method, KNOWN, [1e4], 64, None, "model")
+    assert "recommended itself computes about" in message
     assert (
         "more than the 2.36e6 FLOPs of the 236 samples that will not be asked for 1 new model"
-        in told
+        in message
     )
-    assert "--method=sort_and_search computes" in told
+    assert "--method=sort_and_search computes" in message
     assert "cheaper" in price.warning(method, KNOWN, [0.1], 64, None, "model")
     assert not price.warning(method, KNOWN, [1e9], 64, None, "model")
     assert not price.warning(methods.get("sort_and_search"), KNOWN, [1e4], 64, None, "model")
@@ -64,5 +64,5 @@ def test_an_estimate_has_its_interval_what_was_asked_and_what_it_cost():
     assert first.value == estimates.accuracy[0] and first.low <= first.value <= first.high
     assert first.asked == 20 and first.cost.flops > 0 and first.reason == ""
     few = methods.get("sort_and_search").fit(InMemory(KNOWN.values[:3]), None, jax.random.key(0))
-    one = few.evaluate(MatrixAsk(NEW), len(NEW), 20, jax.random.key(1))[0]
-    assert np.isnan(one.low) and "fewer than 5" in one.reason
+    single = few.evaluate(MatrixAsk(NEW), len(NEW), 20, jax.random.key(1))[0]
+    assert np.isnan(single.low) and "fewer than 5" in single.reason

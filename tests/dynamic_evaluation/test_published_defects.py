@@ -55,7 +55,7 @@ def test_unsigned_arithmetic():
 
 
 def test_ties_are_stable():
-    """A flipped ascending sort turns equal sums round, so that a predicted row changes the order; a
+    """A flipped ascending sort reverses equal sums, so that a predicted row changes the order; a
     stable one keeps them.
     """
     known = np.array([[1, 0, 0, 0], [1, 0, 0, 0]], np.uint8)

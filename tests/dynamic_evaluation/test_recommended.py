@@ -78,14 +78,14 @@ def test_few_models(models):
 
 def test_of_too_few_known_models_no_interval_is_made_up():
     for known, groups in ((KNOWN[:4], None), (KNOWN[:8], list("aabbccdd"))):
-        made, mean = (
+        created, mean = (
             evaluate(known, NEW[:1], groups, name)[0] for name in ("recommended", "stratified_mean")
         )
-        assert (made.outcomes == mean.outcomes).all()
+        assert (created.outcomes == mean.outcomes).all()
         assert (
-            (made.low == mean.low).all()
-            and (made.high == mean.high).all()
-            and np.isfinite(made.low).all()
+            (created.low == mean.low).all()
+            and (created.high == mean.high).all()
+            and np.isfinite(created.low).all()
         )
 
 

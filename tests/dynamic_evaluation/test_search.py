@@ -35,10 +35,10 @@ def test_thresholds_equal_brute_force_on_a_thousand_vectors():
 @given(outcomes(values=(0, 1, 255)))
 def test_optima_equal_brute_force_with_holes(rows):
     first, last = search.optima(rows)
-    for row, one, other in zip(rows, first, last, strict=True):
+    for row, item, other in zip(rows, first, last, strict=True):
         least = [errors(row, cut) for cut in range(len(row) + 1)]
         best = np.flatnonzero(np.array(least) == min(least))
-        assert (one, other) == (best[0], best[-1])
+        assert (item, other) == (best[0], best[-1])
     assert (search.thresholds(rows) == first).all()
 
 
@@ -124,11 +124,11 @@ def test_where_answers_leave_it_open_known_models_decide():
 
 def test_random_sampling_is_drawn_for_each_model_and_repeats_with_its_key():
     matrix = one_order(5, 400)
-    one, same, other = (
+    first, same, other = (
         searched(matrix[:3], matrix[3:], 32, "sort_and_search_random", seed)[0].observed
         for seed in (0, 0, 1)
     )
-    assert (one == same).all() and (one != other).any() and (one[0] != one[1]).any()
+    assert (first == same).all() and (first != other).any() and (first[0] != first[1]).any()
 
 
 def test_a_new_model_is_predicted_well_from_few_samples():

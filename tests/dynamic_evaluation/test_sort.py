@@ -134,7 +134,7 @@ def test_a_cache_is_sorted_as_its_matrix(tmp_path, by):
 
 
 @pytest.mark.parametrize(
-    "known, by, said",
+    "known, by, message",
     [
         (np.zeros((2, 3), np.uint8), "size", "unknown order 'size'"),
         (np.zeros((2, 3), np.uint8), "confidence", "confidences"),
@@ -143,8 +143,8 @@ def test_a_cache_is_sorted_as_its_matrix(tmp_path, by):
         (np.full((2, 3), 2, np.uint8), "sum", "also has"),
     ],
 )
-def test_bad_input_is_named(known, by, said):
-    with pytest.raises(BadInput, match=said):
+def test_bad_input_is_named(known, by, message):
+    with pytest.raises(BadInput, match=message):
         sort(known, by=by)
 
 

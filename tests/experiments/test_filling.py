@@ -24,7 +24,7 @@ from nevis_stream.streams.stream import load_stream
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def kept_run(tmp_path_factory):
     """A run of logistic regression over three pico tasks, every trial kept."""
     folder = tmp_path_factory.mktemp("filling")
     lines = ["order,year,task_id,dataset_id,meta_split,source"]
@@ -62,60 +62,63 @@ def kept(tmp_path_factory):
     return KeptRun(folder / "run", str(folder / "few.csv"))
 
 
-def test_answers_equal_what_the_run_recorded(kept):
-    predictor = kept.predictors[1]
-    answers = kept.answer(predictor, kept.samples(predictor.task, ["test"]))
+def test_answers_equal_what_the_run_recorded(kept_run):
+    predictor = kept_run.predictors[1]
+    answers = kept_run.answer(predictor, kept_run.samples(predictor.task, ["test"]))
     record = next(
-        r for r in kept.ledger.of_kind(PredictRecord) if r.task_id == predictor.task.task_id
+        r for r in kept_run.ledger.of_kind(PredictRecord) if r.task_id == predictor.task.task_id
     )
     recorded = next(r for r in [record, *record.others] if r.predictor_id == predictor.predictor_id)
-    with np.load(kept.path / recorded.outcomes) as saved:
+    with np.load(kept_run.path / recorded.outcomes) as saved:
         assert answers.ids == saved["sample_id"].tolist()
         assert (answers.correct == saved["correct"]).all()
         assert np.array_equal(answers.confidence, saved["confidence"])
     assert answers.flops == recorded.flops["predict"][str(predictor.trial)]
 
 
-def test_a_run_fills_one_cache_a_data_set_and_repeats_share_it(kept, tmp_path):
-    filled = fill(kept, tmp_path, probabilities=True)
+def test_a_run_fills_one_cache_a_data_set_and_repeats_share_it(kept_run, tmp_path):
+    filled = fill(kept_run, tmp_path, probabilities=True)
     assert {(f.cache.name, f.models) for f in filled} == {("pico_textures", 4), ("pico_coins", 2)}
     cache = EvaluationCache(tmp_path / "pico_textures")
-    n = sum(len(part) for part in kept.samples(kept.stream.tasks[0], ["dev", "dev_test", "test"]))
+    n = sum(
+        len(part)
+        for part in kept_run.samples(kept_run.stream.tasks[0], ["dev", "dev_test", "test"])
+    )
     assert cache.shape == (4, n)
     assert set(np.unique(cache.matrix())) == {0, 1}
-    facts = cache.models()[kept.predictors[0].predictor_id]
+    facts = cache.models()[kept_run.predictors[0].predictor_id]
     assert facts["task"] == "pico_textures"
     assert facts["flops_per_sample"] > 0
-    assert cache.probabilities(kept.predictors[0].predictor_id).shape == (
+    assert cache.probabilities(kept_run.predictors[0].predictor_id).shape == (
         n,
-        kept.stream.tasks[0].num_classes,
+        kept_run.stream.tasks[0].num_classes,
     )
-    again = fill(kept, tmp_path, probabilities=True)
+    again = fill(kept_run, tmp_path, probabilities=True)
     assert all(f.flops == 0 for f in again)
 
 
-def test_what_the_run_recorded_is_read_and_not_run_again(kept, tmp_path, monkeypatch):
-    fill(kept, tmp_path / "asked", probabilities=True)
-    monkeypatch.setitem(vars(kept), "learner", None)  # no model can run
-    filled = {each.cache.name: each for each in fill(kept, tmp_path / "read", splits=["test"])}
+def test_what_the_run_recorded_is_read_and_not_run_again(kept_run, tmp_path, monkeypatch):
+    fill(kept_run, tmp_path / "asked", probabilities=True)
+    monkeypatch.setitem(vars(kept_run), "learner", None)  # no model can run
+    filled = {each.cache.name: each for each in fill(kept_run, tmp_path / "read", splits=["test"])}
     assert (filled["pico_coins"].models, filled["pico_coins"].flops) == (2, 0)
     read, asked = (EvaluationCache(tmp_path / name / "pico_coins") for name in ("read", "asked"))
     models, samples = list(read.models()), read.samples()
     assert (read.matrix(models) == asked.matrix(models, samples)).all()
     assert np.array_equal(read.confidence(models), asked.confidence(models, samples))
     price = read.models()[models[0]]["flops_per_sample"]
-    record = next(r for r in kept.ledger.of_kind(PredictRecord) if r.task_id == "pico_coins")
+    record = next(r for r in kept_run.ledger.of_kind(PredictRecord) if r.task_id == "pico_coins")
     flops = {each.predictor_id: each.flops for each in (record, *record.others)}
     assert price == sum(flops[models[0]]["predict"].values()) / record.n
     with pytest.raises(AttributeError):  # never recorded, so a model has to run
-        fill(kept, tmp_path / "read", splits=["dev"])
+        fill(kept_run, tmp_path / "read", splits=["dev"])
 
 
-def test_without_checkpoints_recorded_answers_fill_a_cache(kept, tmp_path):
-    fill(kept, tmp_path / "asked", splits=["test"])
+def test_without_checkpoints_recorded_answers_fill_a_cache(kept_run, tmp_path):
+    fill(kept_run, tmp_path / "asked", splits=["test"])
     bare = tmp_path / "run"
-    shutil.copytree(kept.path, bare, ignore=shutil.ignore_patterns("checkpoints"))
-    run = KeptRun(bare, str(kept.path.parent / "few.csv"))
+    shutil.copytree(kept_run.path, bare, ignore=shutil.ignore_patterns("checkpoints"))
+    run = KeptRun(bare, str(kept_run.path.parent / "few.csv"))
     filled = fill(run, tmp_path / "read")
     assert {(f.cache.name, f.models, f.flops) for f in filled} == {
         ("pico_textures", 4, 0),
@@ -125,13 +128,17 @@ def test_without_checkpoints_recorded_answers_fill_a_cache(kept, tmp_path):
     assert read.samples() == asked.samples() and (read.matrix() == asked.matrix()).all()
     assert all("checkpoint" not in facts for facts in read.models().values())
     shutil.rmtree(bare / "outcomes")
-    assert not fill(KeptRun(bare, str(kept.path.parent / "few.csv")), tmp_path / "read")[0].models
+    assert not fill(KeptRun(bare, str(kept_run.path.parent / "few.csv")), tmp_path / "read")[
+        0
+    ].models
 
 
-def test_the_class_of_a_sample_is_its_group(kept, tmp_path):
-    fill(kept, tmp_path, splits=["dev", "test"])
-    cache, task = EvaluationCache(tmp_path / "pico_coins"), kept.stream.tasks[1]
-    labels = np.concatenate([kept.stream.splits(task)[split].labels for split in ("dev", "test")])
+def test_the_class_of_a_sample_is_its_group(kept_run, tmp_path):
+    fill(kept_run, tmp_path, splits=["dev", "test"])
+    cache, task = EvaluationCache(tmp_path / "pico_coins"), kept_run.stream.tasks[1]
+    labels = np.concatenate(
+        [kept_run.stream.splits(task)[split].labels for split in ("dev", "test")]
+    )
     assert cache.facts().group.tolist() == [str(label) for label in labels]
     groups = means_by_group(cache.facts(), cache.matrix())
     assert len(groups) == 1 + task.num_classes
@@ -139,28 +146,28 @@ def test_the_class_of_a_sample_is_its_group(kept, tmp_path):
     assert not cache.verify()
 
 
-def test_probabilities_may_come_later(kept, tmp_path):
-    fill(kept, tmp_path)
-    cache, first = EvaluationCache(tmp_path / "pico_textures"), kept.predictors[0]
+def test_probabilities_may_come_later(kept_run, tmp_path):
+    fill(kept_run, tmp_path)
+    cache, first = EvaluationCache(tmp_path / "pico_textures"), kept_run.predictors[0]
     assert cache.probabilities(first.predictor_id).shape[1] == 0
-    assert sum(f.flops for f in fill(kept, tmp_path, probabilities=True)) > 0
+    assert sum(f.flops for f in fill(kept_run, tmp_path, probabilities=True)) > 0
     assert not np.isnan(cache.probabilities(first.predictor_id)).any()
     assert cache.probabilities(first.predictor_id).shape[1] == first.task.num_classes
-    assert all(f.flops == 0 for f in fill(kept, tmp_path, probabilities=True))
+    assert all(f.flops == 0 for f in fill(kept_run, tmp_path, probabilities=True))
 
 
-def test_only_the_chosen_and_only_some_splits(kept, tmp_path):
-    fill(kept, tmp_path, which="chosen", splits=["dev"])
+def test_only_the_chosen_and_only_some_splits(kept_run, tmp_path):
+    fill(kept_run, tmp_path, which="chosen", splits=["dev"])
     cache = EvaluationCache(tmp_path / "pico_coins")
-    assert cache.shape == (1, len(kept.stream.splits(kept.stream.tasks[1])["dev"]))
-    fill(kept, tmp_path, which="chosen", splits=["dev", "test"])
+    assert cache.shape == (1, len(kept_run.stream.splits(kept_run.stream.tasks[1])["dev"]))
+    fill(kept_run, tmp_path, which="chosen", splits=["dev", "test"])
     assert not (cache.matrix() == 255).any()
 
 
-def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept, tmp_path, monkeypatch):
-    fill(kept, tmp_path)
+def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept_run, tmp_path, monkeypatch):
+    fill(kept_run, tmp_path)
     cache = EvaluationCache(tmp_path / "pico_coins")
-    run = KeptRun(kept.path, str(kept.path.parent / "few.csv"))
+    run = KeptRun(kept_run.path, str(kept_run.path.parent / "few.csv"))
     predictor = next(p for p in run.predictors if p.task.task_id == "pico_coins")
     read, ids = [], [*cache.samples(), "pico_coins/nowhere/1"]
     load = Checkpoint.load
@@ -187,10 +194,10 @@ def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept, tmp_path, monkey
     assert "digest" not in vars(run.stream)  # which would read all data of the stream
 
 
-def test_moved_runs_are_found_in_their_new_folder(kept, tmp_path):
-    stream = str(kept.path.parent / "few.csv")
+def test_moved_runs_are_found_in_their_new_folder(kept_run, tmp_path):
+    stream = str(kept_run.path.parent / "few.csv")
     (tmp_path / "before").mkdir()
-    shutil.copytree(kept.path, tmp_path / "before" / "run")
+    shutil.copytree(kept_run.path, tmp_path / "before" / "run")
     fill(KeptRun(tmp_path / "before" / "run", stream), tmp_path / "caches", splits=["dev"])
     (tmp_path / "before").rename(tmp_path / "now")
     cache = tmp_path / "caches" / "pico_textures"
@@ -208,24 +215,24 @@ def test_moved_runs_are_found_in_their_new_folder(kept, tmp_path):
         with pytest.raises(BadInput, match=message):
             add_samples(*run_dirs)
     add_samples(str(tmp_path / "now"))
-    test = kept.samples(kept.stream.tasks[0], ["test"])[0].ids
+    test = kept_run.samples(kept_run.stream.tasks[0], ["test"])[0].ids
     assert ((EvaluationCache(cache).matrix(samples=test) != 255).sum(axis=0) == 2).all()
-    first, other = kept.predictors[:2]
+    first, other = kept_run.predictors[:2]
     with pytest.raises(BadInput, match="another run"):
         MovableCheckpoint(
-            other.predictor_id, first.checkpoint, first.trial, lambda path: kept, lambda _: test
+            other.predictor_id, first.checkpoint, first.trial, lambda path: kept_run, lambda _: test
         )(Cells(np.array([[0]])))
 
 
-def test_what_cannot_be_used_is_named(kept, tmp_path):
+def test_what_cannot_be_used_is_named(kept_run, tmp_path):
     with pytest.raises(BadInput, match="unknown split 'tst'. Did you mean 'test'"):
-        kept.samples(kept.predictors[0].task, ["tst"])
+        kept_run.samples(kept_run.predictors[0].task, ["tst"])
     with pytest.raises(BadInput, match="Valid: all, chosen"):
-        fill(kept, tmp_path, which="best")
+        fill(kept_run, tmp_path, which="best")
     with pytest.raises(BadInput, match="Valid: dev, dev_test, test"):
-        fill(kept, tmp_path, splits=["train"])
+        fill(kept_run, tmp_path, splits=["train"])
     with pytest.raises(BadInput, match="unknown trial '9'"):
-        kept_model(kept, kept.predictors[0].checkpoint, 9)
+        kept_model(kept_run, kept_run.predictors[0].checkpoint, 9)
     EvaluationCache(tmp_path / "pico_coins", create=True, about={"dataset_id": "other"})
     with pytest.raises(BadInput, match="this cache contains data with dataset_id 'other'"):
-        fill(kept, tmp_path)
+        fill(kept_run, tmp_path)

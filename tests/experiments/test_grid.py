@@ -6,11 +6,11 @@ from experiments import grid, grid_tables, run_config
 
 
 def config(**values):
-    made = run_config.default("indep")
-    made.update_from_flattened_dict(
+    created = run_config.default("indep")
+    created.update_from_flattened_dict(
         {name.replace("__", "."): value for name, value in values.items()}
     )
-    return made
+    return created
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ def config(**values):
 )
 def test_values_have_the_type_of_their_key(text, value):
     (cell,) = grid.cells(config(), [grid.axis(text)])
-    (found,) = cell.values.values()
-    assert (found, type(found)) == (value, type(value))
+    (result,) = cell.values.values()
+    assert (result, type(result)) == (value, type(value))
 
 
 def test_every_combination_with_names_that_say_what_it_is():

@@ -43,9 +43,9 @@ def paths(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(paths):
-    found, left_out = read_runs(paths)
+    result, left_out = read_runs(paths)
     assert not left_out
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -160,22 +160,22 @@ LITERAL = {
 
 def test_slices_are_those_of_the_table(runs, table):
     groups = {group.learner: group for group in by_seed(runs)}
-    found = {
-        name: {(one.dimension, one.name): one for one in slices(group, runs)}
+    results = {
+        name: {(item.dimension, item.name): item for item in slices(group, runs)}
         for name, group in groups.items()
     }
-    for learner, by_name in found.items():
+    for learner, by_name in results.items():
         expected = dict(recomputed_slices(table, learner))
         assert set(by_name) == {*expected, ("part of the stream", "whole stream")}
         for name, (tasks, error, difference) in expected.items():
-            one = by_name[name]
-            assert (one.tasks, round(one.error.mean, 8)) == (tasks, round(error, 8))
+            item = by_name[name]
+            assert (item.tasks, round(item.error.mean, 8)) == (tasks, round(error, 8))
             if learner != "indep":
-                assert one.difference == pytest.approx(difference, abs=1e-9)
+                assert item.difference == pytest.approx(difference, abs=1e-9)
     for name, (tasks, indep, difference) in LITERAL.items():
-        assert found["indep"][name].tasks == tasks
-        assert abs(found["indep"][name].error.mean - indep) <= HALF
-        assert abs(found["ft_dynamic"][name].difference - difference) <= HALF
+        assert results["indep"][name].tasks == tasks
+        assert abs(results["indep"][name].error.mean - indep) <= HALF
+        assert abs(results["ft_dynamic"][name].difference - difference) <= HALF
 
 
 FULL = [row["canonical_id"] for row in catalogue.table("nevis22_tasks")]

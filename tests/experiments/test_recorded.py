@@ -1,4 +1,4 @@
-"""Learners of run directories: of today's format and of the one before it, which is kept in
+"""Learners of run directories: of the current format and of the previous one, which is kept in
 tests/golden.
 """
 

@@ -1,4 +1,4 @@
-"""What a config becomes: the budget's values where none was given, and what makes no sense
+"""What a config becomes: the budget's values where none was given, and invalid values are
 refused.
 """
 
@@ -16,11 +16,11 @@ FAMILY = [name for name, row in TABLE.items() if row.values]
 
 
 def config(learner="indep", **values):
-    made = run_config.default(learner)
-    made.update_from_flattened_dict(
+    created = run_config.default(learner)
+    created.update_from_flattened_dict(
         {name.replace("__", "."): value for name, value in values.items()}
     )
-    return made
+    return created
 
 
 def built(*args, **values):
@@ -36,9 +36,9 @@ def built(*args, **values):
     ],
 )
 def test_every_learner_resolves_at_every_budget(name, budget):
-    made = run_config.default(name)
-    made.budget = budget
-    resolved = run_config.resolve(made)
+    created = run_config.default(name)
+    created.budget = budget
+    resolved = run_config.resolve(created)
     assert resolved.label == name
     if not name.startswith("pt_"):  # these need a file of weights
         with warnings.catch_warnings():
@@ -60,22 +60,22 @@ def test_every_learner_searches_at_cheap_in_every_way(learner, method):
 
 
 def test_a_key_that_does_not_exist_is_refused():
-    made = config()
-    made.train.step = 100
+    created = config()
+    created.train.step = 100
     with pytest.raises(
         BadInput, match="unknown config key 'train.step'. Did you mean 'train.steps'?"
     ):
-        run_config.resolve(made)
+        run_config.resolve(created)
 
 
 def test_no_budget_changes_a_value_that_was_given():
-    given = {"search__method": "random", "search__learning_rate": (0.01, 0.02)}
-    assert run_config.resolve(config(budget="cheap", **given)).search.learning_rate == (0.01, 0.02)
-    given["search__learning_rate"] = (0.01, 0.02, 0.03)
+    values = {"search__method": "random", "search__learning_rate": (0.01, 0.02)}
+    assert run_config.resolve(config(budget="cheap", **values)).search.learning_rate == (0.01, 0.02)
+    values["search__learning_rate"] = (0.01, 0.02, 0.03)
     with pytest.raises(
         BadInput, match=r"learning_rate is \(0.01, 0.02, 0.03\); random search needs \(low, high\)"
     ):
-        run_config.resolve(config(budget="cheap", **given))
+        run_config.resolve(config(budget="cheap", **values))
 
 
 @pytest.mark.parametrize("batch", [(-3,), ("a",), (0,), (10**6,), (16.0,), (True,), ()])

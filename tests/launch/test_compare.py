@@ -28,28 +28,28 @@ def test_seeds_are_found_budgets_paired_and_a_csv_written(compare, tmp_path):
         RUN.but(seed=seed).write(tmp_path / f"indep-{seed}")
         RUN.but(seed=seed, learner="mt", skill=0.2).write(tmp_path / "mt" / f"seed-{seed}")
     RUN.but(learner="mt", budget="large", flops=5000).write(tmp_path / "mt-large")
-    said = compare(
+    output = compare(
         f"--a={tmp_path}/mt*",
         f"--b={tmp_path}/indep-*",
         f"--out={tmp_path}/c.csv",
         start=forked.alone,
     )
-    assert said.startswith("mt · small is better than indep · small")
+    assert output.startswith("mt · small is better than indep · small")
     assert (
-        "at equal FLOPs" in said
-        and "FLOPs to reach mean error" in said
-        and "error: mt · large" in said
+        "at equal FLOPs" in output
+        and "FLOPs to reach mean error" in output
+        and "error: mt · large" in output
     )
     with open(tmp_path / "c.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 7 and rows[-1]["task_id"] == "" and float(rows[-1]["tasks_high"]) < 0
-    assert "fewer than 20 tasks" in said and "note: With one seed" not in said
+    assert "fewer than 20 tasks" in output and "note: With one seed" not in output
     by_position = compare(
         tmp_path / "mt" / "seed-0",
         tmp_path / "mt" / "seed-1",
         *(tmp_path / f"indep-{s}" for s in range(2)),
     )
-    assert by_position.splitlines()[0] == said.splitlines()[0]
+    assert by_position.splitlines()[0] == output.splitlines()[0]
 
 
 def test_one_seed_is_said_and_mistakes_are_plain(compare, tmp_path):

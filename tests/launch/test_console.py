@@ -63,8 +63,8 @@ def test_help_lists_every_command(folder):
     ],
 )
 def test_messages_name_the_command_as_it_was_typed(folder, words, message):
-    told = nevis_stream(*words, cwd=folder, status=2)
-    assert message in told and "python -m" not in told
+    output = nevis_stream(*words, cwd=folder, status=2)
+    assert message in output and "python -m" not in output
 
 
 def test_help_names_the_command_as_it_was_typed(folder):

@@ -97,15 +97,15 @@ def test_list_tells_of_other_classes_than_the_published_ones(data, tmp_path):
 
 def test_the_way_of_a_new_task(data, pictures, tmp_path):
     assert "If the task is new, give its year" in data("import", pictures, "--task=mine", status=2)
-    told = data("import", pictures, "--task=mine", "--year=2024", "--domain=noise")
-    assert "mine: single_label, 3 classes, of which 3 have samples" in told
+    output = data("import", pictures, "--task=mine", "--year=2024", "--domain=noise")
+    assert "mine: single_label, 3 classes, of which 3 have samples" in output
     assert (
-        "samples in the file: test 20, train 60; in the splits" in told
-        and "train 40, dev 9, dev_test 9, test 20" in told
+        "samples in the file: test 20, train 60; in the splits" in output
+        and "train 40, dev 9, dev_test 9, test 20" in output
     )
     assert (
         "exact duplicates removed: 0 within a part, 2 across parts (0 of them had different labels)"
-        in told
+        in output
     )
     assert "mine (local): intact" in data("verify")
     shown = data("show", "mine", f"--out={tmp_path / 'sheets'}")
@@ -114,8 +114,8 @@ def test_the_way_of_a_new_task(data, pictures, tmp_path):
     assert sheet.size == (12 * 64, 3 * 64)
     (record,) = tmp_path.glob("data/local/mine/1.0.0/mine-test.array_record-*")
     record.write_bytes(record.read_bytes()[:-1] + b"x")
-    told = data("verify", "--task=mine", status=1)
-    assert f"{record}: its content has changed" in told and "mine (local): DAMAGED" in told
+    output = data("verify", "--task=mine", status=1)
+    assert f"{record}: its content has changed" in output and "mine (local): DAMAGED" in output
 
 
 def test_an_import_stands_for_a_task_and_overlaps_are_found(data, pictures, tmp_path):
@@ -164,7 +164,7 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
     for name, array in zip(names, arrays, strict=True):
         write_gz(tmp_path / f"mnist/{name}-ubyte.gz", idx(array))
     (tmp_path / "semeion.data").write_text("1 2 3\n")
-    told = data(
+    output = data(
         "prepare",
         "--task=not_mnist,semeion,mnist",
         f"--from={tmp_path}",
@@ -173,12 +173,12 @@ def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
         "--jobs=2",
         status=1,
     )
-    assert "1 of 3 data sets are ready" in told and "Not ready, and what to do:" in told
-    assert "not_mnist: notmnist.zip is missing: log in to Kaggle" in told
-    assert "semeion:" in told and "rows of 3 numbers; expected 256 pixels" in told
+    assert "1 of 3 data sets are ready" in output and "Not ready, and what to do:" in output
+    assert "not_mnist: notmnist.zip is missing: log in to Kaggle" in output
+    assert "semeion:" in output and "rows of 3 numbers; expected 256 pixels" in output
     assert "mnist (published): intact" in data("verify")
-    told = data("prepare", "--task=mnist_2", "--offline")
-    assert "1 of 1 data sets are ready" in told and "Ready: mnist" in told
+    output = data("prepare", "--task=mnist_2", "--offline")
+    assert "1 of 1 data sets are ready" in output and "Ready: mnist" in output
 
 
 @pytest.mark.parametrize(

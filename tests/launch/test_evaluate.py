@@ -52,8 +52,8 @@ def cache(tmp_path):
 
 def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
     new = save(tmp_path / "new.npz", outcomes()[-1:], first=13)
-    how = ["--budget=16", "--method=sort_and_search"]
-    added = command("add-model", f"--model={new}", *how, f"--cache={cache}", start=forked.alone)
+    options = ["--budget=16", "--method=sort_and_search"]
+    added = command("add-model", f"--model={new}", *options, f"--cache={cache}", start=forked.alone)
     assert added.returncode == 0, added.stderr
     assert "16 of 80 cells observed, the others predicted by sort_and_search" in added.stdout
     assert "from 13 known models" in added.stdout
@@ -72,16 +72,16 @@ def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
 
 
 def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
-    what = ["--methods=published,sort_and_search", "--budgets=8,16,64,640", "--seeds=2"]
+    options = ["--methods=published,sort_and_search", "--budgets=8,16,64,640", "--seeds=2"]
     done = command(
-        "study", tmp_path / "known.npz", *what, f"--out={tmp_path / 'study'}", start=forked.alone
+        "study", tmp_path / "known.npz", *options, f"--out={tmp_path / 'study'}", start=forked.alone
     )
     assert done.returncode == 0, done.stderr
     rows = pd.read_csv(tmp_path / "study" / "study.csv")
     assert list(rows.columns) == list(method_study.COLUMNS)
     assert len(rows) == 2 * 3 * 2
     assert (tmp_path / "study" / "known.png").is_file()
-    done = command("metrics", f"--cache={cache}", *what)
+    done = command("metrics", f"--cache={cache}", *options)
     assert done.returncode == 0, done.stderr
     assert forked.run("launch.report", cache, f"--out={tmp_path / 'out'}").returncode == 0
     assert "Cache cache" in (tmp_path / "out" / "report.html").read_text()
@@ -188,19 +188,20 @@ def test_a_cache_that_cannot_be_opened_does_not_hide_the_others(cache):
 
 
 def test_a_study_goes_on_only_with_what_it_is_of(cache, tmp_path):
-    what = ["--methods=published", "--budgets=8", "--seeds=1", f"--out={tmp_path / 'study'}"]
+    options = ["--methods=published", "--budgets=8", "--seeds=1", f"--out={tmp_path / 'study'}"]
     known = tmp_path / "known.npz"
-    assert command("study", known, *what).returncode == 0
-    assert command("study", known, *what).returncode == 0
+    assert command("study", known, *options).returncode == 0
+    assert command("study", known, *options).returncode == 0
     assert (
         "already contains a study with --known=0.6"
-        in command("study", known, "--known=0.8", *what).stderr
+        in command("study", known, "--known=0.8", *options).stderr
     )
     save(known, 1 - outcomes()[:-1])
     assert (
-        "already contains a study of a different 'known'" in command("study", known, *what).stderr
+        "already contains a study of a different 'known'"
+        in command("study", known, *options).stderr
     )
-    assert "two files are named" in command("study", known, known, *what).stderr
+    assert "two files are named" in command("study", known, known, *options).stderr
     assert (
         "fewer than the smallest of --budgets"
         in command("study", known, "--budgets=800", f"--out={tmp_path / 'b'}").stderr
@@ -277,7 +278,7 @@ def test_a_run_whose_stream_was_a_csv_asks_for_it(tmp_path):
 def test_mistakes_are_told_in_a_line(cache, tmp_path):
     text = tmp_path / "text.csv"
     text.write_text("model,s0,s1\nm0,1,perhaps\n")
-    for words, told in (
+    for words, output in (
         (["imprt"], "Did you mean 'import'?"),
         (["stats"], "stats needs --cache: Directory"),
         (["stats", f"--cache={tmp_path}/nowhere"], "there is no evaluation cache here"),
@@ -330,5 +331,5 @@ def test_mistakes_are_told_in_a_line(cache, tmp_path):
     ):
         done = command(*words)
         assert done.returncode == 2, words
-        assert told in done.stderr, (words, done.stderr)
+        assert output in done.stderr, (words, done.stderr)
         assert "Traceback" not in done.stderr

@@ -52,8 +52,8 @@ def leaderboard(tmp_path):
         rows.writerow(["model", "dataset", "sample", "metric", "low", "high", "score"])
         for i, k in np.ndindex(noisy.shape):
             if random.random() < 0.9:
-                dataset, metric, low, high, of = kinds[k // SAMPLES]
-                score = of(float(noisy[i, k]))
+                dataset, metric, low, high, expected = kinds[k // SAMPLES]
+                score = expected(float(noisy[i, k]))
                 rows.writerow([f"m{i}", dataset, k % SAMPLES, metric, low, high, score])
     return path
 
@@ -75,8 +75,8 @@ def _add_a_model(cache, tmp_path):
             )
             rows.writerow(["new", facts.dataset[k], sample, low[k], high[k], float(value)])
     add = ["add-model", f"--model={path}", "--budget=40", f"--cache={cache}"]
-    said = command(*add, "--method=random_mean")
-    assert "40 of 180 cells observed" in said and "squad" in said and "0 to 100" in said
+    output = command(*add, "--method=random_mean")
+    assert "40 of 180 cells observed" in output and "squad" in output and "0 to 100" in output
     path.write_text(path.read_text().replace(",0.0,100.0,", ",0.0,200.0,"))
     refused = forked.run("launch.evaluate", *add, "--method=random_mean")
     assert refused.returncode == 2 and "its range is 0 to 100 in this cache" in refused.stderr
@@ -84,21 +84,23 @@ def _add_a_model(cache, tmp_path):
 
 def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     cache, weights = tmp_path / "caches" / "board", "--dataset_weights=squad=1,chat=1,math=2"
-    said = command("import", leaderboard, weights, f"--cache={cache}")
-    assert "20 models × 180 samples, " in said and "cells unknown" in said
-    assert "squad F1: 60 samples, scores from 0 to 100" in said
-    assert "math exact match: 60 samples, outcomes" in said
+    output = command("import", leaderboard, weights, f"--cache={cache}")
+    assert "20 models × 180 samples, " in output and "cells unknown" in output
+    assert "squad F1: 60 samples, scores from 0 to 100" in output
+    assert "math exact match: 60 samples, outcomes" in output
     assert EvaluationCache(cache).facts().dataset_weights == {"squad": 1, "chat": 1, "math": 2}
-    said = command("stats", f"--cache={cache}")
-    assert "squad" in said and "0 to 100" in said
+    output = command("stats", f"--cache={cache}")
+    assert "squad" in output and "0 to 100" in output
     _add_a_model(cache, tmp_path)
-    what = ["--budgets=8,32", "--seeds=2", "--methods=random_mean,copy_nearest"]
+    options = ["--budgets=8,32", "--seeds=2", "--methods=random_mean,copy_nearest"]
     folder = tmp_path / "study"
-    assert "error of the mean" in command("study", leaderboard, weights, f"--out={folder}", *what)
+    assert "error of the mean" in command(
+        "study", leaderboard, weights, f"--out={folder}", *options
+    )
     rows = pd.read_csv(folder / "study.csv")
     assert set(rows["method"]) >= {"random_mean"} and rows["mae"].between(0, 0.5).all()
     assert rows["dataset_errors"].str.contains("squad").all()
-    command("metrics", f"--cache={cache}", *what)
+    command("metrics", f"--cache={cache}", *options)
     report = forked.run("launch.report", cache, f"--out={tmp_path / 'out'}")
     assert report.returncode == 0, report.stderr
     page = (tmp_path / "out" / "report.html").read_text()
@@ -116,8 +118,8 @@ def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     data = bytearray(whole.cells.path.read_bytes())
     data[200] ^= 8
     whole.cells.path.write_bytes(data)
-    said = command("repair", f"--cache={cache}", f"--out={tmp_path / 'mended'}")
-    assert "1 damaged part" in said
+    output = command("repair", f"--cache={cache}", f"--out={tmp_path / 'mended'}")
+    assert "1 damaged part" in output
     lost = EvaluationCache(tmp_path / "mended")
     assert lost.scores and lost.facts().dataset.tolist() == whole.facts().dataset.tolist()
     command("import", leaderboard, f"--cache={tmp_path / 'mended'}")
@@ -138,14 +140,14 @@ def test_a_leaderboard_of_real_scores_is_studied_and_reported(tmp_path):
     file = SHARED / "alpaca_eval2.npz"
     if not file.is_file():
         pytest.skip(f"{file} is not there")
-    cache, what = tmp_path / "alpaca", ["--budgets=16,64", "--seeds=1", "--methods=random_mean"]
+    cache, options = tmp_path / "alpaca", ["--budgets=16,64", "--seeds=1", "--methods=random_mean"]
     assert "58 models × 805 samples, 10 cells unknown" in command(
         "import", file, f"--cache={cache}"
     )
-    command("study", file, f"--out={tmp_path / 'study'}", *what)
+    command("study", file, f"--out={tmp_path / 'study'}", *options)
     rows = pd.read_csv(tmp_path / "study" / "study.csv").set_index("budget")
     assert rows["accuracy_error"][64] < rows["accuracy_error"][16] < 0.15
-    command("metrics", f"--cache={cache}", *what)
+    command("metrics", f"--cache={cache}", *options)
     report = forked.run("launch.report", cache, f"--out={tmp_path / 'out'}")
     assert report.returncode == 0, report.stderr
     page = (tmp_path / "out" / "report.html").read_text()

@@ -1,4 +1,4 @@
-"""One suite for every executor of the registry: whoever runs the trials, the run is the same."""
+"""One suite for every executor of the registry: however the trials run, the result is the same."""
 
 import functools
 import importlib.util
@@ -92,8 +92,8 @@ def references(tmp_path_factory):
     indirect=["executor"],
 )
 def test_the_ledger_is_the_same(tmp_path, executor, references, name):
-    """Of Ray the toy's shows every day what the baseline's, whose workers start JAX, shows in `make
-    test-all`.
+    """With Ray, the toy learner is tested every day, and the baseline, whose workers start JAX, in
+    `make test-all`.
     """
     ledger = run(
         LEARNERS[name], toy.stream(), tmp_path, seed=1, executor=executor, checkpoint_seconds=0
@@ -104,8 +104,8 @@ def test_the_ledger_is_the_same(tmp_path, executor, references, name):
 
 @dataclass(frozen=True)
 class Failing(toy.ToyLearner):
-    """The third trial of the second task fails after the others while a file is there; every trial
-    leaves a line.
+    """The third trial of the second task fails after the others while a file exists; every trial
+    writes a line.
     """
 
     folder: str = ""
@@ -148,15 +148,15 @@ def await_that(condition, seconds=60):
 
 def test_finished_trials_are_kept_when_one_fails(tmp_path, executor):
     learner, ledgers = Failing(folder=str(tmp_path)), []
-    for how in (None, executor):
-        path = tmp_path / ("run" if how else "reference")
-        if how:
+    for options in (None, executor):
+        path = tmp_path / ("run" if options else "reference")
+        if options:
             (tmp_path / "fail").touch()
             with pytest.raises(LearnerFault, match="the disk of the third trial burns") as raised:
-                run(learner, toy.stream(), path, executor=how)
+                run(learner, toy.stream(), path, executor=options)
             assert type(raised.value) is LearnerFault
             (tmp_path / "fail").unlink()
-        ledgers.append(run(learner, toy.stream(), path, executor=how).path.read_bytes())
+        ledgers.append(run(learner, toy.stream(), path, executor=options).path.read_bytes())
         ran = (tmp_path / "trials").read_text().splitlines()
         (tmp_path / "trials").unlink()
     assert ledgers[0] == ledgers[1]
@@ -169,7 +169,7 @@ def test_finished_trials_are_kept_when_one_fails(tmp_path, executor):
 
 
 class Odd(Exception):
-    """No error of the project's."""
+    """An error that is not one of the project's."""
 
 
 def fails_or_goes_on(ctx, item):
@@ -217,7 +217,7 @@ def test_order_costs_and_warnings_are_kept(executor):
 
 
 class Heard(Silent):
-    """Remembers what it was told; wants to be told one thing at a time."""
+    """Remembers the reports; requires that they come one at a time."""
 
     def __init__(self):
         self.trials, self.steps, self._busy = [], [], threading.Lock()
@@ -243,19 +243,19 @@ def test_progress_tells_how_many_trials_are_done(executor):
 
 
 def test_steps_of_trials_that_run_together_add_up():
-    heard, found = Heard(), []
+    heard, result = Heard(), []
 
     class Catching:
         def run(self, trials, progress):
-            found.extend(trials)
+            result.extend(trials)
             return [trial.run() for trial in trials]
 
     context(Catching()).map(numbered, [2, 4])
-    together = SideBySide(heard, found)
-    one, two = map(together.of_trial, found)
-    one.step(3, 10)
+    together = SideBySide(heard, result)
+    first, two = map(together.of_trial, result)
+    first.step(3, 10)
     two.step(1, 10)
-    together.ended(found[0])
+    together.ended(result[0])
     two.step(2, 10)
     assert heard.steps == [(3, 10), (4, 20), (2, 10)]
     assert heard.trials == [(0, 2), (1, 2)]
@@ -388,9 +388,9 @@ def test_a_stop_while_ray_starts_is_a_stop_as_any_other(tmp_path, small_stream):
         )
     )
     process.terminate()
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 143, told
-    assert "stopped by SIGTERM" in told
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 143, output
+    assert "stopped by SIGTERM" in output
 
 
 def test_room_that_is_gone_is_waited_for(monkeypatch):
@@ -406,10 +406,10 @@ def test_room_that_is_gone_is_waited_for(monkeypatch):
         ([], "waits"),
         (machine(1), "waits"),
     ):
-        found = SimpleNamespace(
+        result = SimpleNamespace(
             is_initialized=lambda: True, nodes=lambda machines=machines: machines
         )
-        monkeypatch.setitem(sys.modules, "ray", found)
+        monkeypatch.setitem(sys.modules, "ray", result)
         connect = ray_tasks.RayTasks(cpus_per_trial=3)._connect
         if expected == "refused":
             with pytest.raises(
@@ -428,7 +428,7 @@ def test_room_that_is_gone_is_waited_for(monkeypatch):
 
 @pytest.fixture
 def cluster():
-    """Two nodes on this machine, which know nothing of Ray in this process."""
+    """Two nodes on this machine, which are independent of Ray in this process."""
     built("ray")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
@@ -485,8 +485,8 @@ def test_workers_nodes_and_the_driver_may_be_killed(tmp_path, cluster):
     driver = drive(tmp_path / "run", "ray", ray_address=nodes.address)
     await_that(lambda: positions(tmp_path / "run", "gamma"))
     nodes.remove_node(second, allow_graceful=False)
-    _, told = driver.communicate(timeout=120)
-    assert driver.returncode == 0, told
+    _, output = driver.communicate(timeout=120)
+    assert driver.returncode == 0, output
     assert reference.wait(60) == 0
     ledgers = [(tmp_path / name / "ledger.jsonl").read_bytes() for name in ("reference", "run")]
     assert ledgers[0] == ledgers[1]

@@ -1,5 +1,5 @@
 """Every learner on two Ray nodes: workers, the driver and a node are killed at random moments; the
-ledger is as ever.
+ledger does not change.
 """
 
 import importlib.util
@@ -36,13 +36,13 @@ class Nodes:
 
     def working(self) -> list[psutil.Process]:
         """Processes that run a trial now."""
-        found = []
+        result = []
         for node in self._all.list_all_nodes():
             raylet = psutil.Process(next(info.process.pid for info in node.all_processes["raylet"]))
-            found += [
+            result += [
                 child for child in raylet.children() if "_run_trial" in " ".join(child.cmdline())
             ]
-        return found
+        return result
 
     def shutdown(self) -> None:
         self._all.shutdown()
@@ -56,9 +56,9 @@ def nodes(tmp_path_factory):
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-        found = Nodes()
-        yield found
-        found.shutdown()
+        result = Nodes()
+        yield result
+        result.shutdown()
 
 
 def drive(run_dir, learner, executor="inline", **options):
@@ -79,8 +79,8 @@ def drive(run_dir, learner, executor="inline", **options):
 @pytest.mark.parametrize("learner", VARIANTS)
 def test_every_learner_survives_what_ray_can_lose(tmp_path, nodes, learner):
     def ended(driver):
-        _, told = driver.communicate(timeout=300)
-        assert driver.returncode == 0, told
+        _, output = driver.communicate(timeout=300)
+        assert driver.returncode == 0, output
 
     def start():
         return drive(run_dir, learner, "ray", ray_address=nodes.address)
@@ -99,21 +99,21 @@ def test_every_learner_survives_what_ray_can_lose(tmp_path, nodes, learner):
     driver, finished, place = start(), 0, 0
     while place < len(hits):
         time.sleep(chance.uniform(0, 0.3 * seconds))
-        if driver.poll() is not None:  # it lived long enough: another run begins
+        if driver.poll() is not None:  # it was not killed in time: start another run
             ended(driver)
             assert results(run_dir) == expected
             finished += 1
             os.rename(run_dir, tmp_path / f"finished-{finished}")
             driver = start()
             continue
-        if (what := hits[place]) == "worker":
+        if (options := hits[place]) == "worker":
             if not (workers := nodes.working()):
                 continue
             chance.choice(workers).kill()
-        elif what == "node":
+        elif options == "node":
             nodes.lose()
         else:
-            driver.send_signal(what)
+            driver.send_signal(options)
             driver.communicate(timeout=60)
             driver = start()
         place += 1

@@ -152,9 +152,9 @@ def network(tmp_path, monkeypatch):
     if not may_make_namespaces():
         pytest.skip("network namespaces cannot be made here: that needs root and iproute2")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    found = Network(tmp_path)
-    yield found
-    found.shutdown()
+    result = Network(tmp_path)
+    yield result
+    result.shutdown()
 
 
 def wait_for(what, seconds=120):
@@ -176,11 +176,11 @@ def test_machines_without_a_shared_drive_come_and_go(network, tmp_path):
         f"--ray_address={HEAD}:6379",
         f"--run_dir={run_dir}",
     ]
-    driver, told = network.start(network.head, *words)
+    driver, output = network.start(network.head, *words)
     wait_for(lambda: list(run_dir.glob("checkpoints/0004-*")) and network.trials(2))
     network.lose(2)
     network.attach(3)
-    assert driver.wait(300) == 0, told.read_text()
+    assert driver.wait(300) == 0, output.read_text()
     plain = forked.run(*RUN, f"--run_dir={tmp_path / 'plain'}")
     assert plain.returncode == 0, plain.stderr
     assert Ledger(run_dir).path.read_bytes() == Ledger(tmp_path / "plain").path.read_bytes()

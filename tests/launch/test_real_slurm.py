@@ -161,8 +161,8 @@ class Cluster:
 
     def job(self, number):
         """What SLURM knows of a job."""
-        said = self.says("scontrol", "show", "job", number, "-o")
-        return dict(word.split("=", 1) for word in said.split() if "=" in word)
+        output = self.says("scontrol", "show", "job", number, "-o")
+        return dict(word.split("=", 1) for word in output.split() if "=" in word)
 
     def end(self, number):
         """Waits for a job's end; returns its state."""
@@ -207,9 +207,9 @@ def wait_for(what, seconds=180):
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     pytest.importorskip("submitit", reason="jobs are sent with submitit, which is not installed")
-    found = Cluster(tmp_path_factory.mktemp("slurm"))
-    yield found
-    found.shutdown()
+    result = Cluster(tmp_path_factory.mktemp("slurm"))
+    yield result
+    result.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +234,7 @@ def preempt(cluster, number, node):
 
 
 def lose_the_node(cluster, number, node):
-    """The node falls silent, SLURM gives its jobs to others; then it comes back."""
+    """The node stops responding, SLURM gives its jobs to others; then it comes back."""
     cluster.lose(node)
     wait_for(
         lambda: (

@@ -211,25 +211,29 @@ def test_weights_that_are_not_there_yet_are_no_mistake():
         commands.check_configs([["launch.run", *words]])
 
 
-@pytest.mark.parametrize(("made", "told"), [("None", "returns nothing"), ("[1]", "returns a list")])
-def test_a_file_without_a_config_is_named(made, told, tmp_path):
-    (tmp_path / "own.py").write_text(f"def get_config():\n    return {made}\n")
+@pytest.mark.parametrize(
+    ("returned", "message"), [("None", "returns nothing"), ("[1]", "returns a list")]
+)
+def test_a_file_without_a_config_is_named(returned, message, tmp_path):
+    (tmp_path / "own.py").write_text(f"def get_config():\n    return {returned}\n")
     for module, words in (
         ("launch.slurm", [*SLURM, "--dry_run", "--", "launch.run"]),
         ("launch.run", []),
     ):
         done = forked.run(module, *words, f"--config={tmp_path}/own.py", "--run_dir=x")
-        assert done.returncode == 2 and told in done.stderr and "Traceback" not in done.stderr
+        assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
 def test_each_seed_is_a_job():
     words = ["launch.run", NCM, "--config.budget=small", "--run_dir", "runs/a", "--seeds=3"]
     head = ["launch.run", NCM, "--config.budget=small"]
-    found = commands.jobs([*words, "--config.seed=4", "+", "launch.report", "runs/b", "--out=page"])
-    assert found[:3] == [
+    result = commands.jobs(
+        [*words, "--config.seed=4", "+", "launch.report", "runs/b", "--out=page"]
+    )
+    assert result[:3] == [
         [*head, f"--config.seed={seed}", f"--run_dir=runs/a/seed-{seed}"] for seed in (4, 5, 6)
     ]
-    assert found[3:] == [["launch.report", "runs/b", "--out=page"]]
+    assert result[3:] == [["launch.report", "runs/b", "--out=page"]]
     assert [job[-2] for job in commands.jobs(words)] == [
         "--config.seed=0",
         "--config.seed=1",
@@ -247,8 +251,8 @@ def test_seeds_begin_where_the_config_says(tmp_path):
         "import ml_collections\n\ndef get_config():\n    return ml_collections.ConfigDict({'seed':"
         " 7})\n"
     )
-    found = commands.jobs(["launch.run", f"--config={config}", "--run_dir=a", "--seeds=2"])
-    assert [job[-1] for job in found] == ["--run_dir=a/seed-7", "--run_dir=a/seed-8"]
+    result = commands.jobs(["launch.run", f"--config={config}", "--run_dir=a", "--seeds=2"])
+    assert [job[-1] for job in result] == ["--run_dir=a/seed-7", "--run_dir=a/seed-8"]
 
 
 def test_dry_run_prints_the_script(tmp_path):
@@ -301,9 +305,9 @@ def test_dry_run_prints_the_script(tmp_path):
         in done.stdout
     )
     assert not list(tmp_path.iterdir())
-    one = launch(*SLURM, "--dry_run", "--", "run", NCM, f"--run_dir={tmp_path / 'r'}")
-    assert f"# job 0: python -m launch.run {NCM}" in one.stdout
-    assert "--array" not in one.stdout and "--gpus" not in one.stdout
+    first = launch(*SLURM, "--dry_run", "--", "run", NCM, f"--run_dir={tmp_path / 'r'}")
+    assert f"# job 0: python -m launch.run {NCM}" in first.stdout
+    assert "--array" not in first.stdout and "--gpus" not in first.stdout
 
 
 def test_the_local_executor_runs_and_tells_of_failures(tmp_path, small_stream):
@@ -334,7 +338,7 @@ def test_the_local_executor_runs_and_tells_of_failures(tmp_path, small_stream):
     assert debug.returncode == 0 and Ledger(tmp_path / "d").complete, debug.stderr
 
 
-# Jobs that are signalled. A cluster is played by three programs: sbatch keeps the script, srun
+# Jobs that are signalled. Three programs imitate a cluster: sbatch keeps the script, srun
 # starts its command, scontrol keeps what it is asked. As SLURM does, signals go to every process of
 # the job.
 
@@ -360,7 +364,7 @@ def cluster(tmp_path, monkeypatch):
 
 def start(cluster):
     """Starts the sent script as SLURM would, in a process group of its own; the shell itself
-    outlives signals.
+    survives signals.
     """
     command = ["bash", "-c", f"trap : TERM USR2; . {cluster / 'script.sh'}"]
     environment = os.environ | {"SLURM_JOB_ID": "7"}
@@ -418,7 +422,7 @@ def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, smal
 
 
 def own_job(cluster, tmp_path, program):
-    """Sends a program of the test's own, and starts it."""
+    """Sends a program of the test, and starts it."""
     from submitit.slurm.slurm import SlurmExecutor
 
     (tmp_path / "own_program.py").write_text(program)

@@ -1,4 +1,4 @@
-"""launch.transfer_matrix: rows from an Indep run, against Indep, gone on with, and what is
+"""launch.transfer_matrix: rows from an Indep run, against Indep, continued, and what is
 refused.
 """
 
@@ -56,7 +56,7 @@ def start(indep):
 
 
 def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp_path):
-    """It is begun in one place and gone on with in another."""
+    """It is started in one place and continued in another."""
     begun, tmp_path = tmp_path / "begun", tmp_path / "moved"
     plan = forked.run("launch.transfer_matrix", *start(indep), "--dry_run")
     assert "2 rows with 3 tasks of 2 trials: 6 trainings" in plan.stdout, plan.stderr

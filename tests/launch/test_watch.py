@@ -1,5 +1,5 @@
-"""`python -m launch.watch` with real runs: at work, killed, continued, complete, and with
-files that are not whole.
+"""`python -m launch.watch` with real runs: running, killed, continued, complete, and with
+incomplete files.
 """
 
 import functools
@@ -115,10 +115,10 @@ def follow(*paths):
     """
     terminal, end = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
-    # a shell's background jobs are born deaf to it
+    # a shell's background jobs ignore it from the start
     heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    what = {"stdin": end, "stdout": end, "stderr": end, "env": environment, "preexec_fn": heard}
-    live = subprocess.Popen([*WATCH, *map(str, paths)], **what)
+    options = {"stdin": end, "stdout": end, "stderr": end, "env": environment, "preexec_fn": heard}
+    live = subprocess.Popen([*WATCH, *map(str, paths)], **options)
     os.close(end)
     parts = []
 

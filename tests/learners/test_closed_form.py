@@ -152,11 +152,11 @@ def test_answers_to_those_left_out_are_those_of_fits_without_them():
 def nystrom(points, targets, centres, iterations=12):
     blocks = {name: ridge.in_blocks(half) for name, half in points.items()}
     weights = ridge.in_blocks(np.ones(len(targets), np.float32))
-    some = {name: half[:centres] for name, half in points.items()}
+    subset = {name: half[:centres] for name, half in points.items()}
     fitted = ridge.nystrom(
-        some, blocks, ridge.in_blocks(targets), weights, *VALUES, iterations=iterations
+        subset, blocks, ridge.in_blocks(targets), weights, *VALUES, iterations=iterations
     )
-    return some, fitted
+    return subset, fitted
 
 
 def test_nystrom_with_all_images_as_centres_is_the_exact_fit(monkeypatch):
@@ -167,8 +167,8 @@ def test_nystrom_with_all_images_as_centres_is_the_exact_fit(monkeypatch):
     centres, fitted = nystrom(points, targets, 150)
     asked = embedded(40, seed=5)
     expected = ridge.answers(asked, points, exact, 0.0, *VALUES[:2])
-    found = ridge.answers(asked, centres, fitted, 0.0, *VALUES[:2])
-    assert np.abs(expected - found).max() < 0.01 * np.abs(expected).max()
+    result = ridge.answers(asked, centres, fitted, 0.0, *VALUES[:2])
+    assert np.abs(expected - result).max() < 0.01 * np.abs(expected).max()
 
 
 def test_nystrom_with_few_centres_solves_its_equations():

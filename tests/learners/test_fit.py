@@ -173,8 +173,8 @@ def test_a_crop_equals_another_implementation():
         Image.fromarray(pixels).resize((16, 16), Image.Resampling.BILINEAR, box=(4, 4, 12, 12))
     )
     box = np.float32([[0.25, 0.25, 0.5, 0.5]])
-    found = crop_and_resize(np.float32(pixels.transpose(0, 2, 1)[None]), box, 16)[0]
-    assert np.abs(found - expected)[2:-2, 2:-2].max() <= 1
+    result = crop_and_resize(np.float32(pixels.transpose(0, 2, 1)[None]), box, 16)[0]
+    assert np.abs(result - expected)[2:-2, 2:-2].max() <= 1
 
 
 @pytest.mark.parametrize("side, size", [(1, 8), (2, 9), (10, 8), (80, 64), (20, 48), (48, 16)])
@@ -300,7 +300,7 @@ def test_a_loss_that_is_not_finite_ends_the_trial_and_is_told(tmp_path):
     ids=["networks", "heads"],
 )
 def test_init_compiles_what_the_first_task_runs_and_nothing_else(tmp_path, frozen, programs):
-    """A budget in seconds a task holds for the first one too."""
+    """A budget in seconds per task includes the first task."""
     # no other test has compiled this one
     network = Network("mlp", (("hidden", (19 + frozen,)),), resolution=8)
     search = RandomSearch(2, {"learning_rate": (0.01, 0.1), "label_smoothing": (0.0, 0.3)})

@@ -215,8 +215,8 @@ def test_torch_pads_alike_on_both_sides(side, size, stride):
     random = np.random.RandomState(0)
     x, kernel = random.normal(size=(2, side, side, 5)), random.normal(size=(size, size, 5, 3))
     expected = reference(x, kernel, stride, (size - 1) // 2, (size - 1) // 2)
-    found = convolve(x.astype(np.float32), kernel.astype(np.float32), stride, "torch")
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    result = convolve(x.astype(np.float32), kernel.astype(np.float32), stride, "torch")
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_padding_changes_what_strided_layers_see():
@@ -431,11 +431,11 @@ def test_counted_gradients_are_exact_and_not_of_the_slow_library(size, stride, p
             ]
             of_kernel[row, column] = np.einsum("nhwc,nhwd->cd", padded[tap], change)
             of_padded[tap] += change @ kernel[row, column].T.astype(np.float64)
-    found = program(x, kernel, change)
+    result = program(x, kernel, change)
     np.testing.assert_allclose(
-        found[0], of_padded[:, around[0] : around[0] + 14, around[0] : around[0] + 14], atol=1e-4
+        result[0], of_padded[:, around[0] : around[0] + 14, around[0] : around[0] + 14], atol=1e-4
     )
-    np.testing.assert_allclose(found[1], of_kernel, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(result[1], of_kernel, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -54,22 +54,22 @@ def learner(initialisation):
 
 
 def config(**options):
-    made = run_config.default("indep")
-    made.network.update(name="resnet", stage_sizes=(1,), width=4, stem="strided", resolution=8)
-    made.train.update(steps=20, validate_every=5)
-    made.search.trials = 2
+    created = run_config.default("indep")
+    created.network.update(name="resnet", stage_sizes=(1,), width=4, stem="strided", resolution=8)
+    created.train.update(steps=20, validate_every=5)
+    created.search.trials = 2
     for name, value in options.items():
-        made[name] = value
-    return run_config.resolve(made)
+        created[name] = value
+    return run_config.resolve(created)
 
 
 def test_a_file_gives_back_the_backbone_and_its_facts(file):
     assert weights.read_facts(file) == FACTS
-    loaded, made = weights.load(file, NETWORK), variables()
+    loaded, created = weights.load(file, NETWORK), variables()
     assert set(loaded["params"]) == {"backbone"}
     expected = {
-        "params": {"backbone": made["params"]["backbone"]},
-        "batch_stats": made["batch_stats"],
+        "params": {"backbone": created["params"]["backbone"]},
+        "batch_stats": created["batch_stats"],
     }
     assert jax.tree.all(jax.tree.map(np.array_equal, loaded, expected))
 
@@ -132,11 +132,11 @@ def test_a_stand_in_shows_in_the_ledger_and_another_file_is_another_config(file,
     facts = weights.Facts(weights.describe_network(NETWORK), "drawn shapes", 5, "ImageNet")
     (tmp_path / "a.safetensors").write_bytes(weights.encode(variables(), facts))
     (tmp_path / "b.safetensors").write_bytes(weights.encode(variables(1), facts))
-    made = run_config.default("pt_isup")
+    created = run_config.default("pt_isup")
     digests = []
     for name in "ab":
-        made.pretrained = {"path": str(tmp_path / f"{name}.safetensors")}
-        resolved = run_config.resolve(made)
+        created.pretrained = {"path": str(tmp_path / f"{name}.safetensors")}
+        resolved = run_config.resolve(created)
         assert resolved.label == "pt_isup (stand-in: pre-trained on drawn shapes, not ImageNet)"
         assert resolved.pretrained.flops == 5
         assert run_config.resolve(resolved).to_dict() == resolved.to_dict()
@@ -162,22 +162,22 @@ class StopAt(Silent):
 
 
 def start_from(path, run_dir, progress=None):
-    made = run_config.default("pt_isup")
-    made.pretrained.path = str(path)
-    made.train.update(steps=6, validate_every=3)
-    made = run_config.resolve(made)
+    created = run_config.default("pt_isup")
+    created.pretrained.path = str(path)
+    created.train.update(steps=6, validate_every=3)
+    created = run_config.resolve(created)
     return run(
-        run_config.build(made),
+        run_config.build(created),
         toy.stream(),
         run_dir,
-        config=run_config.to_json(made),
+        config=run_config.to_json(created),
         progress=progress,
     )
 
 
 def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, monkeypatch):
-    """A run goes on with a copy of the weights elsewhere, and its predictors are asked without;
-    other weights are refused.
+    """A run continues with a copy of the weights in another place, and its predictors work without
+    them; other weights are refused.
     """
     whole = start_from(file, tmp_path / "whole")
     with pytest.raises(Stop):
@@ -192,14 +192,14 @@ def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, m
     (tmp_path / "other.safetensors").write_bytes(weights.encode(variables(1), FACTS))
     with pytest.raises(BadInput, match="another run .pretrained.digest: there "):
         start_from("other.safetensors", tmp_path / "run")
-    kept = load_learner(recorded_values(tmp_path / "run"))
+    remaining = load_learner(recorded_values(tmp_path / "run"))
     tree = Checkpoint(tmp_path / "run/checkpoints/0004-gamma").load("predictor-000")
     images = toy.stream().splits(toy.stream().tasks[2])["test"].images
-    assert kept.predict(tree, images, Context(path=("seed 0",), phase="predict")).shape[0] == len(
-        images
-    )
+    assert remaining.predict(tree, images, Context(path=("seed 0",), phase="predict")).shape[
+        0
+    ] == len(images)
     with pytest.raises(BadInput, match="the path of the pre-trained weights is missing"):
-        kept.initialisation.choose(None, None, NETWORK)
+        remaining.initialisation.choose(None, None, NETWORK)
 
 
 def test_weights_that_change_while_they_are_wanted_are_refused(file, tmp_path):
@@ -212,11 +212,11 @@ def test_weights_that_change_while_they_are_wanted_are_refused(file, tmp_path):
 
 
 def test_the_network_is_that_of_the_weights_unless_the_config_names_one(file):
-    made = run_config.default("pt_isup")
-    made.pretrained.path = str(file)
-    assert run_config.build(run_config.resolve(made)).recipe.network == NETWORK
-    made.network.update(name="mlp", hidden=(4,))
-    assert run_config.build(run_config.resolve(made)).recipe.network.name == "mlp"
+    created = run_config.default("pt_isup")
+    created.pretrained.path = str(file)
+    assert run_config.build(run_config.resolve(created)).recipe.network == NETWORK
+    created.network.update(name="mlp", hidden=(4,))
+    assert run_config.build(run_config.resolve(created)).recipe.network.name == "mlp"
 
 
 def test_pre_training_on_several_tasks_learns_each_and_says_what_it_cost(tmp_path):
@@ -285,17 +285,19 @@ def test_a_stream_without_meta_train_tasks_is_told(tmp_path):
     ],
 )
 def test_what_pre_training_would_not_follow_is_refused(tmp_path, changes, message):
-    made = config()
-    made.update_from_flattened_dict(changes)
+    created = config()
+    created.update_from_flattened_dict(changes)
     with pytest.raises(BadInput, match=message):
-        pretraining.pretrain(made, toy.stream(), ["alpha"], tmp_path / "w.safetensors")
+        pretraining.pretrain(created, toy.stream(), ["alpha"], tmp_path / "w.safetensors")
     assert not list(tmp_path.iterdir())
 
 
 def test_another_job_does_not_write_over_a_file(tmp_path):
     out = tmp_path / "w.safetensors"
     pretraining.pretrain(config(), toy.stream(), ["alpha"], out)
-    kept = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
+    remaining = {
+        path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()
+    }
     # nothing is done again
     assert pretraining.pretrain(config(), toy.stream(), ["alpha"], out) == weights.read_facts(out)
     longer = config()
@@ -311,7 +313,7 @@ def test_another_job_does_not_write_over_a_file(tmp_path):
         pretraining.pretrain(config(), toy.stream(), ["alpha"], out, "ImageNet")
     assert {
         path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()
-    } == kept
+    } == remaining
     out.write_bytes(weights.encode(variables(), FACTS))  # no longer what the job made
     with pytest.raises(BadInput, match="w.safetensors: this file exists already"):
         pretraining.pretrain(config(), toy.stream(), ["alpha"], out)
@@ -482,5 +484,5 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     expected = weight_layouts.convert(arrays, "torchvision_resnet", network.backbone())["params"][
         "backbone"
     ]
-    found = weights.load(out, network)["params"]["backbone"]
-    assert jax.tree.all(jax.tree.map(np.array_equal, found, expected))
+    result = weights.load(out, network)["params"]["backbone"]
+    assert jax.tree.all(jax.tree.map(np.array_equal, result, expected))

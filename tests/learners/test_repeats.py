@@ -1,4 +1,4 @@
-"""The learner `frontier`: a data set that comes again is recognised by its images alone."""
+"""The learner `frontier`: a data set that occurs again is recognised by its images alone."""
 
 import numpy as np
 import pytest

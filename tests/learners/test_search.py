@@ -1,4 +1,4 @@
-"""Searches: what the trials get, and that the sequential one looks where it has been told to."""
+"""Searches: what the trials get, and that the sequential one searches where it should."""
 
 import functools
 

@@ -46,8 +46,8 @@ def test_fields_are_read_from_types_and_metadata():
     assert list(known) == ["part.rates", "kind", "share"]
     assert (known["part.rates"].type, known["part.rates"].element) == (tuple, float)
     assert (known["kind"].choices, known["share"].range) == (("one", "two"), (0, 1))
-    made = fields.make(Own, {"part.rates": [1, 0.5], "share": 1})
-    assert made == Own(Part((1, 0.5)), "one", 1.0) and type(made.share) is float
+    created = fields.make(Own, {"part.rates": [1, 0.5], "share": 1})
+    assert created == Own(Part((1, 0.5)), "one", 1.0) and type(created.share) is float
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,9 @@ def learner(initialisation, trials=2, **options):
 
 def stream():
     """Four tasks, of which the third repeats the first data set."""
-    one, two, three = toy.blobs("one"), toy.striped("two"), toy.blobs("three", classes=4, seed=3)
+    first, two, three = toy.blobs("one"), toy.striped("two"), toy.blobs("three", classes=4, seed=3)
     return Stream.from_datasets(
-        "transfer", [one, two, one, three], [2000, 2001, 2011, 2019], meta_test=1
+        "transfer", [first, two, first, three], [2000, 2001, 2011, 2019], meta_test=1
     )
 
 
@@ -100,14 +100,14 @@ def test_relatedness_costs_one_forward_pass_an_image():
     task, ctx = view(toy.blobs("a", n=60)), context()
     Neighbours(5).score(ctx, task, NETWORK, variables())
     images = jax.ShapeDtypeStruct((EVALUATION_BATCH, 8, 8, 3), np.uint8)
-    given = {
+    values = {
         "params": {"backbone": variables()["params"]["backbone"]},
         "batch_stats": variables()["batch_stats"],
     }
-    one = counted(features_program(NETWORK)).flops(given, images)
+    first = counted(features_program(NETWORK)).flops(values, images)
     (total,) = ctx.meter.counts()["select"].values()
     width = embed(context(), NETWORK, variables(), task.dev.images).shape[1]
-    assert total == 2 * one + 40 * 20 * (2 * width + 2)  # both splits fit into a batch
+    assert total == 2 * first + 40 * 20 * (2 * width + 2)  # both splits fit into a batch
 
 
 @pytest.mark.parametrize(
@@ -125,10 +125,10 @@ def test_of_scores_that_differ_by_less_than_their_noise_the_latest_task_is_taken
     monkeypatch, margin, scores, chosen
 ):
     """With 20 dev images shares of 0.8 and 1 have standard errors of 0.088 and 0.056: 0.65 and
-    0.9 lie 1.7 and 1.8 below.
+    0.9 are 1.7 and 1.8 below.
     """
-    found = iter(scores)
-    monkeypatch.setattr(Neighbours, "score", lambda *_: next(found))
+    result = iter(scores)
+    monkeypatch.setattr(Neighbours, "score", lambda *_: next(result))
     past = {name: lambda: {"variables": variables()} for name in ("old", "new", "far")}
     ctx = Context(path=("test",), phase="select", past=past)
     start = FromRelated(margin=margin).choose(view(toy.blobs("a", n=60)), ctx, NETWORK)
@@ -243,18 +243,17 @@ def test_an_ensemble_is_the_weighted_mean_of_the_best_trials(tmp_path):
     ]
     expected = sum(w * a for w, a in zip(tree["weights"], answers, strict=True))
     assert np.allclose(ensemble.predict(tree, images, context()), expected, atol=1e-6)
-    single = run(learner(FromRandom(), trials=4), stream(), tmp_path / "single").of_kind(
+    first = run(learner(FromRandom(), trials=4), stream(), tmp_path / "single").of_kind(
         PredictRecord
     )[0]
     cost = {
-        name: sum(p.flops["predict"].values())
-        for name, p in (("one", single), ("three", predicted))
+        name: sum(p.flops["predict"].values()) for name, p in (("one", first), ("three", predicted))
     }
     assert cost["three"] == 3 * cost["one"]
 
 
 def test_a_killed_related_run_goes_on_to_the_same_ledger(tmp_path, dynamic):
-    """Selection, a trial of its own and auxiliary heads are gone on with like everything else."""
+    """Selection, a separate trial and auxiliary heads are continued like everything else."""
     chosen = learner(FromRelated(space="static"), data=Auxiliary(1))
     reference = run(chosen, stream(), tmp_path / "whole")
 
@@ -287,7 +286,7 @@ def test_a_killed_related_run_goes_on_to_the_same_ledger(tmp_path, dynamic):
 
 
 @pytest.mark.parametrize(
-    "made",
+    "configured",
     [
         learner(FromRelated()),
         learner(FromRelated(space="static"), ensemble=2),
@@ -297,18 +296,18 @@ def test_a_killed_related_run_goes_on_to_the_same_ledger(tmp_path, dynamic):
     ],
     ids=["related", "static, two answer", "two related helpers", "all helpers", "random helper"],
 )
-def test_what_a_task_will_cost_is_known_from_sizes(tmp_path, made):
-    ledger = run(made, toy.stream(), tmp_path)
+def test_what_a_task_will_cost_is_known_from_sizes(tmp_path, configured):
+    ledger = run(configured, toy.stream(), tmp_path)
     answers = {record.task_id: record for record in ledger.of_kind(PredictRecord)}
     for earlier, record in enumerate(ledger.of_kind(TrainRecord)):
         answer = answers[record.task_id]
-        told = made.estimate(record.num_classes, record.n_train, record.n_dev, answer.n, earlier)[
-            "flops"
-        ]
+        estimate = configured.estimate(
+            record.num_classes, record.n_train, record.n_dev, answer.n, earlier
+        )["flops"]
         spent = record.flops | answer.flops
-        for phase, flops in told.items():
+        for phase, flops in estimate.items():
             # initial parameters are not in the plan
-            drawn = 0.02 * told["train"] if phase in ("train", "select") else 0
+            drawn = 0.02 * estimate["train"] if phase in ("train", "select") else 0
             assert 0 <= sum(spent.get(phase, {}).values()) - flops <= drawn, (
                 phase,
                 record.task_id,

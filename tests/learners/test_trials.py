@@ -135,14 +135,14 @@ def test_heads_learn_and_trials_do_not_depend_on_each_other(dataset):
     task, recipe = view(dataset), Recipe(NETWORK, steps=60, validate_every=20)
     hypers = [{"learning_rate": rate, "label_smoothing": 0.1} for rate in (0.03, 0.3, 0.1)]
     results = [
-        fit_heads(Context(path=("x",), phase="train"), task, variables(NETWORK), some, recipe)
-        for some in (hypers, hypers[:1])
+        fit_heads(Context(path=("x",), phase="train"), task, variables(NETWORK), subset, recipe)
+        for subset in (hypers, hypers[:1])
     ]
     errors = [point[2] for point in results[0][1]["info"]["curve"]]
     assert errors[-1] < errors[0] and results[0][1]["info"]["dev_error"] == min(errors)
     assert [point[0] for point in results[0][1]["info"]["curve"]] == [0, 20, 40, 60]
     alone, beside = (
-        found[0]["variables"]["params"]["head"]["Dense_0"]["kernel"] for found in results
+        result[0]["variables"]["params"]["head"]["Dense_0"]["kernel"] for result in results
     )
     assert np.allclose(alone, beside, atol=1e-5)
 
@@ -160,10 +160,12 @@ def test_each_trial_pays_its_share_and_features_are_computed_once():
             recipe,
         )
         counts.append(ctx.meter.counts())
-    one, three = counts
-    assert set(three["train"]) == {"-", "0", "1", "2"} and three["train"]["-"] == one["train"]["-"]
+    first, three = counts
+    assert (
+        set(three["train"]) == {"-", "0", "1", "2"} and three["train"]["-"] == first["train"]["-"]
+    )
     # a batched gather counts less
-    assert three["train"]["1"] == pytest.approx(one["train"]["0"], rel=0.05)
+    assert three["train"]["1"] == pytest.approx(first["train"]["0"], rel=0.05)
 
 
 def test_a_frozen_learner_keeps_the_backbone(tmp_path):
@@ -229,13 +231,13 @@ def test_bfloat16_computes_nearly_the_same_and_keeps_parameters_in_float32():
     import dataclasses
 
     half = dataclasses.replace(NETWORK, precision="bfloat16")
-    made, images = (
+    expected, images = (
         variables(NETWORK),
         np.random.RandomState(0).uniform(-1, 1, (4, 8, 8, 3)).astype(np.float32),
     )
-    given = made["params"]["backbone"], made["batch_stats"], images
+    values = expected["params"]["backbone"], expected["batch_stats"], images
     answers = [
-        jax.jit(functools.partial(network.features, train=True))(*given)
+        jax.jit(functools.partial(network.features, train=True))(*values)
         for network in (NETWORK, half)
     ]
     assert answers[1][0].dtype == np.float32 and not np.array_equal(answers[0][0], answers[1][0])
@@ -246,7 +248,7 @@ def test_bfloat16_computes_nearly_the_same_and_keeps_parameters_in_float32():
     batch = Feed(Context(path=("x",), phase="train"), task, 10, 16, 5)(0)
     stored, sizes, target, shape = batch
     rest = (jax.random.key(0), np.int32(0), np.float32(0.1), np.float32(0), shape)
-    carry = jax.jit(step)(begin(made), stored, sizes, target, *rest)
+    carry = jax.jit(step)(begin(expected), stored, sizes, target, *rest)
     assert {leaf.dtype for leaf in jax.tree.leaves(carry["params"])} == {np.dtype(np.float32)}
 
 
@@ -256,8 +258,8 @@ def test_bfloat16_computes_nearly_the_same_and_keeps_parameters_in_float32():
 
 def test_only_the_last_tasks_are_kept(tmp_path):
     ledger = run(learner(2, FromPrevious()), toy.stream(), tmp_path, keep="last_2")
-    kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
-    assert kept == ["0004-gamma", "0006-alpha_2", "init"]
+    remaining = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert remaining == ["0004-gamma", "0006-alpha_2", "init"]
     every = run(learner(2, FromPrevious()), toy.stream(), tmp_path / "every")
     assert [r.error for r in ledger.of_kind(PredictRecord)] == [
         r.error for r in every.of_kind(PredictRecord)

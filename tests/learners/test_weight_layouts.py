@@ -126,36 +126,36 @@ def test_every_parameter_of_a_resnet_comes_from_its_tensor(layout, name):
     network = make_backbone(name, stem="standard", padding="torch")
     converted = convert(arrays, layout, network)
     assert_fills(network, converted)
-    found = sources(converted, names)
+    result = sources(converted, names)
     used = [
         name
         for name in shapes
         if not name.startswith("fc.") and not name.endswith("num_batches_tracked")
     ]
-    assert sorted(found.values()) == sorted(used)
+    assert sorted(result.values()) == sorted(used)
     block, last = ("BottleneckBlock", 3) if bottleneck else ("BasicBlock", 2)
     first = sizes[0]  # the number of layer2.0
-    assert found["params/backbone/Conv_0/kernel"] == "conv1.weight"
-    assert found["batch_stats/BatchNorm_0/var"] == "bn1.running_var"
+    assert result["params/backbone/Conv_0/kernel"] == "conv1.weight"
+    assert result["batch_stats/BatchNorm_0/var"] == "bn1.running_var"
     for i in range(last):
         assert (
-            found[f"params/backbone/{block}_{first}/Conv_{i}/kernel"]
+            result[f"params/backbone/{block}_{first}/Conv_{i}/kernel"]
             == f"layer2.0.conv{i + 1}.weight"
         )
         assert (
-            found[f"params/backbone/{block}_{first + 1}/BatchNorm_{i}/scale"]
+            result[f"params/backbone/{block}_{first + 1}/BatchNorm_{i}/scale"]
             == f"layer2.1.bn{i + 1}.weight"
         )
         assert (
-            found[f"params/backbone/{block}_{sum(sizes) - 1}/BatchNorm_{i}/bias"]
+            result[f"params/backbone/{block}_{sum(sizes) - 1}/BatchNorm_{i}/bias"]
             == f"layer4.{sizes[3] - 1}.bn{i + 1}.bias"
         )
     assert (
-        found[f"params/backbone/{block}_{first}/Conv_{last}/kernel"]
+        result[f"params/backbone/{block}_{first}/Conv_{last}/kernel"]
         == "layer2.0.downsample.0.weight"
     )
     assert (
-        found[f"batch_stats/{block}_{first}/BatchNorm_{last}/mean"]
+        result[f"batch_stats/{block}_{first}/BatchNorm_{last}/mean"]
         == "layer2.0.downsample.1.running_mean"
     )
 
@@ -167,23 +167,25 @@ def test_every_parameter_of_an_nfnet_comes_from_its_tensor():
     network = make_backbone("nfnet_f0")
     converted = convert(arrays, "timm_nfnet", network)
     assert_fills(network, converted)
-    found = sources(converted, names)
-    assert sorted(found.values()) == sorted(name for name in shapes if not name.startswith("head."))
+    result = sources(converted, names)
+    assert sorted(result.values()) == sorted(
+        name for name in shapes if not name.startswith("head.")
+    )
     part = "params/backbone/"
-    assert found[f"{part}StandardisedConv_2/gain"] == "stem.conv3.gain"
-    assert found[f"{part}StandardisedConv_4/bias"] == "final_conv.bias"
+    assert result[f"{part}StandardisedConv_2/gain"] == "stem.conv3.gain"
+    assert result[f"{part}StandardisedConv_4/bias"] == "final_conv.bias"
     for number, place in ((0, "0.0"), (1, "1.0"), (2, "1.1"), (3, "2.0"), (11, "3.2")):
         for i, convolution in enumerate(("conv1", "conv2", "conv2b", "conv3")):
             assert (
-                found[f"{part}NFBlock_{number}/StandardisedConv_{i}/kernel"]
+                result[f"{part}NFBlock_{number}/StandardisedConv_{i}/kernel"]
                 == f"stages.{place}.{convolution}.weight"
             )
         assert (
-            found[f"{part}NFBlock_{number}/SqueezeExcite_0/Dense_1/kernel"]
+            result[f"{part}NFBlock_{number}/SqueezeExcite_0/Dense_1/kernel"]
             == f"stages.{place}.attn_last.fc2.weight"
         )
-        assert found[f"{part}NFBlock_{number}/skip"] == f"stages.{place}.skipinit_gain"
-    assert found[f"{part}NFBlock_3/shortcut/kernel"] == "stages.2.0.downsample.conv.weight"
+        assert result[f"{part}NFBlock_{number}/skip"] == f"stages.{place}.skipinit_gain"
+    assert result[f"{part}NFBlock_3/shortcut/kernel"] == "stages.2.0.downsample.conv.weight"
 
 
 def random_arrays(shapes):
@@ -261,8 +263,8 @@ def test_a_converted_resnet_computes_what_its_tensors_mean():
         x = np.maximum(x + y, 0)
     converted = convert(arrays, "torchvision_resnet", TINY)
     variables = {"params": converted["params"]["backbone"], "batch_stats": converted["batch_stats"]}
-    found = jax.jit(TINY.apply)(variables, images.transpose(0, 2, 3, 1).astype(np.float32))
-    np.testing.assert_allclose(found, x.mean((2, 3)), rtol=1e-3, atol=1e-3)
+    result = jax.jit(TINY.apply)(variables, images.transpose(0, 2, 3, 1).astype(np.float32))
+    np.testing.assert_allclose(result, x.mean((2, 3)), rtol=1e-3, atol=1e-3)
 
 
 def test_a_converted_nfnet_computes_what_its_tensors_mean():
@@ -322,10 +324,10 @@ def test_a_converted_nfnet_computes_what_its_tensors_mean():
     expected = act(convolution("final_conv", x)).mean((2, 3))
     network = make_backbone("nfnet_f0", stage_sizes=(2, 1), **options)
     params = convert(arrays, "timm_nfnet", network)["params"]["backbone"]
-    found = jax.jit(network.apply)(
+    result = jax.jit(network.apply)(
         {"params": params}, images.transpose(0, 2, 3, 1).astype(np.float32)
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(

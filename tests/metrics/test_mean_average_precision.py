@@ -78,6 +78,6 @@ def test_agrees_with_scikit_learn(answer):
 @given(answers())
 def test_only_the_order_of_the_probabilities_matters(answer):
     labels, probabilities = answer
-    one = MAP.aggregate(labels, probabilities)
+    first = MAP.aggregate(labels, probabilities)
     other = MAP.aggregate(labels, probabilities.astype(np.float64) ** 3 / 2)
-    assert one == pytest.approx(other, abs=1e-12, nan_ok=True)
+    assert first == pytest.approx(other, abs=1e-12, nan_ok=True)

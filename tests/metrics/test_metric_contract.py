@@ -86,9 +86,9 @@ def test_order_of_the_samples_does_not_matter(data):
     n, seed = data.draw(st.integers(1, 30)), data.draw(st.integers(0, 1000))
     labels, probabilities = answers(metric.kind, n, 4, seed)
     order = np.random.default_rng(seed + 1).permutation(n)
-    one = metric.aggregate(labels, probabilities)
+    first = metric.aggregate(labels, probabilities)
     other = metric.aggregate(labels[order], probabilities[order])
-    assert one == pytest.approx(other, abs=1e-12, nan_ok=True)
+    assert first == pytest.approx(other, abs=1e-12, nan_ok=True)
     for by_sample in (metric.per_sample, metric.confidence):
         shuffled = by_sample(labels[order], probabilities[order])
         np.testing.assert_array_equal(by_sample(labels, probabilities)[order], shuffled)
@@ -96,13 +96,13 @@ def test_order_of_the_samples_does_not_matter(data):
 
 def test_inputs_are_left_alone(metric):
     labels, probabilities = answers(metric.kind)
-    kept = labels.copy(), probabilities.copy()
+    remaining = labels.copy(), probabilities.copy()
     for array in (labels, probabilities):
         array.setflags(write=False)
     metric.aggregate(labels, probabilities)
     metric.per_sample(labels, probabilities)
-    np.testing.assert_array_equal(labels, kept[0])
-    np.testing.assert_array_equal(probabilities, kept[1])
+    np.testing.assert_array_equal(labels, remaining[0])
+    np.testing.assert_array_equal(probabilities, remaining[1])
 
 
 def test_arrays_that_do_not_fit_are_refused(metric):

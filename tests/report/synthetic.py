@@ -12,13 +12,13 @@ from PIL import Image
 
 @dataclass(frozen=True)
 class SyntheticRun:
-    """What a run directory should say; `write` makes it.
+    """What a run directory should contain; `write` makes it.
 
     `errors` maps a task id to its error (None: undefined); tasks without one get a smooth made-up
-    error. `start` tells what a task is initialised from: "random" weights, the "previous" task, or
+    error. `start` is what a task is initialised from: "random" weights, the "previous" task, or
     a "related" earlier one, drawn by the seed; `mistakes` adds files of the worst mistakes.
-    `skip` leaves out so many first tasks. `events` cuts the run off after so many events; None
-    writes a complete run.
+    `skip` is the number of first tasks to leave out. `events` cuts the run off after that number
+    of events; None writes a complete run.
     """
 
     learner: str = "indep"
@@ -49,7 +49,7 @@ class SyntheticRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What config.json holds, less the hash."""
+        """The content of config.json without the hash."""
         learner = {"learner": self.learner, "budget": self.budget} | dict(self.config)
         return {
             "learner": learner,
@@ -78,9 +78,9 @@ class SyntheticRun:
 
     def error(self, order: int) -> float | None:
         """Returns the error of a task."""
-        given = dict(self.errors)
-        if self.task_id(order) in given:
-            return given[self.task_id(order)]
+        values = dict(self.errors)
+        if self.task_id(order) in values:
+            return values[self.task_id(order)]
         wave = 0.3 + 0.2 * np.sin(1.7 * order) - self.skill * order / self.tasks
         method = sum(map(ord, f"{self.learner} {self.budget}"))
         noise = np.random.default_rng([self.seed, order, method]).normal(0, 0.02)
@@ -127,8 +127,8 @@ class SyntheticRun:
         return path
 
     def worst(self, order: int) -> dict[str, Any]:
-        """Returns what a file of mistakes says of a task."""
-        told = [
+        """Returns the content of a file of mistakes for a task."""
+        output = [
             {"sample_id": f"data/all/{i}", "true": i % 10, "predicted": (i + 3) % 10}
             | {"confidence": i / 100, "predicted_confidence": 0.9 - i / 100}
             for i in range(12)
@@ -139,7 +139,7 @@ class SyntheticRun:
             "kind": "single_label",
             "predictor_id": "f" * 16,
         }
-        return facts | {"n": 50 + order, "wrong": 20, "mistakes": told}
+        return facts | {"n": 50 + order, "wrong": 20, "mistakes": output}
 
     def _header(self) -> dict[str, Any]:
         names = ("learner", "budget", "stream", "protocol", "seed", "config_hash")

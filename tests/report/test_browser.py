@@ -212,7 +212,7 @@ def test_curves_tell_their_values(browser, page):
 
 @pytest.fixture(scope="module")
 def sections(tmp_path_factory):
-    """Two streams, variants of one another, a method of a name without end, and a transfer
+    """Two streams, variants of one another, a method with a very long name, and a transfer
     matrix.
     """
     root = tmp_path_factory.mktemp("sections")

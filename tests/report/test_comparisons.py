@@ -1,4 +1,4 @@
-"""What the page says of differences between methods, of learners over budgets and of repeats."""
+"""What the page says about differences between methods, learners over budgets and repeats."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What an earlier report wrote goes, what is somebody's stays, and no list leads out of the
+"""Files of an earlier report are removed, the user's files stay, and no list leads out of the
 directory.
 """
 
@@ -53,7 +53,7 @@ def test_changed_files_stay_with_a_warning(tmp_path):
     (tmp_path / "latex" / "b.tex").write_text("changed by hand")
     assert written(tmp_path, "c.csv").close() == ["latex/b.tex"]
     assert names(tmp_path) == {"latex/b.tex", "c.csv", FILE}
-    assert written(tmp_path, "d.csv").close() == []  # from now on it is somebody's own
+    assert written(tmp_path, "d.csv").close() == []  # from now on it is the user's file
     run = SyntheticRun().write(tmp_path / "run")
     out = tmp_path / "out"
     written(out, "old.csv").close()

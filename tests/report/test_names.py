@@ -1,4 +1,4 @@
-"""Names in figures: short, told apart by their ends, and never cut off at the figure's edge."""
+"""Names in figures: short, distinguished by their ends, and never cut off at the figure's edge."""
 
 import doctest
 
@@ -14,8 +14,8 @@ def test_the_examples_hold():
 
 @pytest.mark.parametrize("letters", [12, 24, 30, 54])
 def test_long_names_keep_both_ends(letters):
-    found = shortened("L" * 100 + " · small", letters)
-    assert len(found) <= letters and found.startswith("LL") and found.endswith("ll")
+    result = shortened("L" * 100 + " · small", letters)
+    assert len(result) <= letters and result.startswith("LL") and result.endswith("ll")
     assert shortened("ft_prev\n · small") == "ft_prev · small"
 
 

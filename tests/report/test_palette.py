@@ -1,5 +1,5 @@
-"""Colours that readers can tell apart, colour-blind ones too, by day and by night, and that stand
-off their ground.
+"""Colours that readers, including colour-blind ones, can distinguish in light and dark, and that
+contrast with their background.
 """
 
 from itertools import combinations

@@ -1,5 +1,5 @@
-"""Every part: what it offers, that names are its own, that figures can be exported in colours that
-print.
+"""Every part: what it offers, that its names are unique, and that figures can be exported in
+colours that print.
 """
 
 import inspect
@@ -118,13 +118,13 @@ def test_every_figure_of_the_page_is_exported_and_no_other(paths, tmp_path, monk
 def colours(figure):
     for artist in figure.findobj():
         for name in ("get_color", "get_facecolor", "get_edgecolor", "get_markerfacecolor"):
-            found = getattr(artist, name, list)()
-            if isinstance(found, str):
-                yield found if found != "none" else "#ffffff"
-            elif np.ndim(found) == 2:
-                yield from found
-            elif len(found):
-                yield found
+            result = getattr(artist, name, list)()
+            if isinstance(result, str):
+                yield result if result != "none" else "#ffffff"
+            elif np.ndim(result) == 2:
+                yield from result
+            elif len(result):
+                yield result
 
 
 def test_a_caption_hides_nothing_of_a_figure_that_was_laid_out_by_hand():

@@ -20,9 +20,9 @@ def image(shade, width=20):
 
 
 def test_a_picture_that_stands_twice_is_embedded_once():
-    (one, first), (two, second) = image(1), image(2)
+    (single, first), (two, second) = image(1), image(2)
     page = embed_pictures(f"<main><!-- pictures -->{first}{second}{first}</main>")
-    assert page.count(one) == page.count(two) == 1
+    assert page.count(single) == page.count(two) == 1
     assert page.count('<use href="#picture-0"/>') == 2
     assert page.count('aria-label="shade 1 &lt;b&gt;" viewBox="0 0 20 10"') == 2
     assert second in page and "eft out" not in page
@@ -33,11 +33,11 @@ def test_pictures_are_left_out_from_the_end_and_told():
     whole = "<main><!-- pictures -->" + "".join(images) + "</main>"
     most = len(whole.encode()) // 2 + 400 * 30
     page = embed_pictures(whole, most)
-    kept = len(re.findall("<img ", page))
-    assert 0 < kept < 30 and all(one in page for one in images[:kept])
+    remaining = len(re.findall("<img ", page))
+    assert 0 < remaining < 30 and all(item in page for item in images[:remaining])
     assert len(page.encode()) <= most
-    assert f"Left out of this page: {30 - kept} of 30 rows of images" in page
-    assert page.count("(picture left out)") == 30 - kept
+    assert f"Left out of this page: {30 - remaining} of 30 rows of images" in page
+    assert page.count("(picture left out)") == 30 - remaining
     assert embed_pictures(whole).count("<img ") == 30
 
 

@@ -22,7 +22,7 @@ def paths(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def beside(paths, tmp_path_factory):
-    """A page of two runs of one's own over the stream `full` and the published ones."""
+    """A page of two of the user's runs over the stream `full` and the published ones."""
     folder = tmp_path_factory.mktemp("beside")
     own = [
         over_full().write(folder / "indep"),

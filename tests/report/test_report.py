@@ -98,11 +98,11 @@ def test_the_page_and_the_csv_say_what_the_analysis_says(tmp_path):
         "costs.csv": costs.tables(Section(1, runs))["costs"],
     }
     for name, frame in expected.items():
-        found = pd.read_csv(tmp_path / "out" / name, keep_default_na=False, na_values=["NaN"])
-        assert list(found.columns[:3]) == ["stream", "stream_digest", "protocol"]
-        assert set(found["stream_digest"].astype(str)) == {RUN.digest}
+        result = pd.read_csv(tmp_path / "out" / name, keep_default_na=False, na_values=["NaN"])
+        assert list(result.columns[:3]) == ["stream", "stream_digest", "protocol"]
+        assert set(result["stream_digest"].astype(str)) == {RUN.digest}
         for column in frame.columns:
-            for ours, theirs in zip(frame[column], found[column], strict=True):
+            for ours, theirs in zip(frame[column], result[column], strict=True):
                 if pd.isna(ours):
                     assert pd.isna(theirs), (name, column)
                 else:
@@ -178,7 +178,7 @@ def test_exported_pictures_open_and_are_not_blank(exported):
 
 
 def test_the_page_grows_by_little_for_a_run_more(tmp_path):
-    """Ten more runs of 40 tasks and 50 points a curve: what 20 runs of 106 tasks take stays below
+    """Ten more runs of 40 tasks and 50 points per curve: what 20 runs of 106 tasks take stays below
     10 MB.
     """
     large = RUN.but(tasks=40, meta_test=10, trials=1, curve_points=50, thumbnails=False)

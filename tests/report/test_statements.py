@@ -1,4 +1,4 @@
-"""What the page says of unusual runs: mixed, unfinished, damaged, or simply odd."""
+"""What the page says about unusual runs: mixed, unfinished, damaged, or simply odd."""
 
 import json
 import re

@@ -1,4 +1,6 @@
-"""Run directories that a stranger made: they are left out with the reason, the others are shown."""
+"""Run directories with unexpected content: they are left out with the reason, the others are
+shown.
+"""
 
 import base64
 import copy
@@ -73,7 +75,7 @@ def test_one_impossible_value_leaves_one_run_out(tmp_path, change, words):
 
 @pytest.mark.usefixtures("undrawn")
 def test_what_no_check_foresees_leaves_one_run_out_too(tmp_path, monkeypatch):
-    """A part that fails on a stranger's value, whatever it raises."""
+    """A part that fails on an unexpected value, whatever it raises."""
     paths = [run.write(tmp_path / run.learner) for run in (RUN, STRANGER)]
     html = samples.html
 
@@ -135,7 +137,7 @@ def test_any_value_in_a_ledger_is_shown_or_left_out(changes):
 
 
 def secret(path: Path) -> bytes:
-    """A picture that is no business of the report's."""
+    """An image that the report must not read."""
     buffer = io.BytesIO()
     Image.new("RGB", (8, 8), (1, 2, 3)).save(buffer, "PNG")
     path.write_bytes(buffer.getvalue())
@@ -170,7 +172,7 @@ def test_a_ledger_that_is_a_link_is_left_out(tmp_path):
     (run / "ledger.jsonl").unlink()
     (run / "ledger.jsonl").symlink_to(other / "ledger.jsonl")
     runs, left_out = read_runs([run, other])
-    assert [one.path for one in runs] == [other]
+    assert [item.path for item in runs] == [other]
     assert "a symbolic link" in left_out[0].reason
 
 

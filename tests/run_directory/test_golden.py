@@ -1,5 +1,5 @@
-"""Run directories of the format before this one (ledger schema 2, config without a schema): every
-reader still takes them.
+"""Run directories of the previous format (ledger schema 2, config without a schema): every
+reader still accepts them.
 """
 
 import json
@@ -72,9 +72,9 @@ def test_its_predictors_can_be_asked(tmp_path):
     rows = "order,year,task_id,dataset_id,meta_split\n"
     rows += "1,2010,pico_mosaic,pico_mosaic,train\n2,2016,pico_shapes,pico_shapes,test\n"
     (tmp_path / "two.csv").write_text(rows)
-    kept = KeptRun(GOLDEN / "indep", str(tmp_path / "two.csv"))
-    assert [p.trial for p in kept.predictors] == [0, 1, 0, 1]
-    assert load_stream(str(tmp_path / "two.csv")).digest == kept.ledger.header.stream_digest
+    remaining = KeptRun(GOLDEN / "indep", str(tmp_path / "two.csv"))
+    assert [p.trial for p in remaining.predictors] == [0, 1, 0, 1]
+    assert load_stream(str(tmp_path / "two.csv")).digest == remaining.ledger.header.stream_digest
 
 
 def test_it_is_not_continued(tmp_path):

@@ -1,5 +1,5 @@
-"""TensorBoard's files, read back: what the ledger says, no point twice, and nothing that a run
-could fall over.
+"""TensorBoard's files, read back: the content of the ledger, no point twice, and nothing that
+could stop a run.
 """
 
 import importlib.util
@@ -66,8 +66,8 @@ def test_the_stream_is_that_of_the_ledger(whole):
 def test_curves_are_those_of_the_ledger_whoever_runs_the_trials(tmp_path, name):
     if name == "ray" and importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install ray")
-    how = executors.build(name, {"workers": 2} if name == "threads" else {})
-    ledger = run(LEARNERS["baseline"], toy.stream(), tmp_path, executor=how)
+    options = executors.build(name, {"workers": 2} if name == "threads" else {})
+    ledger = run(LEARNERS["baseline"], toy.stream(), tmp_path, executor=options)
     shown = everything(tmp_path)
     assert len(shown) == 1 + 4 * 4
     for record in ledger.of_kind(TrainRecord):

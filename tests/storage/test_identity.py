@@ -1,4 +1,4 @@
-"""Files that say what a directory holds: a refusal names what differs."""
+"""Files that identify what a directory contains: a refusal names the difference."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from nevis_stream.storage.identity import refuse_other
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ({"a": [0.0, 0.2], "b": {"c": 4}}, {"a": [0, 0.2], "b": {"c": 5}}, "b.c: there 4, now 5"),
         ({"a": [0.0, 0.2], "b": 1}, {"a": [0, 0.2], "b": 1}, "a: there [0.0, 0.2], now [0, 0.2]"),
@@ -20,8 +20,8 @@ from nevis_stream.storage.identity import refuse_other
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "the same values in another order or form"),
     ],
 )
-def test_a_difference_names_key_and_values(old, new, said):
-    with pytest.raises(BadInput, match=f"^x.json: another {re.escape(said)}$"):
+def test_a_difference_names_key_and_values(old, new, message):
+    with pytest.raises(BadInput, match=f"^x.json: another {re.escape(message)}$"):
         refuse_other(Path("x.json"), json.dumps(old), json.dumps(new), "another {difference}")
 
 

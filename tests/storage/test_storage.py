@@ -67,8 +67,8 @@ def test_two_may_write_the_same_directory(tmp_path):
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(write, [b"1", b"2"]))
-    found = {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()}
-    assert found in ({"x": b"1", "y": b"1"}, {"x": b"2", "y": b"2"})
+    results = {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()}
+    assert results in ({"x": b"1", "y": b"1"}, {"x": b"2", "y": b"2"})
     assert os.listdir(tmp_path) == ["a"]
 
 
@@ -102,8 +102,8 @@ def test_a_half_deleted_old_directory_is_never_put_back(tmp_path):
                     fatal,
                 )
             remove_leftovers(folder)
-            found = {path.name: path.read_bytes() for path in (folder / "a").iterdir()}
-            assert sorted(found) == ["x", "y", "z"] and len(set(found.values())) == 1
+            results = {path.name: path.read_bytes() for path in (folder / "a").iterdir()}
+            assert sorted(results) == ["x", "y", "z"] and len(set(results.values())) == 1
 
 
 def test_leftovers_are_removed(tmp_path):

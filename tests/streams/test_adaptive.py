@@ -131,7 +131,7 @@ def test_an_invalid_event_is_refused(tmp_path, stream, message):
 
 
 class Forgetful(Adaptive):
-    """Decides by something else than the records."""
+    """Decides by something other than the records."""
 
     first = "hard"
 

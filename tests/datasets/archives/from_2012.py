@@ -720,9 +720,9 @@ def lfwa(folder: Path) -> Expected:
         for i in range(1, count + 1)
     ]
     write_zip(folder / "lfwa.zip", _files(DrawnImages(), names, 8, 1))
-    kept = [count for count in counts.values() if count > 4]
-    drawn = {"dev": len(kept), "dev_test": len(kept), "test": 2 * len(kept)}
-    return Expected(drawn | {"train": sum(kept) - 4 * len(kept)}, len(kept))
+    remaining = [count for count in counts.values() if count > 4]
+    drawn = {"dev": len(remaining), "dev_test": len(remaining), "test": 2 * len(remaining)}
+    return Expected(drawn | {"train": sum(remaining) - 4 * len(remaining)}, len(remaining))
 
 
 def sun_attributes(folder: Path) -> Expected:

@@ -301,13 +301,13 @@ def voc2007(folder: Path) -> Expected:
             f"{3 * k + part + 1:06d}": [k % 20, k % 20, *([(k + 7) % 20] if k % 2 else [])]
             for k in range(20)
         }
-        for i, found in labels.items():
+        for i, result in labels.items():
             name = f"<folder>VOC2007</folder><filename>{i}.jpg</filename><size><width>8</width><height>8</height></size>"  # noqa: E501
             objects = "".join(
                 f"<object><name>{_VOC[c]}</name><difficult>{int(n == 1)}</difficult>{box}"
                 + (f"<part><name>head</name>{box}</part>" if _VOC[c] == "person" else "")
                 + "</object>"
-                for n, c in enumerate(found)
+                for n, c in enumerate(result)
             )
             members[f"{root}/Annotations/{i}.xml"] = (
                 f"<annotation>{name}{objects}</annotation>\n".encode()
@@ -319,7 +319,7 @@ def voc2007(folder: Path) -> Expected:
         members[f"{root}/ImageSets/Main/{subset}.txt"] = _lines(labels)
         members[f"{root}/ImageSets/Segmentation/{subset}.txt"] = _lines(list(labels)[:2])
         for c, name in enumerate(_VOC):
-            rows = (f"{i} {1 if c in found else -1:2d}" for i, found in labels.items())
+            rows = (f"{i} {1 if c in result else -1:2d}" for i, result in labels.items())
             members[f"{root}/ImageSets/Main/{name}_{subset}.txt"] = _lines(rows)
     main = f"{root}/ImageSets/Main"
     both = archives["trainval"][f"{main}/train.txt"] + archives["trainval"][f"{main}/val.txt"]

@@ -261,6 +261,6 @@ def test_any_sequence_of_writes_is_read_as_a_dict_would_be(sequence):
             [[sure.get((row, name), np.nan) for name in ids] for row in names], np.float16
         )
         np.testing.assert_equal(cache.confidence(), confidences.reshape(expected.shape))
-        some = np.random.default_rng(1).permutation(len(ids))[: len(ids) // 2]
-        assert (cache.matrix(names[::-1], some) == expected[::-1, some]).all()
-        np.testing.assert_equal(cache.confidence(samples=some), cache.confidence()[:, some])
+        subset = np.random.default_rng(1).permutation(len(ids))[: len(ids) // 2]
+        assert (cache.matrix(names[::-1], subset) == expected[::-1, subset]).all()
+        np.testing.assert_equal(cache.confidence(samples=subset), cache.confidence()[:, subset])

@@ -1,4 +1,4 @@
-"""Files of outcomes: what is in them is read, what is wrong with them is said."""
+"""Files of outcomes: their content is read, and errors in them are reported."""
 
 import builtins
 import os
@@ -41,15 +41,15 @@ def test_shared_matrices_are_read_as_they_are(tmp_path):
     for file in files:
         truth = np.load(file)
         known = ~truth["imputed"].astype(bool) if "imputed" in truth else np.True_
-        found = read_values(file, threshold=0.5 if "score" in truth else None)
-        assert (found.values == np.where(known, truth["correct"], U)).all()
-        assert (found.groups is None) == ("group" not in truth)
+        result = read_values(file, threshold=0.5 if "score" in truth else None)
+        assert (result.values == np.where(known, truth["correct"], U)).all()
+        assert (result.groups is None) == ("group" not in truth)
     cache, truth = (
         EvaluationCache(tmp_path / "nlu", create=True),
         np.load(SHARED / "nlu_concat15.npz"),
     )
-    found = import_file(cache, SHARED / "nlu_concat15.npz")
-    assert (cache.matrix() == found.values).all() and not cache.scores
+    result = import_file(cache, SHARED / "nlu_concat15.npz")
+    assert (cache.matrix() == result.values).all() and not cache.scores
     assert cache.samples() == truth["samples"].tolist() and cache.verify() == []
     assert next(iter(cache.models().values()))["group"] == truth["group"][0]
     assert (cache.facts().dataset == truth["dataset"]).all()
@@ -354,7 +354,7 @@ def test_csv_in_long_form_is_the_same_as_in_wide_form(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             "model,sample,outcome\nm,a,1\nm,a,0\n",
@@ -395,6 +395,6 @@ def test_csv_in_long_form_is_the_same_as_in_wide_form(tmp_path):
         ),
     ],
 )
-def test_mistakes_in_long_form_are_named(tmp_path, text, told):
-    with pytest.raises(BadInput, match=told):
+def test_mistakes_in_long_form_are_named(tmp_path, text, message):
+    with pytest.raises(BadInput, match=message):
         read_values(write_csv(tmp_path / "long.csv", text))

@@ -214,9 +214,14 @@ def test_stats(tmp_path):
     assert np.isnan(cache.stats()["mean"]) and np.isnan(cache.stats()["known"])
     cache.append_rows(["a", "b"], ["0", "1"], [[1, U], [0, 1]], sample_provenance={"split": "test"})
     cache.append_predictions(["a"], ["0", "1", "2"], [[1, 1, 0]], made_by={"method": "x"})
-    told = cache.stats()
-    assert (told["models"], told["samples"], told["observed"], told["predicted"]) == (2, 3, 3, 2)
-    assert told["mean"] == 2 / 3 and told["known"] == 0.5
+    stats = cache.stats()
+    assert (stats["models"], stats["samples"], stats["observed"], stats["predicted"]) == (
+        2,
+        3,
+        3,
+        2,
+    )
+    assert stats["mean"] == 2 / 3 and stats["known"] == 0.5
     assert cache.sample_provenance() == [(slice(0, 2), {"split": "test"}), (slice(2, 3), {})]
     assert makers(cache) == [{"method": "x"}]
 

@@ -15,11 +15,11 @@ from tests.dynamic_evaluation.cache.writer import row
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def start(directory, writer, said):
-    """Starts a writer behind its last acknowledged row: the row after that may be written, too, and
-    comes again.
+def start(directory, writer, log):
+    """Starts a writer after its last acknowledged row; the next row may already be written, and is
+    then written again.
     """
-    first = len(acknowledged(said))
+    first = len(acknowledged(log))
     command = [
         sys.executable,
         "-m",
@@ -28,45 +28,45 @@ def start(directory, writer, said):
         str(writer),
         str(first),
     ]
-    with open(said, "ab") as out:  # outlives the writer
+    with open(log, "ab") as out:  # outlives the writer
         return subprocess.Popen(command, stdout=out, cwd=ROOT)
 
 
-def acknowledged(said):
-    return [int(line) for line in said.read_text().splitlines()] if said.exists() else []
+def acknowledged(log):
+    return [int(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
 def fill(directory, writers, rows, kills, pause):
-    """Lets writers fill a cache and kills one after the other, each started again, until there are
-    so many rows and kills.
+    """Lets writers fill a cache and kills one after the other, each started again, until these
+    numbers of rows and kills are reached.
     """
-    said = [directory / f"said-{writer}" for writer in range(writers)]
+    logs = [directory / f"log-{writer}" for writer in range(writers)]
     cache, chance = directory / "cache", random.Random(0)
-    running = [start(cache, writer, said[writer]) for writer in range(writers)]
+    running = [start(cache, writer, logs[writer]) for writer in range(writers)]
     try:
-        while kills > 0 or sum(len(acknowledged(one)) for one in said) < rows:
+        while kills > 0 or sum(len(acknowledged(item)) for item in logs) < rows:
             time.sleep(chance.uniform(0, pause))
             victim = chance.randrange(writers)
-            if acknowledged(said[victim]):
+            if acknowledged(logs[victim]):
                 assert running[victim].poll() is None, "a writer ended by itself"
                 running[victim].kill()
                 running[victim].wait()
-                running[victim] = start(cache, victim, said[victim])
+                running[victim] = start(cache, victim, logs[victim])
                 kills -= 1
     finally:
         for process in running:
             process.kill()
             process.wait()
-    return EvaluationCache(cache), [acknowledged(one) for one in said]
+    return EvaluationCache(cache), [acknowledged(item) for item in logs]
 
 
-def check(cache, said):
+def check(cache, log):
     """Every acknowledged row is there as it was, every other is whole, and `verify` is clean."""
     names = cache.samples()
     place = {name: k for k, name in enumerate(names)}
     models, matrix, confidences = cache.models(), cache.matrix(), cache.confidence()
     assert {
-        f"w{writer}-{number}" for writer, numbers in enumerate(said) for number in numbers
+        f"w{writer}-{number}" for writer, numbers in enumerate(log) for number in numbers
     } <= models.keys()
     for i, (model, provenance) in enumerate(models.items()):
         name, samples, correct, confidence = row(provenance["writer"], provenance["number"])

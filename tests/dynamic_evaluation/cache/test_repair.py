@@ -1,5 +1,5 @@
-"""What is sound of a damaged cache is saved: everything but the damaged tiles, by name, whatever is
-killed.
+"""The undamaged parts of a damaged cache are saved: everything but the damaged tiles, which are
+named, at any kill.
 """
 
 import itertools
@@ -61,14 +61,14 @@ def flip(cache, place):
 
 
 def contents(cache, without=()):
-    """All that a cache tells, in which the cells of some tiles are unknown."""
-    told = {
+    """All content of a cache in which the cells of some tiles are unknown."""
+    output = {
         "samples": cache.samples(),
         "models": cache.models(),
         "of samples": entries.of_each(cache.sample_provenance()),
         "about": cache.about,
     }
-    told["account"] = read_additions(cache.directory)
+    output["account"] = read_additions(cache.directory)
     planes = {
         ("observed", "correct"): cache.matrix(),
         ("observed", "confidence"): cache.confidence(),
@@ -84,14 +84,14 @@ def contents(cache, without=()):
         (plane if plane.ndim == 2 and shape.plane == "probabilities" else plane[shape.model])[
             at
         ] = U if shape.plane == "correct" else np.nan
-    return told | {str(name): plane for name, plane in planes.items()}
+    return output | {str(name): plane for name, plane in planes.items()}
 
 
 def same(one, other):
     assert one.keys() == other.keys()
     for name, value in one.items():
         if name == str(("observed", "probabilities")) and np.isnan(value).all():
-            value = value[:, :0]  # where all are lost, nobody knows of how many classes they were
+            value = value[:, :0]  # if all are lost, the number of classes is unknown
         np.testing.assert_equal(other[name], value, name)
 
 
@@ -167,15 +167,15 @@ def test_what_is_not_in_the_cells_is_left_out_by_name(cache, tmp_path):
         file.write('{"kind": "model"}\n')
     with pytest.raises(DamagedCache, match="repair --cache="):
         cache.models()
-    found = cache.repair(tmp_path / "new").lines()
-    assert found == cache.verify()
-    assert [line.split(" (")[0].split(":")[0] for line in found][1:-1] == [
+    result = cache.repair(tmp_path / "new").lines()
+    assert result == cache.verify()
+    assert [line.split(" (")[0].split(":")[0] for line in result][1:-1] == [
         "tile 1",
         f"tile {len(tiles(cache)) - 1}",
         "tile 99",
     ]
-    assert found[0] == "model 'm9': its provenance has changed since it was written"
-    assert "additions.jsonl, line 2: not an account of an addition" in found[-1]
+    assert result[0] == "model 'm9': its provenance has changed since it was written"
+    assert "additions.jsonl, line 2: not an account of an addition" in result[-1]
     new = EvaluationCache(tmp_path / "new")
     assert (
         new.verify() == [] and new.models()["m9"] == {} and read_additions(new.directory) == [TOLD]

@@ -15,8 +15,8 @@ SAMPLES = 4096
 
 
 def row(writer: int, number: int) -> tuple[str, np.ndarray, np.ndarray, np.ndarray]:
-    """Returns a model's id, its samples, its outcomes and its confidences, the same whoever
-    asks.
+    """Returns a model's id, its samples, its outcomes and its confidences, the same for
+    every caller.
     """
     random = np.random.default_rng([writer, number])
     samples = random.choice(SAMPLES, [SAMPLES, 64, 1000][number % 3], replace=False)

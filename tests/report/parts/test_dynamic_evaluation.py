@@ -25,22 +25,22 @@ from tests.report.synthetic import SyntheticRun
 
 @pytest.fixture
 def cache(tmp_path):
-    made = EvaluationCache(tmp_path / "toys", create=True)
+    created = EvaluationCache(tmp_path / "toys", create=True)
     known = table(ordered())
     for model, row in zip(known.models[:-1], known.values, strict=False):
-        made.append(model, known.samples, row)
-    add_models(made, file_asks(made, known, ["m11"]), 9, "sort_and_search")
-    made.append("m11", known.samples, known.values[11])
-    return made
+        created.append(model, known.samples, row)
+    add_models(created, file_asks(created, known, ["m11"]), 9, "sort_and_search")
+    created.append("m11", known.samples, known.values[11])
+    return created
 
 
 def test_a_cache_is_shown_beside_runs(cache, tmp_path):
-    told = evaluation_summary.write(cache, *studied(cache), 0.6)
+    summary = evaluation_summary.write(cache, *studied(cache), 0.6)
     run = SyntheticRun(learner="Indep").write(tmp_path / "run")
     page = write_report([run, cache.directory], tmp_path / "out", figures=True).read_text()
     assert "Cache toys" in page
     assert "12 models × 90 samples" in page
-    assert f"{told['additions'][0]['mae']:.4f}" in page
+    assert f"{summary['additions'][0]['mae']:.4f}" in page
     assert page.count("data:image/png;base64,") >= 1
     assert "Estimated accuracies of new models against the true ones on toys" in page
     worth = pd.read_csv(tmp_path / "out" / "evaluation_overview.csv").loc[0]
@@ -50,7 +50,7 @@ def test_a_cache_is_shown_beside_runs(cache, tmp_path):
         1,
         1,
     )
-    assert worth["mae"] == pytest.approx(told["additions"][0]["mae"])
+    assert worth["mae"] == pytest.approx(summary["additions"][0]["mae"])
     assert (tmp_path / "out" / "figures" / "evaluation_truth_1.png").is_file()
     written = pd.read_csv(tmp_path / "out" / "evaluation_methods.csv")
     assert set(written["method"]) == {"published", "sort_and_search"}
@@ -108,7 +108,7 @@ def test_additions_are_told_together(cache):
     unknown = dict.fromkeys([*judged, "truth"])
     rows = [
         {**account, **judged, "name": "early", "truth": 0.1},
-        {**account, **judged, "name": "early", "truth": 0.55},  # told again: the latest counts
+        {**account, **judged, "name": "early", "truth": 0.55},  # recorded again: the latest counts
         {**account, **judged, "name": "outside", "truth": 0.7, "mae": 0.3},
         {**account, **unknown, "name": "unjudged", "flops_spent": 10, "flops_saved": 30},
         {**account, **unknown, "name": "other", "method": "b"},
@@ -140,10 +140,10 @@ def test_a_cache_without_a_sound_summary_is_left_out_with_the_reason(cache, tmp_
     evaluation_summary.write(cache, *studied(cache), 0.6)
     path = cache.directory / evaluation_summary.FILE
     good = json.loads(path.read_text())
-    for text, said in (
+    for text, output in (
         ("{", "cannot be read"),
         (json.dumps(good | {"schema": 9}), "has schema 9"),
         ("{}", "lacks"),
     ):
         path.write_text(text)
-        assert said in write_report([run, cache.directory], tmp_path / "out").read_text()
+        assert output in write_report([run, cache.directory], tmp_path / "out").read_text()

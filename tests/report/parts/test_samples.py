@@ -1,4 +1,4 @@
-"""Mistakes in the page: whose, how many, told in words; damaged files show nothing."""
+"""Mistakes in the page: whose, how many, and in words; damaged files show nothing."""
 
 import base64
 import io
@@ -26,12 +26,12 @@ def written(tmp_path, *runs):
 
 
 def shown_images(page, words):
-    told = [
+    output = [
         a.get("alt", a.get("aria-label", ""))
         for tag, a in page.tags
         if tag == "img" or a.get("class") == "shared"
     ]
-    return [alt for alt in told if alt.startswith(words)]
+    return [alt for alt in output if alt.startswith(words)]
 
 
 def test_the_best_two_methods_are_shown_and_told_in_words(tmp_path):
@@ -76,13 +76,13 @@ def test_files_that_can_not_be_read_show_nothing(tmp_path, text):
 
 def test_names_and_labels_of_real_runs_become_captions(tmp_path):
     run(toy.ToyLearner(), toy.stream(), tmp_path / "run")
-    (found,), _ = read_runs([tmp_path / "run"])
+    (result,), _ = read_runs([tmp_path / "run"])
     file = tmp_path / "run" / "thumbnails" / "alpha-mistakes.json"
     record = json.loads(file.read_text())
     record["mistakes"][0] |= {"true_name": "<b>cat", "predicted_name": "dog"}
     file.write_text(json.dumps(record))
-    assert read_mistakes(found, "alpha", 12).captions[0].startswith("<b>cat → dog (0.")
-    assert read_mistakes(found, "gamma", 12).captions[0].startswith("label ")
+    assert read_mistakes(result, "alpha", 12).captions[0].startswith("<b>cat → dog (0.")
+    assert read_mistakes(result, "gamma", 12).captions[0].startswith("label ")
     page = Page(write_report([tmp_path / "run"], tmp_path / "out"))
     assert "<b>cat → dog" in page.text and "b" not in {tag for tag, _ in page.tags}
     assert "No run has kept" not in page.text

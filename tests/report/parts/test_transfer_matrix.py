@@ -1,4 +1,4 @@
-"""The part of transfer matrices: alone or beside runs, and left out with the reason where it can't
+"""The part of transfer matrices: alone or with runs, and left out with the reason where it can't
 be read.
 """
 
