@@ -292,7 +292,10 @@ class Evaluator:
         values = np.array(prediction.values, np.float32)
         if prediction.keeps_answers:
             np.put_along_axis(values, answers.samples, answers.values.astype(np.float32), axis=1)
-        mean = self.known.facts.mean(values) if prediction.mean is None else prediction.mean
+        # of a model that has answered every sample, nothing is left to be estimated
+        whole = prediction.keeps_answers and answers.samples.shape[1] == values.shape[1]
+        counted = prediction.mean is None or whole
+        mean = self.known.facts.mean(values) if counted else prediction.mean
         return dataclasses.replace(prediction, values=values), np.asarray(mean, np.float64)
 
     def _errors(self, tuned: Tree, budget: int) -> tuple[np.ndarray, np.ndarray]:
