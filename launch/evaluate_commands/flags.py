@@ -7,7 +7,7 @@ from absl import flags
 
 from launch import shared_flags
 from launch.subcommands import Subcommand
-from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP
+from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL
 
 
 class _Parser(flags.ArgumentParser):
@@ -92,7 +92,8 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
 
     meaning = "Which of a run's predictors are imported."
     flags.DEFINE_enum("models", "all", KEEP, meaning, flag_values=values_of["import"])
-    meaning = f"Splits of a run's data set: {', '.join(HELD_OUT_SPLITS)}; default: all."
+    meaning = f"Splits of a run's data set: {', '.join(HELD_OUT_SPLITS)}; default: all"
+    meaning += f" of these. Or {POOL}, of a stream that answers back."
     flag("import", words, "splits", [], meaning)
     meaning = "Also keep the class probabilities of a run's predictors."
     flag("import", flags.DEFINE_bool, "probabilities", False, meaning)
