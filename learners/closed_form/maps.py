@@ -10,10 +10,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.cost.counted import faster_form
+
 CELLS = 8
 BINS = 9
 MIRRORED_BINS = -np.arange(BINS) % BINS
 _CLIP = 0.3
+_TINY = 1e-30  # what 0 is divided by instead of 0
+# the coefficients of the even powers of x in arctan(x) / x, the highest first
+_ARCTANGENT = (
+    0.0028662257,
+    -0.0161657367,
+    0.0429096138,
+    -0.0752896400,
+    0.1065626393,
+    -0.1420889944,
+    0.1999355085,
+    -0.3333314528,
+    1.0,
+)
 _FLOOR = 1e-3  # added to a block's energy, so that flat blocks stay small
 
 
@@ -30,8 +45,10 @@ def oriented_gradients(images, cell: int):
       images: float32[b, side, side, 3] in [0, 1].
       cell: side of a cell in pixels; even, and a divisor of `side`.
     """
-    histograms = _pooled(_by_orientation(*_steepest(images)), cell)
-    return _normalised(histograms)
+    gradients = _steepest(images)
+    if faster_form():
+        return _normalised(_histograms_row_by_row(*gradients, cell))
+    return _normalised(_pooled(_by_orientation(*gradients), cell))
 
 
 def _steepest(images):
@@ -64,6 +81,47 @@ def _pooled(shares, cell: int):
     batch, side, _, bins = shares.shape
     half, count = cell // 2, side // (cell // 2)
     sums = shares.reshape(batch, count, half, count, half, bins).sum((2, 4))
+    return _windows(sums, cell)
+
+
+def _histograms_row_by_row(x, y, cell: int):
+    """Returns `_pooled(_by_orientation(x, y), cell)`, on a CPU at a fifth of the time.
+
+    The shares of all bins are never stored: each bin's are computed and added over the rows of half
+    a cell, with the pixels of a row next to each other in memory. XLA's atan2 is not vectorised, so
+    the angle is a polynomial.
+    """
+    x, y = jax.lax.optimization_barrier((x, y))
+    place, length = jax.lax.optimization_barrier((_place(x, y), jnp.sqrt(x**2 + y**2)))
+    batch, side, _ = x.shape
+    half, count = cell // 2, side // (cell // 2)
+    place, length = (each.reshape(batch, 1, count, half, side) for each in (place, length))
+    bins = jnp.arange(BINS, dtype=x.dtype)[:, None, None]
+
+    def shares(row):
+        distance = jnp.abs(place[:, :, :, row] - bins)
+        distance = jnp.minimum(distance, BINS - distance)
+        return jnp.maximum(1 - distance, 0) * length[:, :, :, row]
+
+    rows = sum(shares(row) for row in range(half)).reshape(batch, BINS, count, count, half)
+    sums = sum(rows[..., column] for column in range(half))
+    return _windows(jnp.moveaxis(sums, 1, -1), cell)
+
+
+def _place(x, y):
+    """Returns the unsigned direction of (x, y) in bins, in [0, BINS], within 1e-6.
+
+    Source: Abramowitz and Stegun 1964, equation 4.4.49 (the arctangent on [0, 1]).
+    """
+    wide, high = jnp.abs(x), jnp.abs(y)
+    tangent = jnp.minimum(wide, high) / jnp.maximum(jnp.maximum(wide, high), _TINY)
+    angle = tangent * jnp.polyval(jnp.asarray(_ARCTANGENT, x.dtype), tangent**2)
+    angle = jnp.where(high > wide, np.pi / 2 - angle, angle)
+    return jnp.where(x * y < 0, np.pi - angle, angle) * (BINS / np.pi)
+
+
+def _windows(sums, cell: int):
+    """Returns the means of `_pooled` from sums over half-cells, [b, rows, columns, bins]."""
     sums = jnp.pad(sums, ((0, 0), (1, 1), (1, 1), (0, 0)))
     rows = sums[:, :-3:2] + 3 * (sums[:, 1:-2:2] + sums[:, 2:-1:2]) + sums[:, 3::2]
     both = rows[:, :, :-3:2] + 3 * (rows[:, :, 1:-2:2] + rows[:, :, 2:-1:2]) + rows[:, :, 3::2]

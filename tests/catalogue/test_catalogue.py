@@ -28,6 +28,8 @@ PINNED = (
     "split_cifar100",
     "split_mnist",
     "local25",
+    "local26",
+    "local25_hub",
 )
 TASKS = catalogue.table("nevis22_tasks")
 
@@ -44,6 +46,27 @@ def test_streams_are_as_pinned():
     tests.catalogue.test_catalogue`.
     """
     assert [described(name) for name in PINNED] == GOLDEN.read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("name", "added", "place", "meta_split"),
+    [
+        ("local26", "tiny_imagenet", "tiny_imagenet", "test"),
+        ("local25_hub", "imagenet_stand_in", "imagenet", "train"),
+    ],
+)
+def test_tiny_imagenet_joins_local25_at_its_own_place_or_at_that_of_imagenet(
+    name, added, place, meta_split
+):
+    full = {row["task_id"]: row for row in stream_rows("full")[1]}
+    rows = stream_rows(name)[1]
+    (own,) = (row for row in rows if row["dataset_id"] == "tiny_imagenet")
+    assert (own["task_id"], own["meta_split"]) == (added, meta_split)
+    assert own["year"] == full[place]["year"]
+    places = [int(full[place if row is own else row["task_id"]]["order"]) for row in rows]
+    assert places == sorted(places)
+    others = [{**row, "order": ""} for row in rows if row is not own]
+    assert others == [{**row, "order": ""} for row in stream_rows("local25")[1]]
 
 
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"no reference tables at {REFERENCE}")

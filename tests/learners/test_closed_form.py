@@ -80,6 +80,31 @@ def reduced_pixels(images):
 FILTERS = patches.dictionary(noise(50, 6, 1), noise(5, 6, 2), np.arange(3))
 
 
+@pytest.mark.parametrize(("side", "cell"), [(32, 4), (48, 6)])
+def test_the_faster_histograms_are_the_canonical_ones_and_cost_as_much(side, cell):
+    images = noise(5, side)
+    images[0] = 0.5  # no gradient
+    images[1, :, : side // 2] = 0.2  # an edge
+    gradients = maps._steepest(images)
+    canonical = maps._pooled(maps._by_orientation(*gradients), cell)
+    faster = maps._histograms_row_by_row(*gradients, cell)
+    assert float(jnp.abs(canonical - faster).max()) < 1e-6 < float(canonical.max())
+    ctx = Context.standalone()
+    ctx.jit(functools.partial(maps.oriented_gradients, cell=cell))(images)
+
+    def plain(x):
+        return maps._normalised(maps._pooled(maps._by_orientation(*maps._steepest(x)), cell))
+
+    assert total(ctx.meter.counts()) == count(plain, images)
+
+
+def test_the_place_of_a_gradient_is_its_angle():
+    x, y = np.meshgrid(*(np.float32([0, 1e-20, 0.3, 1, -1e-20, -0.3, -1]),) * 2)
+    expected = np.arctan2(y, x) * maps.BINS / np.pi
+    apart = (np.asarray(maps._place(x, y)) - expected) % maps.BINS
+    assert np.minimum(apart, maps.BINS - apart).max() < 2e-6
+
+
 def of_patches(images):
     return patches.encode(images, **FILTERS, stride=2)
 
