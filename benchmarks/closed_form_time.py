@@ -36,7 +36,7 @@ def peak() -> float:
 
 
 def measure(run_dir: Path, cache: Path) -> tuple[float, float, float]:
-    """Runs the stream; returns CPU seconds of the process, of the events, and the peak around it."""
+    """Runs the stream; returns CPU seconds of the process and of the events, and the peak."""
     before = peak()
     command = [*_COMMAND, "--config.stream=local25", f"--run_dir={run_dir}"]
     environment = os.environ | {"NEVIS_STREAM_CACHE": str(cache)}
