@@ -119,6 +119,8 @@ VARIANTS = (
     "bhpo",
     "pt_isup+halving",
     "pt_ft",
+    "closed_form",
+    "frontier",
 )
 
 
