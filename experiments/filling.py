@@ -13,7 +13,7 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP
+from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def fill(
     if which not in KEEP:
         raise BadInput(unknown("models", which, KEEP))
     for split in splits:
-        if split not in HELD_OUT_SPLITS:
-            raise BadInput(unknown("split", split, HELD_OUT_SPLITS))
+        if split not in (*HELD_OUT_SPLITS, POOL):
+            raise BadInput(unknown("split", split, (*HELD_OUT_SPLITS, POOL)))
     predictors = [p for p in run.predictors if which == "all" or p.chosen]
     if not predictors:
         raise BadInput(f"{run.path}: contains neither checkpoints nor recorded answers.")

@@ -93,9 +93,9 @@ class KeptRun:
                 f"{run_dir}: {error} If the run's stream was a csv, give its path with"
                 " --stream=my_stream.csv."
             ) from None
-        self._tasks = {task.task_id: task for task in self.stream.tasks}
+        self._tasks = {task.task_id: task for task in self.stream.met(self.ledger)}
         with open(run_dir / "stream.csv", newline="", encoding="utf-8") as file:
-            self._recorded = {row["task_id"]: row for row in csv.DictReader(file)}
+            self._recorded = {row["dataset_id"]: row for row in csv.DictReader(file)}
         self._places: dict[str, dict[str, tuple[str, int]]] = {}
 
     @functools.cached_property
@@ -130,7 +130,7 @@ class KeptRun:
         Raises:
           BadInput: the data have changed since the run.
         """
-        recorded = self._recorded.get(task.task_id, {}).get("fingerprint")
+        recorded = self._recorded.get(task.dataset_id, {}).get("fingerprint")
         if self._fingerprint(task.dataset_id) != recorded:
             raise BadInput(
                 f"{self.path}: the data of task {task.task_id!r} in stream {self.stream.name} are"

@@ -20,9 +20,9 @@ shared_flags.data_dir()
 RUNS = (
     ("nearest_class_mean", "tiny"),
     ("closed_form", "tiny"),
-    ("logistic_regression", "tiny"),
+    ("frontier", "large"),
     ("indep", "tiny"),
-    ("ft_prev", "small"),
+    ("ft_prev", "tiny"),
 )
 
 

@@ -110,6 +110,17 @@ SUBCOMMANDS = (
         lists=_method_names,
     ),
     _subcommand(
+        "adding.fit",
+        "fit",
+        "Fits a method to a cache's known models, for later additions.",
+        "fit --budget=256 --cache=caches/mine",
+        "fit --method=linear_gaussian --budget=5% --cache=caches/mine",
+        needs=("cache", "budget"),
+        details="The fit is stored with the cache and used until the known models change. What was"
+        " fitted before, or before a kill, is not fitted again.",
+        lists=_method_names,
+    ),
+    _subcommand(
         "adding.add_samples",
         "add-samples",
         "Evaluates a few of the known models on each new sample.",

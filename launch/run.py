@@ -88,6 +88,7 @@ def _lists() -> str:
     from launch import executors
     from learners.closed_form import config as closed_form
     from nevis_stream.catalogue import variants
+    from nevis_stream.dynamic_benchmarks import specification
     from nevis_stream.streams.rows import stream_names
 
     named = [_with_flags(name, executors.options(name)) for name in executors.names()]
@@ -96,7 +97,8 @@ def _lists() -> str:
         " paper take too long on a CPU: see what they cost with --dry_run); those of closed_form:"
         f" {', '.join(closed_form.BUDGETS)}\nStreams:"
         f" {', '.join(stream_names())}, {variants.SPLIT_HELP};\n  NAME+partial: only the tasks"
-        " whose data are on this machine; or the path of a csv (docs/adding-a-task.md)\nExecutors:"
+        " whose data are on this machine; or the path of a csv (docs/adding-a-task.md);\n "
+        f" {specification.HELP}\nExecutors:"
         f" {'; '.join(named)}\n"
     )
 

@@ -12,6 +12,15 @@ for final results.
 HELD_OUT_SPLITS = SPLITS[1:]
 """Splits that no gradient step uses; evaluation caches contain answers on them."""
 
+POOL = "pool"
+"""The samples among which a stream that answers back looks for the next task's training data.
+
+No fixed stream has it. Its answers are never judged.
+"""
+
+ADAPTIVE = "adaptive:"
+"""How the names of streams that answer back begin."""
+
 META_SPLITS = ("train", "test")
 """The tasks of S_Tr, on which a learner is developed, and those of S_Ts, on which it is judged."""
 

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 import hypothesis
@@ -14,6 +13,17 @@ from launch import entry
 # share them, and a second run of the tests compiles little. JAX reads this when it is imported.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(entry.compilation_cache()))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(entry.CACHED_SECONDS))
+
+# Most of the tests' time is compilation of small programs: LLVM need not optimise them. What they
+# compute stays the same up to rounding; `benchmarks/` and `make demo` run what users run.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+# Files of tests are in memory where there is room for them: a sync of a disk takes as long as much
+# of what is tested, and what is in memory survives a killed process as well. pytest reads this
+# when it makes its first folder.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # The time of an example depends more on the load of the machine than on the code.
 hypothesis.settings.register_profile("any machine", deadline=None)
@@ -54,16 +64,3 @@ def own_data_root(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NEVIS_STREAM_DATA", str(tmp_path_factory.mktemp("data")))
         yield
-
-
-@pytest.fixture(scope="module")
-def memory_folder(tmp_path_factory):
-    """A folder in memory where there is one: what is written survives kill -9 without a disk, and a
-    sync takes no time.
-    """
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < 2**30:
-        yield tmp_path_factory.mktemp("memory")
-        return
-    with tempfile.TemporaryDirectory(prefix="tests-", dir=memory) as folder:
-        yield Path(folder)

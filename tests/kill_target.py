@@ -1,9 +1,10 @@
 """Runs a learner on the toy stream in a process that can kill itself at the n-th operation on
 files.
 
-python -m tests.kill_target RUN_DIR LEARNER[@adaptive] [N [EXECUTOR [OPTIONS]]]
+python -m tests.kill_target RUN_DIR LEARNER[@STREAM] [N [EXECUTOR [OPTIONS]]]
 
-"@adaptive" takes the stream whose next task depends on the last error. EXECUTOR is a name of
+"@adaptive" takes the stream whose next task depends on the last error, another STREAM the one of
+that name. EXECUTOR is a name of
 launch.executors, OPTIONS are its own, as JSON. With an N that is not 0, the process counts writes,
 syncs, renames and removals, and sends itself SIGKILL at the N-th: a write is half done then, the
 others are not begun. It prints how many there were if it lives.
@@ -133,6 +134,7 @@ def main() -> None:
     """Runs; see the module."""
     from launch import executors
     from nevis_stream.runner import run
+    from nevis_stream.streams.stream import load_stream
 
     run_dir, name, fatal, executor, options = (
         *sys.argv[1:],
@@ -142,7 +144,8 @@ def main() -> None:
     weights = Path(run_dir).resolve().parents[1] / "weights.safetensors"
     name, _, stream_name = name.partition("@")
     target, how = learner(name, weights), executors.build(executor, json.loads(options))
-    stream = Adaptive() if stream_name == "adaptive" else toy.stream()
+    streams = {"": toy.stream, "adaptive": Adaptive}
+    stream = streams.get(stream_name, lambda: load_stream(stream_name))()
     arm(int(fatal))
     print("ready", flush=True)
     run(target, stream, run_dir, seed=3, keep="all", checkpoint_seconds=0, executor=how)

@@ -58,7 +58,8 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
 def _check(values: FlagValues) -> None:
     """Refuses an invalid budget or method before anything is read."""
     budget(values.budget, 1)
-    methods.get(values.method)
+    if values.method is not None:
+        methods.get(values.method)
     entry.use_compilation_cache()
 
 
@@ -95,12 +96,22 @@ def _add(
     values: FlagValues,
     provenances: Mapping[str, dict[str, Any]] | None = None,
 ) -> None:
-    cells = budget(values.budget, cache.shape[1])
-    with bar(f"{cache.directory.name}, {values.method}") as show_progress:
+    cells, choices = budget(values.budget, cache.shape[1]), []
+    with bar(f"{cache.directory.name}, {values.method or 'choice of a method'}") as show_progress:
         counted = _with_progress(asks, show_progress, cells * len(asks))
         accounts = adding.add_models(
-            cache, counted, cells, values.method, seed=values.seed, provenances=provenances
+            cache,
+            counted,
+            cells,
+            values.method,
+            seed=values.seed,
+            provenances=provenances,
+            most_flops=values.choice_flops,
+            progress=lambda name: show_progress(f"try {name}", 0, cells * len(asks)),
+            report_choice=choices.append,
         )
+    for choice in choices:
+        _print_choice(choice.method, choice.reason)
     for account in accounts:
         _print_account(account)
         rounded = "" if cache.scores else ", each predicted as 0 or 1"
@@ -110,6 +121,32 @@ def _add(
             " the accuracy",
             means_by_group(cache.facts(), predicted),
         )
+
+
+def _print_choice(method: str, reason: str) -> None:
+    print(f"method {method}, chosen for these known models and this budget: {reason}")
+
+
+def fit(_: Sequence[str], values: FlagValues) -> None:
+    """Fits a method to the known models of the cache --cache and stores the fit there."""
+    _check(values)
+    cache = one_cache(Path(values.cache))
+    cells = budget(values.budget, cache.shape[1])
+    with bar(f"fit {cache.directory.name}") as show_progress:
+        name, reason, cost = adding.fit_method(
+            cache,
+            cells,
+            values.method,
+            seed=values.seed,
+            most_flops=values.choice_flops,
+            progress=lambda name: show_progress(f"fit {name}", 0, None),
+        )
+    if reason:
+        _print_choice(name, reason)
+    print(
+        f"{name} is fitted for a budget of {cells}: {flops(cost)}, charged to the first model that"
+        " is added with it"
+    )
 
 
 def add_samples(_: Sequence[str], values: FlagValues) -> None:

@@ -7,7 +7,7 @@ from absl import flags
 
 from launch import shared_flags
 from launch.subcommands import Subcommand
-from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP
+from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL
 
 
 class _Parser(flags.ArgumentParser):
@@ -71,7 +71,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     text, words, whole = flags.DEFINE_string, flags.DEFINE_list, flags.DEFINE_integer
     adding, trying = "add-model add-samples", "metrics study"
     several = "import stats verify merge add-model metrics"
-    flag("repair export add-samples", text, "cache", None, "Directory of a cache.")
+    flag("repair export add-samples fit", text, "cache", None, "Directory of a cache.")
     flag(several, text, "cache", None, "Directory of a cache, or of several caches.")
 
     meaning = "Counts a score as correct (1) if it is above this value; default: keep the scores."
@@ -88,7 +88,8 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
 
     meaning = "Which of a run's predictors are imported."
     flags.DEFINE_enum("models", "all", KEEP, meaning, flag_values=values_of["import"])
-    meaning = f"Splits of a run's data set: {', '.join(HELD_OUT_SPLITS)}; default: all."
+    meaning = f"Splits of a run's data set: {', '.join(HELD_OUT_SPLITS)}; default: all"
+    meaning += f" of these. Or {POOL}, of a stream that answers back."
     flag("import", words, "splits", [], meaning)
     meaning = "Also keep the class probabilities of a run's predictors."
     flag("import", flags.DEFINE_bool, "probabilities", False, meaning)
@@ -103,7 +104,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("add-model", whole, "trial", None, "Trial of the checkpoint; default: the chosen one.")
     flag("add-model", text, "name", None, "Model of the file to add; default: all of them.")
     meaning = "Number of samples on which each new model is evaluated: 64, or 5%."
-    flag("add-model", text, "budget", None, meaning)
+    flag("add-model fit", text, "budget", None, meaning)
     meaning = "Number of models that are evaluated on each new sample: 64, or 5%."
     flag("add-samples", text, "budget", None, meaning)
     flag("add-samples", text, "samples", None, "A file of known models × new samples.")
@@ -111,9 +112,14 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     meaning = "New directories of runs that were moved since their models were added to the cache."
     flag("add-samples", words, "run_dir", [], meaning)
     meaning = "How samples are chosen and the other values predicted."
-    flag(adding, text, "method", "recommended", meaning)
+    flag("add-samples", text, "method", "recommended", meaning)
+    meaning += " Default: what cross-validation on the known models finds best for this budget."
+    flag("add-model fit", text, "method", None, meaning)
+    meaning = "Most FLOPs that the choice of a method may compute."
+    choice = {"lower_bound": 0.0}
+    flag("add-model fit", flags.DEFINE_float, "choice_flops", 1e14, meaning, **choice)
     ends = {"lower_bound": -(2**63), "upper_bound": 2**63 - 1}
-    flag(adding, whole, "seed", 0, "Seed of the method's random choices.", **ends)
+    flag(f"{adding} fit", whole, "seed", 0, "Seed of the method's random choices.", **ends)
 
     flag(trying, words, "methods", [], "Methods to compare; default: the main ones.")
     meaning = "Policies to cross with --predictors, or `all`."

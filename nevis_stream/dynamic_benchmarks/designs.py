@@ -85,7 +85,7 @@ class Outcome:
         return np.max([risk(self.errors[p], d) for p, d in self.trained_on.items()], axis=0)
 
 
-def run(population: Population, minimiser: Minimiser, design: Design) -> Outcome:
+def run_design(population: Population, minimiser: Minimiser, design: Design) -> Outcome:
     """Runs a design with a minimiser (sections 3 and 4)."""
     outcome = Outcome()
 

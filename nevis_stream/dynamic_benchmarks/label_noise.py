@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.designs import Design, Outcome, Place, run
+from nevis_stream.dynamic_benchmarks.designs import Design, Outcome, Place, run_design
 from nevis_stream.dynamic_benchmarks.minimisers import fill
 from nevis_stream.dynamic_benchmarks.populations import Population, risk
 from nevis_stream.errors import BadInput
@@ -78,7 +78,7 @@ class NoisyMinimiser:
 def noisy_path(noisy: NoisyPopulation, eps: float, rounds: int, seed: int = 0) -> Outcome:
     """Runs a path on a noisy population (Theorem 3.6)."""
     minimiser = NoisyMinimiser(eps, noisy, np.random.default_rng(seed))
-    return run(noisy.population, minimiser, Design.path(rounds))
+    return run_design(noisy.population, minimiser, Design.path(rounds))
 
 
 def noisy_shares(noisy: NoisyPopulation, outcome: Outcome) -> np.ndarray:

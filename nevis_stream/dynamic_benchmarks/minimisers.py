@@ -32,7 +32,7 @@ def fill(value: np.ndarray, cost: np.ndarray, budget: np.ndarray | float) -> np.
 
 
 @dataclass(frozen=True)
-class Random:
+class RandomErrors:
     """Errs on random atoms up to eps, whatever it erred on before.
 
     Attributes:

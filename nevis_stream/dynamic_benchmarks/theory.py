@@ -12,7 +12,7 @@ import pandas as pd
 from nevis_stream.dynamic_benchmarks import boosting, designs, label_noise, lower_bounds
 from nevis_stream.dynamic_benchmarks.designs import Design, Minimiser, Outcome
 from nevis_stream.dynamic_benchmarks.exponents import Exponent, fit_exponent
-from nevis_stream.dynamic_benchmarks.minimisers import Greedy, Random, Unseen, WorstOfThree
+from nevis_stream.dynamic_benchmarks.minimisers import Greedy, RandomErrors, Unseen, WorstOfThree
 from nevis_stream.dynamic_benchmarks.populations import Population, majority, risk
 
 INVERSE_EPS = (10, 16, 24, 32, 48, 64)
@@ -27,7 +27,7 @@ def three_round_bound(eps, distance):
 
 def _measured(population: Population, minimiser: Minimiser, design: Design, eps) -> float:
     """Returns the risk of the vote, after checking that the minimiser kept its promise."""
-    outcome = designs.run(population, minimiser, design)
+    outcome = designs.run_design(population, minimiser, design)
     _check_promise(outcome, eps)
     return float(risk(outcome.vote, population.target))
 
@@ -135,7 +135,7 @@ def instances(count: int = 10_000, atoms: int = 600, seed: int = 0) -> pd.DataFr
     """
     generator, tables = np.random.default_rng(seed), []
     kinds: dict[str, Callable[..., Minimiser]] = {
-        "random": lambda eps, target: Random(eps, generator),
+        "random": lambda eps, target: RandomErrors(eps, generator),
         "greedy": Greedy,
         "worst of three": WorstOfThree,
     }
@@ -146,7 +146,9 @@ def instances(count: int = 10_000, atoms: int = 600, seed: int = 0) -> pd.DataFr
             many = min(500, size - begin)
             population = random_populations(many, atoms, shift, generator)
             eps = generator.uniform(0.05, 0.25, many)
-            outcome = designs.run(population, kinds[name](eps, population.target), Design.path(3))
+            outcome = designs.run_design(
+                population, kinds[name](eps, population.target), Design.path(3)
+            )
             _check_promise(outcome, eps)
             tables.append(
                 pd.DataFrame(
@@ -173,7 +175,7 @@ def perfect(count: int = 1000, atoms: int = 200, rounds: int = 12, seed: int = 0
     generator = np.random.default_rng(seed)
     population = random_populations(count, atoms, "missing", generator)
     share = generator.uniform(0.05, 1, count)
-    outcome = designs.run(
+    outcome = designs.run_design(
         population, Unseen(share, population.target, generator), Design.path(rounds)
     )
     _check_promise(outcome, 0.0)
@@ -245,7 +247,7 @@ def updates(
     population, tables = Population.uniform(atoms), []
     for eps in eps_values:
         for name, minimiser in (
-            ("random", Random(eps, np.random.default_rng(seed))),
+            ("random", RandomErrors(eps, np.random.default_rng(seed))),
             ("greedy", Greedy(eps, population.target)),
         ):
             ends = {

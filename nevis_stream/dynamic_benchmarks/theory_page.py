@@ -8,7 +8,7 @@ import pandas as pd
 from nevis_stream.dynamic_benchmarks import theory
 from nevis_stream.dynamic_benchmarks.claims import Claim, Tables
 from nevis_stream.report import palette
-from nevis_stream.report.study_page import Chapter, Line, Picture, write_study
+from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 
 TITLE = "Dynamic benchmarks: what each round buys, on exact populations"
 INTRODUCTION = (
@@ -34,8 +34,8 @@ def write(out: Path, tables: Tables, claims: list[Claim]) -> Path:
     return write_study(out, TITLE, INTRODUCTION, chapters)
 
 
-def _claims(claims: list[Claim]) -> Chapter:
-    return Chapter(
+def _claims(claims: list[Claim]) -> StudyChapter:
+    return StudyChapter(
         "Claims: what the paper says, and what was measured",
         "Where the constant of a statement is lost in the text at hand, it was measured, and the"
         " cell says so.",
@@ -46,7 +46,7 @@ def _claims(claims: list[Claim]) -> Chapter:
     )
 
 
-def _exponents(cases: pd.DataFrame) -> Chapter:
+def _exponents(cases: pd.DataFrame) -> StudyChapter:
     fitted = theory.exponents(cases)
     rows = [
         {"case": case, "claimed exponent": int(rows["exponent"].iloc[0])}
@@ -59,7 +59,7 @@ def _exponents(cases: pd.DataFrame) -> Chapter:
         Line(case, rows["eps"].to_numpy(), rows["risk"].to_numpy(), marked=True)
         for case, rows in cases.groupby("case", sort=False)
     ]
-    return Chapter(
+    return StudyChapter(
         "Exponents: risk against eps",
         "D0 = D, uniform atoms. Constructions are the lower bounds of the theorems; adversaries"
         " choose error sets so that the vote errs as much as possible. The worst case of three"
@@ -71,12 +71,12 @@ def _exponents(cases: pd.DataFrame) -> Chapter:
     )
 
 
-def _rounds(stalled: pd.DataFrame) -> Chapter:
+def _rounds(stalled: pd.DataFrame) -> StudyChapter:
     lines = [
         Line(f"{name} weights", rows["rounds"].to_numpy(), rows["constant"].to_numpy(), marked=True)
         for name, rows in stalled.groupby("weights", sort=False)
     ]
-    return Chapter(
+    return StudyChapter(
         "Rounds: a path that stalls",
         "The construction of Theorem 3.5 at eps = 1/16: the vote errs on one of 8 / eps² atoms,"
         " however many rounds there are. With random weights of the mixtures and of the vote it"
@@ -87,7 +87,7 @@ def _rounds(stalled: pd.DataFrame) -> Chapter:
     )
 
 
-def _bound(instances: pd.DataFrame) -> Chapter:
+def _bound(instances: pd.DataFrame) -> StudyChapter:
     chosen = instances.groupby("minimiser", sort=False).head(150)
     lines = [
         Line(name, rows["bound"].to_numpy(), rows["risk"].to_numpy(), marked=True, joined=False)
@@ -115,7 +115,7 @@ def _bound(instances: pd.DataFrame) -> Chapter:
         .reset_index()
     )
     summary["largest_distance"] = summary["largest_distance"].round(12)
-    return Chapter(
+    return StudyChapter(
         "Bound: three rounds of a path, random and adversarial instances",
         "Each instance has its own uneven target, starting distribution and eps (0.05 to 0.25)."
         " Below the diagonal the bound 11 eps² + 8 eps d holds; up to 150 instances of each"
@@ -135,7 +135,7 @@ def _bound(instances: pd.DataFrame) -> Chapter:
     )
 
 
-def _depths(depths: pd.DataFrame) -> Chapter:
+def _depths(depths: pd.DataFrame) -> StudyChapter:
     lines = [
         Line(
             f"depth {depth} ({rows['rounds'].iloc[0]} rounds)",
@@ -145,7 +145,7 @@ def _depths(depths: pd.DataFrame) -> Chapter:
         )
         for depth, rows in depths.groupby("depth")
     ]
-    return Chapter(
+    return StudyChapter(
         "Depth: what a deeper design buys",
         "The largest risk that our adversaries reached at eps = 1/48, where D0 lacks a part of D of"
         " probability d. They are lower bounds of the worst case; at depth 2 and d > 0 a better"
@@ -155,7 +155,7 @@ def _depths(depths: pd.DataFrame) -> Chapter:
     )
 
 
-def _noise(noise: pd.DataFrame) -> Chapter:
+def _noise(noise: pd.DataFrame) -> StudyChapter:
     lines = [
         Line(
             f"delta = {delta:g}, eps = {eps:g}",
@@ -165,7 +165,7 @@ def _noise(noise: pd.DataFrame) -> Chapter:
         for (delta, eps), rows in noise.groupby(["delta", "eps"])
         if np.isclose(delta / eps, 20) or np.isclose(delta / eps, 5)
     ]
-    return Chapter(
+    return StudyChapter(
         "Label noise: where the collected samples are",
         "A part delta of D has random labels. From the first collection on, about half of D_t"
         " lies on it, so classifiers lose the clean part: clean risk is that of h_t on the part of"
@@ -175,13 +175,13 @@ def _noise(noise: pd.DataFrame) -> Chapter:
     )
 
 
-def _updates(updates: pd.DataFrame) -> Chapter:
+def _updates(updates: pd.DataFrame) -> StudyChapter:
     shown = updates[updates["eps"] == updates["eps"].min()]
     lines = [
         Line(f"{loss}, {minimiser}", rows["round"].to_numpy(), rows["surrogate"].to_numpy())
         for (loss, minimiser), rows in shown.groupby(["loss", "minimiser"], sort=False)
     ]
-    return Chapter(
+    return StudyChapter(
         "Updating the model: the alternative of Appendix A",
         f"The loss that is minimised, at eps = {updates['eps'].min():g}; it bounds the risk."
         " With exponential updates it falls below every level. Hinge updates converge with random"

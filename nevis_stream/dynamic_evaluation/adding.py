@@ -3,7 +3,7 @@ account of the cost is kept.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,6 +15,7 @@ from nevis_stream.dynamic_evaluation.additions import Addition, append, read_add
 from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells, Cost, check_budget
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
+from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit
 from nevis_stream.dynamic_evaluation.groups import groups_of
@@ -35,10 +36,13 @@ def add_models(
     cache: EvaluationCache,
     asks: Mapping[str, Ask],
     budget: int,
-    method: str = "recommended",
+    method: str | None = None,
     *,
     seed: int = 0,
     provenances: Mapping[str, dict[str, Any]] | None = None,
+    most_flops: float = MOST_FLOPS,
+    progress: Callable[[str], None] = lambda stage: None,
+    report_choice: Callable[[Choice], None] = lambda choice: None,
 ) -> list[Addition]:
     """Evaluates new models on a few of a cache's samples; observed and predicted values are added
     to the cache.
@@ -52,9 +56,14 @@ def add_models(
       asks: by the id of each new model, what answers for it: takes columns of the cache, int64[1,
         b].
       budget: number of samples to observe of each model.
-      method: name of a method, or a pair.
+      method: name of a method, or a pair; None: the one that is chosen for these known models and
+        this budget (see `choice`).
       seed: of the method's random choices.
       provenances: of the models, by id; the price of an answer is added to them if it is missing.
+      most_flops: that the choice of a method may compute; if the prices of answers are known, no
+        more than what is saved by asking fewer cells.
+      progress: called with the name of each method that is tried for a choice.
+      report_choice: called with the choice, if there is one, before anything is asked.
 
     Returns:
       The account of each model.
@@ -62,7 +71,9 @@ def add_models(
     Raises:
       BadInput: there is no known model, the method is unknown, or the budget is not valid.
     """
-    named, samples = methods.get(method), cache.shape[1]
+    samples = cache.shape[1]
+    if method is not None:
+        methods.get(method)  # an unknown name is an error before anything is read
     known, accuracies, names = _known(cache, samples, without=list(asks))
     facts = {model: (provenances or {}).get(model, {}) for model in asks}
     rows = [CachedAsk(cache, model, samples, facts[model], ask) for model, ask in asks.items()]
@@ -75,11 +86,21 @@ def add_models(
 
     check_budget(budget, samples)
     known.groups = groups_of(cache, names, known.packed_rows())
-    used = named.for_known(known)
+    prices, choice = [row.flops_each for row in rows], None
+    if method is None:
+        saved = np.inf if None in prices else sum(prices) * (samples - budget)
+        additions, new = read_additions(cache.directory), len(rows)
+        choice = choose(
+            cache.directory, known, new, budget, seed, additions, most_flops, saved, progress
+        )
+        report_choice(choice)
+        method = choice.method
+    used = methods.get(method).for_known(known)
     readable = memory.readable(used, known, len(rows))
     stored = _stored_fit(cache, used.name, used, known, seed)
-    _warn(used, known, [row.flops_each for row in rows], budget, stored, "model")
+    _warn(used, known, prices, budget, stored, "model")
     estimates, own = _evaluate(stored, readable, ask, len(rows), budget, seed)
+    own += 0 if choice is None else choice.flops
     made_by = {"method": method, "budget": budget, "seed": seed}
     values = np.stack([row.values for row in rows])
     predicted = _predicted_only(estimates, values)
@@ -103,11 +124,53 @@ def add_models(
             rank_high=_rank(accuracies, low),
             reason=estimate.reason or None,
             fit=stored.key,
+            choice=None if choice is None else choice.key,
             **_cost([row.asked_before], [samples], [row.flops_each], row.cost, own // len(rows)),
         )
         accounts.append(account)
         append(cache.directory, account)
     return accounts
+
+
+def fit_method(
+    cache: EvaluationCache,
+    budget: int,
+    method: str | None = None,
+    *,
+    seed: int = 0,
+    most_flops: float = MOST_FLOPS,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> tuple[str, str, int]:
+    """Fits a method to a cache's known models for a budget; `add_models` uses the stored fit until
+    these models change, and the first addition is charged for it.
+
+    What was fitted before is not fitted again.
+
+    Args:
+      cache, budget, method, seed, most_flops: as of `add_models`.
+      progress: called with the name of each method that is fitted.
+
+    Returns: the method's name, why it was chosen ("" if it was given), and the FLOPs of its fit.
+    """
+    samples, reason = cache.shape[1], ""
+    if method is not None:
+        methods.get(method)
+    known, _, names = _known(cache, samples)
+    check_budget(budget, samples)
+    known.groups = groups_of(cache, names, known.packed_rows())
+    additions = read_additions(cache.directory)
+    if method is None:
+        choice = choose(
+            cache.directory, known, 1, budget, seed, additions, most_flops, progress=progress
+        )
+        method, reason = choice.method, choice.reason
+    used = methods.get(method).for_known(known)
+    progress(used.name)
+    readable = memory.readable(used, known, 1)
+    stored = _stored_fit(cache, used.name, used, known, seed)
+    fit_key, _ = jax.random.split(jax.random.key(seed))
+    stored.evaluator(readable, budget, fit_key, context())
+    return used.name, reason, stored.flops(budget)
 
 
 def add_samples(

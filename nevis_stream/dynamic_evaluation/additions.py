@@ -47,6 +47,8 @@ class Addition(Record):
         selection and prediction; of models that were added together, one model's share. None in
         accounts of earlier versions, which did not count them.
       fit: the key of the stored fit (see `fits`) that the method used.
+      choice: the key of the stored choice (see `choice`) of the method; None if the method was
+        given.
     """
 
     kind: Annotated[str, choice("kind", KINDS)]
@@ -68,6 +70,7 @@ class Addition(Record):
     reason: str | None = None
     flops_method: Annotated[int, whole(0, 10**36)] | None = None
     fit: str | None = None
+    choice: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind == "samples" and not self.name.split(" ")[0].isdecimal():

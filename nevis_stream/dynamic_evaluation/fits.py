@@ -5,6 +5,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation.additions import Addition
 from nevis_stream.dynamic_evaluation.known import Known, digest
@@ -15,7 +17,8 @@ from nevis_stream.run_directory import checkpoint
 from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 
 FOLDER = "fits"  # in the cache's directory
-VERSION = 2  # of the content of fits: an older fit is not used
+VERSION = 3  # of the content of fits: an older fit is not used
+ERRORS = "errors"  # the name of a part that only a choice of methods needs, with the budget
 FIT = "fit"  # the name of the part that does not depend on the budget
 
 
@@ -70,7 +73,8 @@ class StoredFit:
           ctx: counts FLOPs, including those of the stored fit that were not charged before.
         """
         for part in self._flops.keys() - self._charged:
-            ctx.charge(self._flops[part])
+            if not part.startswith(ERRORS):  # these are part of the cost of a choice
+                ctx.charge(self._flops[part])
         before = total(ctx.meter.counts())
         if self.tree is None:
             evaluator = self._method.fit(known, None, key, ctx)
@@ -82,6 +86,22 @@ class StoredFit:
         if str(budget) not in self._flops:
             self._write(str(budget), evaluator, before)
         return evaluator
+
+    def errors(self, known: Known, budget: int, key, ctx: Context) -> np.ndarray:
+        """Returns the method's cross-validation errors at a budget, float64[k], after storing them
+        with the fit; arguments as of `evaluator`.
+        """
+        evaluator = self.evaluator(known, budget, key, ctx)
+        part, before = f"{ERRORS}-{budget}", total(ctx.meter.counts())
+        errors = evaluator.errors(budget)
+        if part not in self._flops:
+            self._write(part, evaluator, before)
+        return errors
+
+    def flops(self, budget: int) -> int:
+        """Returns the FLOPs of the fit, for one budget, and of its cross-validation errors."""
+        parts = FIT, str(budget), f"{ERRORS}-{budget}"
+        return sum(self._flops.get(part, 0) for part in parts)
 
     def _write(self, part: str, evaluator: Evaluator, before: int) -> None:
         self._flops[part] = total(evaluator.ctx.meter.counts()) - before

@@ -253,7 +253,7 @@ class Evaluator:
             with self.ctx.phase("train"):
                 self.plan(budget)
             with self.ctx.phase("validate"):
-                tree, half = method.predictor.tune(*arguments), None
+                tree, half, learned = method.predictor.tune(*arguments), None, {}
                 if method.cross_validated:
                     errors = method.predictor.errors(*arguments)
                     errors, unit = (
@@ -263,8 +263,23 @@ class Evaluator:
                     )
                     groups = self.known.groups or range(self.known.shape[0])
                     half = intervals.cross_validated(errors, unit, groups)
-            self.tree["tuned"][name] = {"predictor": tree, "half": half}
+                    learned = {"errors": errors}
+            self.tree["tuned"][name] = {"predictor": tree, "half": half} | learned
         return self.tree["tuned"][name]
+
+    def errors(self, budget: int) -> np.ndarray:
+        """Returns the cross-validation errors of known models' means at a budget, float64[k]: true
+        means less those estimated by fits without the model and its group.
+
+        They are those that the interval was learned from, if there are such, else new ones.
+        """
+        tuned = self.tune(budget)
+        if "errors" in tuned["predictor"]:
+            return tuned["predictor"]["errors"]
+        if "errors" not in tuned:
+            with self.ctx.phase("validate"):
+                tuned["errors"], _ = self._errors(tuned["predictor"], budget)
+        return tuned["errors"]
 
     def plan(self, budget: int) -> Plan:
         """Returns the policy's plan for a budget; makes it if the budget is new."""
@@ -292,7 +307,10 @@ class Evaluator:
         values = np.array(prediction.values, np.float32)
         if prediction.keeps_answers:
             np.put_along_axis(values, answers.samples, answers.values.astype(np.float32), axis=1)
-        mean = self.known.facts.mean(values) if prediction.mean is None else prediction.mean
+        # of a model that has answered every sample, nothing is left to be estimated
+        whole = prediction.keeps_answers and answers.samples.shape[1] == values.shape[1]
+        counted = prediction.mean is None or whole
+        mean = self.known.facts.mean(values) if counted else prediction.mean
         return dataclasses.replace(prediction, values=values), np.asarray(mean, np.float64)
 
     def _errors(self, tuned: Tree, budget: int) -> tuple[np.ndarray, np.ndarray]:

@@ -139,12 +139,13 @@ def pair(text: str) -> Method:
             f"{text}: policy {names[0]!r} needs {lacking}, which predictor {names[1]!r} does not"
             f" give; these do: {', '.join(valid)}."
         )
-    fallback = _stratified if names[1] == "combination" else None
+    fallback = stratified if names[1] == "combination" else None
     about = f"{policy.about}; {predictor.about}"
     return Method(text, policy, predictor, not predictor.calibrated, fallback, about)
 
 
-def _stratified(known: Known) -> Method:
+def stratified(known: Known) -> Method:
+    """Returns the stratified mean for these known models' kind of values."""
     return pair("strata+mean" if known.scores else "strata+stratified")
 
 

@@ -22,7 +22,9 @@ CHEAP = ("sort_and_search", "stratified_mean", "random_mean")
 
 
 class Rehearsal(Context):
-    """A context that counts the FLOPs of programs without running them: they return zeros."""
+    """A context that counts the FLOPs of programs without running them: they return zeros, or, as
+    samples to ask, the first ones that are not among those of their arguments.
+    """
 
     def jit(self, function: Callable, **options: Any) -> Callable:
         """As `Context.jit`."""
@@ -30,9 +32,26 @@ class Rehearsal(Context):
 
         def call(*args):
             self.charge(program.flops(*args))
-            return jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), jitted.eval_shape(*args))
+            integers = [
+                np.ravel(leaf) for leaf in jax.tree.leaves(args) if _kind(leaf) in ("i", "u")
+            ]
+            asked = np.unique(np.concatenate([np.empty(0, np.int64), *integers]))
+            return jax.tree.map(lambda s: _result(s, asked), jitted.eval_shape(*args))
 
         return call
+
+
+def _kind(leaf) -> str:
+    return np.dtype(leaf.dtype).kind if getattr(leaf, "ndim", 0) else ""
+
+
+def _result(shaped, asked: np.ndarray) -> np.ndarray:
+    """Returns zeros of a shape; or, for integers, the first ones that were not asked."""
+    if not shaped.ndim or _kind(shaped) not in ("i", "u"):
+        return np.zeros(shaped.shape, shaped.dtype)
+    count = shaped.shape[-1]
+    free = np.setdiff1d(np.arange(count + len(asked)), asked)[:count]
+    return np.broadcast_to(free, shaped.shape).astype(shaped.dtype)
 
 
 class Blank:

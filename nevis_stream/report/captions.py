@@ -27,6 +27,7 @@ _CAPTIONS = {
         "Arc: from a task to one that started from its predictor, in one run (n = 1); no bands."
     ),
     "transfer_matrix": "Cell: one run (n = 1); no bands.",
+    "answering": "Line: mean over n seeds (answering.csv); no bands.",
     "evaluation_budget": (
         "Line: mean over n random splits of the models. Bands: ± one standard deviation"
         " over splits."

@@ -112,7 +112,7 @@ def _styles(count: int) -> list[Style]:
 
 
 @dataclass(frozen=True)
-class Chapter:
+class StudyChapter:
     """A part of the page.
 
     Attributes:
@@ -170,7 +170,7 @@ def _cell(value) -> tuple[str, float | None]:
     return str(value), None
 
 
-def write_study(out: Path, title: str, introduction: str, chapters: Sequence[Chapter]) -> Path:
+def write_study(out: Path, title: str, introduction: str, chapters: Sequence[StudyChapter]) -> Path:
     """Writes OUT/report.html and a csv file of each table; returns the page's path."""
     files = []
     for chapter in chapters:

@@ -21,7 +21,7 @@ from nevis_stream.run_directory.checks import (
     shown,
     whole,
 )
-from nevis_stream.vocabulary import META_SPLITS, PROTOCOLS, SPLITS, TASK_KINDS
+from nevis_stream.vocabulary import META_SPLITS, POOL, PROTOCOLS, SPLITS, TASK_KINDS
 
 SCHEMA = 3
 """Version of the ledgers that are written; older ones can be read."""
@@ -137,7 +137,11 @@ class EventRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainRecord(EventRecord):
-    """A task was trained on; published results have `size` and no other counts."""
+    """A task was trained on; published results have `size` and no other counts.
+
+    A stream that answers back states the labels that it has used up to this task: `labels`, of the
+    samples in training sets, and `labels_seen`, of these and of those that its rule looked at.
+    """
 
     kind: ClassVar[str] = "train"
     dataset_id: str
@@ -152,6 +156,8 @@ class TrainRecord(EventRecord):
     size: int | None = None
     mean_height: Pixels | None = None
     mean_width: Pixels | None = None
+    labels: int | None = None
+    labels_seen: int | None = None
     flops: Flops | None
     chosen: int | None
     trials: tuple[TrialRecord, ...]
@@ -184,7 +190,7 @@ class PredictRecord(EventRecord):
 
     kind: ClassVar[str] = "predict"
     train_event: int | None = None
-    split: Annotated[str, choice("split", SPLITS)]
+    split: Annotated[str, choice("split", (*SPLITS, POOL))]
     n: int | None
     metric: str
     value: Value | None

@@ -19,6 +19,7 @@ from typing import Any
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
 from nevis_stream.run_directory.records import EndRecord, PredictRecord, Record, TrainRecord
+from nevis_stream.vocabulary import POOL
 
 FOLDER = "tensorboard"
 # TensorBoard groups charts by the part of the tag before the slash
@@ -137,6 +138,8 @@ def stream_points(records: Sequence[Record]) -> list[tuple[int, dict[str, float 
             known = isinstance(error, int | float)
             points.append((record.order, {f"{STREAM}/dev_error": error if known else None}))
         elif isinstance(record, PredictRecord):
+            if record.split == POOL:
+                continue
             if record.error is not None:
                 errors["mean_error"].append(record.error)
                 if meta_splits[record.task_id] == "test":

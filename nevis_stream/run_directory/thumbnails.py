@@ -32,7 +32,7 @@ def strip(images: Images, picked: Sequence[int]) -> bytes:
         left = position * (SIDE + _GAP) + (SIDE - image.width) // 2
         row.paste(image, (left, (SIDE - image.height) // 2))
     with io.BytesIO() as buffer:
-        row.save(buffer, "PNG", optimize=True)
+        row.save(buffer, "PNG")
         return buffer.getvalue()
 
 

@@ -1,5 +1,7 @@
 """The loop over a run's events: it asks for the next one, does it and records it."""
 
+from collections.abc import Collection
+
 from nevis_stream.errors import BadInput, DamagedCheckpoint
 from nevis_stream.run_directory import checkpoint, environment, timing
 from nevis_stream.run_directory.checkpoint import Checkpoint
@@ -18,7 +20,7 @@ from nevis_stream.runner.training import TrainEvents
 from nevis_stream.runner.work import Work
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import Event
-from nevis_stream.vocabulary import PROTOCOLS
+from nevis_stream.vocabulary import POOL, PROTOCOLS
 
 
 class EventLoop:
@@ -78,7 +80,7 @@ class EventLoop:
         work.workspace(record.name).remove()
         self.training.delete_old()
         timing.append(work.path, number, event.kind, task.task_id, start)
-        if isinstance(record, PredictRecord):
+        if isinstance(record, PredictRecord) and record.split != POOL:
             work.progress.result(f"{task.year} {task.task_id}: {_error(record)}")
 
     def _initialise(self) -> Header:
@@ -119,13 +121,13 @@ def next_event(stream: Stream, records: History) -> Event | None:
     """
     event = stream.next(records)
     if event is not None:
-        reason = _refusal(event, records)
+        reason = _refusal(event, records, stream.probes)
         if reason:
             raise BadInput(f"stream {stream.name!r}: the next event is not valid: {reason}.")
     return event
 
 
-def _refusal(event: Event, records: History) -> str:
+def _refusal(event: Event, records: History, probes: Collection[str]) -> str:
     """Returns why an event cannot follow these records; empty if it can."""
     if event.key in {record.key for record in records.events}:
         return f"{describe_event(event.key)!r} was already done"
@@ -144,7 +146,8 @@ def _refusal(event: Event, records: History) -> str:
     if task.task_id not in {record.task_id for record in trained}:
         return f"task {task.task_id!r} is predicted before it is trained on"
     split = PROTOCOLS[protocol].split
-    return "" if event.split == split else f"protocol {protocol!r} predicts the {split} split"
+    valid = event.split in (split, *probes)
+    return "" if valid else f"protocol {protocol!r} predicts the {split} split"
 
 
 def describe_event(key: tuple[str, str | None]) -> str:

@@ -15,6 +15,7 @@ from nevis_stream.run_directory.records import (
 from nevis_stream.runner.training import TrainEvents
 from nevis_stream.runner.work import Work
 from nevis_stream.streams.task import Task
+from nevis_stream.vocabulary import POOL
 
 
 def predict(
@@ -39,7 +40,7 @@ def predict(
         file = f"{name}-trial-{trial.trial:03d}.npz"
         answer, probabilities = _answer(work, training, trained, trial, task, samples, file)
         answers.append(answer)
-        if trial is trials[0]:
+        if trial is trials[0] and split != POOL:
             mistakes.write(
                 work.path / "thumbnails",
                 task.task_id,

@@ -110,6 +110,7 @@ class TrainEvents:
         splits, config_hash = work.stream.splits(task), work.config.config_hash
         # the mean size of the images, in pixels, is a fact by which results are sliced
         height, width = splits["train"].images.sizes.mean(axis=0, dtype=np.float64)
+        labels, labels_seen = work.stream.labels(task)
         trials = tuple(
             TrialRecord(
                 trial=each.trial,
@@ -127,6 +128,8 @@ class TrainEvents:
             n_leaked=leaked or None,
             mean_height=round(float(height), 2),
             mean_width=round(float(width), 2),
+            labels=labels,
+            labels_seen=labels_seen,
             flops=flops,
             chosen=predictors[0].trial,
             trials=trials,

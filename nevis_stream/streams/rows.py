@@ -9,7 +9,7 @@ from nevis_stream.catalogue import variants
 from nevis_stream.datasets import prepared
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.names import check_name
-from nevis_stream.vocabulary import META_SPLITS, TASK_KINDS
+from nevis_stream.vocabulary import ADAPTIVE, META_SPLITS, TASK_KINDS
 
 COLUMNS = ("order", "year", "task_id", "dataset_id", "meta_split")
 _FACTS = ("source", "kind", "domain", "num_classes")
@@ -20,6 +20,11 @@ PARTIAL = "+partial"
 def stream_names() -> tuple[str, ...]:
     """Returns the names of all streams: those in the package and those made by rules."""
     return (*catalogue.carried_streams(), *variants.names())
+
+
+def is_adaptive(name: str) -> bool:
+    """Returns whether a name is that of a stream that answers back, "adaptive:…"."""
+    return name.startswith(ADAPTIVE)
 
 
 def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
@@ -36,6 +41,10 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
       BadInput: unknown name, missing file or column, or a row that cannot be used; the message
         names the line.
     """
+    if is_adaptive(name_or_csv):
+        from nevis_stream.dynamic_benchmarks.specification import pool_rows, read_specification
+
+        return pool_rows(read_specification(name_or_csv))
     name = name_or_csv.removesuffix(PARTIAL)
     rows, origin = variants.rows(name), name
     if rows is None:
@@ -48,6 +57,30 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
                 f" {', '.join(COLUMNS)}."
             )
     return origin, [_checked(origin, line, row) for line, row in enumerate(rows, start=2)]
+
+
+def rows_of_datasets(names: Sequence[str]) -> tuple[str, list[dict[str, str]]]:
+    """Returns the rows of a stream of data sets of the catalogue, each a judged task, as
+    `stream_rows` does.
+
+    Raises:
+      BadInput: an unknown data set.
+    """
+    years: dict[str, str] = {}
+    for table in (catalogue.table("nevis22_tasks"), *map(_carried, catalogue.carried_streams())):
+        for row in table:
+            years.setdefault(row["dataset_id"], row["year"])
+    rows = [
+        {"order": str(place), "year": years.get(name, "0"), "task_id": name}
+        | {"dataset_id": name, "meta_split": "test"}
+        for place, name in enumerate(names, start=1)
+    ]
+    origin = "+".join(names)
+    return origin, [_checked(origin, line, row) for line, row in enumerate(rows, start=1)]
+
+
+def _carried(name: str) -> list[dict[str, str]]:
+    return catalogue.read_csv(catalogue.stream_path(name))
 
 
 def _csv_file(name: str) -> Path:

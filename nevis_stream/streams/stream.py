@@ -16,7 +16,7 @@ from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.storage.names import check_name
-from nevis_stream.streams.rows import PARTIAL, stream_rows
+from nevis_stream.streams.rows import PARTIAL, is_adaptive, stream_rows
 from nevis_stream.streams.task import Event, Task
 from nevis_stream.vocabulary import PROTOCOLS, SPLITS
 
@@ -43,9 +43,11 @@ class Stream:
     Attributes:
       rule: names what determines the next event, with all its parameters, if that is not the order
         of the tasks; part of the digest.
+      probes: splits that are predicted for the rule, besides the one that the protocol judges.
     """
 
     rule: str | None = None
+    probes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -116,6 +118,16 @@ class Stream:
     def splits(self, task: Task) -> Mapping[str, Samples]:
         """Returns the task's four splits with labels and ids; for the runner only."""
         return self._divide(task.dataset_id)
+
+    def labels(self, task: Task) -> tuple[int | None, int | None]:
+        """Returns how many samples' labels a stream that answers back has used up to a task: in
+        training sets, and in all; None of a fixed stream.
+        """
+        return None, None
+
+    def met(self, records: History) -> tuple[Task, ...]:
+        """Returns the tasks of a run, in order, and prepares their `splits`."""
+        return self.tasks
 
     def leaked(self, task: Task, split: str) -> int:
         """Returns how many images of a split have exact copies in the train or dev split."""
@@ -218,13 +230,36 @@ def load_stream(name_or_csv: str) -> Stream:
         or the path of a csv with the columns order, year, task_id, dataset_id, meta_split and,
         where the data set is not in the catalogue, path (relative to the csv), with kind, domain
         and num_classes optional. With `+partial` appended, tasks whose data are not on this machine
-        are left out, and the stream's digest is marked.
+        are left out, and the stream's digest is marked. Or "adaptive:POOL,rule=…", a stream that
+        answers back (docs/dynamic-benchmarks.md).
 
     Raises:
       BadInput: as `stream_rows`; or data sets are not on this machine: the message says how to get
         them.
     """
+    if is_adaptive(name_or_csv):
+        from nevis_stream.dynamic_benchmarks.adaptive import load_adaptive
+
+        return load_adaptive(name_or_csv)
     origin, rows = stream_rows(name_or_csv)
+    chronological = variants.is_chronological(name_or_csv.removesuffix(PARTIAL))
+    return stream_of_rows(name_or_csv, origin, rows, chronological)
+
+
+def stream_of_rows(
+    name_or_csv: str, origin: str, rows: Sequence[Mapping[str, str]], chronological: bool
+) -> Stream:
+    """Returns the stream of some rows (`stream_rows`), whose data must be on this machine.
+
+    Args:
+      name_or_csv: of the stream.
+      origin: of the rows, for messages.
+      rows: as `stream_rows` returns them.
+      chronological: whether years must not fall.
+
+    Raises:
+      BadInput: rows that contradict each other, or data sets that are not on this machine.
+    """
     first: dict[str, tuple[int, str]] = {}
     for line, row in enumerate(rows, start=2):
         line_before, source_before = first.setdefault(row["dataset_id"], (line, row["source"]))
@@ -260,7 +295,7 @@ def load_stream(name_or_csv: str) -> Stream:
         Path(base).stem if base.endswith(".csv") else base,
         [_task(row, load) for row in rows if row["dataset_id"] in present],
         load,
-        chronological=variants.is_chronological(base),
+        chronological=chronological,
         partial=bool(missing),
     )
 

@@ -263,7 +263,7 @@ def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root)
         for s in plan.sources
     ]
     monkeypatch.setattr(
-        fetch, "plan", lambda dataset_id: dataclasses.replace(plan, sources=tuple(served))
+        fetch, "fetch_plan", lambda dataset_id: dataclasses.replace(plan, sources=tuple(served))
     )
     (folder / MNIST[3]).rename(folder / "gone")
     with pytest.raises(
@@ -285,7 +285,9 @@ def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root)
 def test_a_server_that_does_not_answer_is_named(monkeypatch):
     plan = fetch.fetch_plan("mnist")
     dead = tuple(dataclasses.replace(s, url="http://127.0.0.1:9/" + s.file) for s in plan.sources)
-    monkeypatch.setattr(fetch, "plan", lambda dataset_id: dataclasses.replace(plan, sources=dead))
+    monkeypatch.setattr(
+        fetch, "fetch_plan", lambda dataset_id: dataclasses.replace(plan, sources=dead)
+    )
     with pytest.raises(
         BadInput, match=r"http://127.0.0.1:9/.*: the download failed \(ConnectionError\)"
     ):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_benchmarks import boosting, designs, label_noise, lower_bounds
-from nevis_stream.dynamic_benchmarks.designs import Design, run
+from nevis_stream.dynamic_benchmarks.designs import Design, run_design
 from nevis_stream.dynamic_benchmarks.minimisers import (
     Greedy,
-    Random,
+    RandomErrors,
     Scripted,
     Unseen,
     WorstOfThree,
@@ -79,7 +79,7 @@ def test_a_hierarchy_is_a_path_of_paths_by_hand():
         (1, 1): [0, 0, 1, 1],
     }
     errors = {place: np.array(row, bool) for place, row in script.items()}
-    outcome = run(Population.uniform(4), Scripted(errors), Design(2, 2))
+    outcome = run_design(Population.uniform(4), Scripted(errors), Design(2, 2))
     assert outcome.errors[(0,)].tolist() == [True, True, False, False]
     assert outcome.trained_on[(0, 1)] == pytest.approx(np.array([5, 1, 1, 1]) / 8)
     start = np.array([3, 3, 1, 1]) / 8  # of the second member: uniform and the first vote's errors
@@ -91,7 +91,7 @@ def test_a_hierarchy_is_a_path_of_paths_by_hand():
 
 def test_a_path_votes_after_every_round():
     script = {(t,): row for t, row in enumerate(sets([1, 0], [0, 1], [0, 1]))}
-    outcome = run(Population.uniform(2), Scripted(script), Design.path(3))
+    outcome = run_design(Population.uniform(2), Scripted(script), Design.path(3))
     assert designs.vote_risks(outcome, np.array([0.5, 0.5])).tolist() == [0.5, 1.0, 0.5]
 
 
@@ -115,11 +115,11 @@ def test_minimisers_keep_their_promise_on_uneven_populations(kind, depth):
     population = Population(target, start / start.sum(axis=1, keepdims=True))
     eps = generator.uniform(0.05, 0.3, 20)
     minimiser = {
-        "random": Random(eps, generator),
+        "random": RandomErrors(eps, generator),
         "greedy": Greedy(eps, target),
         "worst of three": WorstOfThree(eps, target),
     }[kind]
-    outcome = run(population, minimiser, Design(depth, 3))
+    outcome = run_design(population, minimiser, Design(depth, 3))
     assert np.all(outcome.largest_fit_risk <= eps * (1 + 1e-9))
     assert np.all(outcome.largest_fit_risk > 0)
 
@@ -128,7 +128,7 @@ def test_minimisers_keep_their_promise_on_uneven_populations(kind, depth):
 def test_the_worst_case_of_three_rounds_is_six_eps_squared(inverse):
     """Proved in docs/decisions/0041: 6 eps² / (1 + 2 eps), less than an atom below it."""
     population, eps = Population.uniform(inverse**3), 1 / inverse
-    outcome = run(population, WorstOfThree(eps, population.target), Design.path(3))
+    outcome = run_design(population, WorstOfThree(eps, population.target), Design.path(3))
     best = 6 * eps**2 / (1 + 2 * eps)
     assert best - 1 / inverse**3 < risk(outcome.vote, population.target) <= best * (1 + 1e-9)
 
@@ -138,7 +138,7 @@ def test_perfect_minimisers_leave_no_error_after_three_rounds():
     start = target * (np.arange(50) < 10)
     population = Population(target, start / start.sum(axis=1, keepdims=True))
     generator = np.random.default_rng(0)
-    outcome = run(population, Unseen(0.4, target, generator), Design.path(3))
+    outcome = run_design(population, Unseen(0.4, target, generator), Design.path(3))
     assert outcome.errors[(0,)].any(axis=1).all() and not outcome.vote.any()
 
 
@@ -149,7 +149,7 @@ def test_a_path_that_stalls_for_any_weights(rounds, weighted):
     drawn = [generator.dirichlet(np.ones(number + 1)) for number in range(rounds)]
     mixing = drawn.__getitem__ if weighted else None
     population, script = lower_bounds.stalled_path(12, rounds, mixing)
-    outcome = run(population, script, Design.path(rounds, mixing=mixing))
+    outcome = run_design(population, script, Design.path(rounds, mixing=mixing))
     assert outcome.largest_fit_risk <= 1 / 12 * (1 + 1e-9)
     assert risk(outcome.vote, population.target) == pytest.approx(1 / 12**2 / 8)
 
@@ -157,7 +157,7 @@ def test_a_path_that_stalls_for_any_weights(rounds, weighted):
 @pytest.mark.parametrize(("depth", "width"), [(0, 3), (1, 3), (2, 3), (1, 5), (3, 2)])
 def test_hierarchies_share_a_core(depth, width):
     population, script = lower_bounds.shared_core(12, depth, width)
-    outcome = run(population, script, Design(depth, width))
+    outcome = run_design(population, script, Design(depth, width))
     assert outcome.largest_fit_risk <= 1 / 12 * (1 + 1e-9)
     vote = risk(outcome.vote, population.target)
     # with two members a tie is an error, so the vote of two errs on more than the core
@@ -187,7 +187,7 @@ def test_label_noise_keeps_a_constant_share():
 @pytest.mark.parametrize("eps", [0.1, 0.3])
 def test_exponential_updates_keep_their_bound(eps):
     population = Population.uniform(200)
-    for minimiser in (Random(eps, np.random.default_rng(0)), Greedy(eps, population.target)):
+    for minimiser in (RandomErrors(eps, np.random.default_rng(0)), Greedy(eps, population.target)):
         boosted = boosting.exponential(population, minimiser, 60)
         bound = np.exp(-((1 - 2 * eps) ** 2) * np.arange(61) / 2)
         assert np.all(boosted.risks <= bound + 1e-12) and boosted.risks[-1] == 0
@@ -196,7 +196,7 @@ def test_exponential_updates_keep_their_bound(eps):
 
 def test_hinge_updates_need_a_minimiser_that_is_right_elsewhere():
     population = Population.uniform(200)
-    random = boosting.hinge(population, Random(0.1, np.random.default_rng(0)), 60)
+    random = boosting.hinge(population, RandomErrors(0.1, np.random.default_rng(0)), 60)
     assert random.risks[-1] == 0 and random.losses[-1] < 0.02
     for step in (1.0, 0.1):
         greedy = boosting.hinge(population, Greedy(0.1, population.target), 200, step)

@@ -5,9 +5,9 @@ import pytest
 
 from launch import console
 from nevis_stream.dynamic_benchmarks import claims, theory
-from nevis_stream.dynamic_benchmarks.designs import Design, run
+from nevis_stream.dynamic_benchmarks.designs import Design, run_design
 from nevis_stream.dynamic_benchmarks.exponents import fit_exponent
-from nevis_stream.dynamic_benchmarks.minimisers import Random
+from nevis_stream.dynamic_benchmarks.minimisers import RandomErrors
 from nevis_stream.dynamic_benchmarks.populations import Population
 from nevis_stream.errors import BadInput
 from tests import forked
@@ -46,7 +46,7 @@ def test_a_claim_fails_where_the_measurements_contradict_it(tables):
 
 def test_a_minimiser_that_breaks_its_promise_is_noticed():
     population = Population.uniform(1000)
-    outcome = run(population, Random(0.2, np.random.default_rng(0)), Design.path(3))
+    outcome = run_design(population, RandomErrors(0.2, np.random.default_rng(0)), Design.path(3))
     with pytest.raises(ArithmeticError):
         theory._check_promise(outcome, 0.1)
 

@@ -85,7 +85,7 @@ def test_the_reduction_is_what_the_variance_of_the_mean_loses():
     reduction = beliefs.reduction(answers([], slice(1)))[0]
     assert reduction.argmax() == lg.first_choice(model, 1)[0]
     free = np.ones(80, bool)
-    state = lg.State(believed.mean, believed.covariance)
+    state = lg.Posterior(believed.mean, believed.covariance)
     before = float(lg.spread_of_mean(believed, model.weights, state, free)) ** 2
     for sample in (0, 17, 55):
         left = lg.observe(believed, state, sample, 0.3, 1.0)

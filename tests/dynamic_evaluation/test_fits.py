@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import fits, methods, response
-from nevis_stream.dynamic_evaluation.adding import add_models, add_samples
+from nevis_stream.dynamic_evaluation import choice, fits, methods, response
+from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
 from nevis_stream.dynamic_evaluation.additions import read_additions
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
@@ -127,3 +127,70 @@ def test_added_samples_store_their_fit_and_warn_of_its_price(cache):
     with pytest.warns(RunWarning, match="24 models that will not be asked for 2 new samples"):
         first = add_samples(cache, fresh.samples[:2], asks, 4, "irt_1pl")
     assert first.fit and (cache.directory / "fits" / "irt_1pl-samples").is_dir()
+
+
+def test_a_method_is_fitted_beforehand_and_paid_by_the_first_addition(cache, monkeypatch):
+    name, reason, flops = fit_method(cache, 20, "irt_2pl")
+    assert (name, reason) == ("irt_2pl", "") and flops > 0
+    monkeypatch.setattr(methods.get("irt_2pl").predictor, "fit", None)
+    assert fit_method(cache, 20, "irt_2pl") == (name, reason, flops)
+    first, second = add(cache, "m28"), add(cache, "m29")
+    assert first.flops_method > flops and second.flops_method < flops
+
+
+def test_without_a_method_one_is_chosen_once_and_its_choice_paid_once(cache, monkeypatch):
+    choices = []
+
+    def chosen_for(model):
+        asks = file_asks(cache, TABLE, [model])
+        return add_models(cache, asks, 20, report_choice=choices.append)[0]
+
+    name, reason, _ = fit_method(cache, 20)
+    assert name in choice.CANDIDATES and "left out: recommended 0." in reason
+    first = chosen_for("m28")
+    monkeypatch.setattr(choice, "_errors", None)  # nothing is tried again
+    second = chosen_for("m29")
+    assert first.method == second.method == name and first.choice == second.choice is not None
+    assert [each.reason for each in choices] == [reason] * 2
+    assert choices[0].flops > 0 and choices[1].flops == 0
+    assert first.flops_method - second.flops_method > choices[0].flops
+
+
+def test_a_choice_that_was_killed_keeps_the_fits_that_it_has_made(cache, monkeypatch):
+    made = choice._errors
+
+    def killed(directory, method, *arguments):
+        if method.name == "linear_gaussian":
+            raise KeyboardInterrupt
+        return made(directory, method, *arguments)
+
+    monkeypatch.setattr(choice, "_errors", killed)
+    with pytest.raises(KeyboardInterrupt):
+        fit_method(cache, 20)
+    monkeypatch.undo()
+    kept = {name: _files(cache, name) for name in ("recommended", "quadrature")}
+    assert all(kept.values())
+    assert fit_method(cache, 20)[0] in choice.CANDIDATES
+    assert {name: _files(cache, name) for name in kept} == kept
+
+
+def _files(cache, name):
+    folder = cache.directory / "fits" / name
+    return {path.name: path.stat().st_mtime_ns for path in folder.glob("*")}
+
+
+def test_a_choice_stays_within_its_cost_and_needs_known_models(cache):
+    name, reason, _ = fit_method(cache, 20, most_flops=1e7)
+    assert name == "strata+stratified" and "not tried, as they cost too much: recommended" in reason
+    assert fit_method(cache, 20, most_flops=1.0)[1].startswith("any other costs too much")
+    few = EvaluationCache(cache.directory.parent / "few", create=True)
+    few.append_rows(TABLE.models[:3], TABLE.samples, VALUES[:3])
+    assert "fewer than 5 known models" in fit_method(few, 20)[1]
+
+
+def test_the_default_gives_way_to_what_is_clearly_better_only():
+    random = np.random.default_rng(0)
+    errors = {"recommended": 0.05 * random.normal(size=40), "quadrature": None}
+    assert choice.best(errors | {"quadrature": 0.5 * errors["recommended"]})[0] == "quadrature"
+    assert choice.best(errors | {"quadrature": 0.97 * errors["recommended"]})[0] == "recommended"
+    assert choice.best({"strata+mean": errors["recommended"]})[0] == "strata+mean"

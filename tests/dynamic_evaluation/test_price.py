@@ -17,7 +17,14 @@ KNOWN, NEW = InMemory(MATRIX[:28]), MATRIX[28:]
 
 @pytest.mark.parametrize(
     "name",
-    ["sort_and_search", "stratified_mean", "copy_nearest", "irt_2pl_adaptive", "recommended"],
+    [
+        "sort_and_search",
+        "stratified_mean",
+        "copy_nearest",
+        "irt_2pl_adaptive",
+        "recommended",
+        "linear_gaussian",
+    ],
 )
 def test_the_price_is_what_is_charged(name):
     method, ctx, key = methods.get(name), context(), jax.random.key(0)

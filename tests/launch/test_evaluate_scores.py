@@ -244,3 +244,15 @@ def test_the_projects_own_studies_are_of_known_flags_and_methods(name):
     studying._apply(path, values)
     assert all(methods.get(each) for each in values.methods) and values.budgets == [20, 100]
     assert f"--config=experiments/studies/{name}.toml" in path.read_text()
+
+
+def test_a_method_is_chosen_and_fitted_beforehand(leaderboard, tmp_path):
+    cache = tmp_path / "cache"
+    command("import", leaderboard, f"--cache={cache}")
+    what = ["--budget=12", f"--cache={cache}"]
+    said = command("fit", *what, "--choice_flops=1e11")
+    assert "chosen for these known models and this budget: it" in said
+    assert "is fitted for a budget of 12" in said and "strata+mean 0." in said
+    assert said == command("fit", *what, "--choice_flops=1e11")
+    assert "linear_gaussian is fitted" in command("fit", *what, "--method=linear_gaussian")
+    assert "unknown method 'guess'" in refused("fit", *what, "--method=guess")

@@ -414,7 +414,7 @@ def test_room_that_is_gone_is_waited_for(monkeypatch):
         if expected == "refused":
             with pytest.raises(
                 BadInput,
-                match="but no machine of the cluster has as many .1 CPU, 0 GPU.. Lower --cpus",
+                match="but no machine of the cluster has that many .1 CPU, 0 GPU.. Lower --cpus",
             ):
                 connect()
         elif expected == "waits":

@@ -88,13 +88,11 @@ def test_curves_are_those_of_the_ledger_whoever_runs_the_trials(tmp_path, name):
 
 
 @pytest.mark.parametrize("executor", ["inline", "threads"])
-def test_killed_and_gone_on_with_no_point_is_missing_or_stands_twice(
-    memory_folder, whole, executor
-):
+def test_killed_and_gone_on_with_no_point_is_missing_or_stands_twice(tmp_path, whole, executor):
     """kill -9 in the middle of file operations, half-written points among them, again and again in
     one run.
     """
-    chance, kills, run_dir = random.Random(4), 0, memory_folder / executor
+    chance, kills, run_dir = random.Random(4), 0, tmp_path / executor
     while True:
         words = [run_dir, "toy", chance.randint(60, 150), executor, "{}"]
         done = forked.run("tests.kill_target", *words)

@@ -60,8 +60,8 @@ def test_watch_shows_the_tasks_met_so_far(whole, tmp_path):
     assert (state.doing, state.length, state.trouble) == ("train", None, "")
 
 
-def test_killed_anywhere_it_ends_in_the_same_ledger(memory_folder):
-    folder = memory_folder / "adaptive"
+def test_killed_anywhere_it_ends_in_the_same_ledger(tmp_path):
+    folder = tmp_path / "adaptive"
     done = forked.run(*command(folder / "whole", "toy@adaptive", "inline"))
     assert done.returncode == 0, done.stderr
     expected, chance, kills = results(folder / "whole"), random.Random(0), 0

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from nevis_stream.datasets.layouts.tree import FileTree
 from nevis_stream.errors import BadInput
-from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full, remove_leftovers, write_file
+from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full, write_file
 
 TARS = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz2", ".tar.Z", ".tar")
 SINGLE = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -78,8 +78,10 @@ def unpack(archive: Path, folder: Path) -> None:
         return
     if facts.st_size == 0:
         raise BadInput(f"{archive}: is damaged or truncated (it is empty). Fetch it again.")
-    remove_leftovers(folder)
     part = folder / f"{TEMPORARY_PREFIX}{target.name}"
+    if part.is_dir():  # left by a killed process
+        shutil.rmtree(part)
+    part.unlink(missing_ok=True)
     with clear_when_full(folder):
         try:
             if name.lower().endswith(".zip"):

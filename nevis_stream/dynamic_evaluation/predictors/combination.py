@@ -96,7 +96,8 @@ class Combination(CellPredictor):
     def tune(self, tree, known, policy, budget, key, ctx):
         """Returns `weights` of the members, float64[6]; `correction`, the share, from 0 to 1, of
         the mean residual that is added to the mean; and `widening`, the half-width of the 95%
-        interval in posterior standard deviations. The fits of the folds are added to the tree.
+        interval in posterior standard deviations; and `errors`, float64[k], those of the known
+        models' means. The fits of the folds are added to the tree.
         """
         key = jax.random.split(key)[1]
         divided = list(folds.divided(known, numpy_generator(key), COLUMNS))
@@ -170,10 +171,10 @@ def _calibrated(
     squares = (residual**2).sum() + UNBIASED_MODELS * (residual**2).mean()
     correction = float(np.clip(residual @ missing / squares, 0, 1)) if squares else 0.0
     deviation = np.concatenate([view.deviation for view in views])
-    widening = intervals.half_width(
-        missing - correction * residual, deviation, groups, PRIOR_MODELS
-    )
-    return {"weights": weights, "correction": correction, "widening": float(widening)}
+    errors = missing - correction * residual
+    widening = float(intervals.half_width(errors, deviation, groups, PRIOR_MODELS))
+    learned = {"weights": weights, "correction": correction, "widening": widening}
+    return learned | {"errors": errors}
 
 
 def _weights(

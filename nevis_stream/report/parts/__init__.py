@@ -5,6 +5,7 @@ place in PARTS.
 from nevis_stream.report.parts import (
     ablations,
     answer,
+    answering,
     costs,
     differences,
     dynamic_evaluation,
@@ -39,6 +40,7 @@ PARTS: tuple[Part, ...] = (
 
 PARTS_ACROSS: tuple[Part, ...] = (
     ablations,
+    answering,
     transfer_matrix,
     dynamic_evaluation,
     evaluation_study,

@@ -1,0 +1,153 @@
+"""Does a stream that answers back teach more than a static one, at equal labels?
+
+FT-prev and Indep, each with five rules and several seeds, on the same pools: the error on the
+untouched target distribution after the last round, with intervals of the difference to random
+samples, paired by seed. Runs that are finished are read, so the command can be stopped and started.
+
+    python -m benchmarks.answering_streams --out=runs/answering
+    python -m benchmarks.answering_streams --out=runs/answering --pool=local25 --rounds=2
+    python -m benchmarks.answering_streams --kills=25
+"""
+
+import argparse
+import random
+import tempfile
+from pathlib import Path
+
+from benchmarks import machine
+from experiments import run_config
+from experiments.predictors import KeptRun
+from launch import entry
+from launch.evaluate_commands.filling import fill
+from launch.one_run import run_config_once
+from nevis_stream.analysis.answering import CONTROL, against_control, rule_results
+from nevis_stream.analysis.runs import read_runs
+from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.cost.engineering import engineering
+from nevis_stream.dynamic_benchmarks import rule as rules
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.streams.stream import load_stream
+from nevis_stream.vocabulary import POOL
+from tests import forked
+from tests.test_kill import KILLED, command, results
+
+LEARNERS = ("indep", "ft_prev")
+KNOWN = ("nearest_class_mean", "logistic_regression")  # whose answers fill the caches of `hardest`
+
+
+def train(learner: str, stream: str, folder: Path, seed: int, arguments) -> Path:
+    """Runs one config, or reads it if it is finished; returns its directory."""
+    if folder.exists() and Ledger(folder).complete:
+        return folder
+    config = run_config.default(learner)
+    config.stream, config.seed = stream, seed
+    if learner in LEARNERS:
+        config.budget = arguments.budget
+        config.search.trials = arguments.trials
+    config = run_config.resolve(config)
+    run_config_once(config, load_stream(stream), folder, tensorboard=False)
+    return folder
+
+
+def study(arguments) -> None:
+    """Runs what is missing and prints a table for each learner."""
+    root = Path(arguments.out) / arguments.pool.replace("+", "-")
+    stream = (
+        f"adaptive:{arguments.pool},rounds={arguments.rounds},samples={arguments.samples},"
+        f"candidates={arguments.candidates}"
+    )
+    caches = root / "caches"
+    chosen = arguments.rules.split(",")
+    for seed in range(arguments.seeds):
+        for learner in KNOWN if "hardest" in chosen else ():
+            folder = root / f"known-{learner}-{seed}"
+            if not folder.exists() or not Ledger(folder).complete:
+                train(learner, f"{stream},rule={CONTROL}", folder, seed, arguments)
+            fill(KeptRun(folder), caches, splits=[POOL])
+    folders = []
+    for seed in range(arguments.seeds):
+        for rule in chosen:
+            name = f"{stream},rule={rule}" + (f",cache={caches}" if rule == "hardest" else "")
+            for learner in LEARNERS:
+                folder = root / f"{learner}-{rule}-{seed}"
+                folders.append(train(learner, name, folder, seed, arguments))
+    show(folders)
+
+
+def show(folders: list[Path]) -> None:
+    """Prints the rules of finished runs, the control first."""
+    runs, left_out = read_runs(folders)
+    for each in left_out:
+        print(f"left out: {each.path}: {each.reason}")
+    by_stream: dict[str, list] = {}
+    for run in runs:
+        by_stream.setdefault(run.header.stream_digest, []).append(run)
+    groups = [group for members in by_stream.values() for group in by_seed(members)]
+    print(machine.describe())
+    for compared in rule_results(groups):
+        first = compared[0]
+        print(f"\n{first.learner} on {first.pool}: {first.design}\n")
+        print(
+            "| rule | n | error, round 1 | error, last round | minus random (95%) | labels |"
+            " labels seen | FLOPs |"
+        )
+        print("|---|---:|---:|---:|---:|---:|---:|---:|")
+        for each in compared:
+            difference = "–"
+            if each.rule != CONTROL and first.rule == CONTROL:
+                against = against_control(each, first)
+                difference = (
+                    f"{against.difference:+.4f} ({against.low:+.4f} to {against.high:+.4f})"
+                )
+            print(
+                f"| {each.rule.partition(' (')[0]} | {len(each.seeds)} |"
+                f" {each.errors[0].mean():.4f} | {each.errors[-1].mean():.4f} | {difference} |"
+                f" {each.labels:.0f} | {each.labels_seen:.0f} | {engineering(each.flops)} |"
+            )
+
+
+def killed(kills: int) -> None:
+    """Kills runs at random operations on files until there are so many kills; compares ledgers."""
+    name = "toy@adaptive:pico_digits+pico_coins,rounds=3,samples=15,candidates=90,across=true"
+    chance, count, runs = random.Random(0), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole"
+        done = forked.run(*command(whole, name, "inline"))
+        assert done.returncode == 0, done.stderr
+        expected = results(whole)
+        while count < kills:
+            run_dir, runs = Path(folder) / f"run-{runs}", runs + 1
+            while True:
+                fatal = chance.randint(20, 200) if count < kills else 0
+                done = forked.run(*command(run_dir, name, "inline", fatal))
+                if done.returncode != KILLED:
+                    break
+                count += 1
+            assert done.returncode == 0, done.stderr
+            assert results(run_dir) == expected, f"run {runs} differs"
+    print(f"{machine.describe()}\n{count} kills in {runs} runs: equal ledgers, outcomes, streams")
+
+
+def main() -> None:
+    """Reads the flags; see the module."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", default="runs/answering")
+    parser.add_argument("--pool", default="mnist+fashion_mnist+emnist_balanced")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--samples", type=int, default=100)
+    parser.add_argument("--candidates", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--budget", default="tiny")
+    parser.add_argument("--trials", type=int, default=2)
+    parser.add_argument("--rules", default=",".join(rules.registry()))
+    parser.add_argument("--kills", type=int, default=0)
+    arguments = parser.parse_args()
+    entry.use_compilation_cache()
+    if arguments.kills:
+        killed(arguments.kills)
+    else:
+        study(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Rollouts of dynamic benchmarks on images: does the risk stall, what does z_4 say early, and is a
+hierarchy worth its labels?
+
+    python -m benchmarks.rollouts --out=runs/rollouts                    # all that is missing; hours
+    python -m benchmarks.rollouts --out=runs/rollouts --data=cifar10_12k --path=20 --hierarchical=20
+    python -m benchmarks.rollouts --vmapped                              # one program for several rollouts?
+
+Finished classifiers are kept, so the command can be stopped and started, and numbers be raised. It
+prints a table of each data set and writes its page, OUT/DATA/report.html.
+"""  # noqa: E501
+
+import argparse
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import machine
+from launch import entry
+from nevis_stream.cost.counted import plain_convolutions
+from nevis_stream.dynamic_benchmarks.rollouts import network, page
+from nevis_stream.dynamic_benchmarks.rollouts.data import load_pool
+from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, Settings, run_rollouts
+from nevis_stream.dynamic_benchmarks.rollouts.training import BATCH
+from nevis_stream.progress import TerminalProgress
+
+WANTED = {"cifar10_12k": (100, 30), "fashion_mnist": (30, 30)}  # rollouts of path and hierarchy
+DESIGNS = {"path": (1, 25), "hierarchical": (2, 5)}
+
+
+def studies(data: str, counts: tuple[int, int], out: Path, images: int) -> list[Rollouts]:
+    """Runs what is missing of a data set; returns both designs."""
+    pool, fingerprint = load_pool(data, images)
+    finished = []
+    for (name, (depth, width)), count in zip(DESIGNS.items(), counts, strict=True):
+        settings = Settings(data, len(pool), fingerprint, depth, width, 0.73, 0)
+        with TerminalProgress(f"{data}, {name}") as progress:
+            finished.append(run_rollouts(settings, pool, out / name, count, progress=progress))
+    return finished
+
+
+def show(data: str, both: list[Rollouts], out: Path) -> None:
+    """Prints what RESULTS.md has of a data set."""
+    path, other = both
+    print(
+        f"\n{data}: {path.settings.images} images, base accuracy {path.base.accuracy:.3f} after"
+        f" {path.base.epochs} epochs, population {int(path.base.right.sum())}\n"
+    )
+    for each in both:
+        print(page.stalls(each))
+        rounds = page.by_round(each)
+        shown = rounds[rounds["round"].isin([1, 3, 5, 10, 15, 20, 25])]
+        print(shown.round(4).to_string(index=False), "\n")
+        print(page.early_statistic(each).round(3).to_string(index=False), "\n")
+    print(page.compared(path, other).round(4).to_string(index=False))
+    print(page.write(out, both))
+
+
+def vmapped() -> None:
+    """Prints the time of a training step alone, and of one in a vmapped program of several."""
+    step, generator = network.training_step(), np.random.default_rng(0)
+    images = generator.integers(0, 255, (BATCH, 32, 32, 3)).astype(np.uint8)
+    labels = generator.integers(0, 10, BATCH).astype(np.int32)
+    parameters = network.initialise(generator, 10)
+    moments, key = network.optimiser().init(parameters), jax.random.key(0)
+    now, unit = machine.clock()
+    options = {"compiler_options": plain_convolutions()}
+
+    def best(program, *arguments) -> float:
+        jax.block_until_ready(program(*arguments))
+        times = []
+        for _ in range(10):
+            begun = now()
+            jax.block_until_ready(program(*arguments))
+            times.append(now() - begun)
+        return min(times)
+
+    alone = best(jax.jit(step, **options), parameters, moments, images, labels, key)
+    print(f"{machine.describe()}\none rollout: {1000 * alone:.1f} m{unit} a step (best of 10)")
+    for count in (2, 4, 8):
+
+        def stacked(tree, count=count):
+            return jax.tree.map(lambda leaf: jnp.stack([leaf] * count), tree)
+
+        each = (
+            best(
+                jax.jit(jax.vmap(step), **options),
+                *(stacked(tree) for tree in (parameters, moments, images, labels)),
+                jax.random.split(key, count),
+            )
+            / count
+        )
+        print(f"{count} in one vmapped program: {1000 * each:.1f} m{unit} a step and rollout")
+
+
+def main() -> None:
+    """Reads the flags; see the module."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", default="runs/rollouts")
+    parser.add_argument("--data", choices=list(WANTED))
+    parser.add_argument("--images", type=int, default=2500)
+    parser.add_argument("--path", type=int)
+    parser.add_argument("--hierarchical", type=int)
+    parser.add_argument("--vmapped", action="store_true")
+    arguments = parser.parse_args()
+    entry.use_compilation_cache()
+    if arguments.vmapped:
+        vmapped()
+        return
+    print(machine.describe())
+    for data in [arguments.data] if arguments.data else WANTED:
+        counts = arguments.path or WANTED[data][0], arguments.hierarchical or WANTED[data][1]
+        out = Path(arguments.out) / f"{data}-{arguments.images}"
+        begun = time.process_time()
+        both = studies(data, counts, out, arguments.images)
+        print(f"{time.process_time() - begun:.0f} CPU seconds of this process")
+        show(data, both, out)
+
+
+if __name__ == "__main__":
+    main()

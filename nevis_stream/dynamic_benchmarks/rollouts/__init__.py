@@ -1,0 +1,1 @@
+"""Empirical rollouts: a design of `designs` whose minimiser trains a small network."""

@@ -1,0 +1,242 @@
+"""The page of rollouts: risk by round and by label, z_T, and designs side by side."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from nevis_stream.cost.engineering import engineering
+from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
+    RiskCurve,
+    correlation,
+    curve,
+    mean,
+    z_statistic,
+)
+from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, Settings
+from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
+
+EARLY = 4
+"""T of the statistic z_T; the paper's for CIFAR-10."""
+TITLE = "Dynamic benchmarks: rollouts"
+INTRODUCTION = (
+    "A base classifier is trained on all images; those that it gets right are the population, so"
+    " the problem is realizable. Each rollout then collects where its classifiers err and trains a"
+    " new network on the mixture, round after round; rollouts differ in their random numbers alone."
+    " Risk is that of the majority vote on the population."
+)
+
+
+def name_of(settings: Settings) -> str:
+    """Returns a design in words, for example "path, 25 rounds"."""
+    if settings.depth == 1:
+        return f"path, {settings.width} rounds"
+    return f"depth {settings.depth}, width {settings.width}"
+
+
+def curves(rollouts: Rollouts) -> list[RiskCurve]:
+    """Returns the curve of each rollout."""
+    return [curve(errors, rollouts.settings.design) for errors in rollouts.errors]
+
+
+def by_round(rollouts: Rollouts) -> pd.DataFrame:
+    """Returns a row for each round at which the design has a vote: mean risk with its 95% interval,
+    standard deviation, best and worst rollout at the end, weighted vote, and labels."""
+    every = curves(rollouts)
+    risks = np.stack([each.risks for each in every])
+    best, worst = np.argsort(risks[:, -1])[[0, -1]]
+    rows = []
+    for number in np.flatnonzero(np.isfinite(risks[0])):
+        at = mean(risks[:, number])
+        rows.append(
+            {"design": name_of(rollouts.settings), "round": int(number) + 1, "n": at.n}
+            | {"mean_risk": at.mean, "low": at.low, "high": at.high, "std": at.std}
+            | {"best": risks[best, number], "worst": risks[worst, number]}
+            | {"weighted_vote": float(np.mean([each.weighted[number] for each in every]))}
+            | {"labels": float(np.mean([each.labels[number] for each in every]))}
+        )
+    return pd.DataFrame(rows)
+
+
+def early_statistic(rollouts: Rollouts, first: int = EARLY) -> pd.DataFrame:
+    """Returns the correlation of z_T, and of the vote's risk at T, with the final risk.
+
+    Columns: design, early (what was measured at T), correlation, low, high, p, n.
+    """
+    every = curves(rollouts)
+    final = np.array([each.risks[-1] for each in every])
+    early = {f"z_{first}": np.array([z_statistic(errors, first) for errors in rollouts.errors])}
+    if rollouts.settings.depth == 1:
+        early[f"risk after {first} rounds"] = np.array([each.risks[first - 1] for each in every])
+    rows = []
+    for what, values in early.items():
+        fit = correlation(values, final)
+        known = values[np.isfinite(values)]
+        ends = (known.min(), known.max()) if len(known) else (math.nan, math.nan)
+        rows.append(
+            {"design": name_of(rollouts.settings), "early": what, "correlation": fit.r}
+            | {"low": fit.low, "high": fit.high, "p": fit.p, "n": fit.n}
+            | {"mean": mean(values).mean, "smallest": ends[0], "largest": ends[1]}
+        )
+    return pd.DataFrame(rows)
+
+
+def compared(path: Rollouts, other: Rollouts) -> pd.DataFrame:
+    """Returns the final risk of another design minus that of the path: at equal rounds, and where
+    the path has collected as many labels (between rounds, linearly), in pairs of rollouts.
+
+    Columns: at, difference, low, high, n, path_risk, other_risk. Without an equal number of labels
+    within the path's, its pair is left out.
+    """
+    rows = {"equal rounds": [], "equal labels": []}
+    for ours, theirs in zip(curves(other), curves(path), strict=False):
+        last = len(ours.risks)
+        if last <= len(theirs.risks):
+            rows["equal rounds"].append((ours.risks[-1], theirs.risks[last - 1]))
+        if ours.labels[-1] <= theirs.labels[-1]:
+            at = float(np.interp(ours.labels[-1], theirs.labels, theirs.risks))
+            rows["equal labels"].append((ours.risks[-1], at))
+    table = []
+    for at, pairs in rows.items():
+        values = np.array(pairs).reshape(-1, 2)
+        difference = mean(values[:, 0] - values[:, 1])
+        table.append(
+            {"design": name_of(other.settings), "at": at, "difference": difference.mean}
+            | {"low": difference.low, "high": difference.high, "n": difference.n}
+            | {"risk": mean(values[:, 0]).mean, "path_risk": mean(values[:, 1]).mean}
+        )
+    return pd.DataFrame(table)
+
+
+def stalls(rollouts: Rollouts) -> str:
+    """Returns in a sentence whether the risk stalls above zero: the mean at the end, and the change
+    over the last fifth of the rounds."""
+    risks = np.stack([each.risks for each in curves(rollouts)])
+    risks = risks[:, np.isfinite(risks[0])]
+    before = risks[:, -1 - max(1, risks.shape[1] // 5)]
+    end, change = mean(risks[:, -1]), mean(risks[:, -1] - before)
+    zero = int((risks[:, -1] == 0).sum())
+    return (
+        f"{name_of(rollouts.settings)}: final risk {_interval(end)}, change over the last fifth of"
+        f" the votes {_interval(change)}; {zero} of {len(risks)} rollouts end with risk 0."
+    )
+
+
+def _interval(value) -> str:
+    ends = "" if math.isnan(value.low) else f" ({value.low:.4f} to {value.high:.4f})"
+    return f"{value.mean:.4f}{ends}, n = {value.n}"
+
+
+def write(out: Path, studies: Sequence[Rollouts]) -> Path:
+    """Writes OUT/report.html and its tables from one or more studies of the same data.
+
+    Args:
+      out: directory.
+      studies: the first path among them is what the others are compared with.
+    """
+    rounds = pd.concat([by_round(each) for each in studies], ignore_index=True)
+    early = pd.concat([early_statistic(each) for each in studies], ignore_index=True)
+    chapters = [
+        _facts(studies),
+        _rounds(rounds),
+        _labels(rounds),
+        StudyChapter(
+            "Early signs: z_T against the final risk",
+            "z_T is the share of the common errors of two early classifiers on which their vote"
+            " errs too. The paper has a correlation of 0.46 (100 rollouts, z_4, CIFAR-10 with"
+            " 50,000 images). Intervals are 95% (Fisher's z).",
+            [_scatter(studies)],
+            early,
+            "early-signs",
+        ),
+    ]
+    paths = [each for each in studies if each.settings.depth == 1]
+    others = [each for each in studies if each.settings.depth > 1]
+    if paths and others:
+        table = pd.concat([compared(paths[0], each) for each in others], ignore_index=True)
+        chapters.append(
+            StudyChapter(
+                "Designs: a hierarchy against the path",
+                "Differences of risk in pairs of rollouts with the same random numbers, minus the"
+                " path's; below zero the hierarchy is better. Labels are collected errors; those of"
+                " the path between two rounds are interpolated.",
+                table=table,
+                name="designs",
+            )
+        )
+    settings = studies[0].settings
+    title = f"{TITLE} on {settings.images:,} images of {settings.data}"
+    return write_study(out, title, INTRODUCTION, chapters)
+
+
+def _facts(studies: Sequence[Rollouts]) -> StudyChapter:
+    rows = []
+    for each in studies:
+        every = curves(each)
+        rows.append(
+            {"design": name_of(each.settings), "rollouts": len(each.errors)}
+            | {"images": each.settings.images, "base_accuracy": each.base.accuracy}
+            | {"population": int(each.base.right.sum()), "epochs": each.base.epochs}
+            | {"labels_per_rollout": float(np.mean([c.labels[-1] for c in every]))}
+            | {"flops_per_rollout": engineering(float(np.mean(each.flops)))}
+            | {"total_labels": int(sum(c.labels[-1] for c in every))}
+            | {"total_flops": engineering(float(sum(each.flops)))}
+        )
+    return StudyChapter(
+        "Answer: does the risk stall",
+        " ".join(stalls(each) for each in studies),
+        table=pd.DataFrame(rows),
+        name="rollouts",
+    )
+
+
+def _lines(rounds: pd.DataFrame, x: str) -> list[Line]:
+    lines = []
+    for design, rows in rounds.groupby("design", sort=False):
+        places, middle = rows[x].to_numpy(float), rows["mean_risk"].to_numpy()
+        band = (
+            middle - rows["std"].fillna(0).to_numpy(),
+            middle + rows["std"].fillna(0).to_numpy(),
+        )
+        lines.append(Line(f"{design}: mean ± std", places, middle, band, marked=True))
+        if x == "round":
+            for extreme in ("best", "worst"):
+                lines.append(Line(f"{design}: {extreme}", places, rows[extreme].to_numpy()))
+    return lines
+
+
+def _rounds(rounds: pd.DataFrame) -> StudyChapter:
+    return StudyChapter(
+        "Risk by round",
+        "Mean over rollouts of the majority vote's risk after each round (in a hierarchy, after"
+        " each finished inner vote), with one standard deviation, and the rollouts that end best"
+        " and worst. Intervals in the table are 95% of the mean (Student's t). The weighted vote"
+        " weighs a classifier by log((1 - r) / r), r being its risk on what it was trained on.",
+        [Picture("rounds", "Risk by round", _lines(rounds, "round"), "round", "risk of the vote")],
+        rounds,
+    )
+
+
+def _labels(rounds: pd.DataFrame) -> StudyChapter:
+    lines = _lines(rounds, "labels")
+    return StudyChapter(
+        "Risk by labels",
+        "The same means against the number of errors that were collected.",
+        [Picture("labels", "Risk by labels", lines, "labels collected", "risk of the vote")],
+    )
+
+
+def _scatter(studies: Sequence[Rollouts]) -> Picture:
+    lines = [
+        Line(
+            name_of(each.settings),
+            np.array([z_statistic(errors, EARLY) for errors in each.errors]),
+            np.array([c.risks[-1] for c in curves(each)]),
+            marked=True,
+            joined=False,
+        )
+        for each in studies
+    ]
+    return Picture("early", f"z_{EARLY} and final risk", lines, f"z_{EARLY}", "final risk")

@@ -1,0 +1,171 @@
+"""A study of rollouts in a directory: settings, the base classifier, and every rollout's errors.
+
+OUT/study.json identifies the study; OUT/rollouts/trial-NNN are finished rollouts, and positions of
+unfinished ones. More rollouts of the same study can be added by a later call.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.cost.meter import total
+from nevis_stream.dynamic_benchmarks.designs import Design, run_design
+from nevis_stream.dynamic_benchmarks.populations import Population
+from nevis_stream.dynamic_benchmarks.rollouts.training import Pool, Trainer, fits
+from nevis_stream.errors import BadInput
+from nevis_stream.executor import Executor, Progress
+from nevis_stream.learner import Context
+from nevis_stream.run_directory.workspace import EventWorkspace
+from nevis_stream.storage import exclusive
+from nevis_stream.storage.identity import as_lines, write_once
+
+MOST_EPOCHS = 50
+_OTHER = (
+    "this directory contains another study ({difference}). Choose another --out, or give the flags"
+    " with which that study was started."
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What identifies a study.
+
+    Attributes:
+      data: name of the data set.
+      images: number of images.
+      fingerprint: of these images and their labels.
+      depth, width: of the design.
+      base_accuracy: the base classifier is trained until its accuracy on the images reaches this;
+        every classifier is trained for as many epochs.
+      seed: root of all random numbers.
+    """
+
+    data: str
+    images: int
+    fingerprint: str
+    depth: int
+    width: int
+    base_accuracy: float
+    seed: int
+
+    @property
+    def design(self) -> Design:
+        """The design of the rollouts."""
+        return Design(self.depth, self.width)
+
+
+@dataclass(frozen=True)
+class Base:
+    """The base classifier: epochs until its accuracy was reached, its accuracy, and where it is
+    right, bool[n]: the images of the rollouts."""
+
+    epochs: int
+    accuracy: float
+    right: np.ndarray
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """Finished rollouts.
+
+    Attributes:
+      settings, base: of the study.
+      errors: bool[r, T, n], where each classifier errs.
+      flops: int[r].
+    """
+
+    settings: Settings
+    base: Base
+    errors: np.ndarray
+    flops: Sequence[int]
+
+
+def train_base(ctx: Context, pool: Pool, accuracy: float) -> dict:
+    """Returns {"epochs", "accuracy", "right"} of a classifier trained until it is accurate enough.
+
+    Raises:
+      BadInput: it is not after 50 epochs.
+    """
+    uniform = np.full(len(pool), 1 / len(pool))
+    best = 0.0
+    for epoch, errors in enumerate(fits(ctx, pool, uniform, -1, "base"), start=1):
+        best = max(best, 1 - errors.mean())
+        if 1 - errors.mean() >= accuracy:
+            return {"epochs": epoch, "accuracy": float(1 - errors.mean()), "right": ~errors}
+        if epoch == MOST_EPOCHS:
+            break
+    raise BadInput(
+        f"the base classifier reached an accuracy of {best:.3f} on its training images in"
+        f" {MOST_EPOCHS} epochs, less than --base_accuracy={accuracy:g}. Lower it."
+    )
+
+
+def _base_trial(ctx: Context, item: tuple[Pool, float]) -> dict:
+    return train_base(ctx, *item)
+
+
+@dataclass(frozen=True)
+class _Rollout:
+    """The trial of one rollout: its result is {"errors": packed uint8[T, ceil(n / 8)]}."""
+
+    pool: Pool
+    epochs: int
+    design: Design
+
+    def __call__(self, ctx: Context, item: int) -> dict:
+        position = ctx.restore()
+        saved = [] if position is None else list(_unpacked(position[1]["errors"], len(self.pool)))
+        trainer = Trainer(ctx, self.pool, self.epochs, saved)
+        run_design(Population.uniform(len(self.pool)), trainer, self.design)
+        return {"errors": np.packbits(np.stack(trainer.saved), axis=1)}
+
+
+def _unpacked(packed: np.ndarray, n: int) -> np.ndarray:
+    return np.unpackbits(packed, axis=1, count=n).astype(bool)
+
+
+def run_rollouts(
+    settings: Settings,
+    pool: Pool,
+    out: Path,
+    rollouts: int,
+    *,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Rollouts:
+    """Runs rollouts 0, 1, …, or continues them, and returns them all.
+
+    Rollouts of two designs with the same seed have the same base classifier and the same random
+    numbers, so they can be compared in pairs.
+
+    Args:
+      settings: of the study.
+      pool: its images.
+      out: directory; made if missing.
+      rollouts: their number; finished ones are read.
+      executor: runs them; None: one after the other.
+      progress: is shown how far they are.
+
+    Raises:
+      BadInput: the directory contains another study; or the base accuracy is not reached.
+      RunLocked: another process works in the directory.
+    """
+    busy = "is working in this directory. Wait for it or stop it, or choose another --out."
+    with exclusive(out / "lock", busy):
+        write_once(out / "study.json", as_lines(asdict(settings)), _OTHER)
+        make = functools.partial(Context, phase="train", progress=progress, executor=executor)
+        root = (f"seed {settings.seed}", "rollouts")
+        # one file for each finished classifier: what a kill can lose is a single one
+        base_ctx = make(path=(*root, "base"), workspace=EventWorkspace(out / "base", 0.0))
+        (found,) = base_ctx.map(_base_trial, [(pool, settings.base_accuracy)])
+        base = Base(int(found["epochs"]), float(found["accuracy"]), np.asarray(found["right"]))
+        workspace = EventWorkspace(out / "rollouts", 0.0)
+        ctx = make(path=root, workspace=workspace)
+        kept = pool.take(np.flatnonzero(base.right))
+        trees = ctx.map(_Rollout(kept, base.epochs, settings.design), list(range(rollouts)))
+        flops = [total(workspace.finished(number)[1]) for number in range(rollouts)]
+    errors = np.stack([_unpacked(np.asarray(tree["errors"]), len(kept)) for tree in trees])
+    return Rollouts(settings, base, errors, flops)

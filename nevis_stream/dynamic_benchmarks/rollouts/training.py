@@ -1,0 +1,120 @@
+"""Training on a weighted set of images: the minimiser of an empirical rollout."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from nevis_stream.dynamic_benchmarks.designs import Place
+from nevis_stream.dynamic_benchmarks.rollouts import network
+from nevis_stream.learner import Context
+from nevis_stream.seeds import key_of
+
+BATCH = 16
+"""Images per step; on a CPU core a larger batch takes longer per image."""
+_ANSWERED = 250  # images per call of `answers`
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Images with labels.
+
+    Attributes:
+      images: uint8[n, 32, 32, 3].
+      labels: int32[n].
+      classes: number of classes.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    classes: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, indices: np.ndarray) -> "Pool":
+        """Returns the images at `indices`."""
+        return Pool(self.images[indices], self.labels[indices], self.classes)
+
+
+def drawn(distribution: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
+    """Returns int64[count] indices in random order: each occurs count × probability times, rounded
+    up or down (systematic sampling). A uniform distribution gives each once where count = n.
+
+    >>> sorted(drawn(np.full(4, 0.25), 4, np.random.default_rng(0)).tolist())
+    [0, 1, 2, 3]
+    """
+    ticks = (np.arange(count) + generator.random()) / count
+    ends = np.cumsum(distribution)
+    return generator.permutation(np.searchsorted(ends / ends[-1], ticks, side="right"))
+
+
+def fit(
+    ctx: Context, pool: Pool, distribution: np.ndarray, epochs: int, *name: str | int
+) -> np.ndarray:
+    """Trains a new network and returns where it errs, bool[n].
+
+    Args:
+      ctx: charges FLOPs to the phases train and predict.
+      pool: n images.
+      distribution: float64[n], from which the training batches are drawn.
+      epochs: passes of n draws each.
+      *name: of the random numbers.
+    """
+    *_, errors = fits(ctx, pool, distribution, epochs, *name)
+    return errors
+
+
+def fits(ctx: Context, pool: Pool, distribution: np.ndarray, epochs: int, *name: str | int):
+    """As `fit`, but yields the errors, bool[n], after each epoch that is asked for: with epochs
+    below 0 after every one, without an end; else after the last."""
+    step, answer = ctx.jit(network.training_step()), ctx.jit(network.answers)
+    generator = ctx.generator("training", *name)
+    parameters = network.initialise(generator, pool.classes)
+    moments, key = network.optimiser().init(parameters), key_of(ctx.seed_for("dropout", *name))
+    number, epoch = 0, 0
+    while epoch != epochs:
+        order = drawn(distribution, len(pool), generator)
+        for begin in range(0, len(order) - len(order) % BATCH, BATCH):
+            batch = order[begin : begin + BATCH]
+            parameters, moments = step(
+                parameters,
+                moments,
+                pool.images[batch],
+                pool.labels[batch],
+                jax.random.fold_in(key, number),
+            )
+            number += 1
+        epoch += 1
+        if epoch == epochs or epochs < 0:
+            with ctx.phase("predict"):
+                parts = [
+                    np.asarray(answer(parameters, pool.images[begin : begin + _ANSWERED]))
+                    for begin in range(0, len(pool), _ANSWERED)
+                ]
+            yield np.concatenate(parts) != pool.labels
+
+
+@dataclass
+class Trainer:
+    """A minimiser that trains a network; `saved` are the errors, bool[k, n], of the classifiers
+    that were trained before a kill."""
+
+    ctx: Context
+    pool: Pool
+    epochs: int
+    saved: list[np.ndarray]
+    number: int = 0
+
+    def __call__(
+        self, place: Place, distribution: np.ndarray, earlier: Mapping[Place, np.ndarray]
+    ) -> np.ndarray:
+        """Returns the error set of the next classifier."""
+        number, self.number = self.number, self.number + 1
+        if number == len(self.saved):
+            self.saved.append(fit(self.ctx, self.pool, distribution, self.epochs, number))
+            self.ctx.checkpoint(
+                number + 1, lambda: {"errors": np.packbits(np.stack(self.saved), axis=1)}
+            )
+        return self.saved[number]

@@ -1,0 +1,20 @@
+"""Samples that many models so far erred on, and that are as sure as they are wrong."""
+
+import numpy as np
+
+from nevis_stream.dynamic_benchmarks.rule import UNMISSED, Candidates
+
+
+class ErrorWeighted:
+    """Weights a sample by the mean error of all models so far, later ones more."""
+
+    about = "by the errors of all models so far, each round's twice as heavy as the one before"
+    sees_labels = True
+
+    def weights(self, candidates: Candidates) -> np.ndarray:
+        """Returns a weighted mean of the models' errors."""
+        shares = 2.0 ** np.arange(len(candidates.wrong))
+        return np.maximum(shares @ candidates.wrong / shares.sum(), UNMISSED)
+
+
+RULE = ErrorWeighted()

@@ -1,0 +1,187 @@
+"""Chooses a method for a cache and a budget: the one with the smallest cross-validation errors on
+the known models.
+
+`recommended` has never lost to the stratified mean where it was measured, and cross-validation on
+few known models is noisy. So another method takes its place only if its errors are clearly smaller:
+on average over the known models by `MARGIN`, and by more than one standard error. A method that
+would compute too much is not tried.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from nevis_stream.cost.engineering import engineering
+from nevis_stream.dynamic_evaluation import memory, methods, price
+from nevis_stream.dynamic_evaluation.additions import Addition
+from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit
+from nevis_stream.dynamic_evaluation.intervals import FEWEST
+from nevis_stream.dynamic_evaluation.known import Known, digest
+from nevis_stream.dynamic_evaluation.method import Method, context
+from nevis_stream.dynamic_evaluation.methods import stratified
+from nevis_stream.errors import BadInput
+from nevis_stream.storage import write_file
+
+DEFAULT = "recommended"
+CANDIDATES = (DEFAULT, "quadrature", "linear_gaussian")  # and the stratified mean
+MARGIN = 0.05  # least relative improvement over the default
+MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
+VERSION = 1  # of stored choices
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A chosen method.
+
+    Attributes:
+      method: its name.
+      reason: why it was chosen, in one sentence.
+      flops: computed for the choice alone: fits of the other methods, and their cross-validation.
+      key: of what it was chosen for.
+    """
+
+    method: str
+    reason: str
+    flops: int
+    key: str
+
+
+def choose(
+    directory: Path,
+    known: Known,
+    models: int,
+    budget: int,
+    seed: int,
+    additions: Sequence[Addition],
+    most_flops: float = MOST_FLOPS,
+    saved: float = np.inf,
+    progress: Callable[[str], None] = lambda candidate: None,
+) -> Choice:
+    """Chooses a method; the choice and the fits that it took are stored with the cache.
+
+    Args:
+      directory: of the cache.
+      known: the known models.
+      models: number of new models.
+      budget: number of samples asked of each.
+      seed: of the fits.
+      additions: the accounts so far.
+      most_flops: candidates are left out whose fit would exceed this with those of the cheaper
+        ones.
+      saved: FLOPs that asking fewer cells saves: another such limit, which does not make an earlier
+        choice invalid.
+      progress: called with each candidate's name before it is fitted.
+
+    Returns: the choice; its FLOPs are 0 if an earlier addition has paid for it.
+    """
+    about = [VERSION, CANDIDATES, budget, seed, digest(known), float(most_flops)]
+    key = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+    path = directory / FOLDER / f"choice-{budget}.json"
+    paid = any(addition.choice == key for addition in additions)
+    if (stored := _read(path, key)) is not None:
+        return Choice(stored["method"], stored["reason"], 0 if paid else stored["flops"], key)
+    baseline = stratified(known).name
+    reason = _too_few(known) or _too_large(known, models)
+    if reason:
+        return Choice(baseline, reason, 0, key)
+    affordable, left_out = _affordable(
+        [*CANDIDATES, baseline], known, models, budget, min(most_flops, saved)
+    )
+    if not affordable:
+        return Choice(baseline, f"any other costs too much: {', '.join(left_out)}", 0, key)
+    errors, costs = {}, {}
+    for name in affordable:
+        progress(name)
+        errors[name], costs[name] = _errors(
+            directory, methods.get(name), known, budget, seed, additions
+        )
+    chosen, reason = best(errors)
+    if left_out:
+        reason += f"; not tried, as they cost too much: {', '.join(left_out)}"
+    flops = int(sum(cost for name, cost in costs.items() if name != chosen))
+    record = {"key": key, "method": chosen, "reason": reason, "flops": flops}
+    write_file(path, json.dumps(record, indent=1, sort_keys=True).encode())
+    return Choice(chosen, reason, flops, key)
+
+
+def best(errors: Mapping[str, np.ndarray]) -> tuple[str, str]:
+    """Returns the method to use, and the reason.
+
+    Args:
+      errors: float64[k] by method, of known models' means; the default first, if it was tried.
+    """
+    sizes = {name: np.abs(each) for name, each in errors.items()}
+    means = {name: float(each.mean()) for name, each in sizes.items()}
+    lowest = min(means, key=lambda name: means[name])
+    shown = ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())
+    by = f"mean absolute errors when each known model is left out: {shown}"
+    if DEFAULT not in errors or lowest == DEFAULT:
+        return lowest, f"it has the smallest of the {by}"
+    default, other = sizes[DEFAULT], sizes[lowest]
+    noise = np.sqrt(default.var() / len(default) + other.var() / len(other))
+    gain = means[DEFAULT] - means[lowest]
+    if gain > max(noise, MARGIN * means[DEFAULT]):
+        return lowest, f"it has clearly the smallest of the {by}"
+    return DEFAULT, f"it is the default, and no other has clearly smaller {by}"
+
+
+def _read(path: Path, key: str) -> dict | None:
+    """Returns a stored choice; None if there is none for this key, or it is damaged."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return record if record["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _too_few(known: Known) -> str:
+    groups = len(set(known.groups)) if known.groups else known.shape[0]
+    few = groups < FEWEST
+    return f"fewer than {FEWEST} known models or runs to compare methods on" if few else ""
+
+
+def _too_large(known: Known, models: int) -> str:
+    try:
+        memory.readable(methods.get(DEFAULT), known, models)
+    except BadInput as error:
+        return str(error).partition(". ")[0]
+    return ""
+
+
+def _affordable(
+    names: Sequence[str], known: Known, models: int, budget: int, most_flops: float
+) -> tuple[list[str], list[str]]:
+    """Returns the methods, in their order, of which the cheapest ones together cost at most the
+    limit; and the others with their prices.
+    """
+    prices = {name: price.price(methods.get(name), known, models, budget) for name in names}
+    cheapest = sorted(names, key=lambda name: prices[name])
+    totals = np.cumsum([prices[name] for name in cheapest])
+    cheap = {name for name, total in zip(cheapest, totals, strict=True) if total <= most_flops}
+    left_out = [
+        f"{name} ({engineering(prices[name])} FLOPs)" for name in names if name not in cheap
+    ]
+    return [name for name in names if name in cheap], left_out
+
+
+def _errors(
+    directory: Path,
+    method: Method,
+    known: Known,
+    budget: int,
+    seed: int,
+    additions: Sequence[Addition],
+) -> tuple[np.ndarray, int]:
+    """Returns a method's cross-validation errors, float64[k], and the FLOPs of its fit and of
+    them.
+    """
+    readable = memory.readable(method, known, 0)
+    stored = StoredFit(directory / FOLDER / method.name, method, known, seed, additions)
+    key, _ = jax.random.split(jax.random.key(seed))
+    errors = stored.errors(readable, budget, key, context())
+    return errors, stored.flops(budget)

@@ -1,0 +1,122 @@
+"""Streams that answer back, beside the static stream at equal labels."""
+
+import math
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from nevis_stream.analysis.answering import (
+    CONTROL,
+    AgainstControl,
+    RuleResult,
+    against_control,
+    rule_results,
+)
+from nevis_stream.report import palette, svg
+from nevis_stream.report.across import Across
+from nevis_stream.report.names import letters
+from nevis_stream.report.palette import SERIES
+from nevis_stream.report.styles import DASHES, MARKERS, Style
+from nevis_stream.report.templates import render
+
+TITLE = "Streams that answer back: errors by rule and round"
+
+
+def html(across: Across) -> Markup | None:
+    """Returns each comparison's curves and table; None without a finished run of such a stream."""
+    comparisons = _results(across)
+    if not comparisons:
+        return None
+    pictures = svg.pictures(figures(across))
+    views = [
+        (results, picture, list(zip(_styles(results), results, strict=True)), _rows(results))
+        for results, picture in zip(comparisons, pictures.values(), strict=True)
+    ]
+    return render("parts/answering.html", views=views)
+
+
+def tables(across: Across) -> dict[str, pd.DataFrame]:
+    """Returns `answering`: a row for each pool, design, learner, rule and round."""
+    rows = [
+        {"pool": each.pool, "design": each.design, "learner": each.learner, "rule": each.rule}
+        | {"round": number, "seeds": len(each.seeds), "error": float(np.mean(errors))}
+        | _comparison(each, results, number == len(each.errors))
+        for results in _results(across)
+        for each in results
+        for number, errors in enumerate(each.errors, start=1)
+    ]
+    return {"answering": pd.DataFrame(rows)}
+
+
+def figures(across: Across) -> dict[str, svg.Drawing]:
+    """Returns `answering_a`, `_b`, … one for each pool, design and learner."""
+    return {
+        f"answering_{letters(place)}": svg.Drawing(
+            f"Error by round of {results[0].learner} on {results[0].pool}",
+            lambda wide, results=results: _figure(results, wide),
+        )
+        for place, results in enumerate(_results(across))
+    }
+
+
+def _results(across: Across) -> list[list[RuleResult]]:
+    return rule_results([group for section in across.sections for group in section.groups])
+
+
+def _control(results: list[RuleResult]) -> RuleResult | None:
+    return next((each for each in results if each.rule == CONTROL), None)
+
+
+def _comparison(each: RuleResult, results: list[RuleResult], last: bool) -> dict[str, float]:
+    control = _control(results)
+    names = ("difference", "low", "high")
+    if control is None or each is control or not last:
+        return dict.fromkeys(names, math.nan)
+    compared = against_control(each, control)
+    return {name: getattr(compared, name) for name in names}
+
+
+def _rows(
+    results: list[RuleResult],
+) -> list[tuple[RuleResult, float, float, AgainstControl | None]]:
+    """Each rule with the errors after its first and last round, and the difference to control."""
+    control = _control(results)
+    return [
+        (
+            each,
+            float(each.errors[0].mean()),
+            float(each.errors[-1].mean()),
+            None if control is None or each is control else against_control(each, control),
+        )
+        for each in results
+    ]
+
+
+def _styles(results: list[RuleResult]) -> list[Style]:
+    return [
+        Style(place % SERIES + 1, MARKERS[place % len(MARKERS)], DASHES[place % len(DASHES)])
+        for place in range(len(results))
+    ]
+
+
+def _figure(results: list[RuleResult], wide: bool):
+    figure = svg.new_figure(8.8 if wide else 4.2, 3.4)
+    axes = figure.subplots()
+    svg.style_axes(axes)
+    for style, each in zip(_styles(results), results, strict=True):
+        rounds = np.arange(1, len(each.errors) + 1)
+        axes.plot(
+            rounds,
+            each.errors.mean(axis=1),
+            label=f"{each.rule} (n = {len(each.seeds)})",
+            color=palette.series(style.colour),
+            marker=style.marker,
+            markersize=5,
+            linewidth=1.8,
+            dashes=style.dash or (None, None),
+        )
+    axes.set_xticks(range(1, max(len(each.errors) for each in results) + 1))
+    axes.set_xlabel("round")
+    axes.set_ylabel("mean error on the target")
+    return figure

@@ -1,0 +1,368 @@
+"""Streams that answer back: what they draw, rules, labels, kills, and the report."""
+
+import random
+
+import numpy as np
+import pytest
+
+from launch.evaluate_commands.filling import import_run
+from nevis_stream import run
+from nevis_stream.dynamic_benchmarks import rule as rules
+from nevis_stream.dynamic_benchmarks.adaptive import load_adaptive, sources
+from nevis_stream.dynamic_benchmarks.rule import Candidates
+from nevis_stream.dynamic_benchmarks.specification import Specification, read_specification
+from nevis_stream.errors import BadInput
+from nevis_stream.report.build import write_report
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord
+from nevis_stream.streams.stream import load_stream
+from tests import forked, toy
+from tests.report.page_reader import Page
+from tests.test_kill import KILLED, command, results
+
+NAME = "adaptive:pico_digits+pico_coins,rounds=3,samples=15,candidates=200"
+
+
+def ncm():
+    from learners.nearest_class_mean import NearestClassMean
+
+    return NearestClassMean()
+
+
+def finished(folder, name=NAME, seed=0, learner="nearest_class_mean"):
+    stream = load_stream(name)
+    config = {"learner": learner}
+    ledger = run(ncm(), stream, folder, seed=seed, config=config, tensorboard=False)
+    return stream, ledger
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return finished(tmp_path_factory.mktemp("whole") / "run")
+
+
+def ids(stream, ledger, task_id, split):
+    task = next(task for task in stream.met(ledger) if task.task_id == task_id)
+    return set(stream.splits(task)[split].ids)
+
+
+def test_each_round_adds_what_the_learner_was_wrong_on(whole):
+    stream, ledger = whole
+    train = [ids(stream, ledger, f"pico_digits.round{n}", "train") for n in (1, 2, 3)]
+    assert [len(each) for each in train] == [15, 30, 45]
+    assert train[0] < train[1] < train[2]
+    pool = {r.task_id: r for r in ledger.of_kind(PredictRecord) if r.split == "pool"}
+    assert set(pool) == {f"pico_{n}.round{r}" for n in ("digits", "coins") for r in (1, 2)}
+    for number in (1, 2):
+        answers = ledger.outcomes(pool[f"pico_digits.round{number}"])
+        wrong = {i for i, c in zip(answers["sample_id"], answers["correct"], strict=True) if not c}
+        added = train[number] - train[number - 1]
+        assert added <= wrong and len(wrong - train[number - 1]) >= 15
+        assert set(answers["sample_id"]) == ids(stream, ledger, "pico_digits.round1", "pool")
+
+
+def test_the_target_is_untouched_and_the_last_round_is_judged(whole):
+    stream, ledger = whole
+    plain = load_stream("pico")
+    row = next(task for task in plain.tasks if task.dataset_id == "pico_digits")
+    for split in ("dev", "dev_test", "test"):
+        expected = set(plain.splits(row)[split].ids)
+        assert ids(stream, ledger, "pico_digits.round3", split) == expected
+        assert not expected & ids(stream, ledger, "pico_digits.round3", "pool")
+    judged = {r.task_id: r.meta_split for r in ledger.of_kind(TrainRecord)}
+    assert judged["pico_coins.round2"] == "train" and judged["pico_coins.round3"] == "test"
+    assert [r.task_id for r in ledger.of_kind(TrainRecord)][:3] == [
+        "pico_digits.round1",
+        "pico_coins.round1",
+        "pico_digits.round2",
+    ]
+
+
+def test_labels_are_charged(whole, tmp_path):
+    _, ledger = whole
+    records = ledger.of_kind(TrainRecord)
+    assert [r.labels for r in records] == [30, 30, 60, 60, 90, 90]
+    assert [r.labels_seen for r in records] == [30, 30, 400, 400, 400, 400]
+    _, control = finished(tmp_path, f"{NAME},rule=random")
+    assert [r.labels_seen for r in control.of_kind(TrainRecord)] == [30, 30, 60, 60, 90, 90]
+    plain = run(toy.ToyLearner(), toy.stream(), tmp_path / "plain", tensorboard=False)
+    assert all(r.labels is None for r in plain.of_kind(TrainRecord))
+    assert "labels" not in (tmp_path / "plain" / "ledger.jsonl").read_text()
+
+
+def test_sources_of_a_hierarchy():
+    path = Specification("x", rounds=4)
+    deep = Specification("x", rounds=6, design="hierarchical", width=3)
+    assert sources(path, 3) == [(0,), (1,), (2,)]
+    assert sources(deep, 2) == [(0,), (1,)]
+    assert sources(deep, 3) == [(0, 1, 2)]
+    assert sources(deep, 5) == [(0, 1, 2), (3,), (4,)]
+
+
+def test_a_hierarchy_starts_each_block_anew(tmp_path):
+    name = "adaptive:pico_digits,rounds=4,samples=10,candidates=200,design=hierarchical,width=2"
+    stream, ledger = finished(tmp_path, name)
+    train = [ids(stream, ledger, f"pico_digits.round{n}", "train") for n in (1, 2, 3, 4)]
+    assert [len(each) for each in train] == [10, 20, 20, 30]
+    assert train[0] < train[2] and not train[1] <= train[2] and train[2] < train[3]
+    # what the vote of rounds 1 and 2 erred on: half of two models is enough
+    wrong = set()
+    for record in ledger.of_kind(PredictRecord)[:4]:
+        if record.split == "pool":
+            answers = ledger.outcomes(record)
+            wrong |= set(answers["sample_id"][answers["correct"] == 0])
+    assert train[2] - train[0] <= wrong
+    assert ledger.of_kind(TrainRecord)[2].labels == len(train[0] | train[1] | train[2])
+
+
+def test_across_data_sets_the_rule_divides_the_labels(tmp_path):
+    stream, ledger = finished(tmp_path, f"{NAME},across=true")
+    sizes = [
+        [len(ids(stream, ledger, f"{name}.round{n}", "train")) for n in (1, 2, 3)]
+        for name in ("pico_digits", "pico_coins")
+    ]
+    assert np.sum(sizes, axis=0).tolist() == [30, 60, 90]
+    assert sizes[0][2] < sizes[1][2]  # coins are harder
+
+
+def test_seeds_draw_differently_and_repetitions_do_not(whole, tmp_path):
+    stream, ledger = whole
+    again = finished(tmp_path / "again")[1]
+    assert again.path.read_bytes() == ledger.path.read_bytes()
+    other, other_ledger = finished(tmp_path / "other", seed=1)
+    assert other.digest == stream.digest
+    task = "pico_digits.round1"
+    assert ids(other, other_ledger, task, "pool") != ids(stream, ledger, task, "pool")
+
+
+def test_one_stream_serves_several_runs(tmp_path):
+    stream = load_stream(NAME)
+    ledgers = [
+        run(ncm(), stream, tmp_path / str(seed), seed=seed, config={"learner": "x"})
+        for seed in (0, 1, 0)
+        if not (tmp_path / str(seed)).exists()
+    ]
+    alone = finished(tmp_path / "alone", seed=1, learner="x")[1]
+    assert alone.path.read_bytes() == ledgers[1].path.read_bytes()
+
+
+def test_the_digest_covers_pool_and_rule():
+    words = ("", ",rule=random", ",rounds=5", ",samples=16", ",across=true", ",candidates=201")
+    names = [NAME.replace(",rounds=3", "") + word for word in words]
+    names += ["adaptive:pico_digits", f"{NAME},design=hierarchical"]
+    digests = [load_stream(name).digest for name in names]
+    assert len(set(digests)) == len(digests)
+
+
+def test_a_pool_may_be_a_stream():
+    stream = load_adaptive("adaptive:pico,samples=10")
+    names = [task.dataset_id for task in stream.tasks]
+    assert len(names) == len(set(names)) == len({t.dataset_id for t in load_stream("pico").tasks})
+    assert stream.length("meta_test") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("adaptive:", "the pool is missing"),
+        ("adaptive:pico_digit", "unknown dataset_id 'pico_digit'. Did you mean 'pico_digits'"),
+        ("adaptive:pico_digits,rouds=3", "unknown key 'rouds'. Did you mean 'rounds'"),
+        ("adaptive:pico_digits,rounds=1", "rounds=1; it must be a whole number, 2 or more"),
+        ("adaptive:pico_digits,across=yes", "across=yes; valid: true, false"),
+        ("adaptive:pico_digits,design=tree", "unknown design 'tree'"),
+        ("adaptive:pico_digits,rule=randm", "unknown rule 'randm'. Did you mean 'random'"),
+        ("adaptive:pico_digits,rule=os:path", "lacks 'about'"),
+        ("adaptive:pico_digits,rule=nowhere:X", "cannot be imported"),
+        ("adaptive:pico_digits,candidates=50", "leaves nothing to collect"),
+    ],
+)
+def test_names_that_mean_nothing(name, message):
+    with pytest.raises(BadInput, match=message):
+        load_stream(name)
+
+
+def test_a_protocol_without_a_last_round(tmp_path):
+    with pytest.raises(BadInput, match="has 'meta_test' only"):
+        run(ncm(), NAME, tmp_path, protocol="meta_train", config={"learner": "x"})
+
+
+def test_names_are_short_and_read_back():
+    specification = read_specification(f"{NAME},rule=random,across=true,rounds=4")
+    assert specification.name.endswith("coins,rule=random,samples=15,candidates=200,across=true")
+    assert read_specification(specification.name) == specification
+
+
+RULES = """
+import numpy as np
+
+class Base:
+    about = "for a test"
+    sees_labels = False
+
+class Raises(Base):
+    def weights(self, candidates):
+        return 1 / 0
+
+class Nothing(Base):
+    def weights(self, candidates):
+        return np.zeros(len(candidates))
+
+class Same(Base):
+    def weights(self, candidates):
+        return np.arange(len(candidates)) == 40
+
+class Negative(Base):
+    def weights(self, candidates):
+        return np.full(len(candidates), -1)
+
+class Short(Base):
+    def weights(self, candidates):
+        return [1, 2]
+
+class First(Base):
+    def weights(self, candidates):
+        return np.arange(len(candidates)) < 45
+"""
+
+
+@pytest.fixture
+def own_rules(tmp_path, monkeypatch):
+    (tmp_path / "my_rules_of_a_test.py").write_text(RULES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "my_rules_of_a_test"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        ("Raises", "round 2, data set 'pico_digits': it raised ZeroDivisionError"),
+        ("Nothing", "round 2.*: it returned no sample: all weights are 0"),
+        ("Same", "round 3.*: the 1 sample to which it gives a weight were collected before"),
+        ("Negative", "a weight that is negative or not finite"),
+        ("Short", r"an array of shape \(2,\); 200 candidates"),
+    ],
+)
+def test_a_rule_that_cannot_go_on_ends_the_run_with_a_message(
+    tmp_path, own_rules, attribute, message
+):
+    name = f"{NAME},rule={own_rules}:{attribute}"
+    with pytest.raises(BadInput, match=message):
+        finished(tmp_path / "run", name)
+    with pytest.raises(BadInput, match=message):  # what was done before is kept, the end is equal
+        finished(tmp_path / "run", name)
+    assert len(Ledger(tmp_path / "run").events) >= 6
+
+
+def test_a_rule_of_ones_own(tmp_path, own_rules):
+    name = f"adaptive:pico_digits,rounds=3,samples=15,candidates=90,rule={own_rules}:First"
+    stream, ledger = finished(tmp_path / "run", name)
+    pool = stream.splits(stream.met(ledger)[0])["pool"].ids
+    assert ids(stream, ledger, "pico_digits.round3", "train") == set(pool[:45])
+    digest = stream.digest
+    assert f"{own_rules}:First (" in stream.rule and digest == load_stream(name).digest
+
+
+def candidates(wrong, confidence, collected=None):
+    n = np.shape(wrong)[1]
+    return Candidates(
+        ids=np.array([f"x/{i}" for i in range(n)]),
+        dataset_ids=np.full(n, "x"),
+        wrong=np.array(wrong, np.float32),
+        confidence=np.array(confidence, np.float64),
+        collected=np.zeros(n, bool) if collected is None else np.array(collected),
+    )
+
+
+def test_weights_of_the_rules_by_hand():
+    known = candidates([[1, 1, 0], [1, 0, 0]], [[0.1, 0.4, 0.9], [0.1, 0.8, 0.9]])
+    least = rules.UNMISSED
+    weights = {
+        name: rule.weights(known) for name, rule in rules.registry().items() if name != "hardest"
+    }
+    assert weights["uniform_mixture"] == pytest.approx([1, least, least])
+    assert weights["error_weighted"] == pytest.approx([1, 1 / 3, least])
+    assert weights["random"].tolist() == [1, 1, 1]
+    assert weights["disagreement"] == pytest.approx([0.09, 0.24 + 0.04, 0.09])
+    assert {"uniform_mixture", "error_weighted", "hardest", "disagreement", "random"} == set(
+        rules.registry()
+    )
+    assert all(rule.about for rule in rules.registry().values())
+
+
+def test_draws_follow_the_weights_and_never_repeat():
+    class Weighted:
+        def weights(self, candidates):
+            return np.array([1, 2, 4, 0, 8])
+
+    known = candidates([[0] * 5], [[1] * 5], [False, False, False, False, True])
+    counts = np.zeros(5)
+    for seed in range(3000):
+        chosen = rules.draw("t", Weighted(), known, 1, np.random.default_rng(seed))
+        counts[chosen] += 1
+    assert counts / 3000 == pytest.approx([1 / 7, 2 / 7, 4 / 7, 0, 0], abs=0.03)
+    every = rules.draw("t", Weighted(), known, 10, np.random.default_rng(0))
+    assert every.tolist() == [0, 1, 2]
+
+
+def test_the_hardest_samples_of_a_cache(whole, tmp_path):
+    _, ledger = whole
+    import_run(ledger.run_dir, tmp_path / "caches", splits=["pool"])
+    name = f"{NAME},rule=hardest,cache={tmp_path / 'caches'}"
+    stream, hardest = finished(tmp_path / "run", name)
+    assert "hardest (caches " in stream.rule
+    record = hardest.of_kind(TrainRecord)[-1]
+    assert record.labels_seen == record.labels == 90
+    first = ledger.outcomes(next(r for r in ledger.of_kind(PredictRecord) if r.split == "pool"))
+    missed = dict(zip(first["sample_id"], first["correct"] == 0, strict=True))
+    added = ids(stream, hardest, "pico_digits.round2", "train") - ids(
+        stream, hardest, "pico_digits.round1", "train"
+    )
+    assert np.mean([missed[i] for i in added]) > np.mean(list(missed.values()))
+    with pytest.raises(BadInput, match="no evaluation cache there"):
+        finished(tmp_path / "none", f"{NAME},rule=hardest,cache={tmp_path / 'nowhere'}")
+    with pytest.raises(BadInput, match="needs a folder of evaluation caches"):
+        finished(tmp_path / "without", f"{NAME},rule=hardest")
+
+
+@pytest.mark.parametrize("across", ["false", "true"])
+def test_killed_anywhere_it_ends_in_the_same_ledger(tmp_path, across):
+    name = f"toy@{NAME.replace('rounds=3', 'rounds=2')},across={across}"
+    folder = tmp_path / f"answering-{across}"
+    done = forked.run(*command(folder / "whole", name, "inline"))
+    assert done.returncode == 0, done.stderr
+    expected, chance, kills = results(folder / "whole"), random.Random(0), 0
+    while True:
+        fatal = chance.randint(30, 250)
+        done = forked.run(*command(folder / "often", name, "inline", fatal))
+        if done.returncode == 0:
+            break
+        assert done.returncode == KILLED, done.stderr
+        kills += 1
+        assert kills < 100
+    assert kills >= 3
+    assert results(folder / "often") == expected
+
+
+def test_the_report_shows_rules_beside_the_control(tmp_path):
+    runs = []
+    for rule in ("uniform_mixture", "random"):
+        for seed in (0, 1):
+            folder = tmp_path / f"{rule}-{seed}"
+            finished(folder, f"{NAME},rule={rule}", seed)
+            runs.append(folder)
+    page = Page(write_report(runs, tmp_path / "out", figures=True))
+    table = page.column("answering-1", "Rule")
+    assert [text for text, _ in table] == ["random", "uniform_mixture"]
+    (_, control), (_, difference) = page.column("answering-1", "Difference")
+    errors = [float(value) for _, value in page.column("answering-1", "Last error")]
+    assert control == "" and float(difference) == pytest.approx(errors[1] - errors[0])
+    assert "(n = 2)" in page.column("answering-1", "95% interval")[1][0]
+    assert [text for text, _ in page.column("answering-1", "Labels seen")] == ["90", "400"]
+    assert (tmp_path / "out" / "answering.csv").is_file()
+    assert (tmp_path / "out" / "figures" / "answering_a.png").is_file()
+
+
+def test_a_page_without_such_runs_has_no_such_part(tmp_path):
+    run(toy.ToyLearner(), toy.stream(), tmp_path / "run", tensorboard=False)
+    page = Page(write_report([tmp_path / "run"], tmp_path / "out"))
+    assert "answer back" not in page.text

@@ -1,0 +1,188 @@
+"""Rollouts with small networks: training on a weighted set, curves, z_T, resuming, and the page."""
+
+import dataclasses
+import random
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from nevis_stream.dynamic_benchmarks.designs import Design, run_design
+from nevis_stream.dynamic_benchmarks.lower_bounds import stalled_path
+from nevis_stream.dynamic_benchmarks.populations import Population
+from nevis_stream.dynamic_benchmarks.rollouts import network, page, study
+from nevis_stream.dynamic_benchmarks.rollouts.data import default_data, load_pool
+from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
+    correlation,
+    curve,
+    mean,
+    z_statistic,
+)
+from nevis_stream.dynamic_benchmarks.rollouts.study import run_rollouts
+from nevis_stream.dynamic_benchmarks.rollouts.training import Pool, Trainer, drawn, fit
+from nevis_stream.errors import BadInput
+from nevis_stream.learner import Context
+from tests import forked
+from tests.dynamic_benchmarks.rollouts_target import made_pool, rollouts, settings
+from tests.test_kill import KILLED
+
+
+@pytest.fixture(scope="module")
+def pool():
+    return made_pool()
+
+
+def test_the_network_is_the_papers():
+    parameters = network.initialise(np.random.default_rng(0), 10)
+    assert sum(each.size for each in jax.tree.leaves(parameters)) == 42_442
+
+
+def test_draws_follow_the_distribution_as_closely_as_whole_numbers_can():
+    distribution = np.array([0.5, 0.25, 0.24, 0.01])
+    for seed in range(5):
+        counts = np.bincount(drawn(distribution, 40, np.random.default_rng(seed)), minlength=4)
+        assert counts.sum() == 40 and np.all(abs(counts - 40 * distribution) < 1)
+    order = drawn(np.full(30, 1 / 30), 30, np.random.default_rng(0))
+    assert sorted(order) == list(range(30)) and list(order) != list(range(30))
+
+
+def test_training_on_a_weighted_set_learns_what_has_weight(pool):
+    ctx = Context.standalone(phase="train")
+    right = fit(ctx, pool, np.full(48, 1 / 48), 10, "a").mean()
+    assert right < 0.35
+    assert ctx.meter.counts()["train"]["-"] > ctx.meter.counts()["predict"]["-"] > 0
+    dark = pool.labels == 0
+    errors = fit(ctx, pool, dark / dark.sum(), 10, "a")
+    assert not errors[dark].any() and errors[~dark].mean() > 0.5
+    again = fit(Context.standalone(phase="train"), pool, dark / dark.sum(), 10, "a")
+    assert np.array_equal(errors, again)
+
+
+def test_a_trainer_continues_from_saved_errors(pool):
+    design = Design(2, 2)
+    whole = Trainer(Context.standalone(phase="train"), pool, 1, [])
+    run_design(Population.uniform(48), whole, design)
+    assert len(whole.saved) == 4
+    rest = Trainer(Context.standalone(phase="train"), pool, 1, list(whole.saved[:2]))
+    run_design(Population.uniform(48), rest, design)
+    assert np.array_equal(np.stack(whole.saved), np.stack(rest.saved))
+
+
+def rows(*texts):
+    return np.array([[c == "1" for c in text] for text in texts])
+
+
+def test_curves_by_hand():
+    errors = rows("1100", "0110", "0010", "0000")
+    path = curve(errors, Design.path(4))
+    assert path.risks.tolist() == [0.5, 0.75, 0.5, 0.5]  # ties are errors
+    assert path.labels.tolist() == [0, 2, 4, 5]
+    deep = curve(errors, Design(2, 2))
+    assert np.isnan(deep.risks[[0, 2]]).all() and deep.risks[[1, 3]].tolist() == [0.75, 0.75]
+    # after the first classifier 2, after the first vote 3 more, after the third classifier 1
+    assert deep.labels.tolist() == [0, 2, 5, 6]
+
+
+def test_a_weighted_vote_trusts_classifiers_with_less_risk():
+    errors = rows("111110000000", "000000000000", "111110000000")
+    path = curve(errors, Design.path(3))
+    assert path.weighted[2] == 0 and path.risks[2] == pytest.approx(5 / 12)
+
+
+def test_z_is_one_for_the_bad_construction_and_zero_without_a_common_vote():
+    population, script = stalled_path(6, 12)
+    errors = np.stack([script.errors[(t,)] for t in range(12)])
+    assert z_statistic(errors, 4) == 1.0
+    assert z_statistic(rows("1100", "1000", "0000", "0000", "0000"), 5) == 0.0
+    assert np.isnan(z_statistic(rows("1000", "0100"), 2))
+
+
+def test_correlations_and_means_have_intervals():
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=60)
+    fit_ = correlation(x, x + generator.normal(size=60))
+    assert fit_.low < 0.71 < fit_.high and fit_.n == 60 and fit_.p < 0.001
+    assert np.isnan(correlation(x[:3], x[:3]).r) and np.isnan(correlation(x, np.ones(60)).r)
+    value = mean(np.array([1.0, 2.0, 3.0, np.nan]))
+    assert (value.mean, value.n) == (2.0, 3) and value.low < 0 < value.high
+    assert np.isnan(mean(np.array([1.0])).low)
+
+
+def test_a_study_is_resumed_and_grows(tmp_path):
+    first = rollouts(tmp_path / "a")
+    assert first.errors.shape == (2, 3, int(first.base.right.sum()))
+    assert first.base.accuracy >= 0.7 and min(first.flops) > 0
+    assert not np.array_equal(first.errors[0], first.errors[1])
+    more = rollouts(tmp_path / "a", 3)
+    assert np.array_equal(more.errors[:2], first.errors) and more.flops[:2] == first.flops
+    with pytest.raises(BadInput, match="contains another study .*seed: there 0, now 1"):
+        rollouts(tmp_path / "a", seed=1)
+    deep = rollouts(tmp_path / "b", 1, depth=2, width=2)
+    assert np.array_equal(deep.errors[0, 0], first.errors[0, 0])  # pairs share random numbers
+
+
+def test_killed_anywhere_the_rollouts_are_the_same(tmp_path):
+    folder = tmp_path / "rollouts"
+    whole, chance, kills = rollouts(folder / "whole"), random.Random(0), 0
+    while True:
+        fatal = chance.randint(20, 60)
+        done = forked.run("tests.dynamic_benchmarks.rollouts_target", folder / "killed", fatal)
+        if done.returncode == 0:
+            break
+        assert done.returncode == KILLED, done.stderr
+        kills += 1
+        assert kills < 30
+    assert kills >= 3
+    again = rollouts(folder / "killed")
+    assert np.array_equal(again.errors, whole.errors) and again.flops == whole.flops
+    assert np.array_equal(again.base.right, whole.base.right)
+
+
+def test_designs_are_compared_in_pairs_and_a_page_is_written(tmp_path):
+    path, deep = rollouts(tmp_path / "a", 3, width=4), rollouts(tmp_path / "b", 3, depth=2, width=2)
+    table = page.compared(path, deep).set_index("at")
+    final = [
+        curve(each.errors[i], each.settings.design).risks[-1]
+        for each in (deep, path)
+        for i in range(3)
+    ]
+    expected = np.mean(final[:3]) - np.mean(final[3:])
+    assert table.loc["equal rounds", "difference"] == pytest.approx(expected)
+    html = page.write(tmp_path / "out", [path, deep]).read_text()
+    assert "change over the last fifth" in html and "z_4" in html
+    rounds = pd.read_csv(tmp_path / "out" / "risk-by-round.csv")
+    assert rounds["n"].tolist() == [3] * 6 and (rounds["low"] <= rounds["mean_risk"]).all()
+    early = page.early_statistic(path)
+    assert early["early"].tolist() == ["z_4", "risk after 4 rounds"] and (early["n"] <= 3).all()
+
+
+def test_a_base_classifier_that_cannot_be_so_accurate(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "MOST_EPOCHS", 1)
+    made = made_pool()
+    noise = Pool(made.images, np.random.default_rng(1).permutation(made.labels), 2)
+    with pytest.raises(BadInput, match="less than --base_accuracy=0.99"):
+        run_rollouts(dataclasses.replace(settings(), base_accuracy=0.99), noise, tmp_path, 1)
+
+
+def test_data_come_from_the_package_where_nothing_is_shared(tmp_path, monkeypatch):
+    monkeypatch.setenv("NEVIS_STREAM_SHARED", str(tmp_path / "nowhere"))
+    assert default_data() == "pico_digits"
+    pool, fingerprint = load_pool("pico_digits", 64)
+    assert pool.images.shape == (64, 32, 32, 3) and len(fingerprint) == 16
+    with pytest.raises(BadInput, match="unknown data set 'pico_digit'. Did you mean"):
+        load_pool("pico_digit", 64)
+    with pytest.raises(BadInput, match="is multi-label"):
+        load_pool("pico_mosaic", 64)
+    with pytest.raises(BadInput, match="at least 16 are needed"):
+        load_pool("pico_digits", 3)
+
+
+def test_the_command(tmp_path):
+    words = ["--data=pico_digits", "--images=48", "--rounds=4", "--width=2", "--rollouts=1"]
+    words += ["--base_accuracy=0.2", f"--out={tmp_path / 'out'}"]
+    done = forked.run("launch.dynamic_benchmark", "rollouts", *words)
+    assert done.returncode == 0, done.stderr
+    assert "final risk" in done.stdout and (tmp_path / "out" / "report.html").is_file()
+    other = forked.run("launch.dynamic_benchmark", "rollouts", *words, "--seed=1")
+    assert other.returncode == 2 and "contains another study" in other.stderr
