@@ -78,7 +78,8 @@ class StudyDesign:
 
     Attributes:
       methods: names.
-      budgets: numbers of samples asked of each new model; budgets above n are left out.
+      budgets: numbers of samples asked of each new model; those above n, or too small for a
+        method's policy, are left out.
       known: share of the models, or of their groups, that is known.
       seeds: number of splits; their seeds are 0, …, seeds - 1.
       new: at most this many of the new models are evaluated, drawn at random; None: all.
@@ -193,6 +194,9 @@ def rows(
                 for budget in design.budgets
                 if budget <= len(columns) and not done(name, budget, seed)
             ]
+            if budgets:
+                least = methods.get(name).policy.least(known_models.facts)
+                budgets = [budget for budget in budgets if budget >= least]
             if not budgets:
                 continue
             fit_key, key = jax.random.split(jax.random.key(seed))
