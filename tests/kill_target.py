@@ -82,8 +82,8 @@ class _Half:
 
 
 def learner(name: str, weights_file: Path):
-    """The toy learner, the same slowed down, or one of the paper's with a small MLP: real JAX
-    training that takes a moment.
+    """The toy learner, the same slowed down, one of the paper's with a small MLP (real JAX training
+    that takes a moment), or another of the table as it is.
 
     "+ensemble", "+halving" or "+frozen" may follow its name. Those that start from weights find
     some in `weights_file`.
@@ -99,6 +99,8 @@ def learner(name: str, weights_file: Path):
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     base, _, variant = name.partition("+")
     config = run_config.default(base)
+    if "network" not in config:
+        return run_config.build(run_config.resolve(config))
     config.network.update(name="mlp", hidden=(16,), resolution=8)
     config.train.update(steps=60, validate_every=10, frozen=variant == "frozen")
     config.ensemble = 2 if variant == "ensemble" else 1

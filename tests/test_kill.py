@@ -125,6 +125,8 @@ VARIANTS = (
     "bhpo",
     "pt_isup+halving",
     "pt_ft",
+    "closed_form",
+    "frontier",
 )
 
 

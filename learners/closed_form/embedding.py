@@ -80,7 +80,7 @@ class ImageSelection:
         for number, container in enumerate(self.containers):
             inside = self.rows[:, 0] == number
             if inside.any():
-                resized[inside] = container.resized(side)[self.rows[inside, 1]]
+                resized[inside] = container.resized_rows(side, self.rows[inside, 1])
         return resized
 
     def views(

@@ -6,6 +6,7 @@ access. A learner reads either in four ways, all uint8 RGB:
 * `images[i]`: one image, `[height, width, 3]`;
 * `images.resized(size)`: all images resized to `[n, size, size, 3]`, ignoring their aspect ratio;
   with `images.sizes`, crops can be drawn in the geometry of the original;
+  `images.resized_rows(size, rows)` returns some of them;
 * `images.banded(size)`: the same as `[n, size, 3, size]`, the layout that cropping by matrix
   products needs;
 * `images.center_cropped(size)`: the central square of side min(height, width), resized (the paper's
@@ -79,6 +80,10 @@ class Images(Sequence):
     def resized(self, size: int) -> np.ndarray:
         """uint8[n, size, size, 3]: every whole image resized to a square, antialiased."""
         return self._derive("resized", size)
+
+    def resized_rows(self, size: int, rows: np.ndarray) -> np.ndarray:
+        """uint8[m, size, size, 3]: some rows of `resized`, for int[m] `rows`."""
+        return self.resized(size)[rows]
 
     def banded(self, size: int) -> np.ndarray:
         """uint8[n, size, 3, size]: as `resized`, but a row has one colour after another."""

@@ -7,6 +7,7 @@ arrays in the folder `derived`, where later processes find them; they need not f
 import functools
 import hashlib
 import io
+import mmap
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full
 
 _SCHEMA = "v1"
+_RESIDENT = 2**26  # bytes of a derived array that may stay in the memory of the process
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,18 @@ class PreparedImages(Images):
         """Returns the images at `indices`, in that order; nothing is read."""
         chosen = np.asarray(indices) if self._chosen is None else self._chosen[indices]
         return PreparedImages(self._source, self._tensors, self._key, self._folder, chosen)
+
+    def resized_rows(self, size: int, rows: np.ndarray) -> np.ndarray:
+        """uint8[m, size, size, 3]: some rows of `resized`.
+
+        Those of a large array do not stay in the memory of the process: all rows, read in batches,
+        would fill it. They remain in the cache of the operating system.
+        """
+        derived = self.resized(size)
+        chosen = np.array(derived[rows], subok=False)
+        if derived.nbytes > _RESIDENT and hasattr(mmap, "MADV_DONTNEED"):
+            derived._mmap.madvise(mmap.MADV_DONTNEED)
+        return chosen
 
     def _make_view(self, view: str, size: int) -> np.ndarray:
         """Opens the derived array, or computes it.

@@ -8,6 +8,7 @@ import hashlib
 import http.server
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,7 +22,7 @@ import pytest
 from PIL import Image
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets import prepared, prepared_images, sources
 from nevis_stream.datasets.preparation import fetch, prepare, tfds_copy
 from nevis_stream.datasets.preparation import write as writing
 from nevis_stream.datasets.preparation.encode import png
@@ -382,6 +383,23 @@ def test_derived_arrays_are_mapped_kept_and_shared(tmp_path, root):
     assert np.array_equal(
         prepared.load("mnist", "published").parts["train"].images.resized(16), expected
     )
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").is_file(), reason="no /proc/self/smaps here")
+def test_rows_of_a_large_derived_array_do_not_stay_in_memory(tmp_path, root, monkeypatch):
+    run("mnist", mnist_files(tmp_path / "files"))
+    images = prepared.load("mnist", "published").parts["train"].images
+    expected, rows = np.array(images.resized(32)), np.arange(len(images))[::-2]
+    (file,) = (root / "derived").iterdir()
+
+    def resident():
+        mapping = Path("/proc/self/smaps").read_text().partition(str(file))[2]
+        return int(re.search(r"Rss: +(\d+) kB", mapping)[1])
+
+    for kept in (prepared_images._RESIDENT, 0):
+        monkeypatch.setattr(prepared_images, "_RESIDENT", kept)
+        assert np.array_equal(images.resized_rows(32, rows), expected[rows])
+        assert (resident() > 0) == (kept > 0)
 
 
 def test_two_processes_derive_the_same_array_at_once(tmp_path, root):

@@ -99,3 +99,12 @@ def test_a_repeat_costs_next_to_nothing_and_answers_the_same(tmp_path):
     errors = [record.error for record in ledger.of_kind(PredictRecord)]
     assert errors[0] == errors[2] == errors[3]
     assert all(record.chosen_trial.info["initialised_from"] == "random" for record in without)
+
+
+def test_the_last_of_many_tasks_costs_what_the_first_did(tmp_path):
+    tasks = [toy.blobs(f"blobs_{number}", n=30, seed=number) for number in range(30)]
+    stream = Stream.from_datasets("many", tasks, range(1990, 2020), meta_test=1)
+    few = learner(gradients=(16,), pixels=0, components=4, pictures=20, centres=20, sample=10)
+    trained = run(few, stream, tmp_path).of_kind(TrainRecord)
+    costs = [total(record.flops) for record in trained]
+    assert len(costs) == 30 and max(costs) < 1.2 * min(costs)
