@@ -68,7 +68,7 @@ def study(arguments) -> None:
     for seed in range(arguments.seeds):
         for rule in chosen:
             name = f"{stream},rule={rule}" + (f",cache={caches}" if rule == "hardest" else "")
-            for learner in LEARNERS:
+            for learner in arguments.learners.split(","):
                 folder = root / f"{learner}-{rule}-{seed}"
                 folders.append(train(learner, name, folder, seed, arguments))
     show(folders)
@@ -140,6 +140,7 @@ def main() -> None:
     parser.add_argument("--budget", default="tiny")
     parser.add_argument("--trials", type=int, default=2)
     parser.add_argument("--rules", default=",".join(rules.registry()))
+    parser.add_argument("--learners", default=",".join(LEARNERS))
     parser.add_argument("--kills", type=int, default=0)
     arguments = parser.parse_args()
     entry.use_compilation_cache()

@@ -52,9 +52,10 @@ SUBCOMMANDS = (
     _subcommand(
         "filling.import_all",
         "import",
-        "Adds files of models × samples (npz, csv, parquet) or runs to a cache.",
+        "Adds files of models × samples (npz, csv, parquet), evaluation logs or runs to a cache.",
         "import outcomes.npz --cache=caches/mine",
         "import runs/indep runs/b --cache=caches",
+        "import lm_eval_results/ --metrics=acc_norm,acc --cache=caches/mine",
         words="FILE_OR_RUN_DIR ...",
         needs=("cache",),
         details="A run is added to one cache for each data set, CACHE/DATASET. What is already in"

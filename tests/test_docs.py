@@ -130,16 +130,20 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e\d+)?")
 
 def printed(expected, output):
     """Whether lines are in the output one after the other, word by word, with numbers that differ
-    by at most 5% or 0.15: errors on 80 images differ between processors and numbers of cores.
+    by at most 20% or 0.15: errors on 80 images differ between processors and versions of libraries.
+    Empty lines do not count.
     """
-    words = [NUMBER.sub("#", line.strip()) for line in output.splitlines()]
-    wanted = [NUMBER.sub("#", line.strip()) for line in expected.splitlines()]
-    numbers = [[float(n) for n in NUMBER.findall(line)] for line in output.splitlines()]
+    lines, wanted_lines = (
+        [line.strip() for line in text.splitlines() if line.strip()] for text in (output, expected)
+    )
+    words = [NUMBER.sub("#", line) for line in lines]
+    wanted = [NUMBER.sub("#", line) for line in wanted_lines]
+    numbers = [[float(n) for n in NUMBER.findall(line)] for line in lines]
     for start in range(len(words) - len(wanted) + 1):
         if words[start : start + len(wanted)] == wanted:
             printed_numbers = sum(numbers[start : start + len(wanted)], [])
             return printed_numbers == pytest.approx(
-                [float(n) for n in NUMBER.findall(expected)], rel=0.05, abs=0.15
+                [float(n) for n in NUMBER.findall(expected)], rel=0.2, abs=0.15
             )
     return False
 
@@ -148,7 +152,7 @@ def test_numbers_of_tutorials_are_compared():
     assert printed("error 0.35, 129e9 FLOPs\n", "x\nerror 0.36, 129e9 FLOPs\ny")
     assert not printed("error 0.35, 129e9 FLOPs\n", "error 0.55, 129e9 FLOPs")
     assert not printed("error 0.35, 129e9 FLOPs\n", "error 0.35, 129e6 FLOPs")
-    assert not printed("a 1\nb 2\n", "a 1\n\nb 2\n")
+    assert not printed("a 1\nb 2\n", "a 1\nc\nb 2\n")
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=name)

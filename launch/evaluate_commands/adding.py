@@ -20,6 +20,7 @@ from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.cache.exchange import read_for
+from nevis_stream.dynamic_evaluation.cache.logs import is_log
 from nevis_stream.dynamic_evaluation.file_ask import FileAsk
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, unknown
@@ -37,9 +38,9 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
             f"--trial={values.trial} needs a checkpoint, RUN/checkpoints/EVENT-TASK;"
             f" --model={model} is not one."
         )
-    if values.name is not None and model.is_dir():
+    if values.name is not None and model.is_dir() and not is_log(model):
         raise BadInput(f"--name={values.name} needs a file; --model={model} is a directory.")
-    if model.is_dir():
+    if model.is_dir() and not is_log(model):
         _add_predictors(model, values)
         return
     if not model.exists():
@@ -47,7 +48,7 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
             f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run."
         )
     cache = one_cache(Path(values.cache))
-    table = read_for(cache, model, values.range)
+    table = read_for(cache, model, values.range, values.metrics)
     if values.name is not None and values.name not in table.models:
         raise BadInput(f"{model}: {unknown('model', values.name, table.models)}")
     names = table.models if values.name is None else [values.name]

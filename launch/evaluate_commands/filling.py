@@ -15,6 +15,7 @@ from nevis_stream.dynamic_evaluation.additions import merge_additions
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
 from nevis_stream.dynamic_evaluation.cache.files import read_features
+from nevis_stream.dynamic_evaluation.cache.logs import is_log
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
@@ -26,17 +27,18 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
     for path in paths:
         if not path.exists():
             raise BadInput(f"{path}: no such file or directory.")
-        if path.is_dir() and not (path / FILE_NAME).is_file():
+        if path.is_dir() and not is_log(path) and not (path / FILE_NAME).is_file():
             hint = ""
             if (path / INDEX).is_file():
                 hint = " It is a cache: `merge` adds it to another."
             if any(path.glob(f"*/{FILE_NAME}")):
                 hint = f" It holds runs: import {path}/*"
-            raise BadInput(f"{path}: not a run directory (no {FILE_NAME}).{hint}")
-    if any(path.is_dir() for path in paths):  # the predictors of a run are compiled
+            raise BadInput(f"{path}: not a run directory (no {FILE_NAME}), and has no logs.{hint}")
+    runs = [path for path in paths if (path / FILE_NAME).is_file()]
+    if runs:  # the predictors of a run are compiled
         use_compilation_cache()
     for path in paths:
-        if path.is_dir():
+        if path in runs:
             import_run(
                 path,
                 target,
@@ -71,6 +73,7 @@ def _import_file(path: Path, target: Path, values: FlagValues) -> None:
             values.range,
             features if values.features else None,
             lambda stage: show_progress(stage, 0, None),
+            values.metrics,
         )
     for remark in table.remarks:
         print(f"{path}: {remark}")

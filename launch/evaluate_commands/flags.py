@@ -83,6 +83,10 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         " same."
     )
     flag("import study", _parsed(_weights), "dataset_weights", None, meaning)
+    meaning = (
+        "Metrics of logs: of each task the first of these that it has; default: its first one."
+    )
+    flag("import study add-model", words, "metrics", [], meaning)
     meaning = "FILE.npz with `features`, float[n, d], and optionally the samples' ids, `samples`."
     flag("import", text, "features", None, meaning)
 

@@ -74,7 +74,7 @@ def study(words: Sequence[str], values: FlagValues) -> None:
         )
     matrices = []
     for path in paths:
-        table = read_values(path, values.threshold, values.range)
+        table = read_values(path, values.threshold, values.range, values.metrics)
         for remark in table.remarks:
             print(f"{path}: {remark}")
         matrices.append(_matrix(path.stem, table, values))

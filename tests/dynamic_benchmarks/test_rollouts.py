@@ -17,6 +17,7 @@ from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
     correlation,
     curve,
     mean,
+    risk_at,
     z_statistic,
 )
 from nevis_stream.dynamic_benchmarks.rollouts.study import run_rollouts
@@ -98,6 +99,14 @@ def test_z_is_one_for_the_bad_construction_and_zero_without_a_common_vote():
     assert np.isnan(z_statistic(rows("1000", "0100"), 2))
 
 
+def test_the_last_vote_that_labels_allow():
+    errors = rows("1100", "0110", "0010", "0000")
+    deep = curve(errors, Design(2, 2))
+    assert [risk_at(deep, labels) for labels in (2, 5, 100)] == [0.75, 0.75, 0.75]
+    assert np.isnan(risk_at(deep, 1))
+    assert risk_at(curve(errors, Design.path(4)), 3) == 0.75
+
+
 def test_correlations_and_means_have_intervals():
     generator = np.random.default_rng(0)
     x = generator.normal(size=60)
@@ -149,12 +158,19 @@ def test_designs_are_compared_in_pairs_and_a_page_is_written(tmp_path):
     ]
     expected = np.mean(final[:3]) - np.mean(final[3:])
     assert table.loc["equal rounds", "difference"] == pytest.approx(expected)
+    labels = [
+        curve(each.errors[i], each.settings.design).labels[-1]
+        for each in (deep, path)
+        for i in range(3)
+    ]
+    assert table.loc["equal labels", "labels"] == np.mean(np.minimum(labels[:3], labels[3:]))
     html = page.write(tmp_path / "out", [path, deep]).read_text()
-    assert "change over the last fifth" in html and "z_4" in html
+    assert "change over the last 2 votes" in html and "z_4" in html
     rounds = pd.read_csv(tmp_path / "out" / "risk-by-round.csv")
     assert rounds["n"].tolist() == [3] * 6 and (rounds["low"] <= rounds["mean_risk"]).all()
     early = page.early_statistic(path)
-    assert early["early"].tolist() == ["z_4", "risk after 4 rounds"] and (early["n"] <= 3).all()
+    assert early["early"].tolist() == ["z_4", "z_4", "risk after 4 rounds", "risk after 4 rounds"]
+    assert early["round"].tolist() == [4] * 4 and (early["n"] <= 3).all()
 
 
 def test_a_base_classifier_that_cannot_be_so_accurate(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """The page of rollouts: risk by round and by label, z_T, and designs side by side."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
     correlation,
     curve,
     mean,
+    risk_at,
     z_statistic,
 )
 from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, Settings
@@ -20,6 +22,8 @@ from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_st
 
 EARLY = 4
 """T of the statistic z_T; the paper's for CIFAR-10."""
+LATE = 10
+"""A round at which many rollouts still have a risk."""
 TITLE = "Dynamic benchmarks: rollouts"
 INTRODUCTION = (
     "A base classifier is trained on all images; those that it gets right are the population, so"
@@ -61,22 +65,25 @@ def by_round(rollouts: Rollouts) -> pd.DataFrame:
 
 
 def early_statistic(rollouts: Rollouts, first: int = EARLY) -> pd.DataFrame:
-    """Returns the correlation of z_T, and of the vote's risk at T, with the final risk.
+    """Returns the correlations of z_T, and of the vote's risk at T, with the risk of later votes.
 
-    Columns: design, early (what was measured at T), correlation, low, high, p, n.
+    Columns: design, early (what was measured at T), round (of the later vote), correlation, low,
+    high, p, n, and mean, smallest and largest of what was measured. Without a rollout that differs
+    from the others there is no correlation.
     """
     every = curves(rollouts)
-    final = np.array([each.risks[-1] for each in every])
     early = {f"z_{first}": np.array([z_statistic(errors, first) for errors in rollouts.errors])}
     if rollouts.settings.depth == 1:
         early[f"risk after {first} rounds"] = np.array([each.risks[first - 1] for each in every])
     rows = []
-    for what, values in early.items():
-        fit = correlation(values, final)
+    last = len(every[0].risks)
+    for (what, values), late in itertools.product(early.items(), (min(LATE, last), last)):
+        fit = correlation(values, np.array([each.risks[late - 1] for each in every]))
         known = values[np.isfinite(values)]
         ends = (known.min(), known.max()) if len(known) else (math.nan, math.nan)
         rows.append(
-            {"design": name_of(rollouts.settings), "early": what, "correlation": fit.r}
+            {"design": name_of(rollouts.settings), "early": what, "round": late}
+            | {"correlation": fit.r}
             | {"low": fit.low, "high": fit.high, "p": fit.p, "n": fit.n}
             | {"mean": mean(values).mean, "smallest": ends[0], "largest": ends[1]}
         )
@@ -84,43 +91,47 @@ def early_statistic(rollouts: Rollouts, first: int = EARLY) -> pd.DataFrame:
 
 
 def compared(path: Rollouts, other: Rollouts) -> pd.DataFrame:
-    """Returns the final risk of another design minus that of the path: at equal rounds, and where
-    the path has collected as many labels (between rounds, linearly), in pairs of rollouts.
+    """Returns the risk of another design minus that of the path, in pairs of rollouts: after as
+    many rounds, and for as many labels (the smaller of the two totals, with the last vote that each
+    could afford).
 
-    Columns: at, difference, low, high, n, path_risk, other_risk. Without an equal number of labels
-    within the path's, its pair is left out.
+    Columns: design, at, difference, low, high, n, risk, path_risk, labels.
     """
-    rows = {"equal rounds": [], "equal labels": []}
+    rows: dict[str, list[tuple[float, float, int]]] = {"equal rounds": [], "equal labels": []}
     for ours, theirs in zip(curves(other), curves(path), strict=False):
         last = len(ours.risks)
         if last <= len(theirs.risks):
-            rows["equal rounds"].append((ours.risks[-1], theirs.risks[last - 1]))
-        if ours.labels[-1] <= theirs.labels[-1]:
-            at = float(np.interp(ours.labels[-1], theirs.labels, theirs.risks))
-            rows["equal labels"].append((ours.risks[-1], at))
+            rows["equal rounds"].append((ours.risks[-1], theirs.risks[last - 1], ours.labels[-1]))
+        labels = int(min(ours.labels[-1], theirs.labels[-1]))
+        rows["equal labels"].append((risk_at(ours, labels), risk_at(theirs, labels), labels))
     table = []
     for at, pairs in rows.items():
-        values = np.array(pairs).reshape(-1, 2)
+        values = np.array(pairs, float).reshape(-1, 3)
+        values = values[np.isfinite(values).all(axis=1)]
         difference = mean(values[:, 0] - values[:, 1])
         table.append(
             {"design": name_of(other.settings), "at": at, "difference": difference.mean}
             | {"low": difference.low, "high": difference.high, "n": difference.n}
             | {"risk": mean(values[:, 0]).mean, "path_risk": mean(values[:, 1]).mean}
+            | {"labels": mean(values[:, 2]).mean}
         )
     return pd.DataFrame(table)
 
 
 def stalls(rollouts: Rollouts) -> str:
     """Returns in a sentence whether the risk stalls above zero: the mean at the end, and the change
-    over the last fifth of the rounds."""
+    over about the last fifth of the votes. It is an even number of votes back: ties count as
+    errors, so votes of an even number of members are worse.
+    """
     risks = np.stack([each.risks for each in curves(rollouts)])
     risks = risks[:, np.isfinite(risks[0])]
-    before = risks[:, -1 - max(1, risks.shape[1] // 5)]
+    back = 2 * max(1, round(risks.shape[1] / 10))
+    before = risks[:, max(0, risks.shape[1] - 1 - back)]
     end, change = mean(risks[:, -1]), mean(risks[:, -1] - before)
     zero = int((risks[:, -1] == 0).sum())
     return (
-        f"{name_of(rollouts.settings)}: final risk {_interval(end)}, change over the last fifth of"
-        f" the votes {_interval(change)}; {zero} of {len(risks)} rollouts end with risk 0."
+        f"{name_of(rollouts.settings)}: final risk {_interval(end)}, change over the last {back}"
+        f" votes {_interval(change)}; {zero} of {len(risks)} rollouts end with risk 0."
     )
 
 
@@ -145,8 +156,9 @@ def write(out: Path, studies: Sequence[Rollouts]) -> Path:
         StudyChapter(
             "Early signs: z_T against the final risk",
             "z_T is the share of the common errors of two early classifiers on which their vote"
-            " errs too. The paper has a correlation of 0.46 (100 rollouts, z_4, CIFAR-10 with"
-            " 50,000 images). Intervals are 95% (Fisher's z).",
+            " errs too (more than half of them). The paper has a correlation of 0.46 with the risk"
+            " after 25 rounds (100 rollouts, z_4, CIFAR-10 with 50,000 images). Intervals are 95%"
+            " (Fisher's z). Where all rollouts have the same risk there is no correlation.",
             [_scatter(studies)],
             early,
             "early-signs",
@@ -159,9 +171,9 @@ def write(out: Path, studies: Sequence[Rollouts]) -> Path:
         chapters.append(
             StudyChapter(
                 "Designs: a hierarchy against the path",
-                "Differences of risk in pairs of rollouts with the same random numbers, minus the"
-                " path's; below zero the hierarchy is better. Labels are collected errors; those of"
-                " the path between two rounds are interpolated.",
+                "Risk of the hierarchy minus that of the path, in pairs of rollouts with the same"
+                " random numbers; below zero the hierarchy is better. Labels are collected errors;"
+                " at equal labels each design has its last vote that the smaller total allows.",
                 table=table,
                 name="designs",
             )
@@ -213,7 +225,8 @@ def _rounds(rounds: pd.DataFrame) -> StudyChapter:
         "Mean over rollouts of the majority vote's risk after each round (in a hierarchy, after"
         " each finished inner vote), with one standard deviation, and the rollouts that end best"
         " and worst. Intervals in the table are 95% of the mean (Student's t). The weighted vote"
-        " weighs a classifier by log((1 - r) / r), r being its risk on what it was trained on.",
+        " weighs a classifier by log((1 - r) / r), r being its risk on what it was trained on."
+        " Ties are errors, so the vote of an even number is worse than its neighbours.",
         [Picture("rounds", "Risk by round", _lines(rounds, "round"), "round", "risk of the vote")],
         rounds,
     )

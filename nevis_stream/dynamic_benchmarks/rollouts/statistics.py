@@ -78,6 +78,7 @@ def z_statistic(errors: np.ndarray, first: int) -> float:
     are left out, and NaN if there is no other.
 
     The text does not say of which round the vote is; "measured early" suggests the vote of the T.
+    Here the vote errs if more than half of them do: with ties as errors z_4 would always be 1.
 
     Args:
       errors: bool[T', n], T' of at least `first`.
@@ -86,11 +87,17 @@ def z_statistic(errors: np.ndarray, first: int) -> float:
     Source: Appendix B.2.
     """
     members = errors[:first].astype(float)
-    vote = majority(errors[:first]).astype(float)
+    vote = members.sum(axis=0) > first / 2
     common = members @ members.T
     shared = (members * vote) @ members.T
     apart = ~np.eye(first, dtype=bool) & (common > 0)
     return float((shared[apart] / common[apart]).mean()) if apart.any() else math.nan
+
+
+def risk_at(curve: RiskCurve, labels: int) -> float:
+    """Returns the risk of the last vote that a number of labels allowed; NaN without one."""
+    affordable = np.flatnonzero(np.isfinite(curve.risks) & (curve.labels <= labels))
+    return float(curve.risks[affordable[-1]]) if len(affordable) else math.nan
 
 
 @dataclass(frozen=True)

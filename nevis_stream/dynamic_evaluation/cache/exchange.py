@@ -3,7 +3,7 @@
 import dataclasses
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ def import_file(
     value_range: tuple[float, float] | None = None,
     features: Callable[[list[str]], np.ndarray] | None = None,
     progress: Callable[[str], None] = lambda stage: None,
+    metrics: Sequence[str] = (),
 ) -> ValueTable:
     """Adds a file's values to a cache, all or nothing.
 
@@ -37,7 +38,7 @@ def import_file(
 
     Args:
       cache: the cache; or its directory, in which it is created once the file has been read.
-      path, threshold, value_range: as of `read_values`.
+      path, threshold, value_range, metrics: as of `read_values`.
       features: takes samples' ids and returns float32[n, d], NaN for a sample without features.
       progress: called with the name of each stage.
 
@@ -45,7 +46,7 @@ def import_file(
       BadInput: as `read_values`; or a value or range contradicts that of the cache.
     """
     progress("read")
-    table, path = read_values(path, threshold, value_range), Path(path)
+    table, path = read_values(path, threshold, value_range, metrics), Path(path)
     vectors = table.features if features is None else features(table.samples)
     progress(f"write {len(table.models)} models × {len(table.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
@@ -79,7 +80,10 @@ def import_file(
 
 
 def read_for(
-    cache: EvaluationCache, path: str | Path, value_range: tuple[float, float] | None = None
+    cache: EvaluationCache,
+    path: str | Path,
+    value_range: tuple[float, float] | None = None,
+    metrics: Sequence[str] = (),
 ) -> ValueTable:
     """Reads a file from which new cells of a cache will be asked: its values must be of the same
     kind, and in the same ranges, as those of the cache.
@@ -88,7 +92,7 @@ def read_for(
       BadInput: as `read_values`; or the file has scores and the cache outcomes, or their ranges
         differ.
     """
-    table = read_values(path, None, value_range)
+    table = read_values(path, None, value_range, metrics)
     scores = cache.scores
     if table.values.dtype != np.uint8 and not scores:
         raise BadInput(

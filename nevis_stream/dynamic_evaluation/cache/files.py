@@ -12,6 +12,7 @@ another. A cell is unknown if it is NaN, empty, 255 (unless 255 is in the range)
 import csv
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache import facts as sample_facts
 from nevis_stream.dynamic_evaluation.cache.entries import repeated
+from nevis_stream.dynamic_evaluation.cache.logs import is_log, read_logs
 from nevis_stream.dynamic_evaluation.cache.tables import RawTable, read_csv, read_parquet
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
@@ -77,13 +79,15 @@ def read_values(
     path: str | Path,
     threshold: float | None = None,
     value_range: tuple[float, float] | None = None,
+    metrics: Sequence[str] = (),
 ) -> ValueTable:
-    """Reads a file of values.
+    """Reads a file of values, or logs of evaluations.
 
     Args:
-      path: ends in .npz, .csv or .parquet.
+      path: ends in .npz, .csv or .parquet; or a log, or a directory of logs (see `logs`).
       threshold: scores above it become the outcome 1, others 0; None: scores stay scores.
       value_range: of all values whose range the file does not state.
+      metrics: of logs: of each task the first of these that it has is read, else its first metric.
 
     Raises:
       BadInput: the file cannot be read, or a value is not valid; the message names file, model,
@@ -91,11 +95,15 @@ def read_values(
     """
     path = Path(path)
     readers = {".npz": _npz, ".csv": read_csv, ".parquet": read_parquet}
-    if path.suffix not in readers:
-        raise BadInput(f"{path}: {unknown('kind of file', path.suffix, readers)}")
-    if not path.is_file():
+    if path.exists() and is_log(path):
+        raw = read_logs(path, metrics)
+    elif path.suffix not in readers:
+        kinds = [*readers, "samples_TASK_DATE.jsonl", ".eval"]
+        raise BadInput(f"{path}: {unknown('kind of file', path.suffix, kinds)}")
+    elif not path.is_file():
         raise BadInput(f"{path}: no such file.")
-    raw = readers[path.suffix](path)
+    else:
+        raw = readers[path.suffix](path)
     for kind, ids in (("model", raw.models), ("sample", raw.samples)):
         if not ids or "" in ids:
             raise BadInput(f"{path}: has " + (f"an empty {kind} id." if ids else f"no {kind}s."))
@@ -253,7 +261,7 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
     # for one data set and metric either all values are outcomes, or all are scores
     binary = (~known | (scaled == 0) | (scaled == 1)).all(axis=0) & (low == 0) & (high == 1)
     scores = (np.bincount(kinds, ~binary) > 0)[kinds]
-    remarks = [*_remarks(raw, known, kinds, low, high, scores)]
+    remarks = [*_remarks(raw, known, kinds, low, high, scores), *raw.remarks]
     confidence = raw.confidence
     if confidence is not None and not np.isnan(confidence[:, scores]).all():
         sample = raw.samples[np.argmax(scores & ~np.isnan(confidence).all(axis=0))]

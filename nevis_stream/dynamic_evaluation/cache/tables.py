@@ -35,6 +35,7 @@ class RawTable:
       confidence, predicted: [m, n], or None.
       features: float32[n, d], or None.
       repeats: number of repeated cells.
+      remarks: further lines for people.
       places: the place in the file of each model's row, or of each cell (row, column).
     """
 
@@ -47,6 +48,7 @@ class RawTable:
     predicted: np.ndarray | None = None
     features: np.ndarray | None = None
     repeats: int = 0
+    remarks: list[str] = field(default_factory=list)
     places: dict[Any, str] = field(default_factory=dict)
 
     def place(self, row: int, column: int) -> str:
