@@ -229,6 +229,11 @@ class Evaluator:
         """
         ctx = self.ctx
         check_budget(budget, self.known.shape[1])
+        if budget < (least := self.method.policy.least(self.known.facts)):
+            raise BadInput(
+                f"{self.method.name}: a budget of {budget}, but at least {least} are needed:"
+                " one sample of each data set."
+            )
         tuned = self.tune(budget)
         with ctx.phase("select"):
             answers = self.method.policy.ask(self.plan(budget), ask, models, key, ctx)

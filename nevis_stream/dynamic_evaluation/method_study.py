@@ -30,6 +30,7 @@ from nevis_stream.spreadsheet import quoted, unquoted
 from nevis_stream.storage import write_file
 
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
+SEEDS_TOGETHER = 10  # splits after which compiled programs are dropped; shapes may differ
 COLUMNS = (
     *("matrix", "method", "budget", "seed", *MEASURES),
     *("seconds", "dataset_errors", "flops"),
@@ -77,7 +78,8 @@ class StudyDesign:
 
     Attributes:
       methods: names.
-      budgets: numbers of samples asked of each new model; budgets above n are left out.
+      budgets: numbers of samples asked of each new model; those above n, or too small for a
+        method's policy, are left out.
       known: share of the models, or of their groups, that is known.
       seeds: number of splits; their seeds are 0, …, seeds - 1.
       new: at most this many of the new models are evaluated, drawn at random; None: all.
@@ -168,6 +170,8 @@ def rows(
       done: takes (method, budget, seed) and returns whether that row is already there.
     """
     for seed in range(design.seeds):
+        if seed and seed % SEEDS_TOGETHER == 0:
+            jax.clear_caches()
         known, new = design.model_split.divide(matrix.models, design.known, seed)
         if design.new is not None and design.new < len(new):
             random = np.random.default_rng([seed, design.new])
@@ -190,6 +194,9 @@ def rows(
                 for budget in design.budgets
                 if budget <= len(columns) and not done(name, budget, seed)
             ]
+            if budgets:
+                least = methods.get(name).policy.least(known_models.facts)
+                budgets = [budget for budget in budgets if budget >= least]
             if not budgets:
                 continue
             fit_key, key = jax.random.split(jax.random.key(seed))
@@ -240,6 +247,7 @@ def run(matrices: Iterable[Matrix], design: StudyDesign, path: Path) -> Iterator
     done = {(row["matrix"], row["method"], row["budget"], row["seed"]) for row in results}
     _write(path, results)
     for matrix in matrices:
+        jax.clear_caches()  # a process that keeps the programs of many shapes runs out of memory
         for row in rows(matrix, design, lambda *cell, name=matrix.name: (name, *cell) in done):
             results.append(row)
             _write(path, results)

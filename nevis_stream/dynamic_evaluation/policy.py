@@ -57,6 +57,10 @@ class Policy:
     def check(self, facts: SampleFacts) -> None:
         """Raises BadInput if the samples lack what the policy needs to know about them."""
 
+    def least(self, facts: SampleFacts) -> int:
+        """Returns the smallest budget with which the policy can be used on these samples."""
+        return 1
+
     def fit(self, known: Known, beliefs: Beliefs, key: Key, ctx: Context) -> Tree:
         """Returns what is learned from the known models for all budgets.
 

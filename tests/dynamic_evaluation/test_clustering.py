@@ -9,6 +9,7 @@ from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.clustering import anchors, by_values
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, rows
 from nevis_stream.dynamic_evaluation.policies.datasets import divided
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
@@ -66,6 +67,18 @@ def test_the_mean_of_equal_numbers_by_data_set_is_unbiased():
     ]
     error = np.std(means) / np.sqrt(len(means))
     assert abs(np.mean(means) - new.mean()) < 4 * error
+
+
+def test_a_budget_below_the_number_of_data_sets_is_refused_and_left_out_of_studies():
+    values = one_order(12, 60)
+    facts = SampleFacts(60, dataset=np.repeat(["a", "b", "c"], 20))
+    evaluator = methods.get("datasets+mean").fit(InMemory(values[:8], sample_facts=facts))
+    with pytest.raises(
+        BadInput, match="a budget of 2, but at least 3 are needed: one sample of each"
+    ):
+        evaluator.evaluate(MatrixAsk(values[8:]), 4, 2, jax.random.key(0))
+    design = StudyDesign(["datasets+mean"], (2, 3), seeds=1)
+    assert [row["budget"] for row in rows(Matrix("m", values, None, facts), design)] == [3]
 
 
 @pytest.mark.parametrize("policy", ["datasets", "clusters_features"])

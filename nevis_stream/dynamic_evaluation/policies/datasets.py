@@ -21,6 +21,10 @@ class Datasets(Policy):
                 " `dataset`, or use random or strata."
             )
 
+    def least(self, facts):
+        """Each data set needs a sample, or its mean would be left out."""
+        return 1 if facts.dataset is None else len(set(facts.dataset.tolist()))
+
     def fit(self, known, beliefs, key, ctx):
         """Notes which data set each sample belongs to."""
         self.check(known.facts)

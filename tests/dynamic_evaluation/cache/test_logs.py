@@ -129,13 +129,15 @@ def test_logs_are_imported_by_the_command(tmp_path):
 def test_logs_of_inspect_are_read_by_its_package(tmp_path):
     inspect_ai = pytest.importorskip("inspect_ai", reason="the extra `logs` is not installed")
     from inspect_ai.dataset import Sample
-    from inspect_ai.model import ModelOutput, get_model
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
     from inspect_ai.scorer import match
 
     samples = [Sample(input=f"q{i}", target="yes", id=f"s{i}") for i in range(3)]
     task = inspect_ai.Task(dataset=samples, scorer=match(), name="quiz")
     for name, answers in (("a", ("yes", "no", "yes")), ("b", ("no", "no", "yes"))):
         outputs = [ModelOutput.from_content("mockllm/model", answer) for answer in answers]
+        for output in outputs:
+            output.usage = ModelUsage()  # else it counts tokens with a table from the network
         model = get_model(f"mockllm/{name}", custom_outputs=outputs)
         options = {"log_dir": str(tmp_path), "display": "none", "max_connections": 1}
         (log,) = inspect_ai.eval(task, model=model, max_samples=1, **options)
