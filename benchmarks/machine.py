@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import subprocess
 import time
 from collections.abc import Callable
 
@@ -12,14 +13,27 @@ from nevis_stream.run_directory.environment import describe_environment
 
 
 def describe() -> str:
-    """Returns one line: date, processor, cores, Python and JAX versions, backend."""
+    """Returns one line: date, processor, cores, Python and JAX versions, backend, devices."""
     facts = describe_environment()
     packages = facts["packages"]
+    backend = jax.default_backend()
+    if backend != "cpu":
+        backend += f" ({', '.join(facts['devices'])}; driver {_driver()})"
     return (
         f"{datetime.date.today()}, {facts['processor']}, {facts['cores']} cores, Python"
-        f" {facts['python']}, jax {packages['jax']}, backend {jax.default_backend()}, load"
+        f" {facts['python']}, jax {packages['jax']}, backend {backend}, load"
         f" {os.getloadavg()[0]:.1f}"
     )
+
+
+def _driver() -> str:
+    """Returns the version of the GPU's driver, or "unknown"."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return printed.split("\n")[0] or "unknown"
 
 
 def clock() -> tuple[Callable[[], float], str]:
@@ -37,17 +51,19 @@ def matrix_product_peak(side: int | None = None, repeats: int = 5, dtype: str = 
       side: of the matrices; None: 2048 on a CPU, 8192 elsewhere, where smaller ones do not fill the
         machine.
       repeats: rounds.
-      dtype: of the matrices; float32 as JAX multiplies it where nothing else is asked (on a GPU
-        perhaps as TF32).
+      dtype: of the matrices; float32 is multiplied as `jax_default_matmul_precision` says (on a
+        GPU by default perhaps as TF32).
     """
     now, unit = clock()
     side = side or (2048 if unit == "CPU-s" else 8192)
     product = jax.jit(jnp.matmul)
-    a = jnp.ones((side, side), dtype)
+    # numbers, not ones: a GPU multiplies constant matrices at a higher clock rate
+    a = jax.random.normal(jax.random.key(0), (side, side), dtype)
     product(a, a).block_until_ready()
+    products = 1 if unit == "CPU-s" else 10  # started together, so that starting one takes no time
     best = float("inf")
     for _ in range(repeats):
         begun = now()
-        product(a, a).block_until_ready()
-        best = min(best, now() - begun)
+        jax.block_until_ready([product(a, a) for _ in range(products)])
+        best = min(best, (now() - begun) / products)
     return 2 * side**3 / best

@@ -1,9 +1,11 @@
 """Where the time of a train step goes: XLA's own profile, summed by kind of operation.
 
-python -m benchmarks.step_profile [--network=small|resnet18|resnet34] [--batch=16] [--steps=20]
+python -m benchmarks.step_profile [--network=small|resnet18|resnet34|vit] [--batch=16] [--steps=20]
+    [--precision=float32]
 """
 
 import argparse
+import dataclasses
 import re
 import tempfile
 from collections import Counter
@@ -13,7 +15,7 @@ import jax
 import numpy as np
 
 from benchmarks.machine import describe
-from benchmarks.train_step import NETWORKS
+from benchmarks.train_step import NETWORKS, SHORT
 from learners.parts.fit import Recipe
 from learners.parts.model import TaskShape, begin, initialise_program
 from nevis_stream.cost.counted import CountedFunction
@@ -80,14 +82,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--network", choices=["small", "resnet18", "resnet34"], default="small")
+    parser.add_argument("--network", choices=list(SHORT), default="small")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     arguments = parser.parse_args()
-    name = list(NETWORKS)[["small", "resnet18", "resnet34"].index(arguments.network)]
-    kinds, operations = profile(NETWORKS[name], arguments.batch, arguments.steps)
+    name = SHORT[arguments.network]
+    network = dataclasses.replace(NETWORKS[name], precision=arguments.precision)
+    kinds, operations = profile(network, arguments.batch, arguments.steps)
     total = sum(kinds.values())
-    print(f"{describe()}; {name}, batch {arguments.batch}, {arguments.steps} steps.\n")
+    print(
+        f"{describe()}; {name}, batch {arguments.batch}, {arguments.precision}, {arguments.steps}"
+        " steps.\n"
+    )
     print(
         f"| kind of operation | share of {total / arguments.steps / 1e6:.2f} ms a step"
         " |\n|---|---:|"

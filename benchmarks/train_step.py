@@ -3,25 +3,38 @@
 At batch 16, 64 and 256.
 
   python -m benchmarks.train_step [--repeats=5] [--all] [--precision=bfloat16]
+  python -m benchmarks.train_step --networks=resnet34,vit --batches=16,512 --matmul=tensorfloat32
+  python -m benchmarks.train_step --networks=resnet18 --together=8      # 8 steps in one program
+  python -m benchmarks.train_step --count_only                          # exact FLOPs of a step
 
 Prints a markdown table. Times are the best of the repeats (in CPU seconds of the process; on a GPU
-in seconds), the spread is worst over best.
+in seconds), the spread is worst over best. Memory is what XLA reserves for a step: arguments,
+results and temporary arrays.
 """
 
 import argparse
 import dataclasses
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.machine import clock, describe, matrix_product_peak
-from experiments.run_config import BUDGETS
+from launch import entry
+from learners.budgets import BUDGETS
 from learners.parts.augmentation import Augmentation, training_view
 from learners.parts.feed import Batches
 from learners.parts.fit import Recipe
-from learners.parts.model import Network, TaskShape, begin, initialise_program
+from learners.parts.model import (
+    Network,
+    TaskShape,
+    begin,
+    initialise_program,
+    several_steps,
+)
 from nevis_stream.cost.counted import counted
 from nevis_stream.datasets.images import ArrayImages
 
@@ -33,7 +46,9 @@ NETWORKS = {
         "resnet18", (("stem", "standard"),), 64
     ),
     "ResNet-34, small stem, 64×64 (budget paper)": Network("resnet34", (("stem", "small"),), 64),
+    "ViT-B, patches of 8, 64×64": Network("vit_b8", (), 64),
 }
+SHORT = dict(zip(("small", "resnet18", "resnet34", "vit"), NETWORKS, strict=True))
 
 
 ROUND = 0.15  # seconds that the steps of a round would take at peak
@@ -67,25 +82,58 @@ def step_arguments(recipe: Recipe, batch: int) -> tuple[Any, ...]:
     return (*jax.device_put((stored, sizes, target)), *rest, TaskShape.of("single_label", 10))
 
 
-def step_rows(name: str, network: Network, batches: list[int], repeats: int, peak: float) -> None:
+def several(arguments: tuple[Any, ...], steps: int) -> tuple[Any, ...]:
+    """Returns the arguments of `several_steps`: those that change have a first axis of `steps`."""
+    stored, sizes, target, key, index, rate, smoothing, shape = arguments
+    stacked = [jnp.stack([jnp.asarray(x)] * steps) for x in (stored, sizes, target, index, rate)]
+    return (*stacked[:3], key, *stacked[3:], smoothing, shape)
+
+
+def memory(function: Any, *arguments: Any) -> int:
+    """Returns the bytes that XLA reserves for a call whose first argument is donated."""
+    options = {"compiler_options": getattr(function, "compiler_options", {}), "donate_argnums": 0}
+    sizes = jax.jit(function, **options).lower(*arguments).compile().memory_analysis()
+    reserved = sizes.argument_size_in_bytes + sizes.output_size_in_bytes
+    return reserved + sizes.temp_size_in_bytes - sizes.alias_size_in_bytes
+
+
+def step_counts(name: str, network: Network, batches: Sequence[int]) -> None:
+    """Prints the exact FLOPs of a step for each batch size, without running it."""
+    recipe = Recipe(network, steps=1000, validate_every=1000)
+    variables = jax.eval_shape(initialise_program(network, 64), np.arange(4, dtype=np.uint32))
+    for batch in batches:
+        program = counted(recipe.step(10), donate_argnums=0)
+        flops = program.flops(begin(variables), *step_arguments(recipe, batch))
+        print(f"| {name} | {batch} | {flops} |", flush=True)
+
+
+def step_rows(
+    name: str, network: Network, batches: Sequence[int], repeats: int, peak: float, together: int
+) -> None:
     """Prints a row for each batch size for the train step of one network."""
     recipe = Recipe(network, steps=1000, validate_every=1000)
     words = np.arange(4, dtype=np.uint32)
     for batch in batches:
-        program = counted(recipe.step(10), donate_argnums=0)
-        arguments = step_arguments(recipe, batch)
+        function, arguments = recipe.step(10), step_arguments(recipe, batch)
+        if together > 1:
+            function, arguments = several_steps(function), several(arguments, together)
+        program = counted(function, donate_argnums=0)
         carry = [begin(jax.jit(initialise_program(network, 64))(words))]
-        flops = program.flops(carry[0], *arguments)
+        flops = program.flops(carry[0], *arguments) / together
+        reserved = memory(function, carry[0], *arguments)
 
         def work(steps, carry=carry, program=program, arguments=arguments):
             for _ in range(steps):
                 carry[0] = program(carry[0], *arguments)
             jax.block_until_ready(carry[0])
 
-        seconds, spread = measure(work, max(1, round(ROUND * peak / flops)), repeats)
+        calls = max(1, round(ROUND * peak / flops / together))
+        seconds, spread = measure(work, calls, repeats)
+        seconds /= together
         print(
             f"| {name} | {batch} | {flops:.4g} | {1 / seconds:.2f} | {batch / seconds:.1f} |"
-            f" {flops / seconds / 1e9:.1f} | {flops / seconds / peak:.0%} | {spread:.2f} |",
+            f" {flops / seconds / 1e9:.1f} | {flops / seconds / peak:.0%} |"
+            f" {reserved / 1e9:.2f} | {spread:.2f} |",
             flush=True,
         )
 
@@ -121,11 +169,22 @@ def input_rows(repeats: int) -> None:
                 flush=True,
             )
     print(
-        print(
-            f"| store at 80×80, once per data set | - | {store_seconds * 1e6:.1f} |"
-            f" {1 / store_seconds:.0f} | n = 1 |"
-        )
+        f"| store at 80×80, once per data set | - | {store_seconds * 1e6:.1f} |"
+        f" {1 / store_seconds:.0f} | n = 1 |"
     )
+
+
+def networks_of(parser: argparse.ArgumentParser, words: str) -> list[str]:
+    """Returns the names in NETWORKS of short names joined by commas; others end the command."""
+    unknown = [word for word in words.split(",") if word not in SHORT]
+    if unknown:
+        parser.error(f"--networks: {unknown[0]!r} is not one of {', '.join(SHORT)}")
+    return [SHORT[word] for word in words.split(",")]
+
+
+def batches_of(words: str | None) -> list[int]:
+    """Returns the numbers of a list joined by commas; [] without one."""
+    return [int(word) for word in words.split(",")] if words else []
 
 
 def main() -> None:
@@ -140,31 +199,52 @@ def main() -> None:
         help="batch 256 of the two large networks too (20 minutes on a CPU)",
     )
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument(
+        "--matmul",
+        choices=("default", "float32", "tensorfloat32"),
+        default="default",
+        help="how float32 matrices are multiplied; default: JAX decides",
+    )
+    parser.add_argument(
+        "--networks", default="small,resnet18,resnet34", help=f"of {', '.join(SHORT)}"
+    )
+    parser.add_argument("--batches", help="numbers joined by commas; default: see --all")
+    parser.add_argument("--together", type=int, default=1, help="steps in one program")
+    parser.add_argument("--steps_only", action="store_true", help="without the input path")
+    parser.add_argument("--count_only", action="store_true", help="run nothing: exact FLOPs")
     arguments = parser.parse_args()
+    names = networks_of(parser, arguments.networks)
+    if arguments.count_only:
+        print("| train step | batch | FLOPs |\n|---|---:|---:|")
+        for name in names:
+            step_counts(name, NETWORKS[name], batches_of(arguments.batches) or [16])
+        return
+    entry.use_compilation_cache()  # the program whose memory is read is compiled only once
+    if arguments.matmul != "default":
+        jax.config.update("jax_default_matmul_precision", arguments.matmul)
     repeats, precision, (_, unit) = arguments.repeats, arguments.precision, clock()
     peak = matrix_product_peak(dtype=precision)
     print(
         f"{describe()}; best of {repeats}; {precision}, of which a matrix product has"
-        f" {peak / 1e9:.0f} GFLOP/{unit}.\n"
+        f" {peak / 1e9:.0f} GFLOP/{unit}; matmul {arguments.matmul}; {arguments.together}"
+        f" step{'s' * (arguments.together > 1)} in one program.\n"
     )
     print(
         f"| train step | batch | FLOPs | steps/{unit} | images/{unit} | GFLOP/{unit} | of peak |"
-        " spread |"
+        " memory, GB | spread |"
     )
-    print("|---|---:|---:|---:|---:|---:|---:|---:|")
-    for name, network in NETWORKS.items():
-        network = dataclasses.replace(network, precision=precision)
-        step_rows(
-            name,
-            network,
-            [16, 64, 256] if arguments.all or "32×32" in name else [16, 64],
-            repeats,
-            peak,
-        )
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for name in names:
+        network = dataclasses.replace(NETWORKS[name], precision=precision)
+        usual = [16, 64, 256] if arguments.all or "32×32" in name else [16, 64]
+        batches = batches_of(arguments.batches) or usual
+        step_rows(name, network, batches, repeats, peak, arguments.together)
+    assert set(BUDGETS) == {"tiny", "small", "cheap", "paper"}  # the names in the table above
+    if arguments.steps_only:
+        return
     print(f"\n| input path, 64×64 RGB | batch | µs per image | images/{unit} | spread |")
     print("|---|---:|---:|---:|---:|")
     input_rows(repeats)
-    assert set(BUDGETS) == {"tiny", "small", "cheap", "paper"}  # the names in the table above
 
 
 if __name__ == "__main__":
