@@ -105,8 +105,7 @@ def test_the_way_of_a_new_task(data, pictures, tmp_path):
     )
     assert (
         "exact duplicates removed: 2, 0 within a part and 2 across parts"
-        " (0 of them had different labels)"
-        in output
+        " (0 of them had different labels)" in output
     )
     assert "mine (local): intact" in data("verify")
     shown = data("show", "mine", f"--out={tmp_path / 'sheets'}")
