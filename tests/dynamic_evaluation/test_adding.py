@@ -232,6 +232,7 @@ def test_the_stages_of_an_addition_are_reported(cache):
     assert list(dict.fromkeys(stages)) == ["fitting", "cross-validation", "asking", "predicting"]
 
 
+@pytest.mark.filterwarnings("ignore:.* itself computes about")
 def test_samples_are_observed_by_few_models_and_predicted_for_the_others(cache):
     fresh = ordered(samples=N + 20)[:11, N:]
     oracle = Counting(table(fresh, first=N))
