@@ -66,6 +66,10 @@ def test_help_lists_every_command(folder):
         (["rnu"], "error: unknown command 'rnu'. Did you mean 'run'? Valid: compare, data,"),
         (["run", NCM, "--runs_dir=x"], "Did you mean '--run_dir'?"),
         (["run", NCM, "--runs_dir=x"], "See: nevis-stream run --help\n"),
+        (
+            ["run", NCM, "--seeds=two"],
+            "error: --seeds=two: a whole number is expected, for example",
+        ),
         (["data", "shw"], "unknown subcommand 'shw'. Did you mean 'show'?"),
         (["data", "list", "--yera=3"], "See: nevis-stream data list --help\n"),
         (["evaluate", "stats", "--cache=none"], "To create one: nevis-stream evaluate import"),

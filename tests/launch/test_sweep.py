@@ -92,6 +92,18 @@ def test_a_mistake_gets_one_clear_message(words, message):
     assert "Traceback" not in done.stderr and done.stderr.startswith("error: ")
 
 
+def test_steps_of_an_own_learner_are_swept_with_set(tmp_path):
+    (tmp_path / "stepper.py").write_text(
+        "import dataclasses\n\n@dataclasses.dataclass(frozen=True)\nclass Stepper:\n"
+        "    steps: int = 1\n"
+    )
+    done = forked.run(
+        "launch.sweep", "--config.learner=stepper:Stepper", "--steps=1,2", "--dry_run",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 2 and "use --set=steps=1,2." in done.stderr, done.stderr
+
+
 def test_help_names_configs_and_studies():
     done = sweep("--help")
     assert (
