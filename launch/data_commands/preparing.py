@@ -188,9 +188,10 @@ def _print_duplicates(about: dict[str, Any]) -> None:
     """Prints how many samples were removed or left out, and how many look alike."""
     removed, near = about["exact_duplicates_removed"], about["near_duplicates_of_train"]
     print(
-        f"exact duplicates removed: {removed['within_parts']} within a part,"
-        f" {removed['across_parts']} across parts ({removed['other_label']} of them had"
-        " different labels); images that look like one in the train split (same perceptual hash): "
+        f"exact duplicates removed: {removed['within_parts'] + removed['across_parts']},"
+        f" {removed['within_parts']} within a part and {removed['across_parts']} across parts"
+        f" ({removed['other_label']} of them had different labels); images that look like one"
+        " in the train split (same perceptual hash): "
         + ", ".join(f"{count} in {split}" for split, count in near.items())
     )
     if about["unreadable"]:

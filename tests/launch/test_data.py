@@ -104,8 +104,8 @@ def test_the_way_of_a_new_task(data, pictures, tmp_path):
         and "train 40, dev 9, dev_test 9, test 20" in output
     )
     assert (
-        "exact duplicates removed: 0 within a part, 2 across parts (0 of them had different labels)"
-        in output
+        "exact duplicates removed: 2, 0 within a part and 2 across parts"
+        " (0 of them had different labels)" in output
     )
     assert "mine (local): intact" in data("verify")
     shown = data("show", "mine", f"--out={tmp_path / 'sheets'}")
