@@ -116,6 +116,8 @@ def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
     assert (tmp_path / "study" / "known.png").is_file()
     done = command("metrics", f"--cache={cache}", *options)
     assert done.returncode == 0, done.stderr
+    assert "60% of the models known, 2 splits" in " ".join(done.stdout.split())
+    assert "covered: share of 95% intervals that contain the true mean" in done.stdout
     assert forked.run("launch.report", cache, f"--out={tmp_path / 'out'}").returncode == 0
     assert "Cache cache" in (tmp_path / "out" / "report.html").read_text()
 
