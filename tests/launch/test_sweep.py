@@ -129,6 +129,12 @@ def test_dry_run_prints_the_grid_and_its_sum(small_stream, tmp_path):
         "--dry_run",
     )
     assert "nearest_class_mean does not estimate its FLOPs" in unknown.stdout
+    assert "2 runs with an estimated" in unknown.stdout
+    uncounted = sweep(
+        "--config=nearest_class_mean", f"--config.stream={small_stream}", "--seeds=2",
+        "--set=protocol=meta_test,meta_train", "--dry_run",
+    )  # fmt: skip
+    assert "4 runs with an unknown number of FLOPs. Nothing was run." in uncounted.stdout
 
 
 def test_a_sweep_runs_is_killed_goes_on_and_marks_the_front(small_stream, tmp_path):
