@@ -96,7 +96,7 @@ def test_help_names_configs_and_studies():
     done = sweep("--help")
     assert (
         "\n  ft_prev " in done.stdout
-        and "studies/width.py" in done.stdout
+        and "studies/width" in done.stdout
         and "--trials" in done.stdout
     )
 
