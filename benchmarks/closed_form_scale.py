@@ -8,7 +8,7 @@
       mnist:indep=1400,5600 cifar10_12k:indep=1100,4400 tiny_imagenet:indep=4800,19200
   python -m benchmarks.affine_copies mnist_affine.npz
   python -m launch.data import mnist_affine.npz --task=mnist_affine --year=2004 --domain=ocr --store=raw
-  python -m benchmarks.closed_form_scale runs/scale mnist_affine=50000,100000,200000
+  python -m benchmarks.closed_form_scale runs/scale mnist_affine=42500,85000,170000
 
 Each run is a stream of one task in a process of its own, judged on the dev_test split: DATASET=IMAGES
 is `closed_form` at the budget `huge`, DATASET:indep=STEPS a network of the budget `small`, trained once

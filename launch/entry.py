@@ -64,6 +64,9 @@ def _start(main, take, hint, words, lists) -> None:
 def guard(work: Callable[[], None]) -> None:
     """Calls `work`; a user's mistake becomes a message, and no control character is printed."""
     protect_streams()
+    # OpenBLAS's threads spin while they wait: with other processes on the same cores, eigenvectors
+    # of 512×512 cost 30 times the CPU seconds of one thread. It reads this when it is loaded.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show_warning
     logging.set_verbosity(logging.WARNING)  # JAX reports every backend that it does not find
     find_modules(Path.cwd())

@@ -2,6 +2,7 @@
 names.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -96,3 +97,25 @@ def test_runs_reports_and_jobs_in_a_directory_with_packages_of_the_same_names(fo
     assert Ledger(folder / "runs" / "b").complete
     nevis_stream("report", "runs/a", "runs/b", "--out=report", cwd=folder)
     assert (folder / "report" / "report.html").is_file()
+
+
+@pytest.mark.parametrize(("wanted", "threads"), [(None, {1}), ("2", {2})])
+def test_blas_has_one_thread_unless_the_user_wants_more(wanted, threads):
+    pytest.importorskip("threadpoolctl")
+    program = (
+        "from launch import entry\n"
+        "def work():\n"
+        "    import scipy.linalg, threadpoolctl\n"
+        "    pools = threadpoolctl.threadpool_info()\n"
+        "    print([p['num_threads'] for p in pools if p['internal_api'] == 'openblas'])\n"
+        "entry.guard(work)"
+    )
+    environment = {n: v for n, v in os.environ.items() if n != "OPENBLAS_NUM_THREADS"}
+    environment |= {"OPENBLAS_NUM_THREADS": wanted} if wanted else {}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    found = set(json.loads(done.stdout))
+    if not found:
+        pytest.skip("numpy and scipy of this environment use no OpenBLAS")
+    assert found == threads
