@@ -143,7 +143,7 @@ SUBCOMMANDS = (
     _subcommand(
         "studying.metrics",
         "metrics",
-        "Measures how well methods would do on a cache.",
+        "Measures how accurate the methods are on a cache.",
         "metrics --cache=caches/mine",
         needs=("cache",),
         details="Some of the cache's models are treated as new. The results are written into the"

@@ -331,7 +331,7 @@ class EncodedImages(Images):
         reason = "unknown format" if isinstance(error, UnidentifiedImageError) else error
         return BadInput(
             f"{self._names[index]}: cannot be read as an image ({reason}). "
-            "Replace the file, or remove it and its row."
+            "Replace the file, or remove it (and its row, where a csv lists it)."
         )
 
     def _decode_all(self) -> tuple[np.ndarray, np.ndarray]:

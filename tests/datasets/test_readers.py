@@ -361,3 +361,9 @@ def test_views_are_pillows(kind):
     assert not images.resized(4).flags.writeable
     taken = images.take(np.asarray([2, 0]))
     assert (taken[0] == pictures[2]).all() and (taken.resized(4)[1] == images.resized(4)[0]).all()
+
+
+def test_a_csv_that_is_not_utf_8_is_refused(tmp_path):
+    labels = "path,split,label\né.png,train,0\n".encode("latin-1")
+    with pytest.raises(BadInput, match=r"labels.csv is not UTF-8 .* Save it as UTF-8\."):
+        read(archive(tmp_path / "z.zip", labels), "z")

@@ -62,6 +62,7 @@ def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
         assert f"cache, sort_and_search: {stage}\n" in added.stderr
     shown = command("stats", f"--cache={cache}", start=forked.alone)
     assert "1,056" in shown.stdout, shown.stderr  # 13 rows of 80 and 16
+    assert "observed share" in shown.stdout and "known" not in shown.stdout
     assert command("verify", f"--cache={cache}").stdout.strip().endswith("intact")
     assert command("export", tmp_path / "all.npz", f"--cache={cache}").returncode == 0
     merged = command("merge", cache, f"--cache={tmp_path / 'other'}")
@@ -115,6 +116,8 @@ def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
     assert (tmp_path / "study" / "known.png").is_file()
     done = command("metrics", f"--cache={cache}", *options)
     assert done.returncode == 0, done.stderr
+    assert "60% of the models known, 2 splits" in " ".join(done.stdout.split())
+    assert "covered: share of 95% intervals that contain the true mean" in done.stdout
     assert forked.run("launch.report", cache, f"--out={tmp_path / 'out'}").returncode == 0
     assert "Cache cache" in (tmp_path / "out" / "report.html").read_text()
 
@@ -125,6 +128,13 @@ def test_each_command_has_its_own_help():
     assert "--budget" not in shown.stdout and "recommended:" not in shown.stdout
     shown = command("add-model", "--help").stdout
     assert "--budget" in shown and "recommended:" in shown and "random+mean" not in shown
+    assert "everything: " not in shown and "oracle_accuracy_prefix: " not in shown
+    shown = " ".join(command("add-samples", "--help").stdout.split())
+    assert "models and samples change places" in shown
+    assert "Number of known models that are evaluated on each new sample" in shown
+    shown = command("metrics", "--help").stdout
+    assert "how accurate the methods are on a cache" in " ".join(shown.split())
+    assert "everything: " in shown
     shown = command("--help").stdout
     assert all(f"\n  {each.name} " in shown and each.summary in shown for each in SUBCOMMANDS)
     assert "--threshold" not in shown
@@ -247,7 +257,7 @@ def test_a_file_that_cannot_be_imported_leaves_no_cache(cache, tmp_path):
     assert not (tmp_path / "none").exists()
     for text, message in (
         ("model,s0\nm0,7\n", "model 'm0', sample 's0': 7 is not between 0 and 1"),
-        ("", "has no column `model`; it begins with nothing"),
+        ("", "is empty."),
     ):
         wrong.write_text(text)
         refused = command("import", wrong, f"--cache={tmp_path / 'none'}")
