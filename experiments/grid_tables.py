@@ -49,11 +49,15 @@ def print_sweep_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds
             f"{learner} does not estimate its FLOPs, so the sum does not include it; its runs will"
             " count them."
         )
-    console.print(
-        f"{len(cells) * seeds} runs with an estimated {sums[1]:.4g} FLOPs, of which {sums[0]:.4g}"
-        " are training (the cost that the paper reports). Nothing was run.",
-        highlight=False,
-    )
+    runs = f"{len(cells) * seeds} runs"
+    if len(uncounted) == len({cell.config.learner for cell in cells}):
+        cost = f"{runs} with an unknown number of FLOPs"
+    else:
+        cost = (
+            f"{runs} with an estimated {sums[1]:.4g} FLOPs, of which {sums[0]:.4g} are training"
+            " (the cost that the paper reports)"
+        )
+    console.print(f"{cost}. Nothing was run.", highlight=False)
 
 
 def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path]]) -> None:

@@ -101,8 +101,8 @@ def start(main, lists: Callable[[], str] | None = None) -> None:
 
 
 def studies() -> list[str]:
-    """Returns the paths of the studies' config files."""
-    return sorted(f"experiments/studies/{path.name}" for path in _STUDIES.glob("[!_]*.py"))
+    """Returns the names of the studies' config files, as --config takes them."""
+    return sorted(f"studies/{path.stem}" for path in _STUDIES.glob("[!_]*.py"))
 
 
 def _choices() -> str:
@@ -118,6 +118,8 @@ def _named_or_loaded(source: str) -> ml_collections.ConfigDict:
     path, _, argument = source.partition(":")
     if Path(path).is_file():
         return _load(path, argument)
+    if f"studies/{path.removeprefix('studies/')}" in studies():
+        return _load(str(_STUDIES / f"{path.removeprefix('studies/')}.py"), argument)
     if path.endswith(".py"):
         raise BadInput(f"--config={source}: no such file. You can also {_choices()}.")
     raise BadInput(

@@ -4,6 +4,7 @@ import ast
 import re
 import runpy
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 from launch import entry
@@ -14,6 +15,9 @@ def main() -> None:
     """Starts the command that the first word names."""
     entry.use_console_command()
     words = entry.arguments()
+    if words == ["--version"]:
+        print(f"{entry.CONSOLE_COMMAND} {version('nevis_stream')}")
+        return
     if not words or words[0] not in names():
         entry.guard(lambda: _no_command(words))
         return

@@ -45,7 +45,9 @@ def _import(words: Sequence[str]) -> None:
 
     values = _IMPORT.flags
     file = Path(words[0])
-    import_file(file, values.task, values.kind, values.year, values.domain, values.store)
+    import_file(
+        file, values.task, values.kind, values.year, values.domain, values.store, values.data_dir
+    )
 
 
 def _verify(_: Sequence[str]) -> None:

@@ -20,6 +20,9 @@ WIDTH = 100  # columns of help
 CONSOLE_COMMAND = "nevis-stream"
 CACHED_SECONDS = 0.2  # programs that took at least this long to compile are kept
 _IN_CHECKOUT = re.compile(r"python -m launch\.(\w+)")
+_WRONG_VALUE = re.compile(r"flag --(\w+)=(.*?): (?:invalid literal|could not convert)", re.DOTALL)
+_NUMBERS = {"int": "a whole number", "float": "a number"}
+_EXAMPLES = {"year": 2024}
 # TERM, and those that SLURM's --signal and submitit send
 _STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _console_started = False
@@ -135,8 +138,18 @@ def parse(
         valid = values if values is not flags.FLAGS else [flag.name for flag in _own_flags()]
         problem = unknown("flag", f"--{error.flagname}", [f"--{flag}" for flag in valid])
     except (flags.Error, OSError) as error:
-        problem = str(error)
+        problem = _plain(str(error), values)
     fail(f"{hint(problem)}\nSee: {name} --help")
+
+
+def _plain(problem: str, values: flags.FlagValues) -> str:
+    """Returns absl's message about a flag that needs a number, in plain words."""
+    match = _WRONG_VALUE.match(problem)
+    kind = values[match[1]].flag_type() if match and match[1] in values else ""
+    if kind not in _NUMBERS:
+        return problem
+    flag, example = match[1], _EXAMPLES.get(match[1], 3)
+    return f"--{flag}={match[2]}: {_NUMBERS[kind]} is expected, for example --{flag}={example}."
 
 
 def _own_flags() -> list[flags.Flag]:

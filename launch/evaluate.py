@@ -34,16 +34,25 @@ def _subcommand(function: str, name: str, summary: str, example: str, *others: s
     return Subcommand(name, main, summary, (example, *others), flags=values, **more)
 
 
-def _method_names() -> str:
+def _method_names(bounds: bool = False) -> str:
+    """Returns the methods, policies and predictors with a line for each.
+
+    Args:
+      bounds: whether to include bounds, which look at every cell and so cannot be used to add.
+    """
     from nevis_stream.dynamic_evaluation import methods
 
+    left_out = () if bounds else methods.BOUNDS
     parts = {
         "Methods": methods.registry(),
         "Or POLICY+PREDICTOR, with one of these policies": methods.policy_registry(),
         "and one of these predictors": methods.predictor_registry(),
     }
     return "".join(
-        f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in named.items())
+        f"\n{title}:\n"
+        + "".join(
+            f"  {name}: {each.about}\n" for name, each in named.items() if name not in left_out
+        )
         for title, named in parts.items()
     )
 
@@ -134,12 +143,12 @@ SUBCOMMANDS = (
     _subcommand(
         "studying.metrics",
         "metrics",
-        "Measures how well methods would do on a cache.",
+        "Measures how accurate the methods are on a cache.",
         "metrics --cache=caches/mine",
         needs=("cache",),
         details="Some of the cache's models are treated as new. The results are written into the"
         " cache, where the report finds them.",
-        lists=_method_names,
+        lists=lambda: _method_names(bounds=True),
     ),
     _subcommand(
         "studying.study",
@@ -150,7 +159,7 @@ SUBCOMMANDS = (
         "study a.npz --model_facts=models.csv --model_split=by:date --out=study",
         words="FILE ...",
         details="Continues where it was stopped.",
-        lists=_method_names,
+        lists=lambda: _method_names(bounds=True),
     ),
 )
 define_flags(SUBCOMMANDS)

@@ -101,6 +101,11 @@ class ExecutorFlags:
         from launch import executors
 
         options = {flag.name: flag.value for flag in self.options if flag.value is not None}
+        owned = executors.options(self.name.value)
+        for option in options:
+            owners = [name for name in executors.names() if option in executors.options(name)]
+            if option not in owned and owners:
+                raise BadInput(f"--{option} needs --executor={' or --executor='.join(owners)}.")
         executor = executors.build(self.name.value, options)
         if self.devices.value > 1 and self.name.value == "threads":
             raise BadInput(

@@ -87,10 +87,22 @@ def _axes() -> list[tuple[str, str]]:
         if flag.value is not None
     ]
     axes += [grid.axis(text) for text in _SET.value]
+    _refuse_own_fields(axes)
     for key, _ in axes:
         if key in config_flag.words().values:
             entry.fail(f"--config.{key} sets a value that is also swept; leave one of them out.")
     return axes
+
+
+def _refuse_own_fields(axes: list[tuple[str, str]]) -> None:
+    """Refuses --trials and --steps for a learner with a field `trials` or `steps` instead."""
+    from experiments import grid, run_config
+
+    fields = run_config.fields_of(config_flag.words().config().learner)
+    for key, text in axes:
+        name = key.rpartition(".")[2]
+        if key in (grid.TRIALS, grid.STEPS) and key not in fields and name in fields:
+            entry.fail(f"--{name} sweeps {key}, which this learner lacks: use --set={name}={text}.")
 
 
 def _run_all(runs, load) -> None:

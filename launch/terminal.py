@@ -1,6 +1,7 @@
 """Tables, progress bars and numbers, printed in the same way by every command."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -18,13 +19,25 @@ def console() -> Console:
 
 
 @contextlib.contextmanager
-def bar(title: str) -> Iterator[Callable[[str, int, int | None], None]]:
-    """Shows a progress bar; yields the function `move(stage, done, total)` that updates it."""
+def bar(title: str, lines: bool = False) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Shows a progress bar; yields the function `move(stage, done, total)` that updates it.
+
+    Args:
+      title: what is being done.
+      lines: whether to print a line for each new stage if there is no terminal.
+    """
+    printed = ""
     with progress_bars() as bars:
         task = bars.add_task(title, total=None)
-        yield lambda stage, done, total: bars.update(
-            task, description=f"{title}: {stage}", completed=done, total=total
-        )
+
+        def move(stage: str, done: int, total: int | None) -> None:
+            nonlocal printed
+            bars.update(task, description=f"{title}: {stage}", completed=done, total=total)
+            if lines and not bars.console.is_terminal and stage != printed:
+                printed = stage
+                print(f"{title}: {stage}", file=sys.stderr)
+
+        yield move
 
 
 def track(title: str, items: Sequence[T]) -> Iterator[T]:

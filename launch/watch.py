@@ -49,10 +49,16 @@ def _runs(paths: list[Path]) -> list[Path]:
         return paths
     reasons = {path: _reason(path) for path in paths if not files.is_run(path)}
     if len(reasons) == len(paths):
-        entry.fail("; ".join(reasons.values()))
-    for reason in reasons.values():
-        print(f"left out: {reason}")
+        entry.fail(_summary(reasons))
+    if reasons:
+        print(f"left out: {_summary(reasons)}")
     return [path for path in paths if path not in reasons]
+
+
+def _summary(reasons: dict[Path, str]) -> str:
+    """Returns why the first path is no run, and how many others are none."""
+    more = len(reasons) - 1
+    return next(iter(reasons.values())) + (f" (and {more} more that cannot be shown)" * bool(more))
 
 
 def _reason(path: Path) -> str:

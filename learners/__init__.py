@@ -1,7 +1,9 @@
 """The learners: those that have a name (learners.table), and any class given as MODULE:CLASS."""
 
+import difflib
 import importlib
 import inspect
+import sys
 
 from learners.fields import fields_of
 from learners.table import TABLE
@@ -35,6 +37,9 @@ def class_of(name: str) -> type:
             " --config file."
         ) from None
     if not inspect.isclass(learner_class):
-        raise BadInput(f"learner {name}: {module} has no class {class_name!r}.")
+        classes = [key for key, _ in inspect.getmembers(sys.modules[module], inspect.isclass)]
+        near = difflib.get_close_matches(class_name, classes, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise BadInput(f"learner {name}: {module} has no class {class_name!r}.{hint}")
     fields_of(learner_class)  # refuses what cannot be configured
     return learner_class

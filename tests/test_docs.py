@@ -268,6 +268,10 @@ def check_command(words):
     if words[0] == "ray":
         assert words[1] in ("start", "stop"), command
         return
+    if words[0].endswith(".sh"):
+        script = (ROOT / words[0]).read_text()
+        assert all(re.search(rf"^{piece}\(\) {{", script, re.M) for piece in words[1:2]), command
+        return
     if words[0] == "nevis-stream":
         if words[1:] == ["--help"]:
             return

@@ -78,6 +78,9 @@ MAY_IMPORT = {
         "errors",
         "vocabulary",
     ),
+    "nevis_stream.active_testing": of_nevis_stream(
+        "active_testing", "dynamic_evaluation", "cost", "errors", "seeds"
+    ),
     "nevis_stream.catalogue": of_nevis_stream("catalogue", "errors", "vocabulary"),
     "nevis_stream.datasets": of_nevis_stream(
         "datasets", "catalogue", "storage", "errors", "vocabulary"

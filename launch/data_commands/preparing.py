@@ -6,6 +6,7 @@ Several data sets are prepared at the same time; one that fails does not stop th
 import multiprocessing
 import os
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Sequence
@@ -147,10 +148,17 @@ def _print_outcome(wanted: Sequence[str], outcome: dict[str, str]) -> None:
 
 
 def import_file(
-    path: Path, task: str, kind: str | None, year: int | None, domain: str | None, form: str
+    path: Path,
+    task: str,
+    kind: str | None,
+    year: int | None,
+    domain: str | None,
+    form: str,
+    data_dir: str | None = None,
 ) -> None:
     """Imports a file as a task of the catalogue or as a new one."""
     from nevis_stream.datasets.preparation import prepare as preparation
+    from nevis_stream.datasets.preparation.write import check_form
 
     task = dataset_of(task)
     new = task not in catalogue.datasets()
@@ -160,6 +168,13 @@ def import_file(
         raise BadInput(
             f"{near} If the task is new, give its year, for example --year=2024, and its domain,"
             " for example --domain=object."
+        )
+    check_form(form)
+    if prepared.is_ready(task, "local"):
+        before = prepared.about(task, "local")
+        print(
+            f"{task}: replaces the data set of that name that was imported before"
+            f" ({_counts(before['splits'])})"
         )
     with bar(task) as progress:
         folder = preparation.import_file(
@@ -176,7 +191,8 @@ def import_file(
     )
     _print_duplicates(about)
     print(f"ready: {folder}")
-    print(as_typed(f"next: python -m launch.data show {task}"))
+    flag = f" --data_dir={shlex.quote(data_dir)}" if data_dir else ""
+    print(as_typed(f"next: python -m launch.data show {shlex.quote(task)}{flag}"))
 
 
 def _counts(sizes: dict[str, int]) -> str:
@@ -188,9 +204,10 @@ def _print_duplicates(about: dict[str, Any]) -> None:
     """Prints how many samples were removed or left out, and how many look alike."""
     removed, near = about["exact_duplicates_removed"], about["near_duplicates_of_train"]
     print(
-        f"exact duplicates removed: {removed['within_parts']} within a part,"
-        f" {removed['across_parts']} across parts ({removed['other_label']} of them had"
-        " different labels); images that look like one in the train split (same perceptual hash): "
+        f"exact duplicates removed: {removed['within_parts'] + removed['across_parts']},"
+        f" {removed['within_parts']} within a part and {removed['across_parts']} across parts"
+        f" ({removed['other_label']} of them had different labels); images that look like one"
+        " in the train split (same perceptual hash): "
         + ", ".join(f"{count} in {split}" for split, count in near.items())
     )
     if about["unreadable"]:

@@ -21,10 +21,17 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.cache.exchange import read_for
 from nevis_stream.dynamic_evaluation.cache.logs import is_log
+from nevis_stream.dynamic_evaluation.choice import Choice
 from nevis_stream.dynamic_evaluation.file_ask import FileAsk
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import FILE_NAME
+
+_FILE_REMEDY = "Add their values on the new samples to the file."
+_RUN_REMEDY = (
+    "If their runs were moved, give the folder, --run_dir=FOLDER; for models without a run or a"
+    " checkpoint, give their values, --samples=FILE."
+)
 
 
 def add_model(_: Sequence[str], values: FlagValues) -> None:
@@ -58,9 +65,9 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
 
 def _check(values: FlagValues) -> None:
     """Refuses an invalid budget or method before anything is read."""
-    budget(values.budget, 1)
+    budget(values.budget)
     if values.method is not None:
-        methods.get(values.method)
+        methods.within_budget(values.method)
     entry.use_compilation_cache()
 
 
@@ -97,24 +104,31 @@ def _add(
     values: FlagValues,
     provenances: Mapping[str, dict[str, Any]] | None = None,
 ) -> None:
-    cells, choices = budget(values.budget, cache.shape[1]), []
-    with bar(f"{cache.directory.name}, {values.method or 'choice of a method'}") as show_progress:
-        counted = _with_progress(asks, show_progress, cells * len(asks))
+    cells = budget(values.budget, cache.shape[1], "samples", cache)
+    choices: list[Choice] = []
+    complete = adding.complete_models(cache, list(asks))
+    before = adding.observed_cells(cache, list(asks))
+    for model in complete:
+        _print_complete(model)
+    title = f"{cache.directory.name}, {values.method or 'choice of a method'}"
+    with bar(title, lines=len(complete) < len(asks)) as move:
+        asking = _AskingBar(move, cells * (len(asks) - len(complete)))
+        asking.stage("learning from the known models")
         accounts = adding.add_models(
             cache,
-            counted,
+            asking.counting(asks),
             cells,
             values.method,
             seed=values.seed,
             provenances=provenances,
             most_flops=values.choice_flops,
-            progress=lambda name: show_progress(f"try {name}", 0, cells * len(asks)),
+            progress=asking.stage,
             report_choice=choices.append,
         )
     for choice in choices:
         _print_choice(choice.method, choice.reason)
     for account in accounts:
-        _print_account(account)
+        _print_account(account, before[account.name], provenances is None)
         rounded = "" if cache.scores else ", each predicted as 0 or 1"
         predicted = cache.matrix([account.name], predicted=True)
         print_groups(
@@ -132,7 +146,7 @@ def fit(_: Sequence[str], values: FlagValues) -> None:
     """Fits a method to the known models of the cache --cache and stores the fit there."""
     _check(values)
     cache = one_cache(Path(values.cache))
-    cells = budget(values.budget, cache.shape[1])
+    cells = budget(values.budget, cache.shape[1], "samples", cache)
     with bar(f"fit {cache.directory.name}") as show_progress:
         name, reason, cost = adding.fit_method(
             cache,
@@ -171,7 +185,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
     else:
         open_run = cached(lambda run_dir: KeptRun(run_dir, values.stream, values.trust))
         checkpoints = _checkpoints(cache, [Path(path) for path in values.run_dir])
-        first = next(path for path, _ in checkpoints.values() if path.is_dir())
+        first = next(path for path, _ in checkpoints.values())
         run = open_run(first.parent.parent)
         dataset_id = cache.about.get("dataset_id")
         task = next(task for task in run.stream.tasks if task.dataset_id == dataset_id)
@@ -186,19 +200,23 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
             for split, part in zip(values.splits, parts, strict=True)
             for facts in sample_facts(task, split, part)
         ]
-    cells = budget(values.budget, cache.shape[0])
-    with bar(f"{cache.directory.name}, {values.method}") as show_progress:
-        counted = _with_progress(asks, show_progress, cells * len(samples))
+    cells = budget(values.budget, cache.shape[0], "models", cache)
+    with bar(f"{cache.directory.name}, {values.method}", lines=True) as move:
+        asking = _AskingBar(move, cells * len(samples))
+        asking.stage("learning from the known models")
         account = adding.add_samples(
             cache,
             samples,
-            counted,
+            asking.counting(asks),
             cells,
             values.method,
             seed=values.seed,
             provenances=provenances,
+            source=values.samples or str(cache.directory),
+            remedy=_FILE_REMEDY if values.samples else _RUN_REMEDY,
+            progress=asking.stage,
         )
-    _print_account(account)
+    _print_account(account, from_file=bool(values.samples))
 
 
 def _chosen(samples: Sequence[str], columns: Sequence[int]) -> list[str]:
@@ -234,8 +252,9 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
         path = Path(facts["checkpoint"])
         if not path.is_dir() and (name := Path(facts["run"]).name) in moved:
             path = moved[name] / "checkpoints" / path.name
-        checkpoints[model] = path, facts["trial"]
-    if not any(path.is_dir() for path, _ in checkpoints.values()):
+        if path.is_dir():
+            checkpoints[model] = path, facts["trial"]
+    if not checkpoints:
         missing = sorted({facts["run"] for facts in provenances.values()})
         raise BadInput(
             f"{cache.directory}: the runs of its models are no longer where they were, for example"
@@ -245,44 +264,81 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
     return checkpoints
 
 
-def _with_progress(
-    asks: Mapping[str, Ask], show_progress: Callable[[str, int, int], None], cells: int
-) -> dict[str, Ask]:
-    """Returns asks that also move a bar, whose end is the number of cells that will be asked."""
-    done = 0
-    show_progress("learning from the known models", 0, cells)
+class _AskingBar:
+    """A bar with the stage of an addition and the number of answers so far.
 
-    def counting(ask: Ask) -> Ask:
+    Args:
+      move: updates the bar.
+      cells: number of cells that will be asked.
+    """
+
+    def __init__(self, move: Callable[[str, int, int], None], cells: int):
+        self._move, self._cells, self._done = move, cells, 0
+
+    def stage(self, name: str) -> None:
+        """A stage begins."""
+        self._move(name, self._done, self._cells)
+
+    def counting(self, asks: Mapping[str, Ask]) -> dict[str, Ask]:
+        """Returns asks that also move the bar."""
+        return {model: self._counting(ask) for model, ask in asks.items()}
+
+    def _counting(self, ask: Ask) -> Ask:
         def call(wanted: Cells) -> Answers:
-            nonlocal done
             answers = ask(wanted)
-            done += wanted.samples.size
-            show_progress("asked", done, cells)
+            self._done += wanted.samples.size
+            self.stage("asking")
             return answers
 
         return call
 
-    return {model: counting(ask) for model, ask in asks.items()}
+
+def _print_complete(model: adding.CompleteModel) -> None:
+    print(f"model {model.name}: already complete: nothing to ask")
+    print(f"  accuracy {model.accuracy:.4f}, rank {model.rank} of {model.models} known models")
 
 
-def _print_account(addition: Addition) -> None:
+def _print_account(addition: Addition, before: int = 0, from_file: bool = False) -> None:
+    """Prints an account.
+
+    Args:
+      addition: the account.
+      before: number of cells that were observed before.
+      from_file: whether the answers came from a file.
+    """
     models = addition.models
     new_samples = int(addition.name.split()[0]) if addition.kind == "samples" else 0
     total = models * new_samples or addition.samples
+    complete = addition.asked == total
+    earlier = f" ({before:,} of them before)" if before else ""
     others = f", the others predicted by {addition.method}"
-    if addition.asked == total:
+    if complete:
         others = "; nothing is left to predict"
     name = f"{addition.kind} {addition.name}"
-    print(f"{name}: {addition.asked:,} of {total:,} cells observed{others}")
+    print(f"{name}: {addition.asked:,} of {total:,} cells observed{earlier}{others}")
     if addition.accuracy is not None:
         interval = f"no interval: {addition.reason}"
         if addition.low is not None:
             interval = f"95%: {addition.low:.4f} to {addition.high:.4f}"
-        known = f"{models} known model{'s'[: models != 1]}"
-        print(f"  accuracy {addition.accuracy:.4f} ({interval}), from {known}")
+        known = f"{models:,} known model{'s'[: models != 1]}"
+        samples = f"{addition.budget:,} sample{'s'[: addition.budget != 1]}"
+        basis = f"estimated by {addition.method} from {samples} and {known}"
+        if complete:
+            basis = "the mean of all samples"
+        print(f"  accuracy {addition.accuracy:.4f} ({interval}), {basis}")
     if addition.rank is not None:
         low, high = addition.rank_low, addition.rank_high
         interval = "" if low is None else f" (95%: {low} to {high})"
         print(f"  rank {addition.rank} of {models + 1}{interval}")
+    print(f"  {_cost_text(addition, from_file)}")
+
+
+def _cost_text(addition: Addition, from_file: bool) -> str:
     method = f"the method itself: {flops(addition.flops_method)}"
-    print(f"  spent {flops(addition.flops_spent)} ({method}), saved {flops(addition.flops_saved)}")
+    if addition.flops_spent is None:
+        where = " in the file" if from_file else ""
+        return f"cost of the answers: not recorded{where}; {method}"
+    spent = f"spent {flops(addition.flops_spent)} ({method})"
+    if addition.flops_saved is None:
+        return f"{spent}; the cost of the other answers is not recorded"
+    return f"{spent}, saved {flops(addition.flops_saved)}"

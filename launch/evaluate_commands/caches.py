@@ -55,15 +55,19 @@ def one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
     return candidates[0]
 
 
-def budget(text: str, size: int) -> int:
+def budget(
+    text: str, size: int | None = None, unit: str = "", cache: EvaluationCache | None = None
+) -> int:
     """Returns the number of samples (or models) that --budget specifies.
 
     Args:
-      text: a number, "64", or a percentage of `size`, "5%", which is rounded up to at least 1.
-      size: number of samples (or models) in total.
+      text: a number, "64", or a percentage of `size`, "5%", which is rounded to at least 1.
+      size: number of samples (or models) in total; None: only the form of the text is checked.
+      unit: what is counted, for messages.
+      cache: which has them, for messages.
 
     Raises:
-      BadInput: the text is neither.
+      BadInput: the text is neither, or the number is larger than `size`.
     """
     is_share = text.endswith("%")
     try:
@@ -75,7 +79,12 @@ def budget(text: str, size: int) -> int:
             f"--budget={text}: a whole number from 1 up, or a share above 0% and up to 100%, is"
             " expected."
         )
-    return max(1, round(size * value / 100)) if is_share else int(value)
+    if is_share:
+        return max(1, round((size or 0) * value / 100))
+    if size is not None and value > size:
+        where = f"{cache.directory} has" if cache else "there are"
+        raise BadInput(f"--budget={text}: {where} only {size:,} {unit}.")
+    return int(value)
 
 
 def print_groups(title: str, groups: Sequence[SampleGroup]) -> None:

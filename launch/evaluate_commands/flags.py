@@ -107,16 +107,22 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("add-model", text, "model", None, meaning)
     flag("add-model", whole, "trial", None, "Trial of the checkpoint; default: the chosen one.")
     flag("add-model", text, "name", None, "Model of the file to add; default: all of them.")
-    meaning = "Number of samples on which each new model is evaluated: 64, or 5%."
+    meaning = "Number of samples on which each new model is evaluated: 64, or 5% of all samples."
     flag("add-model fit", text, "budget", None, meaning)
-    meaning = "Number of models that are evaluated on each new sample: 64, or 5%."
+    meaning = (
+        "Number of known models that are evaluated on each new sample: 64, or 5% of all models."
+    )
     flag("add-samples", text, "budget", None, meaning)
     flag("add-samples", text, "samples", None, "A file of known models × new samples.")
     flag("add-samples", words, "splits", [], "Splits of the cache's data set.")
     meaning = "New directories of runs that were moved since their models were added to the cache."
     flag("add-samples", words, "run_dir", [], meaning)
-    meaning = "How samples are chosen and the other values predicted."
+    meaning = (
+        "How the models to evaluate are chosen and the other values predicted. In the list below,"
+        " models and samples change places."
+    )
     flag("add-samples", text, "method", "recommended", meaning)
+    meaning = "How samples are chosen and the other values predicted."
     meaning += " Default: what cross-validation on the known models finds best for this budget."
     flag("add-model fit", text, "method", None, meaning)
     meaning = "Most FLOPs that the choice of a method may compute."

@@ -22,7 +22,7 @@ _COLUMNS = (
     "samples",
     "observed",
     "predicted",
-    "known",
+    "observed share",
     "mean",
     "with confidence",
     "with probabilities",

@@ -32,6 +32,7 @@ from nevis_stream.dynamic_evaluation.cache.files import (
     read_model_facts,
     read_values,
 )
+from nevis_stream.dynamic_evaluation.groups import kind_of_groups
 from nevis_stream.dynamic_evaluation.intervals import FEWEST
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit, hidden_samples
@@ -59,6 +60,17 @@ _SHOWN = {
     "spearman": "Spearman",
     "kendall": "Kendall",
     "coverage95": "covered",
+}
+_LEGEND = """\
+MAE: mean absolute error of all values of a new model, observed ones counting 0
+error of the mean: absolute error of a new model's estimated mean
+Spearman, Kendall: rank correlation of the new models' estimated means with the true ones
+covered: share of 95% intervals that contain the true mean; – if the method gives none"""
+_GROUPS = {
+    "runs": "the models of a run, or of runs with copies of each other's models, are all known or"
+    " all new",
+    "groups": "models with the same `group` in their file, or copies of each other, are all known"
+    " or all new",
 }
 
 
@@ -89,7 +101,7 @@ def study(words: Sequence[str], values: FlagValues) -> None:
         _write_figure(folder, matrix, design, frame[frame["matrix"] == matrix.name])
     split = summary["split"] + (f"; hidden data sets: {design.hide}" if design.hide else "")
     count = _count(len(matrices), "matrix", "matrices")
-    _show(frame, f"means over {design.seeds} splits of {count}, {split}")
+    _show(frame, f"means over {_count(design.seeds, 'split', 'splits')} of {count}, {split}")
     print(summary["advice"])
     print(f"written: {folder / 'study.csv'}, and a figure for each matrix")
     print(entry.as_typed(f"next: python -m launch.report {folder} --out=report"))
@@ -215,7 +227,7 @@ def metrics(_: Sequence[str], values: FlagValues) -> None:
         path = cache.directory / "study.csv"
         known = _check(matrix, design)
         if RECOMMENDED in design.methods and known < FEWEST:
-            kind = "models" if matrix.groups is None else "runs"
+            kind = "models" if matrix.groups is None else kind_of_groups(cache)
             print(
                 f"{cache.directory}: with {known} known {kind}, `recommended` falls back to"
                 " `stratified_mean`; see --known."
@@ -224,16 +236,19 @@ def metrics(_: Sequence[str], values: FlagValues) -> None:
         frame = _run([matrix], design, path)
         summary = evaluation_summary.write(cache, matrix, frame, design.known)
         size = f"{summary['models']} models × {summary['samples']:,} samples"
-        by = "models" if matrix.groups is None else "whole runs"
+        by = "models" if matrix.groups is None else f"whole {kind_of_groups(cache)}"
+        splits = _count(design.seeds, "split", "splits")
         _show(
             frame,
-            f"{cache.directory}: {size}; {design.known:.0%} of the {by} known, {design.seeds}"
-            " splits",
+            f"{cache.directory}: {size}; {design.known:.0%} of the {by} known, {splits}",
         )
+        if matrix.groups is not None:
+            print(f"{by}: {_GROUPS[kind_of_groups(cache)]}")
         print_groups(
             f"{cache.directory}: means of the models' values, in their own ranges",
             means_by_group(matrix.facts, matrix.values),
         )
+    print(_LEGEND)
     print(entry.as_typed(f"next: python -m launch.report RUNS {values.cache} --out=report"))
 
 

@@ -6,7 +6,7 @@ from scipy.special import stdtrit
 
 from nevis_stream.analysis.bootstrap import LEVEL, Interval
 from nevis_stream.analysis.differences import Comparison
-from nevis_stream.cost.engineering import ratio
+from nevis_stream.cost.engineering import times
 
 # with fewer, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
 FEW_TASKS = 20
@@ -46,18 +46,45 @@ def verdict(comparison: Comparison) -> str:
         return f"{result}, and all seeds agree exactly. {_elsewhere(a, better, tasks)}"
     if math.isnan(tasks.low):
         return (
-            f"The error of {a} is {size} {lower} than that of {b} {average}, but one seed on"
-            f" {plural(tasks.tasks, 'task')} cannot show whether that is chance."
+            f"The error of {a} is {size} {lower} than that of {b} {average}, but"
+            f" {_single(comparison)}"
+            f" on {plural(tasks.tasks, 'task')} cannot show whether that is chance."
+            f"{_more(comparison)}"
         )
     if tasks.side:
         return (
-            f"{result}, judging from one seed and the variation between tasks (95% interval over"
-            f" tasks {span(tasks)})."
+            f"{result}, judging from {_single(comparison)} and the variation between tasks"
+            f" (95% interval over tasks {span(tasks)})."
         )
+    single = _single(comparison).replace("one", "One", 1)
     return (
-        f"One seed cannot tell which of {a} and {b} is better. {differ}, and the 95% interval over"
-        f" tasks, {span(tasks)}, contains zero."
+        f"{single} cannot tell which of {a} and {b} is better. {differ},"
+        f" and the 95% interval over tasks, {span(tasks)}, contains zero.{_more(comparison)}"
     )
+
+
+def _single(comparison: Comparison) -> str:
+    """Returns "one seed", with the method's name where only one method has a single seed."""
+    counts = comparison.over_seeds.seeds
+    if max(counts) == 1:
+        return "one seed"
+    group = comparison.a if counts[0] == 1 else comparison.b
+    return f"one seed of {group.label}"
+
+
+def _more(comparison: Comparison) -> str:
+    """Returns a sentence on what a method with a single seed lacks, if the other has more."""
+    counts = comparison.over_seeds.seeds
+    if max(counts) == 1:
+        return ""
+    group = comparison.a if counts[0] == 1 else comparison.b
+    return f" {group.label} needs two or more seeds; the other method has {max(counts)}."
+
+
+def decided(comparison: Comparison) -> bool:
+    """Returns whether the interval over seeds, or without one that over tasks, excludes zero."""
+    seeds, tasks = comparison.over_seeds, comparison.over_tasks
+    return bool(tasks.side if math.isnan(seeds.low) else seeds.side)
 
 
 def _elsewhere(label: str, better: str, tasks: Interval) -> str:
@@ -140,11 +167,13 @@ def cost_statement(comparison: Comparison) -> str:
             return f"The cost of {name} is unknown, so the comparison may not be at equal FLOPs."
     if cost.equal:
         return "The comparison is at equal FLOPs."
-    if math.isnan(cost.ratio):
-        return f"The comparison is not at equal FLOPs: {names[1]} used none for training."
+    for name, flops in zip(names, (cost.a, cost.b), strict=True):
+        if flops == 0:
+            return f"The comparison is not at equal FLOPs: {name} used no training FLOPs."
+    link = "of" if cost.ratio > 1 else "than"
     return (
-        f"The comparison is not at equal FLOPs: {names[0]} used {ratio(cost.ratio)} times the"
-        f" training FLOPs of {names[1]}."
+        f"The comparison is not at equal FLOPs: {names[0]} used {times(cost.ratio)} training FLOPs"
+        f" {link} {names[1]}."
     )
 
 

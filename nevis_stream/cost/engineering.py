@@ -30,3 +30,22 @@ def ratio(value: float) -> str:
     ('0.25', '78.7', '209e3', '19.2e-6', '–')
     """
     return f"{value:.3g}" if value == 0 or 0.001 <= abs(value) < 999.5 else engineering(value)
+
+
+def times(value: float) -> str:
+    """Returns how many times the training FLOPs of another method one used, in words; the text
+    continues with " training FLOPs".
+
+    Args:
+      value: the first method's FLOPs divided by the second's, 0 or more.
+
+    >>> times(2.5), times(1 / 52_083), times(208_900.0), times(0.0), times(1.001)
+    ('2.5 times the', '52,100 times fewer', '209,000 times the', 'no', 'the same')
+    """
+    if value == 0:
+        return "no"
+    if abs(value - 1) < 0.005:
+        return "the same"
+    factor = max(value, 1 / value)
+    text = f"{float(f'{factor:.3g}'):,.0f}" if 999.5 <= factor < 1e9 else ratio(factor)
+    return f"{text} times {'the' if value > 1 else 'fewer'}"

@@ -31,6 +31,9 @@ from nevis_stream.errors import BadInput, DataWarning
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
+_MOST_16 = 2**16 - 1  # the largest 16-bit value
+
+
 class Images(Sequence):
     """Base of the image containers, which have a length, an integer index, and `take`."""
 
@@ -259,6 +262,37 @@ def open_image(source: BinaryIO | Path, name: str) -> Image.Image:
     return image
 
 
+def eight_bits(image: Image.Image, name: str) -> Image.Image:
+    """Returns a decoded image with 8 bits per channel.
+
+    Pillow's `convert` clips 16-bit grey values at 255 instead of scaling them, which makes nearly
+    every such image white.
+
+    Args:
+      image: in any mode; 16-bit grey (modes I;16, and I with values up to 65535) is scaled by the
+        range of the type, 65535 to 255.
+      name: of the file, for the message.
+
+    Raises:
+      BadInput: floating-point pixels, or integers of more than 16 bits, whose range is unknown.
+    """
+    if image.mode == "F":
+        raise BadInput(
+            f"{name}: its pixels are floating-point numbers (mode F), whose range is unknown. Save"
+            " it as an 8-bit or 16-bit image."
+        )
+    if image.mode != "I" and not image.mode.startswith("I;16"):
+        return image
+    values = np.asarray(image).astype(np.int64)
+    if values.min(initial=0) < 0 or values.max(initial=0) > _MOST_16:
+        raise BadInput(
+            f"{name}: its pixels are integers from {values.min()} to {values.max()} (mode"
+            f" {image.mode}); valid: 8 bits, or 16 bits (0 to {_MOST_16}). Save it as an 8-bit or"
+            " 16-bit image."
+        )
+    return Image.fromarray(((values * 255 + _MOST_16 // 2) // _MOST_16).astype(np.uint8))
+
+
 class EncodedImages(Images):
     """Images kept as the bytes of their files (PNG, JPEG, GIF, …) and decoded on access.
 
@@ -269,7 +303,11 @@ class EncodedImages(Images):
         file once, which finds the corrupt ones.
 
     Raises:
-      BadInput: a file cannot be decoded, or has two channels; the message names the file.
+      BadInput: a file cannot be decoded, has two channels, or floating-point pixels; the message
+        names the file.
+
+    Warns:
+      DataWarning: 16-bit images, which are scaled to 8 bits, or animated ones.
     """
 
     def __init__(
@@ -293,12 +331,14 @@ class EncodedImages(Images):
         reason = "unknown format" if isinstance(error, UnidentifiedImageError) else error
         return BadInput(
             f"{self._names[index]}: cannot be read as an image ({reason}). "
-            "Replace the file, or remove it and its row."
+            "Replace the file, or remove it (and its row, where a csv lists it)."
         )
 
     def _decode_all(self) -> tuple[np.ndarray, np.ndarray]:
         sizes = np.empty((len(self._files), 2), np.int32)
         hashes = np.empty(len(self._files), "S32")
+        scaled: dict[str, list[str]] = {}
+        animated = []
         for i in range(len(self._files)):
             image = self._open(i)
             if len(image.getbands()) == 2:
@@ -309,8 +349,27 @@ class EncodedImages(Images):
                 image.load()
             except Exception as error:
                 raise self._corrupt(i, error) from error
+            if getattr(image, "n_frames", 1) > 1:
+                animated.append(self._names[i])
+            converted = eight_bits(image, self._names[i])
+            if converted is not image:
+                scaled.setdefault(image.mode, []).append(self._names[i])
             sizes[i] = image.height, image.width
-            hashes[i] = duplicates.pixel_hash(image)
+            hashes[i] = duplicates.pixel_hash(converted)
+        for mode, names in scaled.items():
+            warnings.warn(
+                f"{names[0]}: 16-bit grey image (mode {mode}), scaled to 8 bits (65535 becomes"
+                f" 255){_and_others(names)}.",
+                DataWarning,
+                stacklevel=2,
+            )
+        if animated:
+            warnings.warn(
+                f"{animated[0]}: has several frames, of which only the first is"
+                f" used{_and_others(animated)}.",
+                DataWarning,
+                stacklevel=2,
+            )
         return sizes, hashes
 
     def __len__(self) -> int:
@@ -319,7 +378,10 @@ class EncodedImages(Images):
     def _opened(self, index: int) -> Image.Image:
         image = self._open(index)
         try:
-            return image.convert("RGB")
+            image.load()
+            return eight_bits(image, self._names[index]).convert("RGB")
+        except BadInput:
+            raise
         except Exception as error:
             raise self._corrupt(index, error) from error
 
@@ -346,3 +408,8 @@ class EncodedImages(Images):
 
     def pixel_hashes(self) -> np.ndarray:
         return self._pixel_hashes
+
+
+def _and_others(names: Sequence[str]) -> str:
+    """Returns how many files a warning that names the first is about."""
+    return f"; the same holds for {len(names) - 1} more" if len(names) > 1 else ""

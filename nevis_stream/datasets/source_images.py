@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from nevis_stream.datasets.images import open_image
+from nevis_stream.datasets.images import eight_bits, open_image
 from nevis_stream.errors import BadInput
 
 
@@ -47,7 +47,7 @@ def _decode(name: str, source) -> Image.Image:
         ) from None
     if len(image.getbands()) == 2:
         image = image.convert(image.getbands()[0])
-    return image
+    return eight_bits(image, name)
 
 
 @dataclass(frozen=True, slots=True)

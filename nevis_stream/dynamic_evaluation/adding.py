@@ -4,6 +4,7 @@ account of the cost is kept.
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -29,6 +30,7 @@ from nevis_stream.dynamic_evaluation.known import (
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_cells
 from nevis_stream.dynamic_evaluation.method import Method, context
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.errors import BadInput, RunWarning
 
 
@@ -48,7 +50,8 @@ def add_models(
     to the cache.
 
     Cells that the cache already has are not asked again, so an addition that was killed continues
-    where it stopped.
+    where it stopped. Models that are observed on every sample already (see `complete_models`) are
+    left out, and have no account.
 
     Args:
       cache: the cache. The method learns from its known models (see `known.learned_from`), except
@@ -62,18 +65,22 @@ def add_models(
       provenances: of the models, by id; the price of an answer is added to them if it is missing.
       most_flops: that the choice of a method may compute; if the prices of answers are known, no
         more than what is saved by asking fewer cells.
-      progress: called with the name of each method that is tried for a choice.
+      progress: called with the name of each stage when it begins.
       report_choice: called with the choice, if there is one, before anything is asked.
 
     Returns:
-      The account of each model.
+      The account of each model that was not complete.
 
     Raises:
       BadInput: there is no known model, the method is unknown, or the budget is not valid.
     """
     samples = cache.shape[1]
     if method is not None:
-        methods.get(method)  # an unknown name is an error before anything is read
+        methods.within_budget(method)  # a wrong name is an error before anything is read
+    complete = {each.name for each in complete_models(cache, list(asks))}
+    asks = {model: ask for model, ask in asks.items() if model not in complete}
+    if not asks:
+        return []
     known, accuracies, names = _known(cache, samples, without=list(asks))
     facts = {model: (provenances or {}).get(model, {}) for model in asks}
     rows = [CachedAsk(cache, model, samples, facts[model], ask) for model, ask in asks.items()]
@@ -91,15 +98,23 @@ def add_models(
         saved = np.inf if None in prices else sum(prices) * (samples - budget)
         additions, new = read_additions(cache.directory), len(rows)
         choice = choose(
-            cache.directory, known, new, budget, seed, additions, most_flops, saved, progress
+            cache.directory,
+            known,
+            new,
+            budget,
+            seed,
+            additions,
+            most_flops,
+            saved,
+            lambda name: progress(f"trying {name}"),
         )
         report_choice(choice)
         method = choice.method
-    used = methods.get(method).for_known(known)
+    used = methods.within_budget(method).for_known(known)
     readable = memory.readable(used, known, len(rows))
     stored = _stored_fit(cache, used.name, used, known, seed)
     _warn(used, known, prices, budget, stored, "model")
-    estimates, own = _evaluate(stored, readable, ask, len(rows), budget, seed)
+    estimates, own = _evaluate(stored, readable, ask, len(rows), budget, seed, progress)
     own += 0 if choice is None else choice.flops
     made_by = {"method": method, "budget": budget, "seed": seed}
     values = np.stack([row.values for row in rows])
@@ -132,6 +147,46 @@ def add_models(
     return accounts
 
 
+@dataclass(frozen=True)
+class CompleteModel:
+    """A model of a cache that is observed on every sample.
+
+    Attributes:
+      name: the model's id.
+      accuracy: its mean over all samples.
+      rank: its place by accuracy among the known models, of which it is one; 1 is the best.
+      models: number of known models.
+    """
+
+    name: str
+    accuracy: float
+    rank: int
+    models: int
+
+
+def complete_models(cache: EvaluationCache, models: Sequence[str]) -> list[CompleteModel]:
+    """Returns those of these models that are observed on every sample, so that nothing is left to
+    ask or to predict.
+    """
+    samples = cache.shape[1]
+    counts = observed_cells(cache, models)
+    complete = [model for model in models if counts[model] == samples > 0]
+    if not complete:
+        return []
+    _, accuracies, names = _known(cache, samples)
+    by_name = dict(zip(names, accuracies.tolist(), strict=True))
+    return [
+        CompleteModel(model, by_name[model], _rank(accuracies, by_name[model]) or 0, len(names))
+        for model in complete
+    ]
+
+
+def observed_cells(cache: EvaluationCache, models: Sequence[str]) -> dict[str, int]:
+    """Returns the number of observed cells of each model; 0 if the cache does not have it."""
+    counts = dict(zip(cache.models(), cache.row_sums()[1].tolist(), strict=True))
+    return {model: int(counts.get(model, 0)) for model in models}
+
+
 def fit_method(
     cache: EvaluationCache,
     budget: int,
@@ -154,7 +209,7 @@ def fit_method(
     """
     samples, reason = cache.shape[1], ""
     if method is not None:
-        methods.get(method)
+        methods.within_budget(method)
     known, _, names = _known(cache, samples)
     check_budget(budget, samples)
     known.groups = groups_of(cache, names, known.packed_rows())
@@ -164,7 +219,7 @@ def fit_method(
             cache.directory, known, 1, budget, seed, additions, most_flops, progress=progress
         )
         method, reason = choice.method, choice.reason
-    used = methods.get(method).for_known(known)
+    used = methods.within_budget(method).for_known(known)
     progress(used.name)
     readable = memory.readable(used, known, 1)
     stored = _stored_fit(cache, used.name, used, known, seed)
@@ -182,6 +237,9 @@ def add_samples(
     *,
     seed: int = 0,
     provenances: Sequence[dict[str, Any]] | None = None,
+    source: str = "",
+    remedy: str = "",
+    progress: Callable[[str], None] = lambda stage: None,
 ) -> Addition:
     """Evaluates a few of the known models on new samples: models and samples change places.
 
@@ -193,12 +251,16 @@ def add_samples(
       method: name of a method, or a pair.
       seed: of the method's random choices.
       provenances: of each sample; a sample with `low` and `high` has scores.
+      source: what the asks read, for messages; default: the cache.
+      remedy: what to do if a model has no `Ask`, for messages.
+      progress: called with the name of each stage when it begins.
 
     Raises:
       BadInput: there is no known model, the method is unknown, the budget is not valid, or there is
-        no `Ask` for a model that must be asked.
+        no `Ask` for a known model with an unobserved cell: a policy may choose any of them. Then
+        nothing is asked or written.
     """
-    named, columns, facts = methods.get(method), cache.samples(), cache.models()
+    named, columns, facts = methods.within_budget(method), cache.samples(), cache.models()
     view, _, names = _known(cache, len(columns))
     known = memory.transposed(named, view, len(samples))
     values = unknown_cells((len(samples), len(names)), cache.scores)
@@ -207,6 +269,14 @@ def add_samples(
     if old:
         values[old] = cache.matrix(names, [samples[i] for i in old]).T
     asked_before, costs = observed(values).sum(axis=0), [Cost()]
+    check_budget(budget, len(names), "known models on each sample")
+    unanswered = [
+        name
+        for name, count in zip(names, asked_before, strict=True)
+        if count < len(samples) and name not in asks
+    ]
+    if unanswered:
+        raise BadInput(_cannot_answer(source or str(cache.directory), unanswered, names, remedy))
 
     def ask(cells: Cells) -> Answers:
         models = cells.samples
@@ -214,11 +284,6 @@ def add_samples(
             new = np.flatnonzero((models == model).any(axis=1) & ~observed(values[:, model]))
             if len(new):
                 name, ids = names[model], [samples[i] for i in new]
-                if name not in asks:
-                    raise BadInput(
-                        f"model {name!r} cannot be asked: only models that came from a run"
-                        " directory, or that the file has, can."
-                    )
                 answers = asks[name](Cells(new[None]))
                 confidence = None if answers.confidence is None else answers.confidence[0]
                 values[new, model] = answers.values[0]
@@ -234,7 +299,6 @@ def add_samples(
             f"{cache.directory}: no other sample on which half of the models are observed; nothing"
             " to learn from."
         )
-    check_budget(budget, len(names), "known models on each sample")
     rows = InMemory(np.ascontiguousarray(known[:, is_learned].T))
     used = named.for_known(rows)
     stored = _stored_fit(cache, f"{used.name}-samples", used, rows, seed)
@@ -242,7 +306,7 @@ def add_samples(
     mean_price = None if None in prices else sum(prices) / len(prices)
     _warn(used, rows, [mean_price] * len(samples), budget, stored, "sample")
     cache.add_samples(samples, provenances or [None] * len(samples))
-    estimates, own = _evaluate(stored, rows, ask, len(samples), budget, seed)
+    estimates, own = _evaluate(stored, rows, ask, len(samples), budget, seed, progress)
     made_by = {"method": method, "budget": budget, "seed": seed}
     predicted = np.ascontiguousarray(_predicted_only(estimates, values).T)
     cache.append_predictions(names, samples, predicted, made_by=made_by)
@@ -329,6 +393,18 @@ class CachedAsk:
         return facts.get(EACH)
 
 
+def _cannot_answer(
+    source: str, unanswered: Sequence[str], names: Sequence[str], remedy: str
+) -> str:
+    """Returns a message that known models, of `names`, cannot be asked."""
+    first = ", ".join(repr(name) for name in unanswered[:3])
+    more = f" and {len(unanswered) - 3} more" if len(unanswered) > 3 else ""
+    return (
+        f"{source}: {len(unanswered)} of the {len(names)} known models cannot be evaluated on the"
+        f" new samples: {first}{more}. Any of them may be asked, so nothing was asked. {remedy}"
+    ).rstrip()
+
+
 def _stored_fit(
     cache: EvaluationCache, name: str, method: Method, known: Known, seed: int
 ) -> StoredFit:
@@ -337,10 +413,16 @@ def _stored_fit(
 
 
 def _evaluate(
-    stored: StoredFit, known: Known, ask: Ask, new: int, budget: int, seed: int
+    stored: StoredFit,
+    known: Known,
+    ask: Ask,
+    new: int,
+    budget: int,
+    seed: int,
+    progress: Callable[[str], None],
 ) -> tuple[Estimates, int]:
     """Returns the estimates of new models, and the FLOPs that the method computed itself."""
-    ctx = context()
+    ctx = staged_context(progress)
     fit_key, evaluation_key = jax.random.split(jax.random.key(seed))
     evaluator = stored.evaluator(known, budget, fit_key, ctx)
     estimates = evaluator.evaluate(ask, new, budget, evaluation_key)

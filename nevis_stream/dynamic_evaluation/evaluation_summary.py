@@ -19,7 +19,7 @@ from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.additions import Addition, read_additions
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.groups import groups_of
+from nevis_stream.dynamic_evaluation.groups import groups_of, kind_of_groups
 from nevis_stream.dynamic_evaluation.known import learned_from
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
 from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix
@@ -86,6 +86,7 @@ def write(
         "sample_groups": _sample_groups(values, facts),
         "known": known,
         "by_run": matrix.groups is not None,
+        "group_kind": kind_of_groups(cache),
         "seeds": len(seeds),
         "methods": {method: curve(rows) for method, rows in study.groupby("method", sort=False)},
         "decomposition": _decomposition(values, matrix.groups, known, budgets, seeds),

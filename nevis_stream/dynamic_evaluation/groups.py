@@ -37,6 +37,11 @@ def groups_of(
     return names if any(groups) or len(set(names)) < len(names) else None
 
 
+def kind_of_groups(cache: EvaluationCache) -> str:
+    """Returns what the groups of a cache's models are: "runs", or "groups" of an imported file."""
+    return "runs" if any("run" in facts for facts in cache.models().values()) else "groups"
+
+
 def joined(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
     """Returns the groups; two of them get one name if one has copies of at least half of the
     other's models.

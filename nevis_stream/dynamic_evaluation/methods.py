@@ -84,6 +84,9 @@ NOT_CROSS_VALIDATED = (
     *("published", "single_order_floor", "oracle_accuracy_prefix"),
 )
 
+# Policies and predictors that look at every cell regardless of the budget: bounds for studies.
+BOUNDS = ("everything", "single_order_floor", "oracle_accuracy_prefix")
+
 
 @functools.cache
 def policy_registry() -> Mapping[str, Policy]:
@@ -161,3 +164,26 @@ def get(name: str) -> Method:
         hint = " Or a pair, POLICY+PREDICTOR."
         raise BadInput(unknown("method", name, registry()) + hint)
     return registry()[name]
+
+
+def is_bound(name: str) -> bool:
+    """Returns whether the method of this name looks at every cell, regardless of the budget."""
+    text = PAIRS[name][0] if name in PAIRS else name
+    return not set(text.split("+")).isdisjoint(BOUNDS)
+
+
+def within_budget(name: str) -> Method:
+    """Returns the method of this name, or the pair POLICY+PREDICTOR, for additions to a cache.
+
+    Raises:
+      BadInput: there is no such method, or it looks at every cell.
+    """
+    method = get(name)
+    if is_bound(name):
+        valid = ", ".join(each for each in registry() if not is_bound(each))
+        raise BadInput(
+            f"method {name!r} looks at every cell regardless of the budget: it is a bound, for"
+            f" studies only. Valid: {valid}; or a pair, POLICY+PREDICTOR, without"
+            f" {', '.join(BOUNDS)}."
+        )
+    return method

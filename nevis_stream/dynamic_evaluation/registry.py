@@ -5,6 +5,8 @@ import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
+from nevis_stream.errors import BadInput, unknown
+
 
 def scanned(package: Any, attribute: str) -> Mapping[str, Any]:
     """Returns the attribute of each module of a package that has it, by the name of the module."""
@@ -15,3 +17,10 @@ def scanned(package: Any, attribute: str) -> Mapping[str, Any]:
         for name, module in modules.items()
         if hasattr(module, attribute)
     }
+
+
+def named(registry: Mapping[str, Any], noun: str, name: str) -> Any:
+    """Returns an entry; BadInput names the valid ones, `noun` says what they are."""
+    if name not in registry:
+        raise BadInput(unknown(noun, name, registry))
+    return registry[name]

@@ -20,4 +20,8 @@ class Across:
     evaluations: Sequence[Evaluation] = ()
     studies: Sequence[Study] = ()
     number: str = "all"
-    title: str = "Across streams"
+
+    @property
+    def title(self) -> str:
+        """The heading; without runs and transfer matrices, of caches and studies alone."""
+        return "Across streams" if self.sections or self.matrices else "Dynamic evaluation"

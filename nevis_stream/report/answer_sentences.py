@@ -8,7 +8,7 @@ from markupsafe import Markup
 from nevis_stream.analysis.methods import MethodPoint
 from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.stand_ins import short_name
-from nevis_stream.cost.engineering import ratio
+from nevis_stream.cost.engineering import times
 from nevis_stream.report.notation import cost_spread, error_spread
 
 
@@ -39,7 +39,7 @@ def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[M
 def _compared(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup:
     seeds = sorted({len(method.points) for method in methods})
     each = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else _counted(seeds[0], "seed")
-    learners = list(dict.fromkeys(short_name(method.group.learner) for method in methods))
+    learners = list(dict.fromkeys(_learner(method) for method in methods))
     text = "{} of {} ({}{}), {} each, on {}; {} judged."
     more = f" and {len(learners) - 8} more" if len(learners) > 8 else ""
     verb = "is" if judged == 1 else "are"
@@ -54,12 +54,20 @@ def _compared(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup
     )
 
 
+def _learner(method: MethodPoint) -> str:
+    """Returns the learner's name without the settings that its label may have."""
+    settings = method.group.runs[0].settings or {}
+    name = settings.get("learner", method.group.learner)
+    return short_name(name.rpartition(":")[2])
+
+
 def _lowest(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Markup:
     ties = [method for method in pointed if method.error.mean == best.error.mean]
     cost = (
         ""
         if math.isnan(best.paper_total.mean)
-        else f", with {cost_spread(best.paper_total)} FLOPs of training"
+        else f", with {cost_spread(best.paper_total) if best.paper_total.mean else 'no'} FLOPs of"
+        " training"
     )
     value = f"{error_spread(best.error)} (n = {_counted(best.error.n, 'seed')})"
     return Markup("Lowest mean error: {}, {}{}.").format(
@@ -98,7 +106,7 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     )
     costs = reference.paper_total.mean, best.paper_total.mean
     known = bool(best.paper_total.mean) and not math.isnan(sum(costs))
-    yield sentence + (f", with {_times(costs[0] / costs[1])} training FLOPs." if known else ".")
+    yield sentence + (f", with {times(costs[0] / costs[1])} training FLOPs." if known else ".")
 
 
 def _one_seed(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
@@ -112,14 +120,11 @@ def _one_seed(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
 
 
 def _names(methods: Sequence[MethodPoint]) -> Markup:
-    return Markup(", ").join(
+    between = "; " if any("," in method.group.label for method in methods) else ", "
+    return Markup(between).join(
         Markup("<strong>{}</strong>").format(method.group.label) for method in methods
     )
 
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _times(value: float) -> str:
-    return "the same" if abs(value - 1) < 0.005 else f"{ratio(value)} times the"

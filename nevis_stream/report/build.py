@@ -16,6 +16,7 @@ from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.report.across import Across
 from nevis_stream.report.cache_summaries import Evaluation, is_cache, read_evaluation
 from nevis_stream.report.exports import Track, write_figures, write_tables
+from nevis_stream.report.glossary import EVALUATION_TERMS, TERMS
 from nevis_stream.report.manifest import Files
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.parts.part import Part
@@ -166,9 +167,10 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
         "page.html",
         chapters=[*chapters, *whole],
         left_out=left_out,
-        total_runs=len({run.path for section in sections for run in section.runs}),
+        contents=_contents(across),
         sections=len(sections),
-        streams=_streams(across),
+        heading=_heading(across),
+        glossary=_glossary(across),
         written=sorted(written),
         style=Markup(resource("style.css")),
         script=Markup(script),
@@ -189,6 +191,43 @@ def _streams(across: Across) -> str:
             or [study.path.name for study in across.studies]
         )
     )
+
+
+def _heading(across: Across) -> str:
+    """The page's heading: what it is about, without runs the caches or studies."""
+    names = _streams(across)
+    if across.sections or across.matrices:
+        return f"Error against training FLOPs on {names}"
+    if across.evaluations:
+        caches = "cache" if len(across.evaluations) == 1 else "caches"
+        return f"Dynamic evaluation on the {caches} {names}"
+    return f"Methods of dynamic evaluation compared in {names}"
+
+
+def _contents(across: Across) -> str:
+    """Returns the numbers of runs, caches and studies; no number of runs for caches or studies
+    alone.
+    """
+    runs = len({run.path for section in across.sections for run in section.runs})
+    counts = {"run": runs, "cache": len(across.evaluations), "study": len(across.studies)}
+    others = across.evaluations or across.studies
+    shown = [_count(n, what) for what, n in counts.items() if n or (what == "run" and not others)]
+    return ", ".join(shown)
+
+
+def _glossary(across: Across) -> dict[str, str]:
+    """Returns the terms of the page and their meaning."""
+    if not across.evaluations and not across.studies:
+        return TERMS
+    if not across.sections and not across.matrices:
+        return EVALUATION_TERMS
+    budget = f"{TERMS['Budget']} In dynamic evaluation: {EVALUATION_TERMS['Budget']}"
+    return TERMS | EVALUATION_TERMS | {"Budget": budget}
+
+
+def _count(number: int, what: str) -> str:
+    several = {"study": "studies"}.get(what, f"{what}s")
+    return f"{number} {what if number == 1 else several}"
 
 
 def _chapters(section: Section | Across, parts: Sequence[Part], track: Track) -> list[Chapter]:

@@ -1,4 +1,6 @@
-"""The terms of the page and their meaning: the glossary at its end, and tooltips."""
+"""The terms of the page and their meaning: the glossary at its end, and tooltips. Caches and
+studies of dynamic evaluation have terms of their own.
+"""
 
 import re
 
@@ -64,6 +66,32 @@ TERMS = {
     "Partial, missing, undefined": (
         "Partial: the run has not reached this task yet; missing: the run ended without this"
         " result; undefined: predicted, but the metric has no value. They enter no mean."
+    ),
+}
+
+EVALUATION_TERMS = {
+    "Cache": "Values of models on samples: observed cells, and apart from them predicted ones.",
+    "Known model": (
+        "A model that methods learn from, because enough of its cells were observed; any other"
+        " is new."
+    ),
+    "Budget": "The number of samples on which each new model is evaluated.",
+    "MAE": (
+        "Mean absolute error of the values of a new model on all samples, where observed ones count"
+        " 0. For outcomes: the share that was predicted wrongly."
+    ),
+    "accuracy error": "The absolute error of a new model's estimated mean over all samples.",
+    "Spearman": (
+        "Spearman's rank correlation between the estimated and the true means of the new models:"
+        " 1 if they are in the same order."
+    ),
+    "Kendall": (
+        "Kendall's rank correlation between the estimated and the true means of the new models:"
+        " 1 if every pair of models is in the same order, −1 if every pair is in the opposite one."
+    ),
+    "covered": (
+        "The share of 95% intervals that contain the true mean; 0.95 is ideal. Absent if the method"
+        " gives no interval."
     ),
 }
 

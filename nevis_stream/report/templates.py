@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from nevis_stream.cost.engineering import ratio
 from nevis_stream.report import notation
-from nevis_stream.report.glossary import TERMS, anchor
+from nevis_stream.report.glossary import EVALUATION_TERMS, TERMS, anchor
 
 
 def render(name: str, **values: Any) -> Markup:
@@ -37,7 +37,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    words = {"terms": TERMS, "anchor": anchor}
+    words = {"terms": EVALUATION_TERMS | TERMS, "anchor": anchor}
     environment.globals |= words | {"notation": notation, "ratio": ratio}
     environment.globals["macros"] = environment.get_template("macros.html").module
     return environment

@@ -126,6 +126,14 @@ def test_one_seed_and_a_mean_that_chance_explains(tmp_path):
     assert "cannot show whether that is chance" in verdict(few)
 
 
+def test_the_method_with_a_single_seed_is_named(tmp_path):
+    several, single = seeds("a", -0.1, 0.01), run("b", [0.2] * 6, meta_test=3)
+    few = [each.but(meta_test=3) for each in several]
+    message = verdict(compare(*groups(tmp_path, *few, single)))
+    assert "one seed of b · small" in message
+    assert "b · small needs two or more seeds; the other method has 3." in message
+
+
 def test_what_the_interval_over_tasks_cannot_know_is_said(tmp_path):
     several, first = seeds("a", -0.1, 0.01), run("b", [0.3] * 6)
     seed, few = cautions(compare(*groups(tmp_path / "one", *several, first)))
@@ -159,7 +167,15 @@ def test_equal_and_unequal_costs_are_said(tmp_path):
     )
     assert cost_statement(compare(cheap, cheap)) == "The comparison is at equal FLOPs."
     message = cost_statement(compare(cheap, dear))
-    assert "not at equal FLOPs: a · small used 0.4 times the training FLOPs of b · small" in message
+    assert (
+        "not at equal FLOPs: a · small used 2.5 times fewer training FLOPs than b · small."
+        in message
+    )
+    message = cost_statement(compare(dear, cheap))
+    assert "b · small used 2.5 times the training FLOPs of a · small." in message
+    (free,) = groups(tmp_path / "free", *seeds("c", 0, 0.01, flops=0))
+    for pair in ((cheap, free), (free, cheap)):
+        assert "c · small used no training FLOPs." in cost_statement(compare(*pair))
 
 
 def test_unfinished_seeds_are_left_out_or_compared_as_far_as_they_came(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from nevis_stream.datasets import duplicates
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.source_images import FileImage
@@ -75,10 +76,9 @@ def test_a_folder_a_class(tmp_path):
         (folder / f"1.{format.lower()}").write_bytes(encoded(mode, format=format))
     (tmp_path / "train" / "a" / "notes.txt").write_text("x")
     (tmp_path / "train" / "a" / ".hidden").write_text("x")
-    with pytest.warns(
-        DataWarning, match=r"notes.txt: not an image file; 1 such file\(s\) left out"
-    ):
+    with pytest.warns(DataWarning) as warned:
         dataset = read(tmp_path, "f")
+    assert "notes.txt: not an image file; 1 such file(s) left out" in str(warned[0].message)
     assert dataset.num_classes == 3
     assert dataset.parts["train"].labels.tolist() == [0, 1] and dataset.parts[
         "test"
@@ -86,6 +86,62 @@ def test_a_folder_a_class(tmp_path):
     assert all(
         part.images[i].shape == (5, 7, 3) for part in dataset.parts.values() for i in range(2)
     )
+
+
+def sixteen_bit(path, values):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.asarray(values, np.uint16)).save(path)
+
+
+@pytest.mark.parametrize("part", ["train/a/0.png", "train/a/0.tif"])
+def test_16_bit_images_are_scaled_by_the_range_of_the_type(tmp_path, part):
+    values = [[0, 257, 32768], [40000, 65278, 65535]]
+    for name in (part, part.replace("0", "1"), "train/b/0.png"):
+        sixteen_bit(tmp_path / name, values)
+    with pytest.warns(DataWarning) as warned:
+        images = read(tmp_path, "x").parts["train"].images
+    (message,) = (str(w.message) for w in warned)
+    assert str(tmp_path / part) in message and "(mode I;16)" in message
+    assert "65535 becomes 255" in message and "the same holds for 2 more" in message
+    assert images[0][..., 0].tolist() == [[0, 1, 128], [156, 254, 255]]
+    opened = FileImage(tmp_path / part).open()
+    assert opened.mode == "L" and (np.asarray(opened) == images[0][..., 0]).all()
+    assert images.pixel_hashes()[0] == duplicates.pixel_hash(opened)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.zeros((3, 4), np.float32), r"0\.tif: its pixels are floating-point .*mode F"),
+        (np.full((3, 4), 70000, np.int32), r"0\.tif: its pixels are integers from 70000 to 70000"),
+    ],
+)
+def test_pixels_of_an_unknown_range_are_refused(tmp_path, values, message):
+    for name in "ab":
+        (tmp_path / "train" / name).mkdir(parents=True)
+        Image.fromarray(values).save(tmp_path / "train" / name / "0.tif")
+    with pytest.raises(BadInput, match=message):
+        read(tmp_path, "x")
+    with pytest.raises(BadInput, match=message):
+        FileImage(tmp_path / "train" / "a" / "0.tif").open()
+
+
+def test_folders_with_few_images_are_warned_of(tmp_path):
+    for part, name, images in (("train", "a", 2), ("train", "b", 1), ("test", "a", 3)):
+        folder = tmp_path / part / name
+        folder.mkdir(parents=True)
+        for index in range(images):
+            (folder / f"{index}.png").write_bytes(encoded())
+    (tmp_path / "train" / "c").mkdir()
+    frames = [Image.fromarray(pixels(4, 4, 3)) for _ in range(3)]
+    frames[0].save(tmp_path / "train" / "b" / "x.gif", save_all=True, append_images=frames[1:])
+    with pytest.warns(DataWarning) as warned:
+        read(tmp_path, "x")
+    text = "\n".join(str(w.message) for w in warned)
+    assert "x.gif: has several frames, of which only the first is used." in text
+    assert f"{tmp_path}: no image in 1 ('c') of the 3 class folders" in text
+    assert f"{tmp_path / 'test'}: 3 images, but none of 1 ('b') of the 3 classes" in text
+    assert f"{tmp_path / 'test'}: only 3 test images" in text
 
 
 def test_a_zip_with_several_labels_an_image(tmp_path):
@@ -165,6 +221,7 @@ def test_a_repeated_path_in_a_zip_is_refused(tmp_path):
 def test_a_link_to_an_image_of_another_part_is_refused(tmp_path):
     for part in ("train", "test"):
         (tmp_path / part / "a").mkdir(parents=True)
+    (tmp_path / "train/b").mkdir()
     (tmp_path / "train/a/1.png").write_bytes(encoded())
     (tmp_path / "test/a/9.png").symlink_to(tmp_path / "train/a/1.png")
     with pytest.raises(BadInput, match=r"1\.png.* is the same file as .*9\.png.*a link|9\.png: is"):
@@ -238,6 +295,9 @@ def test_paths_and_formats_that_are_not_there(tmp_path):
     with pytest.raises(BadInput, match="contains no class folder"):
         read(tmp_path / "empty", "x")
     (tmp_path / "empty" / "train" / "a").mkdir()
+    with pytest.raises(BadInput, match="has the only class folder 'a', and a task needs two"):
+        read(tmp_path / "empty", "x")
+    (tmp_path / "empty" / "train" / "b").mkdir()
     with pytest.raises(BadInput, match="part 'train' is empty"):
         read(tmp_path / "empty", "x")
 
@@ -301,3 +361,9 @@ def test_views_are_pillows(kind):
     assert not images.resized(4).flags.writeable
     taken = images.take(np.asarray([2, 0]))
     assert (taken[0] == pictures[2]).all() and (taken.resized(4)[1] == images.resized(4)[0]).all()
+
+
+def test_a_csv_that_is_not_utf_8_is_refused(tmp_path):
+    labels = "path,split,label\né.png,train,0\n".encode("latin-1")
+    with pytest.raises(BadInput, match=r"labels.csv is not UTF-8 .* Save it as UTF-8\."):
+        read(archive(tmp_path / "z.zip", labels), "z")

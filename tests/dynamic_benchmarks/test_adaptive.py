@@ -1,6 +1,7 @@
 """Streams that answer back: what they draw, rules, labels, kills, and the report."""
 
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -229,6 +230,7 @@ class First(Base):
 def own_rules(tmp_path, monkeypatch):
     (tmp_path / "my_rules_of_a_test.py").write_text(RULES)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "my_rules_of_a_test", raising=False)  # of the test before
     return "my_rules_of_a_test"
 
 

@@ -2,6 +2,7 @@
 account is right.
 """
 
+import re
 import warnings
 from functools import partial
 
@@ -9,7 +10,12 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import memory
-from nevis_stream.dynamic_evaluation.adding import add_models, add_samples
+from nevis_stream.dynamic_evaluation.adding import (
+    add_models,
+    add_samples,
+    complete_models,
+    fit_method,
+)
 from nevis_stream.dynamic_evaluation.additions import merge_additions, read_additions
 from nevis_stream.dynamic_evaluation.asking import Answers, Cost
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
@@ -164,8 +170,66 @@ def test_what_is_observed_bounds_the_accuracy_and_is_it_where_nothing_is_left(ca
     )
     left = [j for j in range(4) if f"s{j}" not in seen(cache, "m11")]
     cache.append("m11", [f"s{j}" for j in left], right[left])
-    account = add_model(cache, "m11", Counting(truth), 1, "stratified_mean")
+    accounts = read_additions(cache.directory)
+    oracle = Counting(truth)
+    assert add_models(cache, oracle.asks(["m11"], cache.samples), 1, "stratified_mean") == []
+    assert not oracle.asked and read_additions(cache.directory) == accounts
+    (complete,) = complete_models(cache, ["m11", "m12"])
+    known = ordered()[:12].mean(axis=1)
+    assert (complete.name, complete.models) == ("m11", 12)
+    assert complete.accuracy == pytest.approx(right.mean())
+    assert complete.rank == 1 + (known > right.mean() + 1e-9).sum()
+
+
+def test_a_whole_budget_gives_the_mean_itself(cache):
+    right = ordered()[11]
+    account = add_model(cache, "m11", table(ordered()), N, "stratified_mean")
     assert account.asked == N and account.low == account.accuracy == account.high == right.mean()
+
+
+def test_complete_models_stay_known_when_they_are_added_again_with_a_new_one(cache):
+    truth = table(ordered())
+    asks = file_asks(cache, truth, [f"m{i}" for i in range(12)])
+    (account,) = add_models(cache, asks, 18, "sort_and_search")
+    assert (account.name, account.models) == ("m11", 11)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "oracle_accuracy_prefix",
+        "single_order_floor",
+        "everything+mean",
+        "strata+oracle_accuracy_prefix",
+    ],
+)
+def test_bounds_are_refused_before_anything_is_asked(cache, method):
+    oracle = Counting(table(ordered()))
+    message = rf"method '{re.escape(method)}' looks at every cell .* Valid: .*recommended"
+    with pytest.raises(BadInput, match=message):
+        add_model(cache, "m11", oracle, 18, method)
+    with pytest.raises(BadInput, match=message):
+        add_samples(cache, ["new"], oracle.asks(oracle.truth.models, of(["new"])), 2, method)
+    with pytest.raises(BadInput, match=message):
+        fit_method(cache, 18, method)
+    assert not oracle.asked and cache.shape == (11, N)
+
+
+def test_models_that_cannot_be_asked_are_named_before_anything_is_asked(cache):
+    samples = [f"s{N + j}" for j in range(20)]
+    oracle = Counting(table(ordered(samples=N + 20)[:11, N:], first=N))
+    asks = oracle.asks([f"m{i}" for i in range(6)], of(samples))
+    message = "new.csv: 5 of the 11 known models .*: 'm6', 'm7', 'm8' and 2 more.* Fill it.$"
+    with pytest.raises(BadInput, match=message):
+        add_samples(cache, samples, asks, 1, "sort_and_search", source="new.csv", remedy="Fill it.")
+    assert not oracle.asked and cache.shape == (11, N) and not read_additions(cache.directory)
+
+
+def test_the_stages_of_an_addition_are_reported(cache):
+    stages = []
+    asks = file_asks(cache, table(ordered()), ["m11"])
+    add_models(cache, asks, 18, "sort_and_search", progress=stages.append)
+    assert list(dict.fromkeys(stages)) == ["fitting", "cross-validation", "asking", "predicting"]
 
 
 @pytest.mark.filterwarnings("ignore:.* itself computes about")

@@ -10,7 +10,7 @@ from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import ValueTable
-from nevis_stream.dynamic_evaluation.groups import groups_of, joined
+from nevis_stream.dynamic_evaluation.groups import groups_of, joined, kind_of_groups
 from tests.dynamic_evaluation.making import file_asks
 
 ROWS = np.random.default_rng(0).integers(0, 2, (6, 40), np.uint8)
@@ -69,3 +69,10 @@ def test_known_models_that_are_all_alike_do_not_narrow_an_interval():
     result = evaluator.evaluate(MatrixAsk(new), len(new), 64, jax.random.key(1))
     covered = (result.low <= new.mean(axis=1)) & (new.mean(axis=1) <= result.high)
     assert 0.9 <= covered.mean() < 1
+
+
+def test_the_groups_of_a_file_are_not_called_runs(tmp_path):
+    for name, kind in (("group", "groups"), ("run", "runs")):
+        cache = EvaluationCache(tmp_path / name, create=True)
+        cache.append("m", ["s"], [1], provenance={name: "a"})
+        assert kind_of_groups(cache) == kind

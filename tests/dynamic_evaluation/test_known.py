@@ -86,7 +86,7 @@ def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_tim
     with pytest.raises(
         BadInput, match="recommended learns from 598 × 20,000 .* 0.1 GB are free. Give --method="
     ):
-        add_models(cache, second, 64)
+        add_models(cache, second, 64, "recommended")
 
 
 def test_parts_keep_groups_together():

@@ -229,7 +229,7 @@ def test_what_cannot_be_used_is_named(kept_run, tmp_path):
         kept_run.samples(kept_run.predictors[0].task, ["tst"])
     with pytest.raises(BadInput, match="Valid: all, chosen"):
         fill(kept_run, tmp_path, which="best")
-    with pytest.raises(BadInput, match="Valid: dev, dev_test, test"):
+    with pytest.raises(BadInput, match="Valid: dev, dev_test, pool, test"):
         fill(kept_run, tmp_path, splits=["train"])
     with pytest.raises(BadInput, match="unknown trial '9'"):
         kept_model(kept_run, kept_run.predictors[0].checkpoint, 9)

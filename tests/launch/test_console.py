@@ -42,6 +42,16 @@ def nevis_stream(*words, cwd, status=0):
     return done.stdout if status == 0 else done.stderr
 
 
+def test_the_version_is_printed(folder):
+    assert re.fullmatch(r"nevis-stream \d+\.\d+\S*\n", nevis_stream("--version", cwd=folder))
+
+
+@pytest.mark.parametrize("name", ["studies/width", "width"])
+def test_a_study_of_the_installed_package_is_named(folder, name):
+    shown = nevis_stream("run", f"--config={name}", "--help", cwd=folder)
+    assert "studies/width" in shown and "--config.network.width:" in shown
+
+
 def test_help_lists_every_command(folder):
     shown = nevis_stream("--help", cwd=folder)
     rows = dict(re.findall(r"^  (\S+) +(\S.*)$", shown, re.M))
@@ -57,6 +67,10 @@ def test_help_lists_every_command(folder):
         (["rnu"], "error: unknown command 'rnu'. Did you mean 'run'? Valid: compare, data,"),
         (["run", NCM, "--runs_dir=x"], "Did you mean '--run_dir'?"),
         (["run", NCM, "--runs_dir=x"], "See: nevis-stream run --help\n"),
+        (
+            ["run", NCM, "--seeds=two"],
+            "error: --seeds=two: a whole number is expected, for example",
+        ),
         (["data", "shw"], "unknown subcommand 'shw'. Did you mean 'show'?"),
         (["data", "list", "--yera=3"], "See: nevis-stream data list --help\n"),
         (["evaluate", "stats", "--cache=none"], "To create one: nevis-stream evaluate import"),

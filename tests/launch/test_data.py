@@ -104,9 +104,15 @@ def test_the_way_of_a_new_task(data, pictures, tmp_path):
         and "train 40, dev 9, dev_test 9, test 20" in output
     )
     assert (
-        "exact duplicates removed: 0 within a part, 2 across parts (0 of them had different labels)"
-        in output
+        "exact duplicates removed: 2, 0 within a part and 2 across parts"
+        " (0 of them had different labels)" in output
     )
+    assert "next: python -m launch.data show mine\n" in output
+    again = data(
+        "import", pictures, "--task=mine", "--year=2024", f"--data_dir={tmp_path / 'data'}"
+    )
+    assert "mine: replaces the data set of that name that was imported before (train 40" in again
+    assert f"next: python -m launch.data show mine --data_dir={tmp_path / 'data'}\n" in again
     assert "mine (local): intact" in data("verify")
     shown = data("show", "mine", f"--out={tmp_path / 'sheets'}")
     assert "mine: single_label, 3 classes" in shown and "1–16" in shown

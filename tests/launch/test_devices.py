@@ -120,7 +120,7 @@ def test_the_command_tells_it_too(small_stream, tmp_path):
                 f" {', '.join(executors.names())}"
             ),
         ),
-        (["--workers=3"], "executor 'inline': unknown option 'workers'. Valid: (none)"),
+        (["--workers=3"], "--workers needs --executor=threads."),
     ):
         done = forked.run("launch.run", *words, *more, cwd=ROOT)
         assert (done.returncode, done.stderr[:7]) == (2, "error: "), done.stderr

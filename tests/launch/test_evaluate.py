@@ -56,9 +56,13 @@ def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
     added = command("add-model", f"--model={new}", *options, f"--cache={cache}", start=forked.alone)
     assert added.returncode == 0, added.stderr
     assert "16 of 80 cells observed, the others predicted by sort_and_search" in added.stdout
-    assert "from 13 known models" in added.stdout
+    assert "estimated by sort_and_search from 16 samples and 13 known models" in added.stdout
+    assert "cost of the answers: not recorded in the file; the method itself: " in added.stdout
+    for stage in ("fitting", "asking", "predicting"):
+        assert f"cache, sort_and_search: {stage}\n" in added.stderr
     shown = command("stats", f"--cache={cache}", start=forked.alone)
     assert "1,056" in shown.stdout, shown.stderr  # 13 rows of 80 and 16
+    assert "observed share" in shown.stdout and "known" not in shown.stdout
     assert command("verify", f"--cache={cache}").stdout.strip().endswith("intact")
     assert command("export", tmp_path / "all.npz", f"--cache={cache}").returncode == 0
     merged = command("merge", cache, f"--cache={tmp_path / 'other'}")
@@ -69,6 +73,35 @@ def test_a_model_of_a_file_is_added_and_shown(cache, tmp_path):
     merged = command("merge", tmp_path / "many", f"--cache={tmp_path / 'all'}")
     assert merged.returncode == 0, merged.stderr
     assert EvaluationCache(tmp_path / "all" / "toys").shape == (14, 80)
+
+
+def test_a_complete_model_is_not_added_again(cache, tmp_path):
+    again = command(
+        "add-model", f"--model={tmp_path / 'known.npz'}", "--budget=8", f"--cache={cache}"
+    )
+    assert again.returncode == 0, again.stderr
+    accuracies = outcomes()[:-1].mean(axis=1)
+    for model, accuracy in enumerate(accuracies):
+        rank = 1 + (accuracies > accuracy + 1e-9).sum()
+        assert (
+            f"model m{model}: already complete: nothing to ask\n"
+            f"  accuracy {accuracy:.4f}, rank {rank} of 13 known models\n"
+        ) in again.stdout
+    assert not (cache / "additions.jsonl").exists() and not again.stderr
+
+
+def test_what_was_observed_before_is_not_what_the_estimate_rests_on(cache, tmp_path):
+    part = tmp_path / "part.npz"
+    np.savez(
+        part, correct=outcomes()[-1:, :30], models=["m13"], samples=[f"s{j}" for j in range(30)]
+    )
+    assert command("import", part, f"--cache={cache}").returncode == 0
+    new = save(tmp_path / "new.npz", outcomes()[-1:], first=13)
+    add = ["add-model", f"--model={new}", "--budget=10", "--method=random_mean"]
+    shown = command(*add, f"--cache={cache}").stdout
+    count = int((EvaluationCache(cache).matrix(["m13"]) != 255).sum())
+    assert f"model m13: {count} of 80 cells observed (30 of them before), the others" in shown
+    assert "estimated by random_mean from 10 samples and 13 known models" in shown
 
 
 def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
@@ -83,6 +116,8 @@ def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
     assert (tmp_path / "study" / "known.png").is_file()
     done = command("metrics", f"--cache={cache}", *options)
     assert done.returncode == 0, done.stderr
+    assert "60% of the models known, 2 splits" in " ".join(done.stdout.split())
+    assert "covered: share of 95% intervals that contain the true mean" in done.stdout
     assert forked.run("launch.report", cache, f"--out={tmp_path / 'out'}").returncode == 0
     assert "Cache cache" in (tmp_path / "out" / "report.html").read_text()
 
@@ -93,6 +128,13 @@ def test_each_command_has_its_own_help():
     assert "--budget" not in shown.stdout and "recommended:" not in shown.stdout
     shown = command("add-model", "--help").stdout
     assert "--budget" in shown and "recommended:" in shown and "random+mean" not in shown
+    assert "everything: " not in shown and "oracle_accuracy_prefix: " not in shown
+    shown = " ".join(command("add-samples", "--help").stdout.split())
+    assert "models and samples change places" in shown
+    assert "Number of known models that are evaluated on each new sample" in shown
+    shown = command("metrics", "--help").stdout
+    assert "how accurate the methods are on a cache" in " ".join(shown.split())
+    assert "everything: " in shown
     shown = command("--help").stdout
     assert all(f"\n  {each.name} " in shown and each.summary in shown for each in SUBCOMMANDS)
     assert "--threshold" not in shown
@@ -215,7 +257,7 @@ def test_a_file_that_cannot_be_imported_leaves_no_cache(cache, tmp_path):
     assert not (tmp_path / "none").exists()
     for text, message in (
         ("model,s0\nm0,7\n", "model 'm0', sample 's0': 7 is not between 0 and 1"),
-        ("", "has no column `model`; it begins with nothing"),
+        ("", "is empty."),
     ):
         wrong.write_text(text)
         refused = command("import", wrong, f"--cache={tmp_path / 'none'}")
@@ -278,6 +320,8 @@ def test_a_run_whose_stream_was_a_csv_asks_for_it(tmp_path):
 def test_mistakes_are_told_in_a_line(cache, tmp_path):
     text = tmp_path / "text.csv"
     text.write_text("model,s0,s1\nm0,1,perhaps\n")
+    one = tmp_path / "one.csv"
+    one.write_text("model,x0,x1\nm0,1,0\n")
     for words, output in (
         (["imprt"], "Did you mean 'import'?"),
         (["stats"], "stats needs --cache: Directory"),
@@ -285,6 +329,25 @@ def test_mistakes_are_told_in_a_line(cache, tmp_path):
         (["import", text, f"--cache={cache}"], "perhaps"),
         (["import", cache, f"--cache={cache}"], "`merge` adds it"),
         (["add-model", "--model=x.npz", f"--cache={cache}"], "needs --budget"),
+        (
+            ["add-model", f"--model={tmp_path / 'known.npz'}", "--budget=81", f"--cache={cache}"],
+            f"--budget=81: {cache} has only 80 samples.",
+        ),
+        (
+            [
+                "add-model",
+                f"--model={tmp_path / 'known.npz'}",
+                "--budget=8",
+                "--method=everything+mean",
+                f"--cache={cache}",
+            ],
+            "'everything+mean' looks at every cell",
+        ),
+        (
+            ["add-samples", f"--samples={one}", "--budget=2", f"--cache={cache}"],
+            f"error: {one}: 12 of the 13 known models cannot be evaluated on the new samples: 'm1',"
+            " 'm2', 'm3' and 9 more.",
+        ),
         (
             ["add-model", "--model=x.npz", "--budget=0%", f"--cache={cache}"],
             "--budget=0%: a whole number from 1 up",

@@ -92,11 +92,23 @@ def test_a_mistake_gets_one_clear_message(words, message):
     assert "Traceback" not in done.stderr and done.stderr.startswith("error: ")
 
 
+def test_steps_of_an_own_learner_are_swept_with_set(tmp_path):
+    (tmp_path / "stepper.py").write_text(
+        "import dataclasses\n\n@dataclasses.dataclass(frozen=True)\nclass Stepper:\n"
+        "    steps: int = 1\n"
+    )
+    done = forked.run(
+        "launch.sweep", "--config.learner=stepper:Stepper", "--steps=1,2", "--dry_run",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 2 and "use --set=steps=1,2." in done.stderr, done.stderr
+
+
 def test_help_names_configs_and_studies():
     done = sweep("--help")
     assert (
         "\n  ft_prev " in done.stdout
-        and "studies/width.py" in done.stdout
+        and "studies/width" in done.stdout
         and "--trials" in done.stdout
     )
 
@@ -129,6 +141,12 @@ def test_dry_run_prints_the_grid_and_its_sum(small_stream, tmp_path):
         "--dry_run",
     )
     assert "nearest_class_mean does not estimate its FLOPs" in unknown.stdout
+    assert "2 runs with an estimated" in unknown.stdout
+    uncounted = sweep(
+        "--config=nearest_class_mean", f"--config.stream={small_stream}", "--seeds=2",
+        "--set=protocol=meta_test,meta_train", "--dry_run",
+    )  # fmt: skip
+    assert "4 runs with an unknown number of FLOPs. Nothing was run." in uncounted.stdout
 
 
 def test_a_sweep_runs_is_killed_goes_on_and_marks_the_front(small_stream, tmp_path):

@@ -156,6 +156,9 @@ def test_an_interrupt_ends_the_display_and_not_the_run(tmp_path, whole, sent):
 def test_several_runs_a_line_each(whole, tmp_path):
     done = launch("watch", whole, tmp_path, whole.parent / "run")
     assert done.returncode == 0 and f"left out: {tmp_path}: not a run directory" in done.stdout
+    done = launch("watch", whole, tmp_path, *whole.iterdir(), "--once")
+    assert done.returncode == 0 and done.stdout.count("not a run directory") == 1
+    assert f"(and {len(list(whole.iterdir()))} more that cannot be shown)" in done.stdout
     assert "complete" in text(
         [state_of(whole), RunState(tmp_path / "later")]
     ) and "not started" in text([RunState(tmp_path)] * 2)

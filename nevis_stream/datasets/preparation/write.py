@@ -1,6 +1,7 @@
 """Writes prepared data in one step: a directory that any TFDS opens, or arrays."""
 
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -129,14 +130,26 @@ def _write_raw(content: Content, work: Path, progress: ReportProgress) -> Path:
     return folder
 
 
-def _write_records(content: Content, work: Path, progress: ReportProgress) -> Path:
-    try:
-        import tensorflow_datasets  # noqa: F401 - asked for before anything is written
-    except ImportError:
+def check_form(form: str) -> None:
+    """Checks that what a form of storage needs is installed, before any image is read.
+
+    Args:
+      form: "array_record" or "raw".
+
+    Raises:
+      BadInput: array_record without TFDS.
+    """
+    if form != prepared.ARRAY_RECORD:
+        return
+    if importlib.util.find_spec("tensorflow_datasets") is None:
         raise BadInput(
             "TFDS is needed to write array_record: pip install 'nevis_stream[data]'. Without it,"
             " images of one size can be prepared with --store=raw."
-        ) from None
+        )
+
+
+def _write_records(content: Content, work: Path, progress: ReportProgress) -> Path:
+    check_form(prepared.ARRAY_RECORD)
     records = builder(content, work, progress)
     with _quiet():
         records.download_and_prepare()

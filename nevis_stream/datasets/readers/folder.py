@@ -14,6 +14,7 @@ from nevis_stream.vocabulary import SPLITS
 DESCRIPTION = (
     "a directory with one folder of images per class (below train/ and test/, or directly)"
 )
+_FEW_TEST_IMAGES = 10  # with fewer, the error has steps of more than a tenth
 
 
 def accepts(path: Path) -> bool:
@@ -37,11 +38,64 @@ def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None)
     classes = sorted({folder.name for root in roots.values() for folder in _visible_folders(root)})
     if not classes:
         raise BadInput(f"{path}: contains no class folder; expected {DESCRIPTION}.")
+    if len(classes) == 1:
+        raise BadInput(
+            f"{path}: has the only class folder {classes[0]!r}, and a task needs two classes or"
+            f" more; expected {DESCRIPTION}."
+        )
     first: dict[Path, Path] = {}
     parts = {part: _read_part(root, classes, first) for part, root in roots.items()}
-    return make_dataset(
+    dataset = make_dataset(
         dataset_id, SINGLE_LABEL, parts, num_classes or len(classes), origin=str(path)
     )
+    _warn_of_few_images(roots, classes, {part: labels for part, (_, labels) in parts.items()})
+    return dataset
+
+
+def _warn_of_few_images(
+    roots: dict[str, Path], classes: list[str], labels: dict[str, np.ndarray]
+) -> None:
+    """Warns of classes that have no image, or none in the test part, and of a small test part.
+
+    Args:
+      roots: folder of each part.
+      classes: names of the classes, in the order of their ids.
+      labels: int32[n], class ids of the images of each part.
+    """
+    counts = {
+        part: np.bincount(of_part, minlength=len(classes)) for part, of_part in labels.items()
+    }
+    present = sum(counts.values()) > 0
+    if empty := [name for name, any_image in zip(classes, present, strict=True) if not any_image]:
+        _warn(f"{_root(roots)}: no image in {_listed(empty)} of the {len(classes)} class folders.")
+    if "test" not in roots:
+        return
+    images, of_class = len(labels["test"]), counts["test"]
+    missing = [classes[i] for i in np.flatnonzero(present & (of_class == 0))]
+    if missing:
+        _warn(
+            f"{roots['test']}: {images} images, but none of {_listed(missing)} of the"
+            f" {len(classes)} classes. The test error says nothing about those."
+        )
+    if images < _FEW_TEST_IMAGES:
+        _warn(
+            f"{roots['test']}: only {images} test images, so that one image changes the error by"
+            f" {1 / images:.2f}. Add more."
+        )
+
+
+def _root(roots: dict[str, Path]) -> Path:
+    return roots["all"] if "all" in roots else next(iter(roots.values())).parent
+
+
+def _listed(names: list[str]) -> str:
+    """Returns how many classes there are, and the names of the first ten."""
+    more = ", …" if len(names) > 10 else ""
+    return f"{len(names)} ({', '.join(map(repr, names[:10]))}{more})"
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, DataWarning, stacklevel=4)
 
 
 def _visible_folders(path: Path) -> list[Path]:

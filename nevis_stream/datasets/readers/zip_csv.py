@@ -61,7 +61,11 @@ def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None)
 
 
 def _rows(path: Path, content: bytes) -> list[dict[str, str]]:
-    reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: labels.csv is not UTF-8 ({error}). Save it as UTF-8.") from None
+    reader = csv.DictReader(io.StringIO(text, newline=""))
     missing = [name for name in ("path", "split", "label") if name not in (reader.fieldnames or ())]
     if missing:
         raise BadInput(

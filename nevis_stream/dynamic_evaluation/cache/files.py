@@ -107,6 +107,8 @@ def read_values(
     for kind, ids in (("model", raw.models), ("sample", raw.samples)):
         if not ids or "" in ids:
             raise BadInput(f"{path}: has " + (f"an empty {kind} id." if ids else f"no {kind}s."))
+        if (name := next((each for each in ids if "\0" in each), None)) is not None:
+            raise BadInput(f"{path}: the {kind} id {name!r} contains a NUL character.")
         if (name := repeated(ids)) is not None:
             raise BadInput(f"{path}: {kind} {name!r} occurs twice.")
     return _checked(path, raw, threshold, value_range)
@@ -154,7 +156,9 @@ def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarra
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, strict=True)
             rows, names = list(reader), list(reader.fieldnames or ())
-    except (UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
+    except csv.Error as error:
         raise BadInput(f"{path}: cannot be read as csv ({error}).") from error
     if "model" not in names or len(names) < 2:
         raise BadInput(f"{path}: needs the column `model` and at least one other.")

@@ -21,6 +21,7 @@ from nevis_stream.errors import BadInput
 _VALUE = ("score", "outcome")
 _TEXTS = ("dataset", "metric", "category", "subject", "class")
 _LONG = {"model", "sample", *_VALUE, *_TEXTS, *RANGE, "confidence", "group"}
+_TRUTHS = {"true": 1.0, "false": 0.0}  # as pandas and spreadsheets write outcomes
 Rows = list[tuple[str, list]]  # the place of each row, for example "line 3", and its fields
 
 
@@ -63,9 +64,13 @@ def read_csv(path: Path) -> RawTable:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, strict=True)
             rows = [(f"line {reader.line_num}", row) for row in reader if row]
-    except (UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
+    except csv.Error as error:
         raise BadInput(f"{path}: cannot be read as csv ({error}).") from error
-    return _table(path, rows[0][1] if rows else [], rows[1:])
+    if not rows:
+        raise BadInput(f"{path}: is empty.")
+    return _table(path, rows[0][1], rows[1:])
 
 
 def read_parquet(path: Path) -> RawTable:
@@ -98,6 +103,7 @@ def _table(path: Path, header: list[str], rows: Rows) -> RawTable:
     if "model" not in header:
         raise BadInput(
             f"{path}: has no column `model`; it begins with {', '.join(header[:3]) or 'nothing'}."
+            + _spelling(header)
         )
     for place, row in rows:
         if len(row) != len(header):
@@ -110,7 +116,31 @@ def _table(path: Path, header: list[str], rows: Rows) -> RawTable:
         if len(value_columns) == 2:
             raise BadInput(f"{path}: has the columns `outcome` and `score`; leave one out.")
         return _long(path, header, rows, value_columns[0])
+    lower = [name.strip().lower() for name in header]
+    if "sample" in header or ("sample" in lower and not set(lower).isdisjoint(_VALUE)):
+        others = [name for name in header if name not in _LONG]
+        reason = "has no column `outcome` or `score`"
+        if value_columns and "sample" not in header:
+            reason = "has no column `sample`"
+        elif value_columns:
+            reason = f"has other columns ({', '.join(map(repr, others[:3]))}) than " + ", ".join(
+                sorted(_LONG)
+            )
+        raise BadInput(
+            f"{path}: {reason}, so it is not a table with one row per cell; in a table with one"
+            f" row per model, every other column is a sample.{_spelling(header)}"
+        )
     return _wide(path, header, rows)
+
+
+def _spelling(header: list[str]) -> str:
+    """Returns a hint on columns whose names differ from the expected ones in case or spaces."""
+    meant = [
+        f"`{name.strip().lower()}` instead of {name!r}"
+        for name in header
+        if name not in _LONG and name.strip().lower() in _LONG
+    ]
+    return f" Did you mean {', '.join(meant)}?" if meant else ""
 
 
 def _wide(path: Path, header: list[str], rows: Rows) -> RawTable:
@@ -223,8 +253,11 @@ def _id(value) -> str:
 
 
 def _number(text, path: Path, place: str, model, sample) -> float:
+    """Returns a number; NaN for an empty field, 1 for "True" and 0 for "False"."""
     if text in ("", None):
         return float("nan")
+    if isinstance(text, str) and (truth := _TRUTHS.get(text.strip().lower())) is not None:
+        return truth
     try:
         return float(text)
     except (TypeError, ValueError):

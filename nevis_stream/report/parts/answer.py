@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
-from nevis_stream.analysis.verdict import cost_statement, verdict
+from nevis_stream.analysis.verdict import cost_statement, decided, verdict
 from nevis_stream.report.answer_sentences import sentences
 from nevis_stream.report.forest import by_estimate
 from nevis_stream.report.section import Section
@@ -28,10 +28,14 @@ def html(section: Section) -> Markup:
     for run in section.runs:
         for note in run.notes:
             notes.setdefault(note, []).append(run.path)
-    answers = [
-        f"{verdict(pair)} {cost_statement(pair)}"
-        for pair in by_estimate(section.against_reference)[:_MOST_ANSWERS]
-    ]
+    pairs = sorted(by_estimate(section.against_reference), key=decided, reverse=True)
+    answers = [f"{verdict(pair)} {cost_statement(pair)}" for pair in pairs[:_MOST_ANSWERS]]
+    hidden = len(pairs) - _MOST_ANSWERS
+    if hidden > 0:
+        answers.append(
+            f"{hidden} more comparison{'s are' if hidden > 1 else ' is'} left out here; the table"
+            " “All pairs” below, under “Differences in error between methods”, has every one."
+        )
     return render(
         "parts/answer.html",
         section=section,

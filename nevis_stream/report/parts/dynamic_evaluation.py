@@ -118,10 +118,11 @@ def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
     """What the template shows of one cache."""
     summary = evaluation.summary
     styles = styles_of(summary["methods"])
-    by = "runs (with all of their models)" if summary.get("by_run") else "models"
+    kind = summary.get("group_kind", "runs")  # summaries of earlier versions do not have it
+    by = f"{kind} (with all of their models)" if summary.get("by_run") else "models"
     split = (
         f"{summary['known']:.0%} of the {by} are known, the rest are new; n = {summary['seeds']}"
-        " random splits."
+        f" random split{'s'[: summary['seeds'] != 1]}."
     )
     drawings = {
         f"evaluation_{name}_{number}": drawing

@@ -257,7 +257,7 @@ def test_what_is_exported_is_imported_again(tmp_path, cache):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("", "no column `model`; it begins with nothing"),
+        ("", "is empty"),
         ("name,s0\na,1\n", "no column `model`; it begins with name, s0"),
         ("model,s0\n", "has no models"),
         ("model\na\n", "has no samples"),
@@ -329,7 +329,7 @@ def test_predictions_that_cannot_be_leave_nothing(tmp_path, cache):
 def test_bad_files_are_named(tmp_path):
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 cut")
     (tmp_path / "x.csv").write_bytes(b"model,\xff\xfe\n")
-    for name, message in [("x.npz", "it is not a zip archive"), ("x.csv", "cannot be read as csv"), ("y.csv", "no such file"),  # noqa: E501
+    for name, message in [("x.npz", "it is not a zip archive"), ("x.csv", "is not UTF-8 text .*; save it as UTF-8"), ("y.csv", "no such file"),  # noqa: E501
                           ("x.txt", "unknown kind of file '.txt'")]:  # fmt: skip
         with pytest.raises(BadInput, match=message):
             read_values(tmp_path / name)
@@ -398,3 +398,35 @@ def test_csv_in_long_form_is_the_same_as_in_wide_form(tmp_path):
 def test_mistakes_in_long_form_are_named(tmp_path, text, message):
     with pytest.raises(BadInput, match=message):
         read_values(write_csv(tmp_path / "long.csv", text))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"Model,Sample,Outcome\nm0,s0,1\n",
+            "has no column `model`; .* Did you mean `model` instead of 'Model', `sample` instead of"
+            " 'Sample', `outcome` instead of 'Outcome'",
+        ),
+        (b"model,Sample,Outcome\nm0,s0,1\n", "Did you mean `sample` instead of 'Sample'"),
+        (
+            b"model,sample,result\nm0,s0,1\n",
+            "has no column `outcome` or `score`, so it is not a table with one row per cell",
+        ),
+        (b"model,sample,score,note\nm0,s0,1,x\n", r"has other columns \('note'\) than category"),
+        (b"", "is empty"),
+        (b"model,s0\nm\xe9,1\n", "is not UTF-8 text .*; save it as UTF-8"),
+        (b"model,s0\nm\x00,1\n", r"the model id 'm\\x00' contains a NUL"),
+    ],
+)
+def test_what_is_wrong_with_a_csv_is_named_with_the_file(tmp_path, content, message):
+    path = tmp_path / "board.csv"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=f"board.csv: .*{message}"):
+        read_values(path)
+
+
+def test_true_and_false_are_outcomes(tmp_path):
+    path = tmp_path / "board.csv"
+    path.write_text("model,s0,s1,s2\nm0,True,False,\nm1,TRUE,false,1\n")
+    assert read_values(path).values.tolist() == [[1, 0, U], [1, 0, 1]]

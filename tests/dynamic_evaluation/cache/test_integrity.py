@@ -211,7 +211,7 @@ def test_what_is_damaged_is_not_copied_as_if_it_were_sound(tmp_path):
 
 def test_stats(tmp_path):
     cache = EvaluationCache(tmp_path / "c", create=True)
-    assert np.isnan(cache.stats()["mean"]) and np.isnan(cache.stats()["known"])
+    assert np.isnan(cache.stats()["mean"]) and np.isnan(cache.stats()["observed share"])
     cache.append_rows(["a", "b"], ["0", "1"], [[1, U], [0, 1]], sample_provenance={"split": "test"})
     cache.append_predictions(["a"], ["0", "1", "2"], [[1, 1, 0]], made_by={"method": "x"})
     stats = cache.stats()
@@ -221,7 +221,7 @@ def test_stats(tmp_path):
         3,
         2,
     )
-    assert stats["mean"] == 2 / 3 and stats["known"] == 0.5
+    assert stats["mean"] == 2 / 3 and stats["observed share"] == 0.5
     assert cache.sample_provenance() == [(slice(0, 2), {"split": "test"}), (slice(2, 3), {})]
     assert makers(cache) == [{"method": "x"}]
 

@@ -60,7 +60,18 @@ def test_a_cache_is_shown_beside_runs(cache, tmp_path):
     }
     assert shown == {path.stem for path in (tmp_path / "out" / "figures").glob("evaluation*.png")}
     alone = write_report([cache.directory], tmp_path / "alone").read_text()
-    assert "Error against training FLOPs on toys" in alone
+    for text in (
+        "<h1>Dynamic evaluation on the cache toys</h1>",
+        "<title>Dynamic evaluation on the cache toys</title>",
+        "<p>1 cache.",
+        "<h2>Dynamic evaluation</h2>",
+        '<dt id="term-budget">Budget</dt>\n<dd>The number of samples on which',
+    ):
+        assert text in alone, text
+    for term in ("MAE", "Spearman", "Kendall", "covered"):
+        assert f">{term}</dt>" in alone and f">{term}</dt>" in page
+    assert "Across streams" not in alone and ">Training FLOPs</dt>" not in alone
+    assert "1 run, 1 cache" in page and "In dynamic evaluation: The number of samples" in page
 
 
 @pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")

@@ -1,0 +1,1 @@
+"""Estimators of the risk. A module's name is that of its `ESTIMATOR`."""

@@ -1,0 +1,85 @@
+"""Unbiased estimates from adaptive draws, as sums of martingale differences, and their intervals.
+
+Each draw alone gives an unbiased estimate of the risk, given all that happened before it:
+
+  θ_m = (1/n) [ Σ_{k<m} L_k + Σ_{i left} g_m(i) + (L_m - g_m(i_m)) / q_m ],
+
+for any losses g_m that were predicted before the label (active statistical inference; g = 0 needs
+no surrogate). As g_m never saw the label that it is compared with, it is cross-fitted. Fixed
+weights a_m that sum to 1 keep Σ a_m θ_m unbiased, and its error is a sum of martingale differences.
+"""
+
+import numpy as np
+from scipy.special import stdtrit
+
+from nevis_stream.active_testing.evidence import Evidence
+from nevis_stream.dynamic_evaluation.asking import Estimate
+
+FEWEST = 10  # labels; with fewer, the central limit theorem says nothing useful
+
+
+def step_estimates(evidence: Evidence, predicted, remaining) -> np.ndarray:
+    """Returns θ_m, float64[M].
+
+    Args:
+      evidence: labels that were drawn at random.
+      predicted: g_m(i_m), float64[M] or 0.
+      remaining: Σ g_m(i) over the samples that were left, float64[M] or 0.
+    """
+    losses = evidence.losses
+    before = np.cumsum(losses) - losses
+    residuals = (losses - predicted) / evidence.probabilities
+    return (before + remaining + residuals) / evidence.pool.n
+
+
+def lure_weights(n: int, asked: int) -> np.ndarray:
+    """Returns the weights a_m of θ_m, float64[M], that make Σ a_m θ_m the LURE estimator if g = 0.
+
+    They are n (n - M) / (M (n - m) (n - m + 1)): equal for M much smaller than n, and such that
+    uniform draws give the plain mean. Derived from Farquhar et al. 2021, theorem 2.
+    """
+    if asked == n:
+        return np.append(np.zeros(n - 1), 1.0)
+    left = n - np.arange(1, asked + 1)
+    return n * (n - asked) / (asked * left * (left + 1.0))
+
+
+def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) -> Estimate:
+    """Returns Σ a_m θ_m with its 95% interval.
+
+    The variance is M / (M - 1) Σ a_m² (θ_m - θ)², which estimates the sum of the conditional
+    variances (martingale central limit theorem; Zrnic and Candès 2024, section 5). The quantile is
+    Student's, with the degrees of freedom that the spread of the summands supports (Satterthwaite):
+    2 / (Σ s² / (Σ s)² - 1/M) for summands s, which is M for normal errors and small if few draws
+    carry the variance.
+
+    Args:
+      evidence: labels that were drawn at random.
+      weights, steps: a_m and θ_m, float64[M].
+    """
+    value, count = float(weights @ steps), evidence.asked
+    cost = evidence.cost
+    if count < FEWEST:
+        reason = f"an interval needs at least {FEWEST} labels; there are {count}"
+        return Estimate(value, reason=reason, asked=count, cost=cost)
+    squares = (weights * (steps - value)) ** 2
+    total = squares.sum()
+    if total <= 1e-24 * max(value**2, 1e-12):
+        reason = "all labels so far say the same, so the spread is unknown"
+        return Estimate(value, reason=reason, asked=count, cost=cost)
+    kurtosis = (squares**2).sum() / total**2 - 1 / count
+    freedom = float(np.clip(2 / max(kurtosis, 1e-12), 1, count - 1))
+    half = stdtrit(freedom, 0.975) * np.sqrt(total * count / (count - 1))
+    return bounded(evidence, value, value - half, value + half)
+
+
+def bounded(evidence: Evidence, value: float, low: float, high: float) -> Estimate:
+    """Returns an estimate whose interval contains no risk that the pool makes impossible."""
+    least, most = evidence.pool.bounds
+    return Estimate(
+        value,
+        float(np.clip(low, least, most)),
+        float(np.clip(high, least, most)),
+        asked=evidence.asked,
+        cost=evidence.cost,
+    )

@@ -1,0 +1,95 @@
+"""The pool: what is known of a model on every sample before any label is asked."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from nevis_stream.active_testing import losses
+from nevis_stream.dynamic_evaluation.registry import named, scanned
+from nevis_stream.errors import BadInput
+
+LOSSES = scanned(losses, "LOSS")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The tested model on n samples of c classes.
+
+    Attributes:
+      predictions: float64[n, c], the model's probabilities.
+      losses: float64[n, c], its loss on each sample if the label is that class. Two models are
+        compared by the difference of their losses, see `compare`.
+    """
+
+    predictions: np.ndarray
+    losses: np.ndarray
+
+    @classmethod
+    def of(cls, predictions: np.ndarray, loss: str = "cross_entropy") -> "Pool":
+        """Returns the pool of a model.
+
+        Args:
+          predictions: [n, c], the model's probabilities.
+          loss: a name of `LOSSES`.
+
+        Raises:
+          BadInput: the loss is unknown, or the predictions are not probabilities.
+        """
+        predictions = check_probabilities(predictions, "the model's predictions", 2)
+        return cls(predictions, named(LOSSES, "loss", loss)(predictions))
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return len(self.losses)
+
+    @cached_property
+    def binary(self) -> bool:
+        """Whether every loss is 0 or 1."""
+        return bool(((self.losses == 0) | (self.losses == 1)).all())
+
+    @cached_property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest risk that any labels could give."""
+        return float(self.losses.min(axis=1).mean()), float(self.losses.max(axis=1).mean())
+
+    def risk(self, labels: np.ndarray) -> float:
+        """Returns the mean loss, which estimators estimate, if all labels int[n] are known."""
+        return float(self.losses[np.arange(self.n), labels].mean())
+
+
+def compare(first: Pool, second: Pool) -> Pool:
+    """Returns a pool whose risk is that of the first model minus that of the second one.
+
+    Both are estimated from the same labels, so what makes a sample hard for both cancels. Its
+    predictions are the mean of both models' probabilities.
+
+    Raises:
+      BadInput: the pools have different samples or classes.
+    """
+    if first.losses.shape != second.losses.shape:
+        raise BadInput(
+            f"models with predictions {list(first.losses.shape)} and {list(second.losses.shape)}"
+            " cannot be compared; both need the same samples and classes."
+        )
+    return Pool((first.predictions + second.predictions) / 2, first.losses - second.losses)
+
+
+def check_probabilities(values: np.ndarray, name: str, dimensions: int) -> np.ndarray:
+    """Returns values as float64 if they are probabilities that sum to 1 over the last axis.
+
+    Raises:
+      BadInput: they are not; the message begins with `name`.
+    """
+    values = np.asarray(values, np.float64)
+    if values.ndim != dimensions or 0 in values.shape:
+        shape = {2: "[samples, classes]", 3: "[members, samples, classes]"}[dimensions]
+        raise BadInput(f"{name} have the shape {list(values.shape)}; expected {shape}.")
+    if not np.isfinite(values).all() or values.min() < 0:
+        raise BadInput(f"{name} contain a negative or undefined number; expected probabilities.")
+    sums = values.sum(axis=-1)
+    if (abs(sums - 1) > 1e-3).any():
+        wrong = sums.ravel()[abs(sums - 1).argmax()]
+        raise BadInput(f"{name} sum to {wrong:g} over the classes of a sample; expected 1.")
+    return values

@@ -1,0 +1,97 @@
+"""Intervals: which estimators claim one, when they have none, and that they cover."""
+
+import numpy as np
+import pytest
+
+from nevis_stream.active_testing.choosing import Drawn, Highest
+from nevis_stream.active_testing.pool import Pool
+from nevis_stream.active_testing.registries import ESTIMATORS
+from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
+from tests.active_testing.pools import example
+
+
+def run(pool, labels, members, budget, seed=0, **settings):
+    *_, evidence = active_test(
+        pool, fixed(members), KnownLabels(labels), budget, np.random.default_rng(seed), **settings
+    )
+    return evidence
+
+
+def test_every_estimator_says_whether_it_has_an_interval():
+    assert {name for name, each in ESTIMATORS.items() if each.no_interval} == {"ase"}
+    assert all(each.about for each in ESTIMATORS.values())
+    pool, labels, members = example(60, 1)
+    evidence = run(pool, labels, members, 20, rule="uniform")
+    for name, estimator in ESTIMATORS.items():
+        estimate = estimator(evidence)
+        if estimator.no_interval:
+            assert np.isnan(estimate.low) and estimate.reason == estimator.no_interval
+        else:
+            assert estimate.low < estimate.value < estimate.high, name
+            assert not estimate.reason
+        assert estimate.asked == estimate.cost.labels == 20
+
+
+def test_there_is_no_interval_without_reason():
+    pool, labels, members = example(60, 1)
+    chosen = run(pool, labels, members, 20, choose=Highest())
+    for name in ("monte_carlo", "lure", "equal_steps", "difference"):
+        estimate = ESTIMATORS[name](chosen)
+        assert np.isnan(estimate.value) and "drawn" in estimate.reason
+    few = run(pool, labels, members, 5)
+    estimate = ESTIMATORS["difference"](few)
+    assert (
+        np.isfinite(estimate.value) and np.isnan(estimate.low) and "there are 5" in estimate.reason
+    )
+    perfect = run(pool, labels, np.eye(3)[labels][None], 20)
+    estimate = ESTIMATORS["difference"](perfect)
+    assert np.isnan(estimate.low) and "spread" in estimate.reason
+
+
+def test_no_error_among_few_labels_does_not_mean_no_error():
+    """The exact interval of 0 errors among 20 of 1000: 1 - 0.025 ** (1 / 20) = 0.168, slightly less
+    without replacement.
+    """
+    pool = Pool.of(np.tile([0.8, 0.2], (1000, 1)), "zero_one")
+    evidence = run(pool, np.zeros(1000, int), np.full((1, 1000, 2), 0.5), 20, rule="uniform")
+    estimate = ESTIMATORS["monte_carlo"](evidence)
+    assert estimate.low == estimate.value == 0
+    assert estimate.high == pytest.approx(0.167, abs=0.002)
+
+
+def shifted_pool(seed, n=400, classes=4):
+    """A model that sees the classes through noise, and a surrogate that sees them better."""
+    random = np.random.default_rng(seed)
+    logits = random.normal(0, 3, (n, classes))
+
+    def softmax(x):
+        return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
+
+    labels = np.array([random.choice(classes, p=p) for p in softmax(2 * logits)])
+    noise, shift = random.normal(0, 1, (5, n, classes)), random.normal(0, 2, (n, classes))
+    return softmax(logits + shift), labels, softmax(logits + noise)
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "zero_one"])
+def test_intervals_cover(loss):
+    """200 repetitions; at a coverage of 95% fewer than 90% have a probability below 0.2%."""
+    names = ("lure", "equal_steps", "difference")
+    covered = dict.fromkeys((*names, "monte_carlo"), 0)
+    errors = {name: [] for name in (*names, "monte_carlo")}
+    for seed in range(200):
+        predictions, labels, members = shifted_pool(seed)
+        pool = Pool.of(predictions, loss)
+        risk = pool.risk(labels)
+        evidence = run(pool, labels, members, 100, seed, batch=20, choose=Drawn(uniform=0.3))
+        for name in names:
+            estimate = ESTIMATORS[name](evidence)
+            covered[name] += estimate.low <= risk <= estimate.high
+            errors[name].append((estimate.value - risk) ** 2)
+        plain = run(pool, labels, members, 100, seed, batch=20, rule="uniform")
+        estimate = ESTIMATORS["monte_carlo"](plain)
+        covered["monte_carlo"] += estimate.low <= risk <= estimate.high
+        errors["monte_carlo"].append((estimate.value - risk) ** 2)
+    assert min(covered.values()) >= 180, covered
+    assert np.mean(errors["difference"]) < 0.6 * np.mean(errors["monte_carlo"]), {
+        name: np.mean(each) for name, each in errors.items()
+    }
