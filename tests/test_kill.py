@@ -80,7 +80,7 @@ def _reference(folder, learner):
     return results(folder / learner), time.monotonic() - began
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("executor", ["inline", pytest.param("threads", marks=pytest.mark.slow)])
 def test_killed_at_every_kind_of_file_operation(folder, toy_reference, executor):
     """One run is killed again and again, every few file operations; then several runs are killed
     once, one in each part of the run: what follows a kill depends on where in an event it came.

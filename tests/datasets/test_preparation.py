@@ -66,7 +66,14 @@ def test_every_data_set_has_an_archive():
     assert set(MAKERS) == set(catalogue.nevis22_datasets())
 
 
-@pytest.mark.parametrize("dataset_id", sorted(catalogue.nevis22_datasets()))
+# `make test` takes every third row of the catalogue, `make test-all` all of them
+ROWS = [
+    pytest.param(name, marks=[pytest.mark.slow] if number % 3 else [])
+    for number, name in enumerate(sorted(catalogue.nevis22_datasets()))
+]
+
+
+@pytest.mark.parametrize("dataset_id", ROWS)
 def test_every_row_builds_a_builder(dataset_id, tmp_path):
     """From an archive of the published layout to TFDS's own reading of what was prepared."""
     (tmp_path / "files").mkdir()
@@ -433,7 +440,9 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, root, monkeypatch):
     assert prepared.verify("mnist", "published") == []
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize(
+    "number", [0, 3, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 4, 5))]
+)
 def test_a_killed_preparation_goes_on_to_the_same(tmp_path, number):
     """SIGKILL at six instants of a real process; the second try ends as if nothing had happened."""
     files = mnist_files(tmp_path / "files", n=3000)

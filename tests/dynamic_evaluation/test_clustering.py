@@ -87,6 +87,7 @@ def test_a_policy_says_what_its_samples_lack(policy):
         methods.get(f"{policy}+mean").fit(one_order(8, 30), None, jax.random.key(0))
 
 
+@pytest.mark.slow
 def test_averaging_is_no_worse_than_the_worse_of_both_and_learns_its_share():
     outcomes, *_ = simulated(90, 400, 1, seed=3)
     known, new = outcomes[:60], outcomes[60:]

@@ -18,6 +18,7 @@ FACTS = SampleFacts(
 )
 KNOWN, NEW = InMemory(MATRIX[:28], sample_facts=FACTS), MATRIX[28:]
 QUICK = ("mean", "sort_and_search", "nearest", "stratified", "published", "anchor_weights")
+FIRST = ("mean", "sort_and_search")  # the others of QUICK are left to `make test-all`
 SEEING = [name for name, policy in methods.policy_registry().items() if policy.needs]
 PAIRS = sorted(
     {
@@ -31,7 +32,12 @@ PAIRS = sorted(
 )
 
 
-@pytest.mark.parametrize("name", PAIRS)
+def marked(name):
+    slow = not name.startswith("strata+") and name.partition("+")[2] in set(QUICK) - set(FIRST)
+    return pytest.param(name, marks=[pytest.mark.slow] if slow else [])
+
+
+@pytest.mark.parametrize("name", map(marked, PAIRS))
 def test_a_pair_estimates_with_an_interval(name):
     method, key = methods.get(name), jax.random.key(0)
     ask = MatrixAsk(NEW)

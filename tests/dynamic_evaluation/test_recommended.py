@@ -28,6 +28,7 @@ def joined(estimates, name):
     return np.stack([getattr(estimate, name) for estimate in estimates])
 
 
+@pytest.mark.slow
 def test_it_beats_one_order_and_its_intervals_cover():
     ours, one_order = (
         evaluate(KNOWN, NEW, name=name) for name in ("recommended", "sort_and_search")

@@ -378,6 +378,7 @@ def log(cluster):
     return (cluster / "log").read_text()
 
 
+@pytest.mark.slow
 def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, small_stream):
     words = [
         "launch.run",

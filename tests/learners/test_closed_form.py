@@ -303,7 +303,7 @@ def test_patches_are_tried_only_where_the_error_without_them_is_high():
     assert total(costly.meter.counts()) > 2 * total(cheap.meter.counts())
 
 
-@pytest.mark.parametrize("patch_count", [0, 8])
+@pytest.mark.parametrize("patch_count", [pytest.param(0, marks=pytest.mark.slow), 8])
 def test_more_images_than_centres_and_grey_or_empty_images_work(patch_count):
     images, labels = stripes(200)
     images[:20] = 0

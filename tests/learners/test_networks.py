@@ -209,7 +209,7 @@ def reference(x, kernel, stride, before, after):
     )
 
 
-@pytest.mark.parametrize("side", [1, 4, 7, 8])
+@pytest.mark.parametrize("side", [1, 7, 8])
 @pytest.mark.parametrize(("size", "stride"), [(1, 2), (3, 1), (3, 2), (7, 2)])
 def test_torch_pads_alike_on_both_sides(side, size, stride):
     random = np.random.RandomState(0)
@@ -359,7 +359,7 @@ def test_wrong_names_and_options_say_what_is_valid(name, options, message):
         make_backbone(name, **options)
 
 
-@pytest.mark.parametrize("side", [1, 2, 3, 4])
+@pytest.mark.parametrize("side", [1, 4])
 @pytest.mark.parametrize("size", [1, 3, 7])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_small_maps_are_convolved_as_matrix_products(side, size, stride):
