@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from nevis_stream.dynamic_evaluation import method_study, study_summary
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
