@@ -17,6 +17,7 @@ class Difference(Estimator):
     about = "the surrogate's expected loss, corrected by the labels; unbiased, with an interval"
 
     def estimate(self, evidence):
+        """Returns the weighted sum of the step estimates with the surrogate before each label."""
         steps = step_estimates(evidence, evidence.predicted, evidence.remaining)
         return with_interval(evidence, lure_weights(evidence.pool.n, evidence.asked), steps)
 

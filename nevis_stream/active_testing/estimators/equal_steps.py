@@ -16,6 +16,7 @@ class EqualSteps(Estimator):
     about = "the mean of the single draws' unbiased estimates"
 
     def estimate(self, evidence):
+        """Returns the mean of the step estimates without a surrogate."""
         steps = step_estimates(evidence, 0.0, 0.0)
         return with_interval(evidence, np.full(evidence.asked, 1 / evidence.asked), steps)
 

@@ -12,6 +12,7 @@ class Lure(Estimator):
     about = "the mean loss of drawn samples, weighted by their probabilities; unbiased"
 
     def estimate(self, evidence):
+        """Returns the weighted sum of the step estimates without a surrogate."""
         steps = step_estimates(evidence, 0.0, 0.0)
         return with_interval(evidence, lure_weights(evidence.pool.n, evidence.asked), steps)
 

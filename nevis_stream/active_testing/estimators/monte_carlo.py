@@ -24,6 +24,7 @@ class MonteCarlo(Estimator):
         return "" if evidence.uniform else "the samples were not drawn uniformly; use lure"
 
     def estimate(self, evidence):
+        """Returns the mean loss."""
         losses, n, count = evidence.losses, evidence.pool.n, evidence.asked
         value = float(losses.mean())
         if evidence.pool.binary:
