@@ -87,7 +87,7 @@ def test_killed_at_every_kind_of_file_operation(folder, toy_reference, executor)
     """
     expected, operations = toy_reference
     assert operations > 300  # the whole machinery is under test, not a corner of it
-    chance, parts = random.Random(0), 7 if executor == "inline" else 4
+    chance, parts = random.Random(0), 5 if executor == "inline" else 4
     often = folder / "often"
     kills = 0
     while True:

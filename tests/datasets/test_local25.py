@@ -53,8 +53,9 @@ def root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def imported(root, request):
     """The data sets of the tests that are run, prepared together."""
-    parameters = [getattr(item, "callspec", None) for item in request.session.items]
-    names = {p.params.get("dataset_id") for p in parameters if p} & set(NAMES)
+    items = [item for item in request.session.items if item.path == request.path]
+    parameters = [item.callspec.params for item in items if hasattr(item, "callspec")]
+    names = {each["dataset_id"] for each in parameters}
     rows = [row for row in stream_rows("local25")[1] if row["dataset_id"] in names]
     columns = ["order", "year", "task_id", "dataset_id", "meta_split", "source"]
     with open(root / "chosen.csv", "w", newline="") as file:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from nevis_stream.dynamic_evaluation import method_study, study_summary
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
@@ -71,6 +72,7 @@ def test_differences_need_more_than_the_plain_paired_test():
     assert not study_summary.worse(differences[:1], 0.0)
 
 
+@pytest.mark.slow
 def test_cold_start_hides_data_sets_from_known_models_alone():
     facts = SampleFacts(60, dataset=np.repeat(["a", "b"], 30))
     matrix = method_study.Matrix("m", one_order(20, 60), None, facts)

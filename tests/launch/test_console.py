@@ -99,7 +99,7 @@ def test_runs_reports_and_jobs_in_a_directory_with_packages_of_the_same_names(fo
     assert (folder / "report" / "report.html").is_file()
 
 
-@pytest.mark.parametrize(("wanted", "threads"), [(None, {1}), ("2", {2})])
+@pytest.mark.parametrize(("wanted", "threads"), [(None, 1), ("2", 2)])
 def test_blas_has_one_thread_unless_the_user_wants_more(wanted, threads):
     pytest.importorskip("threadpoolctl")
     program = (
@@ -118,4 +118,4 @@ def test_blas_has_one_thread_unless_the_user_wants_more(wanted, threads):
     found = set(json.loads(done.stdout))
     if not found:
         pytest.skip("numpy and scipy of this environment use no OpenBLAS")
-    assert found == threads
+    assert found == {min(threads, len(os.sched_getaffinity(0)))}

@@ -113,7 +113,14 @@ def test_backbones_return_pooled_features(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["mlp", "nfnet_f0", "resnet", "resnet50", "vgg11", "vgg16", "vit_b8"]
+    "name",
+    [
+        "mlp",
+        "resnet",
+        "vgg11",
+        "vit_b8",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("nfnet_f0", "resnet50", "vgg16")),
+    ],
 )
 def test_features_and_gradients_are_finite(name):
     module = make_backbone(name, **SMALL[name][0])
