@@ -6,12 +6,13 @@ import pytest
 from nevis_stream.active_testing.candidates import Candidates
 from nevis_stream.active_testing.choosing import Drawn, Highest
 from nevis_stream.active_testing.estimators import lure
+from nevis_stream.active_testing.estimators.tuned_difference import factors
 from nevis_stream.active_testing.pool import LOSSES, Pool, compare
 from nevis_stream.active_testing.registries import ESTIMATORS, RULES
 from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
 from tests.active_testing.pools import CLASSES, distributions, example, expectation, retrained
 
-UNBIASED = ("lure", "equal_steps", "difference")
+UNBIASED = ("lure", "equal_steps", "difference", "tuned_difference")
 
 
 def run(pool, labels, surrogate, budget, seed=0, **settings):
@@ -173,3 +174,29 @@ def test_scores_are_the_published_sums():
     assert set(RULES) == set(expected)
     for rule, scores in expected.items():
         np.testing.assert_allclose(RULES[rule](candidates), scores, err_msg=rule)
+
+
+def test_factors_depend_on_earlier_draws_alone():
+    random = np.random.default_rng(10)
+    alone = random.normal(size=40)
+    surrogate = -alone + 0.1 * random.normal(size=40)
+    first = factors(alone, surrogate)
+    assert first[:10].tolist() == [0.5] * 10 and first[-1] > 0.8
+    changed = surrogate.copy()
+    changed[25:] = random.normal(size=15)
+    np.testing.assert_array_equal(factors(alone, changed)[:26], first[:26])
+    assert factors(alone, changed)[26] != first[26]
+    assert factors(alone, alone)[-1] == 0
+
+
+def test_the_tuned_expectation_is_the_risk_from_the_second_draw_on(monkeypatch):
+    monkeypatch.setattr("nevis_stream.active_testing.estimators.tuned_difference.START", 2)
+    pool, labels, members = example(6, 11)
+    mean, _ = expectation(
+        pool,
+        labels,
+        retrained(members.shape),
+        4,
+        lambda evidence: ESTIMATORS["tuned_difference"](evidence).value,
+    )
+    assert mean == pytest.approx(pool.risk(labels), abs=1e-9)

@@ -75,7 +75,7 @@ def shifted_pool(seed, n=400, classes=4):
 @pytest.mark.parametrize("loss", ["cross_entropy", "zero_one"])
 def test_intervals_cover(loss):
     """200 repetitions; at a coverage of 95% fewer than 90% have a probability below 0.2%."""
-    names = ("lure", "equal_steps", "difference")
+    names = ("lure", "equal_steps", "difference", "tuned_difference")
     covered = dict.fromkeys((*names, "monte_carlo"), 0)
     errors = {name: [] for name in (*names, "monte_carlo")}
     for seed in range(200):
