@@ -77,7 +77,7 @@ def launch(module, *words, start=forked.run, **options):
         ([NCM, "--dry_run", "--executor=foo"], "unknown executor 'foo'"),
         (
             [NCM, "--dry_run", "--executor=inline", "--workers=2"],
-            "executor 'inline': unknown option 'workers'",
+            "--workers needs --executor=threads",
         ),
         (
             [NCM, "--dry_run", "--executor=threads", "--devices=2"],
