@@ -56,7 +56,7 @@ PLAN = (
     ("forest", "cross_entropy", OTHERS, 30),
 )
 # row of the plan and repetitions up to which it is continued: what is stopped has all rows
-ORDER = ((0, 30), (1, 30), (2, 30), (3, 3), (0, 100), (1, 100), (3, 30))
+ORDER = ((0, 12), (1, 12), (2, 12), (3, 2), (0, 100), (1, 100), (2, 30), (3, 30))
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ _BATCH = 500
 
 @dataclass(frozen=True)
 class PatchFeatures:
-    """A fitted extractor: float32[n, d] with a mean square of 1 from uint8[n, side, side, channels].
+    """A fitted extractor: float32[n, d] with a mean square of 1 from uint8[n, side, side, c].
 
     Attributes:
       tree: dictionary, mean and projection.

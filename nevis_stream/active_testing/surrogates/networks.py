@@ -26,15 +26,27 @@ def _initialise(key, shape, classes):
 def _logits(parameters, inputs):
     x = inputs.astype(jnp.float32) / 127.5 - 1
     for number in range(len(CHANNELS)):
-        x = jax.lax.conv_general_dilated(
-            x,
-            parameters[f"kernel{number}"],
-            (2, 2),
-            "SAME",
-            dimension_numbers=("NHWC", "HWIO", "NHWC"),
-        )
+        x = _convolved(x, parameters[f"kernel{number}"])
         x = jax.nn.relu(x + parameters[f"bias{number}"])
     return x.reshape(len(x), -1) @ parameters["head"] + parameters["head_bias"]
+
+
+def _convolved(x, kernel):
+    """Returns the convolution with stride 2, as one product of matrices: XLA's convolutions are
+    slow on a CPU inside a loop.
+    """
+    side, _, _, wide = kernel.shape
+    high, across = (-(-length // 2) for length in x.shape[1:3])
+    reach = 2 * max(high, across) + side
+    before = (side - 1) // 2
+    ends = [(before, reach - before - length) for length in x.shape[1:3]]
+    x = jnp.pad(x, ((0, 0), *ends, (0, 0)))
+    patches = [
+        x[:, row : row + 2 * high : 2, column : column + 2 * across : 2]
+        for row in range(side)
+        for column in range(side)
+    ]
+    return jnp.concatenate(patches, axis=-1) @ kernel.reshape(-1, wide)
 
 
 ARCHITECTURE = Architecture(_initialise, _logits)
