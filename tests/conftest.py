@@ -33,23 +33,38 @@ hypothesis.settings.load_profile("any machine")
 # done. xdist begins the files of most tests first, and those are quick (so the Makefile has
 # --no-loadscope-reorder).
 LONGEST = (
+    "tests/test_docs.py",
     "tests/test_kill.py",
-    "tests/datasets/test_local25.py",
-    "tests/learners/test_trials.py",
-    "tests/learners/test_transfer.py",
-    "tests/learners/test_fit.py",
-    "tests/learners/test_networks.py",
-    "tests/launch/test_run.py",
-    "tests/launch/test_slurm.py",
-    "tests/datasets/test_preparation.py",
-    "tests/launch/test_executors.py",
-    "tests/report/test_report.py",
-    "tests/report/test_statements.py",
+    "tests/learners/test_closed_form.py",
     "tests/dynamic_evaluation/test_methods.py",
-    "tests/dynamic_evaluation/test_recommended.py",
-    "tests/launch/test_sweep.py",
+    "tests/dynamic_benchmarks/test_adaptive.py",
+    "tests/launch/test_run.py",
+    "tests/launch/test_evaluate_scores.py",
+    "tests/learners/test_networks.py",
     "tests/launch/test_evaluate.py",
+    "tests/datasets/test_preparation.py",
+    "tests/launch/test_sweep.py",
+    "tests/learners/test_transfer.py",
+    "tests/dynamic_evaluation/test_pairs.py",
+    "tests/report/test_statements.py",
+    "tests/dynamic_evaluation/test_beliefs.py",
+    "tests/report/test_report.py",
+    "tests/learners/test_fit.py",
+    "tests/launch/test_slurm.py",
+    "tests/dynamic_evaluation/test_response.py",
+    "tests/launch/test_watch.py",
+    "tests/launch/test_console.py",
+    "tests/learners/test_trials.py",
+    "tests/datasets/test_local25.py",
+    "tests/launch/test_executors.py",
 )
+
+
+def pytest_xdist_auto_num_workers(config):
+    """One worker more than cores: many tests wait for processes that they started or killed."""
+    del config
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (cores or 1) + 1
 
 
 def pytest_collection_modifyitems(items):

@@ -282,6 +282,8 @@ def check_command(words):
         return
     module = ROOT / (words[2].replace(".", "/") + ".py")
     assert module.exists(), command
+    if len(words) == 3:  # running text names the command
+        return
     flags, values = {"help", *flags_of(module, words[3:])}, config_flag.split_words(words[3:])
     learner = values.values.get("learner", "")
     own = ":" in learner  # a class of the reader's own

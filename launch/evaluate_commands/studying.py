@@ -249,7 +249,7 @@ def metrics(_: Sequence[str], values: FlagValues) -> None:
             means_by_group(matrix.facts, matrix.values),
         )
     print(_LEGEND)
-    print(entry.as_typed(f"next: python -m launch.report RUNS {values.cache} --out=report"))
+    print(entry.as_typed(f"next: python -m launch.report {values.cache} --out=report"))
 
 
 def _design(values: FlagValues, matrices: Sequence[Matrix]) -> StudyDesign:

@@ -1,15 +1,19 @@
 """Regret: how a method's error adds up along the stream, relative to learning each task alone."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from nevis_stream.analysis.judged import task_errors
-from nevis_stream.analysis.points import unfinished
+from nevis_stream.analysis.points import point, unfinished
 from nevis_stream.analysis.runs import Run
 from nevis_stream.run_directory.ledger import Ledger
 
 REFERENCE = "indep"
+
+# Costs within this factor of each other call for no remark: an ensemble or a search of other size.
+_ALIKE = 3
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,9 @@ def reference_of(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
     If there are several, it is the one that agrees with the run in every setting that both have.
 
     Returns:
-      The run, and an empty text or what it differs in; without one, None and the reason.
+      The run, and an empty text or a remark: the settings in which it differs, and its training
+      FLOPs if they are less than a third or more than three times as many; without one, None and
+      the reason.
     """
     budget, seed = run.header.budget, run.header.seed
     same = [other for other in runs if _comparable(other) == _comparable(run)]
@@ -85,12 +91,17 @@ def reference_of(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
     if not complete:
         return None, f"the {name} is {unfinished(indep[0].ledger)}"
     agreeing = [other for other in complete if not _differing(run, other)]
-    if len(agreeing) == 1:
-        return agreeing[0], ""
-    if len(complete) > 1:
+    if len(agreeing) != 1 and len(complete) > 1:
         return None, f"more than one {name}: {', '.join(other.name for other in complete)}"
-    differing = ", ".join(_differing(run, complete[0]))
-    return complete[0], f"the reference, {complete[0].name}, differs in {differing}"
+    reference = (agreeing or complete)[0]
+    remarks = []
+    if differing := _differing(run, reference):
+        remarks.append(f"differs in {', '.join(differing)}")
+    # Budgets of unlike learners share a name only.
+    ratio = point(reference.ledger).paper_total / (point(run.ledger).paper_total or math.nan)
+    if not 1 / _ALIKE <= ratio <= _ALIKE and math.isfinite(ratio):
+        remarks.append(f"costs {ratio:.3g} times as many training FLOPs")
+    return reference, f"the reference, {reference.name}, {' and '.join(remarks)}" if remarks else ""
 
 
 def _differing(run: Run, other: Run) -> list[str]:

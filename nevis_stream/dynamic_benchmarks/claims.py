@@ -125,7 +125,7 @@ def _of_bound(instances: pd.DataFrame) -> Claim:
         "Theorem 3.4",
         "path of 3 rounds: the risk is at most 11 eps² + 8 eps d",
         f"{len(instances):,} instances; {ratio:.3f} times the bound covers them all. With d = 0"
-        f" {constant:.2f} eps² does; 6 eps² covers every one there can be (decision 0041)",
+        f" {constant:.2f} eps² does; 6 eps² covers every one there can be (decision 0044)",
         bool(ratio <= 1),
     )
 

@@ -105,7 +105,7 @@ class WorstOfThree:
 
     The first member errs anywhere; the second avoids its errors, so that its own may have mass
     2 eps instead of eps; the third errs only where the second does. For a path from D0 = D the vote
-    errs with probability 6 eps² / (1 + 2 eps), which no minimiser exceeds (docs/decisions/0041). At
+    errs with probability 6 eps² / (1 + 2 eps), which no minimiser exceeds (docs/decisions/0044). At
     greater depth the third member's classifiers repeat the errors of the second member's vote.
 
     Attributes:

@@ -102,6 +102,13 @@ def test_the_reference_with_the_same_settings_is_preferred(tmp_path):
     assert (method.n, method.reasons) == (1, (f"0: {remark}",))
 
 
+def test_a_reference_of_another_scale_is_remarked(tmp_path):
+    runs = runs_of(tmp_path, OURS.but(flops=10), INDEP.but(flops=2400))
+    result, remark = reference_of(runs[0], runs)
+    assert result == runs[1]
+    assert remark == "the reference, 1, costs 240 times as many training FLOPs"
+
+
 def test_a_method_is_the_mean_over_its_seeds(tmp_path):
     errors = tuple(zip(NAMES, (0.5, 0.4, 0.3, 0.0), strict=True))
     ours = [OURS, OURS.but(seed=1, errors=errors), OURS.but(seed=2)]

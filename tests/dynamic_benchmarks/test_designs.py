@@ -126,7 +126,7 @@ def test_minimisers_keep_their_promise_on_uneven_populations(kind, depth):
 
 @pytest.mark.parametrize("inverse", [10, 24, 48])
 def test_the_worst_case_of_three_rounds_is_six_eps_squared(inverse):
-    """Proved in docs/decisions/0041: 6 eps² / (1 + 2 eps), less than an atom below it."""
+    """Proved in docs/decisions/0044: 6 eps² / (1 + 2 eps), less than an atom below it."""
     population, eps = Population.uniform(inverse**3), 1 / inverse
     outcome = run_design(population, WorstOfThree(eps, population.target), Design.path(3))
     best = 6 * eps**2 / (1 + 2 * eps)
