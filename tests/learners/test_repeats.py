@@ -111,8 +111,8 @@ def test_the_last_of_many_tasks_costs_what_the_first_did(tmp_path):
 
 
 def test_networks_are_chained_averaged_and_reused_with_renumbered_classes(tmp_path):
-    first = toy.blobs("alpha", seed=1)
-    tasks = [first, toy.blobs("beta", classes=4, seed=2), first]
+    first = toy.blobs("alpha", classes=12, seed=1)
+    tasks = [first, toy.blobs("beta", classes=12, seed=2), first]
     stream = Stream.from_datasets("toy", tasks, [1992, 1998, 2005], meta_test=2)
     values = {"network_steps": 4, "network_above": 0.0, "sample": 40, "pictures": 40}
     ledger = run(learner(**values), stream, tmp_path, keep="all")
