@@ -33,16 +33,15 @@ DATA = {"fashion_mnist": (4000, 10_000), "cifar10_12k": (4000, 8000), "mnist": (
 CALIBRATION, MEMBERS = 500, 5
 PLAN = [
     (surrogate, loss, rule)
-    for surrogate in ("ensemble", "heads")
+    for surrogate, rules in {"ensemble": ("expected_loss", "xwed"), "heads": ("xwed",)}.items()
     for loss in ("cross_entropy", "zero_one")
-    for rule in ("expected_loss", "xwed!")
+    for rule in rules
 ]
+_STEPS = (0, 50, 100, 200, 300, 400, 500, 650, 800, 1000)
 
 
 def _steps(budget):
-    return tuple(
-        step for step in (0, 20, 50, 100, 150, 200, 300, 400, 500, 600, 800, 1000) if step <= budget
-    )
+    return tuple(step for step in _STEPS if step <= budget)
 
 
 def repetition(name, images, labels, features, number):

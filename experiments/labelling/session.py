@@ -306,19 +306,21 @@ class Session:
     def members(self, place: int, labels: Mapping[int, int], draws: Sequence[Draw]) -> np.ndarray:
         """Returns the surrogate's probabilities [e, n, c] on a generation, from its labels."""
         generation = self.generations[place]
-        order = [
-            int(sample)
+        pairs = [
+            (int(sample), probability)
             for draw in draws
             if draw.generation == place
-            for sample in draw.samples
+            for sample, probability in zip(draw.samples, draw.probabilities, strict=True)
             if int(sample) in labels
         ]
+        order = [sample for sample, _ in pairs]
         samples = np.array(order, np.int64).reshape(1, -1) - generation.first
         values = np.array([labels[sample] for sample in order], np.int32).reshape(1, -1)
+        cells = Cells(samples, np.array([each for _, each in pairs]).reshape(1, -1))
         surrogate = build_surrogate(
             self.settings.surrogate, generation.material, self.settings.seed
         )
-        return surrogate(Answers(Cells(samples), values)).probabilities
+        return surrogate(Answers(cells, values)).probabilities
 
     def record(self, answers: Mapping[str, int], source: str, correct: bool = False) -> int:
         """Adds labels, all or none, and returns how many are new or changed.

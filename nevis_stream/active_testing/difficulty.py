@@ -23,6 +23,7 @@ _BIAS_DEVIATION = 0.5
 _DIFFICULTY_DEVIATION = 1.0  # of the coefficient of the known models' mean error
 _OUTCOMES_DEVIATION = 0.5  # of the coefficients of single models, together
 _NEWTON_STEPS = 30
+_LARGEST_WEIGHT = 5.0  # times the weight of a uniform draw
 _FEWEST_FOLDED = 20  # labels; with fewer, half of them teach the base too little
 UNCOUNTED = frozenset({"regression on known models' outcomes"})
 
@@ -60,7 +61,8 @@ class DifficultySurrogate:
             cost += more
         known = _known_inputs(self.material.outcomes)
         wrong = (labels != predicted[samples]).astype(np.float64)
-        mean, covariance = _fit(_inputs(unseen, known[samples]), wrong)
+        weights = _weights(answers, len(predicted))
+        mean, covariance = _fit(_inputs(unseen, known[samples]), wrong, weights)
         draws = generator(self.seed, "coefficients").standard_normal((MEMBERS, len(mean)))
         coefficients = mean + draws @ np.linalg.cholesky(covariance).T
         inputs = _inputs(errors, known)
@@ -81,7 +83,7 @@ class DifficultySurrogate:
         halves = np.array_split(generator(self.seed, "halves", count).permutation(count), 2)
         errors, cost = np.empty(count), Cost()
         for left_out, kept in (halves, halves[::-1]):
-            cells = Cells(answers.samples[:, np.sort(kept)])
+            cells = Cells(answers.samples[:, np.sort(kept)])  # the base needs no probabilities
             belief = self.base(Answers(cells, answers.values[:, np.sort(kept)]))
             rows = answers.samples[0, left_out]
             mean = np.asarray(belief.probabilities[:, rows], np.float64).mean(axis=0)
@@ -120,7 +122,19 @@ def _inputs(errors, known):
     return np.column_stack([np.ones(len(base)), base, known])
 
 
-def _fit(inputs, wrong):
+def _weights(answers, n):
+    """Returns how much each bought label counts, with a mean of 1: a sample that was likely to be
+    drawn counts less, so that the regression is right on average over the pool, not over the hard
+    samples that were drawn.
+    """
+    count, probabilities = answers.values.size, answers.cells.probabilities
+    if probabilities is None or not count:
+        return np.ones(count)
+    weights = np.minimum(1 / ((n - np.arange(count)) * probabilities[0]), _LARGEST_WEIGHT)
+    return weights / weights.mean()
+
+
+def _fit(inputs, wrong, weights):
     """Returns the posterior's mode and covariance."""
     width = inputs.shape[1]
     prior = np.zeros(width)
@@ -131,8 +145,8 @@ def _fit(inputs, wrong):
     value = prior.copy()
     for _ in range(_NEWTON_STEPS):
         chance = expit(inputs @ value)
-        gradient = inputs.T @ (wrong - chance) - precision @ (value - prior)
-        hessian = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + precision
+        gradient = inputs.T @ (weights * (wrong - chance)) - precision @ (value - prior)
+        hessian = (inputs * (weights * chance * (1 - chance))[:, None]).T @ inputs + precision
         step = np.linalg.solve(hessian, gradient)
         value = value + step * min(1, 2 / max(np.abs(step).max(), 1e-12))
         if np.abs(step).max() < 1e-9:

@@ -37,6 +37,11 @@ class Architecture:
       epochs: passes over the examples.
       rate: Adam's step size at the start; it falls linearly to 0.
       decay: decoupled weight decay per unit of step size.
+      sampled: for a posterior over weights: `sampled(parameters, key)` draws a network's weights.
+        One posterior is trained, and the members are draws from it. None: every member is a
+        network that is trained by itself.
+      penalty: of a posterior: `penalty(parameters, weights)` estimates its divergence from the
+        prior by the drawn weights, in nats.
     """
 
     initialise: Callable[[jax.Array, tuple[int, ...], int], Any]
@@ -44,6 +49,8 @@ class Architecture:
     epochs: int = 10
     rate: float = 2e-3
     decay: float = 1e-2
+    sampled: Callable[[Any, jax.Array], Any] | None = None
+    penalty: Callable[[Any, Any], jax.Array] | None = None
 
 
 @made_once
@@ -54,15 +61,18 @@ def _training(architecture: Architecture, steps: int, classes: int):
         start, order = jax.random.split(key)
         parameters = architecture.initialise(start, inputs.shape[1:], classes)
 
-        def loss(parameters, rows):
-            scores = architecture.logits(parameters, inputs[rows]) + offsets[rows]
+        def loss(parameters, rows, noise):
+            sampled, penalty = architecture.sampled, architecture.penalty
+            weights = sampled(parameters, noise) if sampled else parameters
+            scores = architecture.logits(weights, inputs[rows]) + offsets[rows]
             chosen = jnp.take_along_axis(jax.nn.log_softmax(scores), labels[rows][:, None], 1)
-            return -chosen.mean()
+            return (penalty(parameters, weights) / count if penalty else 0) - chosen.mean()
 
         def step(state, number):
             parameters, mean, square = state
-            draws = jax.random.uniform(jax.random.fold_in(order, number), (BATCH,))
-            gradients = jax.grad(loss)(parameters, (draws * count).astype(jnp.int32))
+            batch, noise = jax.random.fold_in(order, number), jax.random.fold_in(start, number)
+            rows = (jax.random.uniform(batch, (BATCH,)) * count).astype(jnp.int32)
+            gradients = jax.grad(loss)(parameters, rows, noise)
             mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradients)
             square = jax.tree.map(lambda s, g: 0.99 * s + 0.01 * g * g, square, gradients)
             time, rate = number + 1.0, architecture.rate * (1 - number / steps)
@@ -143,11 +153,15 @@ class RetrainedEnsemble:
         )
         program = counted(_training(self.architecture, steps, offsets.shape[1]))
         parameters, flops = [], 0
-        for member in range(self.members):
+        sampled = self.architecture.sampled
+        for member in range(1 if sampled else self.members):
             key = key_of(seed_for(self.seed, "member", member))
             trained, cost = program.charged(key, inputs, labels, offsets, np.float32(count))
             parameters.append(trained)
             flops += cost
+        if sampled:
+            draws = [key_of(seed_for(self.seed, "weights", each)) for each in range(self.members)]
+            parameters = [sampled(parameters[0], key) for key in draws]
         return parameters, flops
 
     def _predict(self, parameters, inputs, offsets):

@@ -98,7 +98,7 @@ def test_retrained_surrogates_learn_from_labels(name, material):
     assert after > before + 0.1
 
 
-@pytest.mark.parametrize("name", ["heads", "networks", "forest"])
+@pytest.mark.parametrize("name", ["bayesian", "forest", "heads", "networks"])
 def test_without_examples_a_surrogate_begins_as_the_tested_model(name, material):
     material, labels = material
     alone = Material(material.predictions, material.features, material.images)
@@ -115,6 +115,15 @@ def test_networks_count_their_flops(material):
     few = build_surrogate("heads", material)(bought(labels, range(5)))
     many = build_surrogate("heads", material)(bought(labels, range(160)))
     assert 0 < few.cost.flops <= many.cost.flops and not few.cost.uncounted
+
+
+def test_a_posterior_is_wider_where_there_were_no_examples(material):
+    """The training examples have no class 2; its samples are far from the others."""
+    material, labels = material
+    members = build_surrogate("bayesian", material)(bought(labels, [])).probabilities
+    assert len(members) == 20
+    spread = np.asarray(members).std(axis=0).sum(axis=1)
+    assert spread[labels == 2].mean() > 1.2 * spread[labels < 2].mean()
 
 
 def test_known_models_say_where_the_model_errs(material):
