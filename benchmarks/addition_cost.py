@@ -2,11 +2,12 @@
 
 python -m benchmarks.addition_cost --out=FOLDER [--methods=recommended,…] [--print_only]
 
-Each cell runs in a process of its own: a cache is filled with simulated outcomes of an
-item response model with two factors, a method is fitted for 100 samples, and four models are added
-one after the other. The last three are additions in a running process to a cache with a stored fit;
-the least of their times is reported. Memory is the peak of the process. The sizes vary the number of models, then of samples. There is one file for each cell,
-and those that exist are not computed again.
+Each cell runs in a process of its own: a cache is filled with simulated outcomes of an item
+response model with two factors, a method is fitted for 100 samples, and four models are added one
+after the other. The last three are additions in a running process to a cache with a stored fit; the
+least of their times is reported. Memory is the peak of the process. The sizes vary the number of
+models, then of samples. There is one file for each cell, and those that exist are not computed
+again.
 """
 
 import argparse
