@@ -9,7 +9,6 @@ folder that NEVIS_STREAM_SHARED names.
 """
 
 import functools
-import io
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,25 +17,18 @@ from pathlib import Path
 import numpy as np
 from absl import app, flags
 
+from benchmarks.active_tests import (
+    examples,
+    kept_path,
+    load,
+    path_file,
+    ratio_rows,
+    train_networks,
+)
 from benchmarks.machine import describe
 from experiments.labelling.features import PatchFeatures
-from nevis_stream.active_testing.building import build_surrogate
-from nevis_stream.active_testing.material import Examples, Material
-from nevis_stream.active_testing.networks import RetrainedEnsemble
-from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.registries import ESTIMATORS
-from nevis_stream.active_testing.simulation import (
-    Acquisition,
-    as_arrays,
-    bootstrap_interval,
-    simulate,
-    squared_error_ratio,
-)
-from nevis_stream.active_testing.surrogates.networks import ARCHITECTURE
-from nevis_stream.datasets.sources import shared_directory
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.active_testing.material import Material
 from nevis_stream.seeds import generator, seed_for
-from nevis_stream.storage import write_file
 from nevis_stream.storage.npz import read_npz
 
 OUT = flags.DEFINE_string("out", "build/label_shift", "Directory of the repetitions.")
@@ -59,76 +51,41 @@ PLAN = (
 ORDER = ((0, 12), (1, 12), (2, 12), (3, 2), (0, 100), (1, 100), (2, 30), (3, 30))
 
 
-def load() -> tuple[np.ndarray, np.ndarray]:
-    """Returns all pictures uint8[70000, 28, 28, 1] and labels int64."""
-    arrays = read_npz(shared_directory() / "data" / "mnist.npz")
-    images = np.concatenate([arrays["images_train"], arrays["images_test"]])
-    labels = np.concatenate([arrays["labels_train"], arrays["labels_test"]])
-    return images.reshape(len(images), 28, 28, 1), labels.astype(np.int64)
-
-
 def repetition(images, labels, features, number):
-    """Returns the pool's predictions, labels and material of one repetition."""
+    """Returns the material and the pool's labels of one repetition."""
     random = generator(number, "shift")
     order = random.permutation(len(labels))
     known = order[labels[order] != MISSING][: TRAINING + CALIBRATION]
     pool = random.permutation(np.setdiff1d(order, known))[:POOL]
-    train, calibration = (
-        Examples(labels[rows], features[rows], images[rows])
-        for rows in (known[:TRAINING], known[TRAINING:])
-    )
-    blank = Material(
-        np.full((POOL, 10), 0.1),
-        images=images[pool],
-        training=train,
-        calibration=calibration,
-    )
-    nothing = Answers(Cells.none(1), np.empty((1, 0), np.int32))
-    tested = RetrainedEnsemble(ARCHITECTURE, "images", blank, seed_for(number, "tested"), 1)
-    predictions = np.asarray(tested(nothing).probabilities[0], np.float64)
-    material = Material(predictions, features[pool], images[pool], None, None, train, calibration)
+    train, rest = known[:TRAINING], known[TRAINING:]
+    seed = seed_for(number, "tested")
+    (predictions,) = train_networks(images, labels, train, rest, pool, seed)
+    given = (examples(images, labels, rows, features) for rows in (train, rest))
+    material = Material(predictions, features[pool], images[pool], None, None, *given)
     return material, labels[pool]
-
-
-def _file(number, surrogate, loss, acquisition):
-    """Returns the file of one path."""
-    return (
-        Path(OUT.value) / f"{number:03d}-{surrogate}-{loss}-{acquisition.replace('!', '_max')}.npz"
-    )
 
 
 def run() -> None:
     """Adds repetitions."""
     end = time.monotonic() + SECONDS.value
-    images, labels = load()
+    images, labels = load("mnist")
     begun = time.monotonic()
     features = PatchFeatures.fit(images)(images)
     print(f"features of {len(labels)} pictures: {time.monotonic() - begun:.0f} s", flush=True)
 
+    out = Path(OUT.value)
+
     def one(surrogate, loss, names, number):
-        missing = [name for name in names if not _file(number, surrogate, loss, name).exists()]
+        missing = [
+            name for name in names if not path_file(out, number, surrogate, loss, name).exists()
+        ]
         if not missing or time.monotonic() > end:
             return
         begun = time.monotonic()
         material, truth = repetition(images, labels, features, number)
         for name in missing:
-            pool = Pool.of(material.predictions, loss)
-            path = simulate(
-                pool,
-                truth,
-                build_surrogate(surrogate, material, seed_for(number, surrogate)),
-                Acquisition.named(name),
-                BUDGET,
-                seed_for(number, "path", surrogate, loss, name),
-            )
-            facts = {
-                "risk": pool.risk(truth),
-                "variance": pool.losses[np.arange(POOL), truth].var(ddof=1),
-                "labels": truth[path.samples].astype(np.int8),
-            }
-            with io.BytesIO() as buffer:
-                np.savez_compressed(buffer, **as_arrays(path), **facts)
-                write_file(_file(number, surrogate, loss, name), buffer.getvalue())
+            file = path_file(out, number, surrogate, loss, name)
+            kept_path(file, material, truth, surrogate, loss, name, BUDGET, number)
         print(f"{surrogate} {loss} {number}: {time.monotonic() - begun:.0f} s", flush=True)
 
     with ThreadPoolExecutor(WORKERS.value) as executor:
@@ -149,37 +106,22 @@ def table() -> None:
     )
     for surrogate, loss, names, most in PLAN:
         for name in names:
-            files = [_file(number, surrogate, loss, name) for number in range(most)]
-            paths = [read_npz(file) for file in files if file.exists()]
-            if paths:
-                _rows(surrogate, loss, name, paths)
+            files = [
+                path_file(Path(OUT.value), number, surrogate, loss, name) for number in range(most)
+            ]
+            if paths := [read_npz(file) for file in files if file.exists()]:
+                _print(surrogate, loss, name, paths)
 
 
-def _rows(surrogate, loss, name, paths) -> None:
-    steps = paths[0]["steps"].tolist()
-    risks, variances = (np.array([p[key] for p in paths]) for key in ("risk", "variance"))
-    for row, estimator in enumerate(ESTIMATORS):
-        cells = []
-        for asked in SHOWN:
-            values = np.array([p["estimates"][row, steps.index(asked), 0] for p in paths])
-            if not np.isfinite(values).all():
-                break
-
-            def ratios(chosen, values=values, asked=asked):
-                return squared_error_ratio(
-                    values[chosen], risks[chosen], variances[chosen], asked, POOL
-                )
-
-            everything = np.arange(len(paths))
-            low, high = bootstrap_interval(lambda rows: ratios(rows)[0], len(paths))
-            median, mean = ratios(everything)
-            cells.append(f"{median:.2f} [{low:.2f}, {high:.2f}], {mean:.2f}")
-        if cells:
-            words = " | ".join((surrogate, loss, name, estimator, str(len(paths)), *cells))
-            print(f"| {words} |")
-    seen = [np.mean([(p["labels"][:asked] == MISSING).mean() for p in paths]) for asked in SHOWN]
-    shares = " | ".join(f"{share:.0%}" for share in seen)
-    print(f"| {surrogate} | {loss} | {name} | share of 7s | {len(paths)} | {shares} |")
+def _print(surrogate, loss, name, paths) -> None:
+    rows = ratio_rows(paths, SHOWN)
+    rows["share of 7s"] = [
+        f"{np.mean([(path['labels'][:asked] == MISSING).mean() for path in paths]):.0%}"
+        for asked in SHOWN
+    ]
+    for estimator, cells in rows.items():
+        words = " | ".join((surrogate, loss, name, estimator, str(len(paths)), *cells))
+        print(f"| {words} |")
 
 
 def main(words) -> None:

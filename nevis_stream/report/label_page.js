@@ -2,7 +2,8 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const element = (name) => document.getElementById(name);
 const place = `nevis-stream label ${data.session}`;
-const KEYS = "1234567890abcdefghijklmnopqrstuvwxyz";
+const single = data.classes.every((name) => /^[0-9a-z]$/i.test(name));
+const KEYS = single ? data.classes.join("").toLowerCase() : "1234567890abcdefghijklmnopqrstuvwxyz";
 
 function kept() {
   try {
@@ -50,7 +51,7 @@ function move(step) {
 const buttons = data.classes.map((name, i) => {
   const button = document.createElement("button");
   button.type = "button";
-  if (i < KEYS.length) {
+  if (i < KEYS.length && !single) {
     const key = document.createElement("kbd");
     key.textContent = KEYS[i];
     button.append(key);

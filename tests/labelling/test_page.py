@@ -26,8 +26,8 @@ SAVED = """(() => {
 })()"""
 
 
-def written(directory, prefix="s"):
-    session, _ = begin(directory / "session", prefix=prefix)
+def written(directory, prefix="s", **changes):
+    session, _ = begin(directory / "session", prefix=prefix, **changes)
     number, rows = session.next(5)
     images = np.random.default_rng(0).integers(0, 255, (5, 10, 14, 3)).astype(np.uint8)
     return session, sheets.write_round(session, number, rows, ArrayImages(images)), rows
@@ -95,3 +95,13 @@ def test_a_person_labels_in_a_browser(tmp_path):
         session.ids[row]: each for row, each in zip(rows, [2, 1, 0, 1, 1], strict=True)
     }
     assert session.record(answers, "saved.csv") == 5
+
+
+@pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")
+def test_classes_of_one_character_are_their_own_keys(tmp_path):
+    _, folder, _ = written(tmp_path, classes=["1", "0", "x"])
+    with Browser(tmp_path / "profile") as browser:
+        browser.open(folder / sheets.PAGE, 1200)
+        for key in "0x1":
+            browser.press(key)
+        assert browser.evaluate(LABELS)[:3] == ["0", "x", "1"]
