@@ -94,7 +94,7 @@ def test_a_pool_that_grows_keeps_its_labels(tmp_path):
     assert np.isnan(account.estimate.value)
     assert account.estimate.reason == "samples added later (1): no label was asked"
     every = np.concatenate([labels, more])
-    labelled(Session(tmp_path), every, 4, 20)
+    labelled(Session(tmp_path), every, 3, 20)
     session = Session(tmp_path)
     account = accounts(session, "tuned_difference")[0]
     predicted = np.concatenate([g.predictions[0] for g in session.generations]).argmax(axis=1)
