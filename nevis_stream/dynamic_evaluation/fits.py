@@ -34,7 +34,12 @@ class StoredFit:
       known: the known models.
       seed: of the fit.
       additions: the accounts so far, which show what has been charged.
+
+    Attributes:
+      outdated: whether what was stored is a fit to other known models, or of another seed.
     """
+
+    outdated = False
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class StoredFit:
         try:
             saved = Checkpoint(self._path)
             if saved.record["key"] != self.key:
+                self.outdated = True
                 return None, {}
             return saved.load(FIT), saved.record["flops"]
         except (DamagedCheckpoint, KeyError):

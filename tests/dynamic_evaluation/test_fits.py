@@ -188,9 +188,13 @@ def test_a_choice_stays_within_its_cost_and_needs_known_models(cache):
     assert "fewer than 5 known models" in fit_method(few, 20)[1]
 
 
-def test_the_default_gives_way_to_what_is_clearly_better_only():
-    random = np.random.default_rng(0)
-    errors = {"recommended": 0.05 * random.normal(size=40), "quadrature": None}
-    assert choice.best(errors | {"quadrature": 0.5 * errors["recommended"]})[0] == "quadrature"
-    assert choice.best(errors | {"quadrature": 0.97 * errors["recommended"]})[0] == "recommended"
-    assert choice.best({"strata+mean": errors["recommended"]})[0] == "strata+mean"
+@pytest.mark.parametrize(("budget", "usual"), [(20, "quadrature"), (21, "recommended")])
+def test_the_default_gives_way_to_what_is_clearly_better_only(budget, usual):
+    errors = 0.05 * np.random.default_rng(0).normal(size=40)
+    (other,) = {"quadrature", "recommended"} - {usual}
+
+    def best(factor):
+        return choice.best({usual: errors, other: factor * errors}, choice.default(budget))[0]
+
+    assert best(0.5) == other and best(0.97) == best(1.5) == usual
+    assert choice.best({"strata+mean": errors}, usual)[0] == "strata+mean"
