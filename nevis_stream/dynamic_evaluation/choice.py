@@ -32,7 +32,7 @@ CANDIDATES = ("recommended", "quadrature", "linear_gaussian")  # and the stratif
 FEW = 20  # up to this budget `quadrature` is the default, above it `recommended`
 MARGIN = 0.05  # least relative improvement over the default
 MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
-VERSION = 2  # of stored choices
+VERSION = 3  # of stored choices
 
 
 def default(budget: int) -> str:
@@ -47,7 +47,8 @@ class Choice:
     Attributes:
       method: its name.
       reason: why it was chosen, in one sentence.
-      flops: computed for the choice alone: fits of the other methods, and their cross-validation.
+      flops: computed for the choice alone: cross-validation of all methods that were tried, and
+        fits of the others.
       key: of what it was chosen for.
     """
 
@@ -95,11 +96,14 @@ def choose(
     reason = _too_few(known) or _too_large(known, models)
     if reason:
         return Choice(baseline, reason, 0, key)
-    affordable, left_out = _affordable(
-        [*CANDIDATES, baseline], known, models, budget, min(most_flops, saved)
-    )
+    limit = min(most_flops, saved)
+    affordable, left_out = _affordable([*CANDIDATES, baseline], known, models, budget, limit)
+    too_dear = f"too many FLOPs for {', '.join(left_out)}"
     if not affordable:
-        return Choice(baseline, f"any other costs too much: {', '.join(left_out)}", 0, key)
+        cheap = price.within(limit, known, models, budget)
+        return Choice(cheap or baseline, too_dear, 0, key)
+    if len(affordable) == 1:  # nothing to compare it with
+        return Choice(affordable[0], too_dear, 0, key)
     errors, costs = {}, {}
     for name in affordable:
         progress(name)
@@ -108,8 +112,9 @@ def choose(
         )
     chosen, reason = best(errors, default(budget))
     if left_out:
-        reason += f"; not tried, as they cost too much: {', '.join(left_out)}"
-    flops = int(sum(cost for name, cost in costs.items() if name != chosen))
+        reason += f"; {too_dear}"
+    # The fit of the chosen method is charged when it is used, its errors are of the choice alone.
+    flops = int(sum(part[name == chosen] for name, part in costs.items()))
     record = {"key": key, "method": chosen, "reason": reason, "flops": flops}
     write_file(path, json.dumps(record, indent=1, sort_keys=True).encode())
     return Choice(chosen, reason, flops, key)
@@ -166,7 +171,9 @@ def _affordable(
     """Returns the methods, in their order, of which the cheapest ones together cost at most the
     limit; and the others with their prices.
     """
-    prices = {name: price.price(methods.get(name), known, models, budget) for name in names}
+    prices = {
+        name: price.price(methods.get(name), known, models, budget, errors=True) for name in names
+    }
     cheapest = sorted(names, key=lambda name: prices[name])
     totals = np.cumsum([prices[name] for name in cheapest])
     cheap = {name for name, total in zip(cheapest, totals, strict=True) if total <= most_flops}
@@ -183,12 +190,12 @@ def _errors(
     budget: int,
     seed: int,
     additions: Sequence[Addition],
-) -> tuple[np.ndarray, int]:
-    """Returns a method's cross-validation errors, float64[k], and the FLOPs of its fit and of
-    them.
+) -> tuple[np.ndarray, tuple[int, int]]:
+    """Returns a method's cross-validation errors, float64[k], and FLOPs: of its fit with them,
+    and of them alone.
     """
     readable = memory.readable(method, known, 0)
     stored = StoredFit(directory / FOLDER / method.name, method, known, seed, additions)
     key, _ = jax.random.split(jax.random.key(seed))
     errors = stored.errors(readable, budget, key, context())
-    return errors, stored.flops(budget)
+    return errors, (stored.flops(budget), stored.errors_flops(budget))

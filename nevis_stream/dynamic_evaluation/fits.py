@@ -109,6 +109,10 @@ class StoredFit:
         parts = FIT, str(budget), f"{ERRORS}-{budget}"
         return sum(self._flops.get(part, 0) for part in parts)
 
+    def errors_flops(self, budget: int) -> int:
+        """Returns the FLOPs of the cross-validation errors that only a choice of methods needs."""
+        return self._flops.get(f"{ERRORS}-{budget}", 0)
+
     def _write(self, part: str, evaluator: Evaluator, before: int) -> None:
         self._flops[part] = total(evaluator.ctx.meter.counts()) - before
         self._path.parent.mkdir(exist_ok=True)
