@@ -23,12 +23,11 @@ def recorded_values(run_dir: Path) -> dict[str, Any]:
     """Returns the values of a run directory's config.json, without importing the learner.
 
     Raises:
-      BadInput: it has no config of a run of launch.run.
+      BadInput: it has no config of a run of launch.run, or one that cannot be read.
     """
-    try:
+    values: dict[str, Any] = {}
+    if (run_dir / config_file.FILE_NAME).exists():
         values = dict(config_file.read_config(run_dir).values)
-    except BadInput:
-        values = {}
     if isinstance(values.get("learner"), str) and isinstance(values.get("stream"), str):
         return values
     raise BadInput(

@@ -104,6 +104,8 @@ def test_it_is_swept_and_stands_in_a_report_with_ft_prev(folder, small_stream):
     [
         (["--config.learner=own_package.means:Means"], "own_package.means has no class 'Means'"),
         (["--config.learner=pathlib:Pth"], "pathlib has no class 'Pth'. Did you mean 'Path'?"),
+        ([f"--config={OWN}"], f"is given as --config.learner={OWN}"),
+        ([f"--config.learner={OWN}", "--config.shrinkage=nan"], "NaN is not allowed"),
         (["--config.learner=own_package.mean:Means"], "No module named 'own_package.mean'"),
         ([f"--config.learner={OWN}", "--config.side=0"], "config.side is 0; it must be between 1"),
         (
