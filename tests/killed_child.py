@@ -19,7 +19,7 @@ def survives(action: Callable[[], object], fatal: int) -> bool:
     if child == 0:
         status = 1
         try:
-            _arm(fatal)
+            arm(fatal)
             action()
             status = 0
         except BaseException:
@@ -31,7 +31,8 @@ def survives(action: Callable[[], object], fatal: int) -> bool:
     return os.WIFEXITED(status)
 
 
-def _arm(fatal: int) -> None:
+def arm(fatal: int) -> None:
+    """Sends this process SIGKILL at the start of its change number `fatal`, from here on."""
     count = 0
 
     def watch(event: str, arguments: tuple) -> None:
