@@ -29,13 +29,13 @@ from nevis_stream.storage.npz import read_npz
 OUT = flags.DEFINE_string("out", "build/label_coverage", "Directory of the repetitions.")
 SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
 
-POOLS, DRAWS, BUDGET = 5, 100, 200
+POOLS, DRAWS, BUDGET = range(5, 10), 100, 200
 STEPS = tuple(range(0, BUDGET + 1, 20))
-TENTHS = tuple(range(20, BUDGET + 1, 20))
+TENTHS = tuple(range(40, BUDGET + 1, 20))  # there is no interval before
 CASES = [
     (loss, rule) for loss in ("cross_entropy", "zero_one") for rule in ("expected_loss", "uniform")
 ]
-LEAST = (20, 60)  # labels before which labelling does not stop
+LEAST = (40, 80)  # labels before which labelling does not stop
 _BATCH = 10  # draws in a file
 
 
@@ -48,7 +48,7 @@ def run() -> None:
     end = time.monotonic() + SECONDS.value
     subjects = {}
     for first in range(0, DRAWS, _BATCH):
-        for number in range(POOLS):
+        for number in POOLS:
             for loss, rule in CASES:
                 file = _file(number, loss, rule, first)
                 if file.exists():
@@ -82,8 +82,8 @@ def table() -> None:
     """Prints coverage and widths, in Markdown."""
     print(f"{describe()}\n")
     print(
-        "| loss | rule | estimator | n | mean coverage | least | at stop (from 20 labels) | mean"
-        " labels | at stop (from 60) | mean labels | width at 200 |"
+        "| loss | rule | estimator | n | mean coverage | least | at stop (from 40 labels) | mean"
+        " labels | at stop (from 80) | mean labels | width at 200 |"
     )
     print("|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for loss in ("cross_entropy", "zero_one"):

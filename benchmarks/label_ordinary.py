@@ -6,7 +6,7 @@
 Fashion-MNIST (trained on 4,000 pictures, the 10,000 of the test part are the pool), cifar10_12k
 (trained on 4,000, the other 8,000 are the pool) and MNIST (a network of 2,000 pictures, 10,000 are
 the pool). The tested model is a small network; the fixed ensemble are five others with the same
-data. `run` continues where it was stopped.
+data. Twenty repetitions of the draws have the same model. `run` continues where it was stopped.
 """
 
 import sys
@@ -26,11 +26,12 @@ from nevis_stream.storage.npz import read_npz
 
 OUT = flags.DEFINE_string("out", "build/label_ordinary", "Directory of the repetitions.")
 SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
-MOST = flags.DEFINE_integer("repetitions", 30, "Repetitions.")
+MOST = flags.DEFINE_integer("repetitions", 20, "Repetitions.")
 
 # data set: pictures for training, of the pool
 DATA = {"fashion_mnist": (4000, 10_000), "cifar10_12k": (4000, 8000), "mnist": (2000, 10_000)}
 CALIBRATION, MEMBERS = 500, 5
+DRAWS = 20  # repetitions of the draws for each tested model
 PLAN = [
     (surrogate, loss, rule)
     for surrogate, rules in {"ensemble": ("expected_loss", "xwed"), "heads": ("xwed",)}.items()
@@ -71,24 +72,26 @@ def run() -> None:
     """Adds repetitions."""
     end = time.monotonic() + SECONDS.value
     out, kept = Path(OUT.value), {}
-    for number in range(MOST.value):
+    for surrogate in ("ensemble", "heads"):
         for name, (_, size) in DATA.items():
-            files = {words: path_file(out, number, name, *words) for words in PLAN}
-            if all(file.exists() for file in files.values()):
-                continue
-            if time.monotonic() > end:
-                return
-            if name not in kept:
-                images, labels = load(name)
-                images, labels = images[-16000:], labels[-16000:]
-                kept[name] = images, labels, PatchFeatures.fit(images)(images)
-            material, truth = repetition(name, *kept[name], number)
-            for words, file in files.items():
+            for number in range(MOST.value):
+                words_of_paths = [words for words in PLAN if words[0] == surrogate]
+                files = {words: path_file(out, number, name, *words) for words in words_of_paths}
+                if all(file.exists() for file in files.values()):
+                    continue
                 if time.monotonic() > end:
                     return
+                model = number // DRAWS
+                if (name, model) not in kept:
+                    images, labels = load(name)
+                    images, labels = images[-16000:], labels[-16000:]
+                    features = PatchFeatures.fit(images)(images)
+                    kept[name, model] = repetition(name, images, labels, features, model)
+                material, truth = kept[name, model]
                 budget = size // 10
-                kept_path(file, material, truth, *words, budget, number, _steps(budget))
-            print(f"repetition {number}, {name}: {end - time.monotonic():.0f} s left", flush=True)
+                for words, file in files.items():
+                    kept_path(file, material, truth, *words, budget, number, _steps(budget))
+            print(f"{surrogate}, {name}: {end - time.monotonic():.0f} s left", flush=True)
 
 
 def table() -> None:

@@ -76,7 +76,8 @@ STATUS = _subcommand(
     "Prints the estimates with their intervals, and whether that is enough.",
     "status sessions/photos --until=0.05",
     words="DIR",
-    details="With --until the exit status is 0 if every interval is at most that wide, else 1.",
+    details="With --until the exit status is 0 if every interval is at most that wide and there are"
+    " at least 80 labels, else 1.",
     lists=_names,
 )
 REPORT = _subcommand(

@@ -74,7 +74,7 @@ def combined(estimates: Sequence[Estimate], session: Session) -> Estimate:
     cost = sum((each.cost for each in estimates), Cost())
     value = float(sum(s * each.value for s, each in zip(shares, estimates, strict=True)))
     reasons = [
-        f"samples added {'first' if not number else f'later ({number})'}: {each.reason}"
+        f"{f'samples added later ({number})' if number else 'first samples'}: {each.reason}"
         for number, each in enumerate(estimates)
         if each.reason
     ]

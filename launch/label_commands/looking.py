@@ -15,6 +15,8 @@ from launch import entry
 from launch.label_commands.sessions import sample_images
 from launch.terminal import console
 
+FEWEST_TO_STOP = 80  # labels; who stops sooner has too often seen too few large losses
+
 
 def status(words: Sequence[str], values: FlagValues) -> None:
     """Prints the estimates; ends with status 1 if an interval is wider than --until."""
@@ -39,6 +41,9 @@ def status(words: Sequence[str], values: FlagValues) -> None:
         print(f"{waiting} drawn samples have no label{more if known > used else ''}")
     if values.until is None:
         return
+    if used < FEWEST_TO_STOP:
+        print(f"not yet: labelling may stop from {FEWEST_TO_STOP} labels on; there are {used}")
+        sys.exit(entry.INCOMPLETE)
     widest = max(rows, key=lambda row: np.nan_to_num(row.width, nan=np.inf))
     if widest.width <= values.until:
         print(f"every interval is at most {values.until:g} wide: labelling may stop")

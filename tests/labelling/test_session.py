@@ -85,7 +85,7 @@ def test_probabilities_are_those_of_the_draws(tmp_path):
 
 def test_a_pool_that_grows_keeps_its_labels(tmp_path):
     session, labels = begin(tmp_path)
-    labelled(session, labels, 1, 30)
+    labelled(session, labels, 1, 45)
     before = state(tmp_path)
     ids, predictions, more = example(40, seed=9, prefix="new")
     session.grow("later", ids, predictions, Material(predictions[0]))
@@ -94,7 +94,7 @@ def test_a_pool_that_grows_keeps_its_labels(tmp_path):
     assert np.isnan(account.estimate.value)
     assert account.estimate.reason == "samples added later (1): no label was asked"
     every = np.concatenate([labels, more])
-    labelled(Session(tmp_path), every, 4, 20)
+    labelled(Session(tmp_path), every, 3, 20)
     session = Session(tmp_path)
     account = accounts(session, "tuned_difference")[0]
     predicted = np.concatenate([g.predictions[0] for g in session.generations]).argmax(axis=1)
@@ -107,11 +107,11 @@ def test_draws_of_a_grown_pool_come_from_all_of_it(tmp_path):
     session, labels = begin(tmp_path)
     ids, predictions, more = example(180, seed=9, prefix="new")
     session.grow("later", ids, predictions, Material(predictions[0]))
-    _, rows = session.next(40)
-    assert sum(row >= 60 for row in rows) == 30
-    labelled(session, np.concatenate([labels, more]), 1, 40)
+    _, rows = session.next(200)
+    assert sum(row >= 60 for row in rows) == 150
+    labelled(session, np.concatenate([labels, more]), 1, 200)
     estimate = accounts(session, "tuned_difference")[0].estimate
-    assert estimate.asked == 40 and estimate.low < estimate.value < estimate.high
+    assert estimate.asked == 200 and estimate.low < estimate.value < estimate.high
 
 
 @pytest.mark.parametrize(

@@ -56,12 +56,15 @@ def test_a_session_of_two_models(folder):
     assert begun.returncode == 0, begun.stderr
     assert "90 samples, 3 classes, 2 models, loss zero_one" in begun.stdout
     for number in (1, 2):
-        assert command("next", session, "--count=20").returncode == 0
+        assert command("next", session, "--count=40").returncode == 0
         done = command("record", label(folder, session, number, labels), f"--session={session}")
         assert done.returncode == 0, done.stderr
-        assert f"20 labels recorded\n{20 * number} of 90 samples have a label" in done.stdout
+        assert f"40 labels recorded\n{40 * number} of 90 samples have a label" in done.stdout
+        early = command("status", session, "--until=1")
+        assert early.returncode == (number == 1), early.stdout
+        assert ("labelling may stop from 80 labels on" in early.stdout) == (number == 1)
     again = command("record", folder / "labels.csv", f"--session={session}")
-    assert "0 labels recorded, 20 as before" in again.stdout
+    assert "0 labels recorded, 40 as before" in again.stdout
     narrow = command("status", session, "--until=0.001")
     assert narrow.returncode == 1 and "not yet 0.001: the interval of" in narrow.stdout
     wide = command("status", session, "--until=1")
