@@ -57,8 +57,9 @@ class Frontier(ClosedForm):
           earlier: the latest task with a network; "" if there is none.
           ctx: its context.
         """
-        tree, examples, left_out = self._learn(task, ctx)
-        if not self.config.network_steps or left_out.error <= self.config.network_above:
+        with_networks = bool(self.config.network_steps)
+        tree, examples, left_out = self._learn(task, ctx, held_out=with_networks)
+        if not with_networks or left_out.error <= self.config.network_above:
             return tree, "random"
         source = earlier if self.config.chained else ""
         start = ctx.predictor(source)["network"] if source else None

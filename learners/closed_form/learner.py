@@ -47,7 +47,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class LeftOutAnswers:
-    """Leave-one-out answers: each image is answered by a fit to all the others.
+    """Leave-one-out answers: each image is answered by a fit to all the others, or without dev.
 
     Attributes:
       positions: int[j], the positions of the answered examples.
@@ -97,12 +97,16 @@ class ClosedForm:
         return state, [Predictor(tree, info=tree["facts"] | {"initialised_from": "random"})]
 
     def _learn(
-        self, task: TaskView, ctx: Context
+        self, task: TaskView, ctx: Context, held_out: bool = False
     ) -> tuple[dict[str, Any], Examples, LeftOutAnswers]:
-        """Returns the tree of a predictor, the examples, and leave-one-out answers to some."""
+        """Returns the tree of a predictor, the examples, and leave-one-out answers to some.
+
+        With `held_out`, if there are too many images for an exact fit, the answers are those of a
+        fit without dev to the images of dev.
+        """
         examples = self._examples(task, ctx)
         choice = self._choose(task, examples, ctx)
-        fit, left_out = self._fit(task, examples, choice, ctx)
+        fit, left_out = self._fit(task, examples, choice, ctx, held_out)
         labels, from_dev = (
             examples.labels[left_out.positions],
             examples.from_dev[left_out.positions],
@@ -196,30 +200,43 @@ class ClosedForm:
         return min(choices, key=_rank)
 
     def _fit(
-        self, task: TaskView, examples: Examples, choice: Choice, ctx: Context
+        self,
+        task: TaskView,
+        examples: Examples,
+        choice: Choice,
+        ctx: Context,
+        held_out: bool,
     ) -> tuple[dict[str, Any], LeftOutAnswers]:
         """Fits all examples; returns centres with coefficients, and leave-one-out answers.
 
         If there are too many for an exact fit, the answers are those of the choice.
         """
+        config = self.config
         n, embedded = len(examples.images), _all_embedded(examples, choice, ctx)
-        if n <= self.config.centres:
-            positions = np.argsort(~examples.from_dev, kind="stable")[: self.config.sample]
+        if n <= config.centres:
+            positions = np.argsort(~examples.from_dev, kind="stable")[: config.sample]
             coefficients, left_out = _solve(ctx, task, examples, embedded, choice.kernel, positions)
             return {"centres": embedded, "coefficients": coefficients}, left_out
-        m = max(1, min(self.config.centres, _MOST_CELLS // n))
+        m = max(1, min(config.centres, _MOST_CELLS // n))
         centres = {name: half[:m].copy() for name, half in embedded.items()}
+        dev = {name: half[examples.from_dev] for name, half in embedded.items()}
         blocks = {
             name: ridge.in_blocks(embedded.pop(name)) for name in centres
         }  # frees their memory
-        coefficients = ctx.jit(_nystrom(self.config.iterations))(
-            centres,
-            blocks,
-            ridge.in_blocks(examples.targets),
-            ridge.in_blocks(np.ones(n, np.float32)),
-            *choice.kernel,
-        )
-        return {"centres": centres, "coefficients": coefficients}, choice.left_out
+        targets, program = ridge.in_blocks(examples.targets), ctx.jit(_nystrom(config.iterations))
+
+        def fitted(used: np.ndarray):
+            weights = ridge.in_blocks(used.astype(np.float32))
+            return program(centres, blocks, targets, weights, *choice.kernel)
+
+        left_out = choice.left_out
+        if held_out and examples.from_dev.any():
+            with ctx.phase("validate"):
+                fit = centres, fitted(~examples.from_dev), np.zeros_like(examples.means)
+                answers = np.asarray(ctx.jit(ridge.answers)(dev, *fit, *choice.kernel[:2]))
+            left_out = _judged(task, examples, np.flatnonzero(examples.from_dev), answers)
+        coefficients = fitted(np.ones(n, bool))
+        return {"centres": centres, "coefficients": coefficients}, left_out
 
 
 def _all_embedded(examples: Examples, choice: Choice, ctx: Context) -> dict[str, np.ndarray]:
@@ -249,12 +266,18 @@ def _solve(
     factor, coefficients = ctx.jit(ridge.solve)(embedded, targets, *kernel)
     with ctx.phase("validate"):
         answers = ctx.jit(ridge.left_out)(factor, coefficients, targets, positions)
-    answers = np.nan_to_num(np.asarray(answers))
+    return coefficients, _judged(task, examples, positions, np.asarray(answers))
+
+
+def _judged(
+    task: TaskView, examples: Examples, positions: np.ndarray, answers: np.ndarray
+) -> LeftOutAnswers:
+    """Returns the answers, from which the means are still subtracted, with their error."""
+    answers = np.nan_to_num(answers)
     scores = answers + examples.means
     error = error_of(task.kind, examples.labels[positions], scores)
-    loss = float(((answers - targets[positions]) ** 2).mean())
-    error = 1.0 if error is None else error
-    return coefficients, LeftOutAnswers(positions, scores, error, loss)
+    loss = float(((answers - examples.targets[positions]) ** 2).mean())
+    return LeftOutAnswers(positions, scores, 1.0 if error is None else error, loss)
 
 
 @functools.cache

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
+from experiments import run_config
 from learners.closed_form import averaging, repeats
+from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.learner import Context
+from nevis_stream.streams.task import LabelledImages, TaskView
 
 LABELS = np.arange(40) % 4
 RIGHT = np.eye(4, dtype=np.float32)[LABELS] * 0.7 + 0.075
@@ -47,3 +51,29 @@ def test_a_repeat_with_renumbered_classes_renumbers_the_network_too():
     once = repeats.permuted(tree, classes)
     assert list(once["means"]) == list(once["network"]["classes"]) == [2, 0, 1]
     assert list(repeats.permuted(once, np.argsort(classes))["network"]["classes"]) == [0, 1, 2]
+
+
+def test_more_images_than_centres_are_judged_by_a_fit_without_dev():
+    draw = np.random.RandomState(0)
+    labels = np.arange(120) % 3
+    images = ArrayImages(
+        (labels[:, None, None, None] * 60 + draw.randint(90, size=(120, 16, 16, 3))).astype(
+            np.uint8
+        )
+    )
+    task = TaskView(
+        "blobs",
+        2000,
+        "single_label",
+        "object",
+        3,
+        train=LabelledImages(images.take(np.arange(80)), labels[:80]),
+        dev=LabelledImages(images.take(np.arange(80, 120)), labels[80:]),
+    )
+    config = run_config.default("frontier")
+    config.update(sample=20, centres=40, pictures=200, components=8, gradients=(16,), pixels=8)
+    learner = run_config.build(run_config.resolve(config))
+    context = Context.standalone(0, "train")
+    _, examples, answers = learner._learn(task, context, held_out=True)
+    assert sorted(examples.rows[answers.positions]) == list(range(80, 120))
+    assert answers.scores.shape == (40, 3) and answers.error < 0.1
