@@ -1,53 +1,73 @@
 """Counts what XLA compiles in a run of the embedded stream, by program and by learner.
 
-python -m benchmarks.compilations
+  python -m benchmarks.compilations
+  python -m benchmarks.compilations closed_form:tiny frontier:large
+
+Without arguments: Indep, then FT-prev, with trials of two steps. Otherwise each LEARNER:BUDGET,
+one after another. The compilation cache is not used.
 """
 
 import collections
+import sys
 import tempfile
 
 import jax
 
 from benchmarks.machine import describe
 from experiments import run_config
+from nevis_stream.learner import Learner
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import load_stream
 
 LARGE = ("initialise", "step", "probabilities")
+CLOSED_FORM = (
+    "feature_maps",
+    "dictionary",
+    "all_parts",
+    "embed",
+    "fit",
+    "solve",
+    "left_out",
+    "_losses",
+    "_probabilities",
+)
+_OTHER = "small helpers of JAX"
+
+
+def learner(name: str, budget: str) -> Learner:
+    """Returns a learner; a network trains for two steps if there is no budget."""
+    config = run_config.default(name)
+    if budget:
+        config.update(budget=budget)
+    else:
+        config.train.update(steps=2, validate_every=2)
+    return run_config.build(run_config.resolve(config))
 
 
 def main() -> None:
-    """Runs both learners in one process and prints how often each program was compiled.
-
-    Trials have two steps.
-    """
+    """Runs the learners in one process; prints how often each program was compiled."""
+    points = [tuple(argument.split(":")) for argument in sys.argv[1:]]
+    programs = CLOSED_FORM if points else LARGE
+    points = points or [("indep", ""), ("ft_prev", "")]
     compiled: collections.Counter[str] = collections.Counter()
     seconds: collections.Counter[str] = collections.Counter()
 
     def listener(event, duration, **facts):
         if event == "/jax/core/compile/backend_compile_duration":
             name = facts.get("fun_name", "?").removeprefix("jit(").removesuffix(")")
-            compiled[name if name in LARGE else "small helpers of JAX"] += 1
-            seconds[name if name in LARGE else "small helpers of JAX"] += duration
+            compiled[name if name in programs else _OTHER] += 1
+            seconds[name if name in programs else _OTHER] += duration
 
     jax.monitoring.register_event_duration_secs_listener(listener)
     stream = load_stream("pico")
-    print(
-        f"{describe()}; pico, {len(stream.tasks)} tasks, 2 trials per task, 2 learners one after"
-        " the"
-        " other.\n"
-    )
-    print("| after | " + " | ".join((*LARGE, "small helpers of JAX")) + " |\n|---|" + "---:|" * 4)
+    print(f"{describe()}; pico, {len(stream.tasks)} tasks, one learner after another.\n")
+    columns = (*programs, _OTHER)
+    print(f"| after | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
     with tempfile.TemporaryDirectory() as directory:
-        for learner in ("indep", "ft_prev"):
-            config = run_config.default(learner)
-            config.train.update(steps=2, validate_every=2)
-            run(run_config.build(run_config.resolve(config)), stream, f"{directory}/{learner}")
-            cells = [
-                f"{compiled[name]} ({seconds[name]:.1f} s)"
-                for name in (*LARGE, "small helpers of JAX")
-            ]
-            print(f"| {learner} | " + " | ".join(cells) + " |", flush=True)
+        for name, budget in points:
+            run(learner(name, budget), stream, f"{directory}/{name}-{budget}")
+            cells = [f"{compiled[program]} ({seconds[program]:.1f} s)" for program in columns]
+            print(f"| {' '.join((name, budget)).strip()} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
   python -m launch.data prepare --stream=local25
   for budget in tiny small medium large huge; do python -m launch.run --config=closed_form \\
       --config.stream=local25 --config.budget=$budget --seeds=3 --run_dir=runs/frontier/closed_form_$budget; done
-  for budget in tiny small medium; do python -m launch.run --config=frontier \\
+  for budget in tiny small medium giant; do python -m launch.run --config=frontier \\
       --config.stream=local25 --config.budget=$budget --seeds=3 --run_dir=runs/frontier/frontier_$budget; done
   python -m benchmarks.frontier runs/frontier
 
@@ -26,6 +26,13 @@ begin with the name of what they change:
   $run --config.budget=large --config.patches=0 --run_dir=runs/parts/large_without_patches
   $run --config.budget=large --config.patches_above=0.0 --run_dir=runs/parts/large_patches_everywhere
   python -m benchmarks.frontier runs/parts
+
+The networks of `giant`, on a stream of eleven meta-train tasks (natural images, letters, shapes, signs):
+
+  run="python -m launch.run --config=frontier --config.stream=eleven.csv --config.protocol=meta_train --config.budget=giant"
+  $run --run_dir=runs/networks/giant/seed-0
+  $run --config.network_steps=0 --run_dir=runs/networks/giant_without_network/seed-0
+  $run --config.chained=False --run_dir=runs/networks/giant_from_random/seed-0
 """  # noqa: E501
 
 import sys

@@ -14,23 +14,24 @@ Every complete run is added to benchmarks/hub.csv and is not repeated; an interr
 in its run directory. The tables are printed from the file alone.
 """  # noqa: E501
 
-import csv
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 from absl import app, flags
 
 from benchmarks.machine import describe
-from nevis_stream.analysis.bootstrap import over_tasks
-from nevis_stream.analysis.points import phase_flops
+from benchmarks.recorded_runs import (
+    RecordedRuns,
+    Run,
+    Runs,
+    cost,
+    errors,
+    mean_and_range,
+    print_differences,
+)
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.streams.rows import stream_rows
-from nevis_stream.vocabulary import PHASES
 
 STREAMS = ("local25_hub", "local26")
 _CLOSED = ("--config.budget=medium",)
@@ -54,29 +55,13 @@ LEARNERS = {
 }
 NATURAL = ("caltech101", "cifar10", "cifar100", "office_caltech", "pacs", "scenes15")
 HUBS = ("imagenet_stand_in", "tiny_imagenet")
-FILE = Path(__file__).with_name("hub.csv")
-COLUMNS = ("stream", "learner", "seed", "task_id", "error", *PHASES)
+RECORDED = RecordedRuns(Path(__file__).with_name("hub.csv"), "stream")
 
 OUT = flags.DEFINE_string("out", "runs/hub", "folder of the run directories")
 NAMES = flags.DEFINE_list("learners", list(LEARNERS), "learners that are run")
 RUN_STREAMS = flags.DEFINE_list("streams", list(STREAMS), "streams that are run")
 SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2"], "seeds that are run")
 PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothing")
-
-Run = tuple[str, str, int]  # stream, learner, seed
-Tasks = Mapping[str, Mapping[str, float]]  # task → error and FLOPs of each phase
-
-
-def read_runs() -> dict[Run, Tasks]:
-    """Returns the recorded runs: for every task its error and the FLOPs of its phases."""
-    runs: dict[Run, dict[str, Mapping[str, float]]] = {}
-    if FILE.is_file():
-        with open(FILE, newline="") as file:
-            for row in csv.DictReader(file):
-                run = row["stream"], row["learner"], int(row["seed"])
-                values = {name: float(row[name]) for name in ("error", *PHASES)}
-                runs.setdefault(run, {})[row["task_id"]] = values
-    return runs
 
 
 def measure(run: Run, folder: Path) -> None:
@@ -86,33 +71,7 @@ def measure(run: Run, folder: Path) -> None:
     command = [sys.executable, "-m", "launch.run", f"--config={learner}", *LEARNERS[learner]]
     command += [f"--config.stream={stream}", f"--config.seed={seed}", f"--run_dir={run_dir}"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    add(run, Ledger(run_dir))
-
-
-def add(run: Run, ledger: Ledger) -> None:
-    """Adds a complete run to the file, all its rows at once; costs are those of the whole run."""
-    costs = phase_flops(ledger)
-    new = not FILE.is_file()
-    with open(FILE, "a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if new:
-            writer.writerow(COLUMNS)
-        writer.writerows(
-            (*run, record.task_id, f"{record.error:.6f}", *(f"{costs[p]:.6g}" for p in PHASES))
-            for record in ledger.of_kind(PredictRecord)
-        )
-
-
-def table(runs: Mapping[Run, Tasks], stream: str, learner: str, tasks: Sequence[str]) -> np.ndarray:
-    """Returns float[tasks, seeds]: the errors of a learner on a stream."""
-    seeds = [run for run in sorted(runs) if run[:2] == (stream, learner)]
-    return np.asarray([[runs[run][task]["error"] for run in seeds] for task in tasks])
-
-
-def mean_and_range(errors: np.ndarray) -> str:
-    """Returns the mean over seeds of the mean over tasks, with the lowest and the highest."""
-    values = errors.mean(axis=0)
-    return f"{values.mean():.4f} ({values.min():.4f}–{values.max():.4f})"
+    RECORDED.add(run, Ledger(run_dir))
 
 
 def groups(stream: str) -> dict[str, list[str]]:
@@ -130,7 +89,7 @@ def groups(stream: str) -> dict[str, list[str]]:
     }
 
 
-def print_stream(runs: Mapping[Run, Tasks], stream: str) -> None:
+def print_stream(runs: Runs, stream: str) -> None:
     """Prints the points of a stream, and the differences of every pair of learners."""
     names = [name for name in LEARNERS if any(run[:2] == (stream, name) for run in runs)]
     parts = {group: tasks for group, tasks in groups(stream).items() if tasks}
@@ -138,27 +97,11 @@ def print_stream(runs: Mapping[Run, Tasks], stream: str) -> None:
     heads = (*(f"error, {group}" for group in parts), f"error, {hub}", "FLOPs of all phases")
     print(f"\n| `{stream}` | seeds | {' | '.join(heads)} |\n|---|---:|{'---:|' * len(heads)}")
     for name in names:
-        tables = [table(runs, stream, name, tasks) for tasks in (*parts.values(), [hub])]
-        first = next(tasks for run, tasks in runs.items() if run[:2] == (stream, name))
-        cost = sum(next(iter(first.values()))[phase] for phase in PHASES)
-        cells = [mean_and_range(errors) for errors in tables]
-        print(f"| {name} | {tables[0].shape[1]} | {' | '.join(cells)} | {cost:.3g} |")
-    pairs = list(combinations(names, 2))
-    if pairs:
-        print(
-            "\n| difference in error | tasks | mean | 95% interval, paired over tasks and seeds |"
-            " tasks better / worse |\n|---|---|---:|---|---:|"
-        )
-    for first_name, second_name in pairs:
-        for group, tasks in parts.items():
-            a, b = (table(runs, stream, name, tasks) for name in (second_name, first_name))
-            found, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
-            interval = "too few tasks" if found.reason else f"{found.low:+.4f} to {found.high:+.4f}"
-            print(
-                f"| {second_name} − {first_name} | {group}, {len(tasks)} |"
-                f" {found.estimate:+.4f} | {interval} |"
-                f" {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
-            )
+        tables = [errors(runs, stream, name, tasks) for tasks in (*parts.values(), [hub])]
+        cells = [mean_and_range(table) for table in tables]
+        flops = f"{cost(runs, stream, name):.3g}"
+        print(f"| {name} | {tables[0].shape[1]} | {' | '.join(cells)} | {flops} |")
+    print_differences(runs, stream, names, parts)
 
 
 def main(_) -> None:
@@ -170,11 +113,11 @@ def main(_) -> None:
         for stream in RUN_STREAMS.value
     ]
     for run in wanted:
-        if not PRINT_ONLY.value and run not in read_runs():
+        if not PRINT_ONLY.value and run not in RECORDED.read():
             measure(run, Path(OUT.value))
-    runs = read_runs()
+    runs = RECORDED.read()
     if not runs:
-        sys.exit(f"{FILE}: no complete run is recorded yet; run this without --print_only")
+        sys.exit(f"{RECORDED.file}: no complete run is recorded yet; run this without --print_only")
     print(describe())
     for stream in STREAMS:
         if any(run[0] == stream for run in runs):

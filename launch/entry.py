@@ -228,4 +228,5 @@ def use_compilation_cache() -> None:
     import jax
 
     jax.config.update("jax_compilation_cache_dir", str(compilation_cache()))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", CACHED_SECONDS)
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", CACHED_SECONDS)

@@ -31,10 +31,14 @@ def class_of(name: str) -> type:
     try:
         learner_class = getattr(importlib.import_module(module), class_name, None)
     except Exception as error:  # a user's module may raise anything
+        hint = ""
+        if isinstance(error, ModuleNotFoundError):
+            hint = (
+                " A module must be on Python's path, in the current directory, or in the folder of"
+                " the --config file."
+            )
         raise BadInput(
-            f"learner {name}: importing {module} failed with {type(error).__name__}: {error}."
-            " A module must be on Python's path, in the current directory, or in the folder of the"
-            " --config file."
+            f"learner {name}: importing {module} failed with {type(error).__name__}: {error}.{hint}"
         ) from None
     if not inspect.isclass(learner_class):
         classes = [key for key, _ in inspect.getmembers(sys.modules[module], inspect.isclass)]
@@ -42,4 +46,12 @@ def class_of(name: str) -> type:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise BadInput(f"learner {name}: {module} has no class {class_name!r}.{hint}")
     fields_of(learner_class)  # refuses what cannot be configured
+    missing = [
+        method for method in ("init", "train", "predict") if not hasattr(learner_class, method)
+    ]
+    if missing and not hasattr(learner_class, "build"):
+        raise BadInput(
+            f"learner {name}: the class has no method {', '.join(missing)}. A learner has init,"
+            " train and predict, or a method build that returns a learner."
+        )
     return learner_class

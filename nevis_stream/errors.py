@@ -52,9 +52,15 @@ class RunWarning(UserWarning):
     """Something in a run directory was wrong and was corrected; the message says how."""
 
 
+MOST_NAMES = 150  # valid choices that a message lists: all data sets of NEVIS'22, not all samples
+
+
 def unknown(noun: str, value: object, valid: Iterable[object]) -> str:
     """Returns "unknown NOUN VALUE. Did you mean …? Valid: …" for an error message."""
     names = sorted(str(name) for name in valid)
     near = difflib.get_close_matches(str(value), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"unknown {noun} {str(value)!r}.{hint} Valid: {', '.join(names) or '(none)'}."
+    shown = ", ".join(names[:MOST_NAMES]) or "(none)"
+    if len(names) > MOST_NAMES:
+        shown += f" and {len(names) - MOST_NAMES:,} more"
+    return f"unknown {noun} {str(value)!r}.{hint} Valid: {shown}."

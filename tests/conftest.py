@@ -12,11 +12,14 @@ from launch import entry
 # Compiled programs are kept where commands keep them: files of tests that run on different workers
 # share them, and a second run of the tests compiles little. JAX reads this when it is imported.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(entry.compilation_cache()))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(entry.CACHED_SECONDS))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
-# Most of the tests' time is compilation of small programs: LLVM need not optimise them. What they
-# compute stays the same up to rounding; `benchmarks/` and `make demo` run what users run.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Most of the tests' time is compilation of small programs. LLVM need not optimise them, and XLA's
+# older emitters of fused loops compile in two thirds of the time. What they compute stays the same
+# up to rounding; `benchmarks/` and `make demo` run what users run.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+)
 
 # Files of tests are in memory where there is room for them: a sync of a disk takes as long as much
 # of what is tested, and what is in memory survives a killed process as well. pytest reads this
@@ -60,13 +63,6 @@ LONGEST = (
     "tests/datasets/test_local25.py",
     "tests/launch/test_executors.py",
 )
-
-
-def pytest_xdist_auto_num_workers(config):
-    """One worker more than cores: many tests wait for processes that they started or killed."""
-    del config
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return (cores or 1) + 1
 
 
 def pytest_collection_modifyitems(items):

@@ -85,8 +85,8 @@ def learner(name: str, weights_file: Path):
     """The toy learner, the same slowed down, one of the paper's with a small MLP (real JAX training
     that takes a moment), or another of the table as it is.
 
-    "+ensemble", "+halving" or "+frozen" may follow its name. Those that start from weights find
-    some in `weights_file`.
+    "+ensemble", "+halving" or "+frozen" may follow its name, and "+network" that of frontier.
+    Those that start from weights find some in `weights_file`.
     """
     if name in ("toy", "slow"):
         return toy.ToyLearner(seconds=0.25 * (name == "slow"))
@@ -99,6 +99,8 @@ def learner(name: str, weights_file: Path):
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     base, _, variant = name.partition("+")
     config = run_config.default(base)
+    if variant == "network":
+        config.update(network_steps=20, network_above=0.0)
     if "network" not in config:
         return run_config.build(run_config.resolve(config))
     config.network.update(name="mlp", hidden=(16,), resolution=8)

@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-_CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir"}
+_CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate"}
 
 
 def survives(action: Callable[[], object], fatal: int) -> bool:

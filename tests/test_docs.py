@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from experiments import grid, run_config
-from launch import config_flag, data, evaluate, shared_flags
+from launch import config_flag, data, evaluate, label, shared_flags
 from learners.table import TABLE
 from nevis_stream.streams.rows import stream_rows
 
@@ -197,7 +197,7 @@ def commands():
     """Every command of a shell block, of a page's running text, of a module's docstring, and of a
     subcommand's help.
     """
-    for parent in (data, evaluate):
+    for parent in (data, evaluate, label):
         for each in parent.SUBCOMMANDS:
             for example in each.examples:
                 command = f"python -m {parent.__name__} {example}"

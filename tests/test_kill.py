@@ -127,6 +127,7 @@ VARIANTS = (
     "pt_ft",
     "closed_form",
     "frontier",
+    "frontier+network",
 )
 
 

@@ -134,6 +134,13 @@ def test_another_config_in_the_same_directory_is_refused(tmp_path, change, diffe
         run(**(arguments | change), run_dir=tmp_path)
 
 
+def test_a_damaged_config_is_not_called_another_run(tmp_path):
+    run(LEARNER, toy.stream(), tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(BadInput, match=r"config\.json: cannot be read"):
+        run(LEARNER, toy.stream(), tmp_path)
+
+
 def test_a_second_process_is_refused(tmp_path):
     with exclusive(tmp_path / "lock"), pytest.raises(RunLocked, match="choose another --run_dir"):
         run(LEARNER, toy.stream(), tmp_path)

@@ -84,6 +84,7 @@ def _add_predictors(path: Path, values: FlagValues) -> None:
         predictors = [kept_model(run, path, values.trial)]
     else:
         predictors = [predictor for predictor in run.predictors if predictor.checkpoint]
+    _ = run.learner  # trusted and importable, or an error before anything is computed
     for dataset_id in dict.fromkeys(predictor.task.dataset_id for predictor in predictors):
         added = {p.predictor_id: p for p in predictors if p.task.dataset_id == dataset_id}
         directory = one_cache(Path(values.cache), dataset_id).directory
@@ -187,6 +188,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
         checkpoints = _checkpoints(cache, [Path(path) for path in values.run_dir])
         first = next(path for path, _ in checkpoints.values())
         run = open_run(first.parent.parent)
+        _ = run.learner  # trusted and importable, or an error before anything is computed
         dataset_id = cache.about.get("dataset_id")
         task = next(task for task in run.stream.tasks if task.dataset_id == dataset_id)
         parts = run.samples(task, values.splits)

@@ -93,6 +93,8 @@ def study(words: Sequence[str], values: FlagValues) -> None:
     design = _design(values, matrices)
     for matrix in matrices:
         _check(matrix, design)
+    for remark in _too_small(matrices, design):
+        print(remark)
     _check_same_study(folder / SETTINGS, matrices, design)
     frame = _run(matrices, design, folder / "study.csv")
     summary = study_summary.summarise(matrices, design, frame)
@@ -176,6 +178,29 @@ def _check(matrix: Matrix, design: StudyDesign) -> int:
     except BadInput as error:
         raise BadInput(f"{matrix.name}: {error}") from None
     return len(known if matrix.groups is None else set(matrix.groups[known]))
+
+
+def _too_small(matrices: Sequence[Matrix], design: StudyDesign) -> list[str]:
+    """Returns a line for each method whose policy cannot be used with some of the budgets.
+
+    Raises:
+      BadInput: no method can be used with any budget.
+    """
+    remarks, usable = [], False
+    for matrix in matrices:
+        for name in design.methods:
+            least = methods.get(name).policy.least(matrix.facts)
+            small = [budget for budget in design.budgets if budget < least]
+            usable |= len(small) < len(design.budgets)
+            if small:
+                remarks.append(
+                    f"left out: {name} on {matrix.name} with a budget of"
+                    f" {', '.join(map(str, small))}: at least {least} are needed, one sample of"
+                    " each data set"
+                )
+    if not usable:
+        raise BadInput(f"--budgets: {remarks[0].removeprefix('left out: ')}.")
+    return remarks
 
 
 def _check_same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesign) -> None:

@@ -70,7 +70,8 @@ class ClosedFormConfig:
 
     gradients: tuple[int, ...] | None = _option(
         None,
-        "image sizes, in pixels, at which oriented gradients are computed: 16, 32, 48, …",
+        "image sizes, in pixels, at which oriented gradients are computed: 16, 32, 48, …; those of"
+        " more than 64 only where half of the images are as large",
         16,
         512,
     )
@@ -145,26 +146,45 @@ class ClosedFormConfig:
         return ClosedForm(self)
 
 
-# closed_form's, with the FLOPs that repeats save spent on more images.
+# closed_form's, with the FLOPs that repeats save spent on more images, and `giant`, with networks.
 FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
     "tiny": BUDGETS["tiny"] | {"pictures": 450, "centres": 450},
     "small": BUDGETS["small"] | {"pictures": 1085, "centres": 1085},
     "medium": BUDGETS["medium"] | {"pictures": 1415, "centres": 1415},
     "large": BUDGETS["large"] | {"pictures": 4000, "centres": 4000},
     "huge": BUDGETS["huge"],
+    "giant": BUDGETS["huge"] | {"gradients": (32, 64, 128), "network_steps": 1200},
 }
 
 
 @dataclass(frozen=True)
 class FrontierConfig(ClosedFormConfig):
-    """The configuration of `closed_form`, and whether predictors are reused."""
+    """The configuration of `closed_form`, whether predictors are reused, and of added networks."""
 
-    BUDGETS: ClassVar = FRONTIER_BUDGETS
+    BUDGETS: ClassVar = {
+        name: {"network_steps": 0} | values for name, values in FRONTIER_BUDGETS.items()
+    }
 
     repeats: bool = field(
         default=True,
         metadata={
             "help": "reuse the predictor of a data set that occurs again",
+            "label": True,
+        },
+    )
+    network_steps: int | None = _option(
+        None,
+        "steps of a network whose answers are averaged with those of the ridge; 0: no network",
+        0,
+        10**8,
+    )
+    network_above: float = _option(
+        0.06, "leave-one-out error above which a task gets a network", 0, 1
+    )
+    chained: bool = field(
+        default=True,
+        metadata={
+            "help": "whether a network starts from that of an earlier task instead of at random",
             "label": True,
         },
     )

@@ -1,37 +1,87 @@
-"""The learner `frontier`: `closed_form` that reuses the predictor of a data set that recurs."""
+"""The learner `frontier`: `closed_form` that reuses predictors and can add networks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from learners.closed_form import repeats
+import numpy as np
+
+from learners.closed_form import averaging, repeats
 from learners.closed_form.config import FrontierConfig
-from learners.closed_form.learner import ClosedForm
+from learners.closed_form.learner import ClosedForm, error_of, log_probabilities
+from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
-from nevis_stream.streams.task import TaskView
+from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 
 @dataclass(frozen=True)
 class Frontier(ClosedForm):
-    """Kernel ridge regression that reuses the predictor of a data set that occurs again."""
+    """Kernel ridge regression that reuses the predictor of a data set that occurs again.
+
+    With `config.network_steps`, the answers of a network are added where the ridge regression's
+    leave-one-out error is above `config.network_above`.
+    """
 
     config: FrontierConfig
 
     def init(self, ctx: Context) -> State:
-        """Returns the state before the first task, which has no sketches."""
-        return {"sketches": {}}
+        """Returns the state before the first task: no sketches, and no task with a network."""
+        return {"sketches": {}, "network_of": ""}
 
     def train(
         self, task: TaskView, state: State, ctx: Context
     ) -> tuple[State, Sequence[Predictor]]:
         """Reuses the predictor of the same data set if there is one; otherwise fits one."""
-        if not self.config.repeats:
-            return super().train(task, state, ctx)
-        hashes = repeats.hashes(task.train)
-        repeat = repeats.find(task, hashes, state["sketches"], ctx)
-        if repeat is None:
-            _, predictors = super().train(task, state, ctx)
-            sketches = state["sketches"] | {task.task_id: repeats.sketch(hashes)}
-            return {"sketches": sketches}, predictors
-        earlier, classes = repeat
-        tree = repeats.permuted(ctx.predictor(earlier), classes)
-        return state, [Predictor(tree, info=tree["facts"] | {"initialised_from": earlier})]
+        sketches = state["sketches"]
+        if self.config.repeats:
+            hashes = repeats.hashes(task.train)
+            repeat = repeats.find(task, hashes, sketches, ctx)
+            if repeat is not None:
+                earlier, classes = repeat
+                tree = repeats.permuted(ctx.predictor(earlier), classes)
+                return state, [Predictor(tree, info=tree["facts"] | {"initialised_from": earlier})]
+            sketches = sketches | {task.task_id: repeats.sketch(hashes)}
+        tree, source = self._with_network(task, state["network_of"], ctx)
+        network_of = task.task_id if "network" in tree else state["network_of"]
+        info = tree["facts"] | {"initialised_from": source}
+        return {"sketches": sketches, "network_of": network_of}, [Predictor(tree, info=info)]
+
+    def _with_network(
+        self, task: TaskView, earlier: str, ctx: Context
+    ) -> tuple[dict[str, Any], str]:
+        """Returns the tree of a predictor, and the task that its network starts from or "random".
+
+        Args:
+          task: the task.
+          earlier: the latest task with a network; "" if there is none.
+          ctx: its context.
+        """
+        with_networks = bool(self.config.network_steps)
+        tree, examples, left_out = self._learn(task, ctx, held_out=with_networks)
+        if not with_networks or left_out.error <= self.config.network_above:
+            return tree, "random"
+        source = earlier if self.config.chained else ""
+        start = ctx.predictor(source)["network"] if source else None
+        flip = tree["facts"]["hyper"]["mirrored"]
+        network = averaging.trained(ctx, task, start, self.config.network_steps, flip)
+        from_dev = examples.from_dev[left_out.positions]
+        rows = examples.rows[left_out.positions[from_dev]] - len(task.train)
+        single, scores = task.kind == SINGLE_LABEL, left_out.scores[from_dev]
+        with ctx.phase("validate"):
+            ridge = np.exp(ctx.jit(log_probabilities)(scores, tree["temperature"], single)[0])
+            answers = averaging.answers(ctx, network, task.kind, task.dev.images.take(rows))
+        labels = task.dev.labels[rows]
+        weight = averaging.likeliest_weight(ridge, answers, labels, task.kind)
+        both = averaging.averaged(ridge, answers, weight, task.kind)
+        facts = tree["facts"] | {"dev_error": error_of(task.kind, labels, both)}
+        facts["hyper"] = facts["hyper"] | {"network_weight": weight}
+        return tree | {"network": network, "weight": weight, "facts": facts}, source or "random"
+
+    def predict(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
+        """Returns float32[n, classes] probabilities."""
+        ridge = super().predict(predictor, images, ctx)
+        if not predictor.get("weight"):
+            return ridge
+        network = averaging.answers(ctx, predictor["network"], predictor["kind"], images)
+        return averaging.averaged(ridge, network, predictor["weight"], predictor["kind"])

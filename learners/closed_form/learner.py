@@ -20,6 +20,7 @@ from nevis_stream.run_directory.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 _MOST_CELLS = 2**27  # cells of the kernel matrix (images × centres): 512 MB
+_ALL_IMAGES = 64  # up to this size, gradients are computed of smaller images too
 _TEMPERATURES = np.geomspace(0.02, 1, 12, dtype=np.float32)
 
 
@@ -33,6 +34,7 @@ class Examples:
       targets: float32[n, outputs], the class indicators minus `means`.
       means: float32[outputs], the frequency of each class.
       from_dev: bool[n], whether the image belongs to the dev split.
+      rows: int[n], the images' positions in the train split followed by the dev split.
     """
 
     images: ImageSelection
@@ -40,11 +42,12 @@ class Examples:
     targets: np.ndarray
     means: np.ndarray
     from_dev: np.ndarray
+    rows: np.ndarray
 
 
 @dataclass(frozen=True)
 class LeftOutAnswers:
-    """Leave-one-out answers: each image is answered by a fit to all the others.
+    """Leave-one-out answers: each image is answered by a fit to all the others, or without dev.
 
     Attributes:
       positions: int[j], the positions of the answered examples.
@@ -90,9 +93,20 @@ class ClosedForm:
         self, task: TaskView, state: State, ctx: Context
     ) -> tuple[State, Sequence[Predictor]]:
         """Fits one predictor to the train and dev splits together."""
+        tree, *_ = self._learn(task, ctx)
+        return state, [Predictor(tree, info=tree["facts"] | {"initialised_from": "random"})]
+
+    def _learn(
+        self, task: TaskView, ctx: Context, held_out: bool = False
+    ) -> tuple[dict[str, Any], Examples, LeftOutAnswers]:
+        """Returns the tree of a predictor, the examples, and leave-one-out answers to some.
+
+        With `held_out`, if there are too many images for an exact fit, the answers are those of a
+        fit without dev to the images of dev.
+        """
         examples = self._examples(task, ctx)
         choice = self._choose(task, examples, ctx)
-        fit, left_out = self._fit(task, examples, choice, ctx)
+        fit, left_out = self._fit(task, examples, choice, ctx, held_out)
         labels, from_dev = (
             examples.labels[left_out.positions],
             examples.from_dev[left_out.positions],
@@ -100,10 +114,11 @@ class ClosedForm:
         with ctx.phase("validate"):
             temperature = _temperature(ctx, labels, left_out.scores, task.kind)
         width, mirrored, regularisation = choice.kernel
-        patches = choice.embedding.plan.patches
+        plan = choice.embedding.plan
         tree = fit | {
             "embedding": choice.embedding.tree,
-            "patches": patches,
+            "gradients": list(plan.gradients),
+            "patches": plan.patches,
             "means": examples.means,
             "kernel": [width, mirrored],
             "temperature": temperature,
@@ -113,17 +128,18 @@ class ClosedForm:
                     "width": width,
                     "mirrored": bool(mirrored),
                     "regularisation": regularisation,
-                    "patches": patches,
+                    "patches": plan.patches,
                 },
-                "dev_error": _error(task.kind, labels[from_dev], left_out.scores[from_dev]),
+                "dev_error": error_of(task.kind, labels[from_dev], left_out.scores[from_dev]),
             },
         }
-        info = tree["facts"] | {"initialised_from": "random"}
-        return state, [Predictor(tree, info=info)]
+        return tree, examples, left_out
 
     def predict(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
         """Returns float32[n, classes] probabilities."""
-        embedding = Embedding(self._plan(predictor["patches"]), predictor["embedding"])
+        embedding = Embedding(
+            self._plan(predictor["gradients"], predictor["patches"]), predictor["embedding"]
+        )
         program, single = ctx.jit(_probabilities), predictor["kind"] == SINGLE_LABEL
         fit = jax.device_put([predictor[name] for name in ("centres", "coefficients", "means")])
         settings = predictor["kernel"], predictor["temperature"], single
@@ -133,8 +149,8 @@ class ClosedForm:
         ]
         return np.concatenate(answers)
 
-    def _plan(self, patches: int) -> FeaturePlan:
-        return FeaturePlan(self.config.gradients, self.config.pixels, patches)
+    def _plan(self, gradients: Sequence[int], patches: int) -> FeaturePlan:
+        return FeaturePlan(tuple(gradients), self.config.pixels, patches)
 
     def _examples(self, task: TaskView, ctx: Context) -> Examples:
         labels = np.concatenate([task.train.labels, task.dev.labels])
@@ -148,16 +164,23 @@ class ClosedForm:
             np.asarray(members - means, np.float32),
             np.asarray(means, np.float32),
             order >= len(task.train),
+            order,
         )
 
     def _choose(self, task: TaskView, examples: Examples, ctx: Context) -> Choice:
         """Returns the features and the kernel with the lowest leave-one-out error.
 
-        Patches are tried only if the error without them is above config.patches_above.
+        Patches are tried only if the error without them is above config.patches_above. Sizes of
+        more than 64 pixels are used only if the longer side of half of the images has as many.
         """
-        best = self._best(task, examples, self._plan(0), ctx)
+        longer = np.median(np.concatenate([p.images.sizes for p in (task.train, task.dev)]).max(1))
+        first, *others = self.config.gradients
+        gradients = [first, *(side for side in others if side <= max(longer, _ALL_IMAGES))]
+        best = self._best(task, examples, self._plan(gradients, 0), ctx)
         if self.config.patches and best.left_out.error > self.config.patches_above:
-            with_patches = self._best(task, examples, self._plan(self.config.patches), ctx)
+            with_patches = self._best(
+                task, examples, self._plan(gradients, self.config.patches), ctx
+            )
             best = min(best, with_patches, key=_rank)
         return best
 
@@ -177,30 +200,43 @@ class ClosedForm:
         return min(choices, key=_rank)
 
     def _fit(
-        self, task: TaskView, examples: Examples, choice: Choice, ctx: Context
+        self,
+        task: TaskView,
+        examples: Examples,
+        choice: Choice,
+        ctx: Context,
+        held_out: bool,
     ) -> tuple[dict[str, Any], LeftOutAnswers]:
         """Fits all examples; returns centres with coefficients, and leave-one-out answers.
 
         If there are too many for an exact fit, the answers are those of the choice.
         """
+        config = self.config
         n, embedded = len(examples.images), _all_embedded(examples, choice, ctx)
-        if n <= self.config.centres:
-            positions = np.argsort(~examples.from_dev, kind="stable")[: self.config.sample]
+        if n <= config.centres:
+            positions = np.argsort(~examples.from_dev, kind="stable")[: config.sample]
             coefficients, left_out = _solve(ctx, task, examples, embedded, choice.kernel, positions)
             return {"centres": embedded, "coefficients": coefficients}, left_out
-        m = max(1, min(self.config.centres, _MOST_CELLS // n))
+        m = max(1, min(config.centres, _MOST_CELLS // n))
         centres = {name: half[:m].copy() for name, half in embedded.items()}
+        dev = {name: half[examples.from_dev] for name, half in embedded.items()}
         blocks = {
             name: ridge.in_blocks(embedded.pop(name)) for name in centres
         }  # frees their memory
-        coefficients = ctx.jit(_nystrom(self.config.iterations))(
-            centres,
-            blocks,
-            ridge.in_blocks(examples.targets),
-            ridge.in_blocks(np.ones(n, np.float32)),
-            *choice.kernel,
-        )
-        return {"centres": centres, "coefficients": coefficients}, choice.left_out
+        targets, program = ridge.in_blocks(examples.targets), ctx.jit(_nystrom(config.iterations))
+
+        def fitted(used: np.ndarray):
+            weights = ridge.in_blocks(used.astype(np.float32))
+            return program(centres, blocks, targets, weights, *choice.kernel)
+
+        left_out = choice.left_out
+        if held_out and examples.from_dev.any():
+            with ctx.phase("validate"):
+                fit = centres, fitted(~examples.from_dev), np.zeros_like(examples.means)
+                answers = np.asarray(ctx.jit(ridge.answers)(dev, *fit, *choice.kernel[:2]))
+            left_out = _judged(task, examples, np.flatnonzero(examples.from_dev), answers)
+        coefficients = fitted(np.ones(n, bool))
+        return {"centres": centres, "coefficients": coefficients}, left_out
 
 
 def _all_embedded(examples: Examples, choice: Choice, ctx: Context) -> dict[str, np.ndarray]:
@@ -230,12 +266,18 @@ def _solve(
     factor, coefficients = ctx.jit(ridge.solve)(embedded, targets, *kernel)
     with ctx.phase("validate"):
         answers = ctx.jit(ridge.left_out)(factor, coefficients, targets, positions)
-    answers = np.nan_to_num(np.asarray(answers))
+    return coefficients, _judged(task, examples, positions, np.asarray(answers))
+
+
+def _judged(
+    task: TaskView, examples: Examples, positions: np.ndarray, answers: np.ndarray
+) -> LeftOutAnswers:
+    """Returns the answers, from which the means are still subtracted, with their error."""
+    answers = np.nan_to_num(answers)
     scores = answers + examples.means
-    error = _error(task.kind, examples.labels[positions], scores)
-    loss = float(((answers - targets[positions]) ** 2).mean())
-    error = 1.0 if error is None else error
-    return coefficients, LeftOutAnswers(positions, scores, error, loss)
+    error = error_of(task.kind, examples.labels[positions], scores)
+    loss = float(((answers - examples.targets[positions]) ** 2).mean())
+    return LeftOutAnswers(positions, scores, 1.0 if error is None else error, loss)
 
 
 @functools.cache
@@ -243,7 +285,7 @@ def _nystrom(iterations: int):
     return functools.partial(ridge.nystrom, iterations=iterations)
 
 
-def _error(kind: str, labels: np.ndarray, scores: np.ndarray) -> float | None:
+def error_of(kind: str, labels: np.ndarray, scores: np.ndarray) -> float | None:
     """Returns the error of scores by the metric of the kind of task; None if it is undefined."""
     if not len(labels):
         return None
@@ -252,7 +294,7 @@ def _error(kind: str, labels: np.ndarray, scores: np.ndarray) -> float | None:
     return None if np.isnan(error) else float(error)
 
 
-def _log_probabilities(scores, temperature, single):
+def log_probabilities(scores, temperature, single):
     """Returns float32[2, b, outputs]: log-probabilities that a label applies, and that it does not.
 
     Single-label tasks use softmax(scores / temperature), and their second row is 0; multi-label
@@ -274,7 +316,7 @@ def _temperature(ctx: Context, labels: np.ndarray, scores: np.ndarray, kind: str
 
 def _losses(scores, members, single):
     def loss(temperature):
-        yes, no = _log_probabilities(scores, temperature, single)
+        yes, no = log_probabilities(scores, temperature, single)
         return -(members * yes + (1 - members) * no).sum()
 
     return jax.vmap(loss)(jnp.asarray(_TEMPERATURES))
@@ -282,4 +324,4 @@ def _losses(scores, members, single):
 
 def _probabilities(embedded, centres, coefficients, means, kernel, temperature, single):
     scores = ridge.answers(embedded, centres, coefficients, means, *kernel)
-    return jnp.exp(_log_probabilities(scores, temperature, single)[0])
+    return jnp.exp(log_probabilities(scores, temperature, single)[0])

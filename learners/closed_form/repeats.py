@@ -108,11 +108,14 @@ def permuted(tree: Mapping[str, Any], classes: np.ndarray) -> dict[str, Any]:
     """Returns an earlier predictor's tree with its classes in another order.
 
     Args:
-      tree: the tree of a predictor of `closed_form`.
+      tree: the tree of a predictor of `closed_form` or `frontier`.
       classes: int[classes], the earlier number of each class.
     """
     order = {
         "coefficients": np.asarray(tree["coefficients"])[:, classes],
         "means": np.asarray(tree["means"])[classes],
     }
+    if "network" in tree:
+        earlier = np.asarray(tree["network"]["classes"])
+        order["network"] = dict(tree["network"]) | {"classes": earlier[classes]}
     return dict(tree) | order

@@ -103,7 +103,7 @@ class Baseline:
         if self.frozen:
             return lambda hypers: self._heads(task, ctx, start, hypers)
         trial = functools.partial(
-            _trial, task=task, backbone=start.variables, recipe=self.recipe, helpers=helpers
+            train_trial, task=task, backbone=start.variables, recipe=self.recipe, helpers=helpers
         )
         if self.halving:
             recipe = self.recipe
@@ -169,7 +169,7 @@ class Baseline:
             extras["independent"] = predictors[0].tree["variables"]
             if start.variables is not None:
                 trial = functools.partial(
-                    _trial, task=task, backbone=None, recipe=self.recipe, helpers=()
+                    train_trial, task=task, backbone=None, recipe=self.recipe, helpers=()
                 )
                 with ctx.phase("select"):
                     (result,) = ctx.map(trial, [{"hyper": predictors[0].info["hyper"]}])
@@ -233,7 +233,7 @@ def _dev_error(predictor: Predictor) -> float:
     return float("inf") if error is None else error
 
 
-def _trial(
+def train_trial(
     ctx: Context,
     item: Mapping[str, Any],
     *,

@@ -1,6 +1,6 @@
 """The loop: believe, choose, ask, and believe again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from nevis_stream.dynamic_evaluation.registry import named
 from nevis_stream.errors import BadInput
 
 UNCOUNTED = frozenset({"acquisition scores"})
+_BLOCK = 16384  # samples that are computed at a time: a large pool may stay on disk
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Members:
     """A surrogate's belief about the labels of the pool.
 
     Attributes:
-      probabilities: float64[e, n, c], one distribution over classes per member and sample.
+      probabilities: float[e, n, c], one distribution over classes per member and sample; may be a
+        memory-mapped file.
       cost: of training and predicting.
     """
 
@@ -49,7 +51,7 @@ def active_test(
     random: np.random.Generator,
     rule: str = "expected_loss",
     choose: Drawn | Highest = Drawn(),  # noqa: B008, it is frozen
-    batch: int = 1,
+    batch: int | Callable[[int], int] = 1,
 ) -> Iterator[Evidence]:
     """Yields the evidence after each batch of labels.
 
@@ -61,30 +63,100 @@ def active_test(
       random: draws the samples.
       rule: a name of `registries.RULES`.
       choose: how scores become samples.
-      batch: number of labels that are asked at a time.
+      batch: number of labels that are asked at a time, or a function that returns it for the
+        number of labels so far.
 
     Raises:
       BadInput: an argument cannot be used, or an answer is not a label.
     """
-    score = named(RULES, "acquisition rule", rule)
+    named(RULES, "acquisition rule", rule)
     check_budget(budget, pool.n, "labels")
-    if batch < 1:
-        raise BadInput(f"batch={batch}: at least one label must be asked at a time.")
+    batch_size = batch if callable(batch) else lambda asked: batch
     answers = Answers(Cells.none(1), np.empty((1, 0), np.int32))
     members, evidence = _believe(Evidence(pool, answers, *np.zeros((2, 0)), np.zeros(0)), surrogate)
     left = np.ones(pool.n, bool)
     while evidence.asked < budget:
-        samples = np.flatnonzero(left)
-        candidates = Candidates(
-            members[:, samples], pool.losses[samples], pool.predictions[samples]
-        )
-        count = min(batch, budget - evidence.asked)
-        positions, probabilities = choose(score(candidates), count, random)
-        chosen = samples[positions]
-        cells = Cells(chosen[None], None if probabilities is None else probabilities[None])
-        left[chosen] = False
+        count = batch_size(evidence.asked)
+        if count < 1:
+            raise BadInput(f"batch={count}: at least one label must be asked at a time.")
+        count = min(count, budget - evidence.asked)
+        cells = choose_samples([pool], members, left, count, random, rule, choose)
+        left[cells.samples] = False
         members, evidence = _believe(_added(evidence, _labels(ask, cells, pool)), surrogate)
         yield evidence
+
+
+def choose_samples(
+    pools: Sequence[Pool],
+    members: np.ndarray,
+    left: np.ndarray,
+    count: int,
+    random: np.random.Generator,
+    rule: str = "expected_loss",
+    choose: Drawn | Highest = Drawn(),  # noqa: B008, it is frozen
+) -> Cells:
+    """Returns the samples to label next, int64[1, count], with the probabilities of the draws.
+
+    Args:
+      pools: the tested models. The scores of several models are divided by their sum and added.
+      members: float[e, n, c], the surrogate's probabilities.
+      left: bool[n], the samples that were not asked before; at least `count`.
+      count: number of samples.
+      random: draws them.
+      rule, choose: as in `active_test`.
+    """
+    score = named(RULES, "acquisition rule", rule)
+    samples = np.flatnonzero(left)
+    scores = np.empty((len(pools), len(samples)))
+    for start in range(0, len(samples), _BLOCK):
+        rows = samples[start : start + _BLOCK]
+        believed = np.asarray(members[:, rows], np.float64)
+        for number, pool in enumerate(pools):
+            candidates = Candidates(believed, pool.losses[rows], pool.predictions[rows])
+            scores[number, start : start + _BLOCK] = score(candidates)
+    if len(pools) > 1:
+        scores = scores / np.maximum(np.nansum(abs(scores), axis=1, keepdims=True), 1e-300)
+    positions, probabilities = choose(scores.sum(axis=0), count, random)
+    return Cells(samples[positions][None], None if probabilities is None else probabilities[None])
+
+
+def expected_losses(pool: Pool, members: np.ndarray) -> np.ndarray:
+    """Returns the losses that a surrogate expects, float64[n].
+
+    Args:
+      pool: the tested model.
+      members: float[e, n, c].
+
+    Raises:
+      BadInput: the members are no probabilities, or those of other samples or classes.
+    """
+    if members.ndim != 3 or members.shape[1:] != pool.losses.shape:
+        raise BadInput(
+            f"the surrogate's probabilities have the shape {list(members.shape)}; expected"
+            f" [members, {pool.n}, {pool.losses.shape[1]}]."
+        )
+    expected = np.empty(pool.n)
+    for start in range(0, pool.n, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        block = check_probabilities(members[:, part], "the surrogate's probabilities", 3)
+        expected[part] = np.einsum("enc,nc->n", block, pool.losses[part]) / len(block)
+    return expected
+
+
+def beliefs_before(
+    expected: np.ndarray, earlier: np.ndarray, samples: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what was believed before each of b labels: `Evidence.predicted` and `remaining`.
+
+    Args:
+      expected: float64[n], the losses that the surrogate expects.
+      earlier: int64[M], samples that were asked before.
+      samples: int64[b], samples that are asked now, in their order.
+    """
+    expected = expected.copy()
+    expected[earlier] = 0
+    predicted = expected[samples]
+    return predicted, expected.sum() - (np.cumsum(predicted) - predicted)
 
 
 def _labels(ask, cells, pool):
@@ -105,10 +177,8 @@ def _labels(ask, cells, pool):
 
 
 def _added(evidence, answers):
-    expected = evidence.expected.copy()
-    expected[evidence.samples] = 0
-    predicted = expected[answers.samples[0]]
-    remaining = expected.sum() - (np.cumsum(predicted) - predicted)
+    samples = answers.samples[0]
+    predicted, remaining = beliefs_before(evidence.expected, evidence.samples, samples)
     return replace(
         evidence,
         answers=evidence.answers.then(answers),
@@ -119,14 +189,9 @@ def _added(evidence, answers):
 
 
 def _believe(evidence, surrogate):
-    belief, pool = surrogate(evidence.answers), evidence.pool
-    members = check_probabilities(belief.probabilities, "the surrogate's probabilities", 3)
-    if members.shape[1:] != pool.losses.shape:
-        raise BadInput(
-            f"the surrogate's probabilities have the shape {list(members.shape)}; expected"
-            f" [members, {pool.n}, {pool.losses.shape[1]}]."
-        )
-    expected = np.einsum("enc,nc->n", members, pool.losses) / len(members)
+    belief = surrogate(evidence.answers)
+    members = np.asanyarray(belief.probabilities)
+    expected = expected_losses(evidence.pool, members)
     return members, replace(evidence, expected=expected, cost=evidence.cost + belief.cost)
 
 

@@ -111,6 +111,7 @@ def add_models(
         report_choice(choice)
         method = choice.method
     used = methods.within_budget(method).for_known(known)
+    used.check(budget, known)
     readable = memory.readable(used, known, len(rows))
     stored = _stored_fit(cache, used.name, used, known, seed)
     _warn(used, known, prices, budget, stored, "model")
@@ -220,6 +221,7 @@ def fit_method(
         )
         method, reason = choice.method, choice.reason
     used = methods.within_budget(method).for_known(known)
+    used.check(budget, known)
     progress(used.name)
     readable = memory.readable(used, known, 1)
     stored = _stored_fit(cache, used.name, used, known, seed)
@@ -423,6 +425,8 @@ def _evaluate(
     progress: Callable[[str], None],
 ) -> tuple[Estimates, int]:
     """Returns the estimates of new models, and the FLOPs that the method computed itself."""
+    if stored.outdated:
+        progress("the stored fit is of other known models or another seed; fitting anew")
     ctx = staged_context(progress)
     fit_key, evaluation_key = jax.random.split(jax.random.key(seed))
     evaluator = stored.evaluator(known, budget, fit_key, ctx)

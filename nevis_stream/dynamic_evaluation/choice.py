@@ -1,10 +1,11 @@
 """Chooses a method for a cache and a budget: the one with the smallest cross-validation errors on
 the known models.
 
-`recommended` has never lost to the stratified mean where it was measured, and cross-validation on
-few known models is noisy. So another method takes its place only if its errors are clearly smaller:
-on average over the known models by `MARGIN`, and by more than one standard error. A method that
-would compute too much is not tried.
+Cross-validation on few known models is noisy. So there is a default, and another method takes its
+place only if its errors are clearly smaller: on average over the known models by `MARGIN`, and by
+more than one standard error. The default is the method that was best over all matrices that were
+measured: `quadrature` for budgets up to `FEW`, above that `recommended`, which never lost to the
+stratified mean. A method that would compute too much is not tried.
 """
 
 import hashlib
@@ -27,11 +28,16 @@ from nevis_stream.dynamic_evaluation.methods import stratified
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
 
-DEFAULT = "recommended"
-CANDIDATES = (DEFAULT, "quadrature", "linear_gaussian")  # and the stratified mean
+CANDIDATES = ("recommended", "quadrature", "linear_gaussian")  # and the stratified mean
+FEW = 20  # up to this budget `quadrature` is the default, above it `recommended`
 MARGIN = 0.05  # least relative improvement over the default
 MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
-VERSION = 1  # of stored choices
+VERSION = 3  # of stored choices
+
+
+def default(budget: int) -> str:
+    """Returns the method that is used unless another one is clearly better."""
+    return "quadrature" if budget <= FEW else "recommended"
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,8 @@ class Choice:
     Attributes:
       method: its name.
       reason: why it was chosen, in one sentence.
-      flops: computed for the choice alone: fits of the other methods, and their cross-validation.
+      flops: computed for the choice alone: cross-validation of all methods that were tried, and
+        fits of the others.
       key: of what it was chosen for.
     """
 
@@ -89,45 +96,50 @@ def choose(
     reason = _too_few(known) or _too_large(known, models)
     if reason:
         return Choice(baseline, reason, 0, key)
-    affordable, left_out = _affordable(
-        [*CANDIDATES, baseline], known, models, budget, min(most_flops, saved)
-    )
+    limit = min(most_flops, saved)
+    affordable, left_out = _affordable([*CANDIDATES, baseline], known, models, budget, limit)
+    too_dear = f"too many FLOPs for {', '.join(left_out)}"
     if not affordable:
-        return Choice(baseline, f"any other costs too much: {', '.join(left_out)}", 0, key)
+        cheap = price.within(limit, known, models, budget)
+        return Choice(cheap or baseline, too_dear, 0, key)
+    if len(affordable) == 1:  # nothing to compare it with
+        return Choice(affordable[0], too_dear, 0, key)
     errors, costs = {}, {}
     for name in affordable:
         progress(name)
         errors[name], costs[name] = _errors(
             directory, methods.get(name), known, budget, seed, additions
         )
-    chosen, reason = best(errors)
+    chosen, reason = best(errors, default(budget))
     if left_out:
-        reason += f"; not tried, as they cost too much: {', '.join(left_out)}"
-    flops = int(sum(cost for name, cost in costs.items() if name != chosen))
+        reason += f"; {too_dear}"
+    # The fit of the chosen method is charged when it is used, its errors are of the choice alone.
+    flops = int(sum(part[name == chosen] for name, part in costs.items()))
     record = {"key": key, "method": chosen, "reason": reason, "flops": flops}
     write_file(path, json.dumps(record, indent=1, sort_keys=True).encode())
     return Choice(chosen, reason, flops, key)
 
 
-def best(errors: Mapping[str, np.ndarray]) -> tuple[str, str]:
+def best(errors: Mapping[str, np.ndarray], usual: str) -> tuple[str, str]:
     """Returns the method to use, and the reason.
 
     Args:
-      errors: float64[k] by method, of known models' means; the default first, if it was tried.
+      errors: float64[k] by method, of known models' means.
+      usual: the default.
     """
     sizes = {name: np.abs(each) for name, each in errors.items()}
     means = {name: float(each.mean()) for name, each in sizes.items()}
     lowest = min(means, key=lambda name: means[name])
     shown = ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())
     by = f"mean absolute errors when each known model is left out: {shown}"
-    if DEFAULT not in errors or lowest == DEFAULT:
+    if usual not in errors or lowest == usual:
         return lowest, f"it has the smallest of the {by}"
-    default, other = sizes[DEFAULT], sizes[lowest]
-    noise = np.sqrt(default.var() / len(default) + other.var() / len(other))
-    gain = means[DEFAULT] - means[lowest]
-    if gain > max(noise, MARGIN * means[DEFAULT]):
+    own, other = sizes[usual], sizes[lowest]
+    noise = np.sqrt(own.var() / len(own) + other.var() / len(other))
+    gain = means[usual] - means[lowest]
+    if gain > max(noise, MARGIN * means[usual]):
         return lowest, f"it has clearly the smallest of the {by}"
-    return DEFAULT, f"it is the default, and no other has clearly smaller {by}"
+    return usual, f"it is the default for this budget, and no other has clearly smaller {by}"
 
 
 def _read(path: Path, key: str) -> dict | None:
@@ -147,7 +159,7 @@ def _too_few(known: Known) -> str:
 
 def _too_large(known: Known, models: int) -> str:
     try:
-        memory.readable(methods.get(DEFAULT), known, models)
+        memory.readable(methods.get(CANDIDATES[0]), known, models)
     except BadInput as error:
         return str(error).partition(". ")[0]
     return ""
@@ -159,7 +171,9 @@ def _affordable(
     """Returns the methods, in their order, of which the cheapest ones together cost at most the
     limit; and the others with their prices.
     """
-    prices = {name: price.price(methods.get(name), known, models, budget) for name in names}
+    prices = {
+        name: price.price(methods.get(name), known, models, budget, errors=True) for name in names
+    }
     cheapest = sorted(names, key=lambda name: prices[name])
     totals = np.cumsum([prices[name] for name in cheapest])
     cheap = {name for name, total in zip(cheapest, totals, strict=True) if total <= most_flops}
@@ -176,12 +190,12 @@ def _errors(
     budget: int,
     seed: int,
     additions: Sequence[Addition],
-) -> tuple[np.ndarray, int]:
-    """Returns a method's cross-validation errors, float64[k], and the FLOPs of its fit and of
-    them.
+) -> tuple[np.ndarray, tuple[int, int]]:
+    """Returns a method's cross-validation errors, float64[k], and FLOPs: of its fit with them,
+    and of them alone.
     """
     readable = memory.readable(method, known, 0)
     stored = StoredFit(directory / FOLDER / method.name, method, known, seed, additions)
     key, _ = jax.random.split(jax.random.key(seed))
     errors = stored.errors(readable, budget, key, context())
-    return errors, stored.flops(budget)
+    return errors, (stored.flops(budget), stored.errors_flops(budget))

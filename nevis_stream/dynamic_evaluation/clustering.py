@@ -43,7 +43,7 @@ class Clusters(Policy):
         """Refuses samples without features where features describe them."""
         if self.vectors is by_features and facts.features is None:
             raise BadInput(
-                "clusters_features: the samples have no features; import them with the values"
+                "clusters_features: not every sample has features; import them with the values"
                 " (--features=FILE.npz), or use clusters_values or clusters_items."
             )
 

@@ -35,7 +35,12 @@ class StoredFit:
       known: the known models.
       seed: of the fit.
       additions: the accounts so far, which show what has been charged.
+
+    Attributes:
+      outdated: whether what was stored is a fit to other known models, or of another seed.
     """
+
+    outdated = False
 
     def __init__(
         self,
@@ -60,6 +65,7 @@ class StoredFit:
         try:
             saved = Checkpoint(self._path)
             if saved.record["key"] != self.key:
+                self.outdated = True
                 return None, {}
             return saved.load(FIT), saved.record["flops"]
         except (DamagedCheckpoint, KeyError):
@@ -107,6 +113,10 @@ class StoredFit:
         """Returns the FLOPs of the fit, for one budget, and of its cross-validation errors."""
         parts = FIT, str(budget), f"{ERRORS}-{budget}"
         return sum(self._flops.get(part, 0) for part in parts)
+
+    def errors_flops(self, budget: int) -> int:
+        """Returns the FLOPs of the cross-validation errors that only a choice of methods needs."""
+        return self._flops.get(f"{ERRORS}-{budget}", 0)
 
     def _write(self, part: str, evaluator: Evaluator, before: int) -> None:
         self._flops[part] = total(evaluator.ctx.meter.counts()) - before

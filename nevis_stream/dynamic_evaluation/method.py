@@ -163,6 +163,17 @@ class Method:
             )
         return self
 
+    def check(self, budget: int, known: Known) -> None:
+        """Raises BadInput if the budget, of samples asked of each model, is not between the least
+        that the policy needs and the number of samples.
+        """
+        check_budget(budget, known.shape[1])
+        if budget < (least := self.policy.least(known.facts)):
+            raise BadInput(
+                f"{self.name}: a budget of {budget}, but at least {least} are needed:"
+                " one sample of each data set."
+            )
+
     def fit(
         self,
         known: "np.ndarray | Known",
@@ -228,12 +239,7 @@ class Evaluator:
           key: a JAX key, the only source of randomness.
         """
         ctx = self.ctx
-        check_budget(budget, self.known.shape[1])
-        if budget < (least := self.method.policy.least(self.known.facts)):
-            raise BadInput(
-                f"{self.method.name}: a budget of {budget}, but at least {least} are needed:"
-                " one sample of each data set."
-            )
+        self.method.check(budget, self.known)
         tuned = self.tune(budget)
         with ctx.phase("select"):
             answers = self.method.policy.ask(self.plan(budget), ask, models, key, ctx)

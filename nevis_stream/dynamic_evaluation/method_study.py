@@ -155,13 +155,45 @@ def dataset_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) 
     return errors if len(errors) > 1 else {}
 
 
+def split(matrix: Matrix, design: StudyDesign, seed: int) -> tuple[InMemory, np.ndarray]:
+    """Returns the known models of a split, and the new models' values, [m, n].
+
+    Known models may have unknown cells; new models are restricted to the part that `answerable`
+    chooses, and known ones to its samples.
+
+    Args:
+      matrix: the values to study.
+      design: the settings.
+      seed: of the split.
+
+    Raises:
+      BadInput: nothing is observed of the new models, or nothing of the known ones.
+    """
+    known, new = design.model_split.divide(matrix.models, design.known, seed)
+    if design.new is not None and design.new < len(new):
+        random = np.random.default_rng([seed, design.new])
+        new = np.sort(random.choice(new, design.new, replace=False))
+    models, columns = answerable(matrix.values[new])
+    truth = matrix.values[np.ix_(new[models], columns)]
+    hidden = np.zeros(len(columns), bool)
+    if design.hide:
+        dataset = None if matrix.facts is None else matrix.facts.dataset
+        hidden = hidden_samples(dataset, design.hide, seed)[columns]
+    known_models = matrix.known(known, columns, hidden)
+    if not truth.size or not observed(known_models.values).any():
+        raise BadInput(
+            f"{matrix.name}: nothing is observed of the new models, or nothing of the known"
+            " models on the same samples."
+        )
+    return known_models, truth
+
+
 def rows(
     matrix: Matrix, design: StudyDesign, done: Callable[..., bool] = lambda *cell: False
 ) -> Iterator[dict]:
     """Yields a row of results, by `COLUMNS`, for each method, budget and seed.
 
-    Known models may have unknown cells; new models are restricted to the part that `answerable`
-    chooses. Seconds and FLOPs are those of the evaluation of all new models together; the first
+    Seconds and FLOPs are those of the evaluation of all new models together; the first
     budget's include the fit.
 
     Args:
@@ -172,27 +204,12 @@ def rows(
     for seed in range(design.seeds):
         if seed and seed % SEEDS_TOGETHER == 0:
             jax.clear_caches()
-        known, new = design.model_split.divide(matrix.models, design.known, seed)
-        if design.new is not None and design.new < len(new):
-            random = np.random.default_rng([seed, design.new])
-            new = np.sort(random.choice(new, design.new, replace=False))
-        models, columns = answerable(matrix.values[new])
-        truth = matrix.values[np.ix_(new[models], columns)]
-        hidden = np.zeros(len(columns), bool)
-        if design.hide:
-            dataset = None if matrix.facts is None else matrix.facts.dataset
-            hidden = hidden_samples(dataset, design.hide, seed)[columns]
-        known_models = matrix.known(known, columns, hidden)
-        if not truth.size or not observed(known_models.values).any():
-            raise BadInput(
-                f"{matrix.name}: nothing is observed of the new models, or nothing of the known"
-                " models on the same samples."
-            )
+        known_models, truth = split(matrix, design, seed)
         for name in design.methods:
             budgets = [
                 budget
                 for budget in design.budgets
-                if budget <= len(columns) and not done(name, budget, seed)
+                if budget <= truth.shape[1] and not done(name, budget, seed)
             ]
             if budgets:
                 least = methods.get(name).policy.least(known_models.facts)

@@ -18,7 +18,7 @@ from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
 
 OTHERS = {"model": "samples", "sample": "models"}
-CHEAP = ("sort_and_search", "stratified_mean", "random_mean")
+CHEAP = ("sort_and_search", "stratified_mean", "random_mean")  # the best first
 
 
 class Rehearsal(Context):
@@ -83,7 +83,14 @@ class Blank:
         return np.zeros((rows, columns), np.float32 if self.scores else np.uint8)
 
 
-def price(method: Method, known: Known, models: int, budget: int, tree: Tree | None = None) -> int:
+def price(
+    method: Method,
+    known: Known,
+    models: int,
+    budget: int,
+    tree: Tree | None = None,
+    errors: bool = False,
+) -> int:
     """Returns the FLOPs that a method itself computes to evaluate m new models.
 
     Args:
@@ -92,6 +99,7 @@ def price(method: Method, known: Known, models: int, budget: int, tree: Tree | N
       models: m.
       budget: number of samples asked of each.
       tree: a stored fit, whose FLOPs are not counted again.
+      errors: whether its cross-validation errors are computed as well, to compare it with others.
     """
     ctx, key, zeros = Rehearsal.standalone(), jax.random.key(0), Blank(known)
     method = method.for_known(known)
@@ -101,7 +109,21 @@ def price(method: Method, known: Known, models: int, budget: int, tree: Tree | N
         evaluator = Evaluator(method, zeros, jax.tree.map(lambda leaf: leaf, tree), key, ctx)
     with np.errstate(all="ignore"):
         evaluator.evaluate(blank, models, budget, key)
+        if errors:
+            evaluator.errors(budget)
     return total(ctx.meter.counts())
+
+
+def within(most_flops: float, known: Known, models: int, budget: int) -> str:
+    """Returns the best of a few cheap methods that computes fewer FLOPs than a limit; "" if none
+    does. Other arguments as of `price`.
+    """
+    for name in CHEAP:
+        method = methods.get(name)
+        usable = method.takes_scores or not known.scores
+        if usable and price(method, known, models, budget) < most_flops:
+            return name
+    return ""
 
 
 def warning(
@@ -122,13 +144,11 @@ def warning(
     own = price(method, known, models, budget, tree)
     if own <= saved:
         return ""
-    advice = "No method pays here: observing every sample is cheaper."
-    for other in map(methods.get, CHEAP):
-        if other.takes_scores or not known.scores:
-            cost = price(other, known, models, budget)
-            if cost < saved:
-                advice = f"--method={other.name} computes {engineering(cost)} FLOPs."
-                break
+    if cheap := within(saved, known, models, budget):
+        cost = price(methods.get(cheap), known, models, budget)
+        advice = f"--method={cheap} computes {engineering(cost)} FLOPs."
+    else:
+        advice = "No method pays here: observing every sample is cheaper."
     return (
         f"{method.name} itself computes about {engineering(own)} FLOPs, more than the"
         f" {engineering(saved)} FLOPs of the {unasked:,} {OTHERS[kind]} that will not be asked for"

@@ -105,10 +105,7 @@ def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger
 
 
 def _refuse_older_format(path: Path) -> None:
-    try:
-        schema = config_file.read_config(path).schema
-    except BadInput:
-        return  # the comparison of the texts gives the error
+    schema = config_file.read_config(path).schema
     if schema < config_file.SCHEMA:
         raise BadInput(
             f"{path}: this run was started by an earlier version of nevis_stream. It can be read"

@@ -21,7 +21,7 @@ def test_every_estimator_says_whether_it_has_an_interval():
     assert {name for name, each in ESTIMATORS.items() if each.no_interval} == {"ase"}
     assert all(each.about for each in ESTIMATORS.values())
     pool, labels, members = example(60, 1)
-    evidence = run(pool, labels, members, 20, rule="uniform")
+    evidence = run(pool, labels, members, 45, rule="uniform")
     for name, estimator in ESTIMATORS.items():
         estimate = estimator(evidence)
         if estimator.no_interval:
@@ -29,12 +29,12 @@ def test_every_estimator_says_whether_it_has_an_interval():
         else:
             assert estimate.low < estimate.value < estimate.high, name
             assert not estimate.reason
-        assert estimate.asked == estimate.cost.labels == 20
+        assert estimate.asked == estimate.cost.labels == 45
 
 
 def test_there_is_no_interval_without_reason():
     pool, labels, members = example(60, 1)
-    chosen = run(pool, labels, members, 20, choose=Highest())
+    chosen = run(pool, labels, members, 45, choose=Highest())
     for name in ("monte_carlo", "lure", "equal_steps", "difference"):
         estimate = ESTIMATORS[name](chosen)
         assert np.isnan(estimate.value) and "drawn" in estimate.reason
@@ -43,7 +43,7 @@ def test_there_is_no_interval_without_reason():
     assert (
         np.isfinite(estimate.value) and np.isnan(estimate.low) and "there are 5" in estimate.reason
     )
-    perfect = run(pool, labels, np.eye(3)[labels][None], 20)
+    perfect = run(pool, labels, np.eye(3)[labels][None], 45)
     estimate = ESTIMATORS["difference"](perfect)
     assert np.isnan(estimate.low) and "spread" in estimate.reason
 

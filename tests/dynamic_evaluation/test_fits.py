@@ -16,6 +16,7 @@ from nevis_stream.dynamic_evaluation.file_ask import FileAsk
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.errors import RunWarning
+from nevis_stream.run_directory.checkpoint import Checkpoint
 from tests.dynamic_evaluation.making import file_asks, one_order
 
 VALUES = one_order(32, 300, noise=0.7)
@@ -156,6 +157,18 @@ def test_without_a_method_one_is_chosen_once_and_its_choice_paid_once(cache, mon
     assert first.flops_method - second.flops_method > choices[0].flops
 
 
+@pytest.mark.parametrize("chosen", ["strata+stratified", "recommended"])
+def test_all_that_was_computed_for_a_choice_is_charged_once(cache, monkeypatch, chosen):
+    monkeypatch.setattr(choice, "best", lambda errors, usual: (chosen, "of the test"))
+    first, second = (
+        add_models(cache, file_asks(cache, TABLE, [model]), 20)[0] for model in ("m28", "m29")
+    )
+    fits = [path for path in (cache.directory / "fits").iterdir() if path.is_dir()]
+    computed = sum(sum(Checkpoint(path).record["flops"].values()) for path in fits)
+    assert first.method == chosen
+    assert first.flops_method - second.flops_method == computed > 0
+
+
 def test_a_choice_that_was_killed_keeps_the_fits_that_it_has_made(cache, monkeypatch):
     made = choice._errors
 
@@ -181,16 +194,21 @@ def _files(cache, name):
 
 def test_a_choice_stays_within_its_cost_and_needs_known_models(cache):
     name, reason, _ = fit_method(cache, 20, most_flops=1e7)
-    assert name == "strata+stratified" and "not tried, as they cost too much: recommended" in reason
-    assert fit_method(cache, 20, most_flops=1.0)[1].startswith("any other costs too much")
+    assert name == "strata+stratified" and "too many FLOPs for recommended" in reason
+    assert fit_method(cache, 20, most_flops=1.0)[1].startswith("too many FLOPs for recommended")
+    assert fit_method(cache, 20, most_flops=1000.0)[0] == "random_mean"
     few = EvaluationCache(cache.directory.parent / "few", create=True)
     few.append_rows(TABLE.models[:3], TABLE.samples, VALUES[:3])
     assert "fewer than 5 known models" in fit_method(few, 20)[1]
 
 
-def test_the_default_gives_way_to_what_is_clearly_better_only():
-    random = np.random.default_rng(0)
-    errors = {"recommended": 0.05 * random.normal(size=40), "quadrature": None}
-    assert choice.best(errors | {"quadrature": 0.5 * errors["recommended"]})[0] == "quadrature"
-    assert choice.best(errors | {"quadrature": 0.97 * errors["recommended"]})[0] == "recommended"
-    assert choice.best({"strata+mean": errors["recommended"]})[0] == "strata+mean"
+@pytest.mark.parametrize(("budget", "usual"), [(20, "quadrature"), (21, "recommended")])
+def test_the_default_gives_way_to_what_is_clearly_better_only(budget, usual):
+    errors = 0.05 * np.random.default_rng(0).normal(size=40)
+    (other,) = {"quadrature", "recommended"} - {usual}
+
+    def best(factor):
+        return choice.best({usual: errors, other: factor * errors}, choice.default(budget))[0]
+
+    assert best(0.5) == other and best(0.97) == best(1.5) == usual
+    assert choice.best({"strata+mean": errors}, usual)[0] == "strata+mean"

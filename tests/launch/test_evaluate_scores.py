@@ -202,7 +202,7 @@ def test_policies_are_crossed_with_predictors_and_the_report_shows_it(tmp_path):
         "--seeds=2",
     ]
     said = command(*words, "--model_split=by:year")
-    assert "left out: clusters_features: the samples have no features" in said
+    assert "left out: clusters_features: not every sample has features" in said
     assert "left out: mean_variance+mean: policy 'mean_variance' needs" in said
     assert "the first 60% of the models by year known; hidden data sets: 1" in said
     assert "Use " in said

@@ -108,3 +108,18 @@ def test_the_last_of_many_tasks_costs_what_the_first_did(tmp_path):
     trained = run(few, stream, tmp_path).of_kind(TrainRecord)
     costs = [total(record.flops) for record in trained]
     assert len(costs) == 30 and max(costs) < 1.2 * min(costs)
+
+
+def test_networks_are_chained_averaged_and_reused_with_renumbered_classes(tmp_path):
+    first = toy.blobs("alpha", classes=12, seed=1)
+    tasks = [first, toy.blobs("beta", classes=12, seed=2), first]
+    stream = Stream.from_datasets("toy", tasks, [1992, 1998, 2005], meta_test=2)
+    values = {"network_steps": 4, "network_above": 0.0, "sample": 40, "pictures": 40}
+    ledger = run(learner(**values), stream, tmp_path, keep="all")
+    trained = ledger.of_kind(TrainRecord)
+    facts = [record.chosen_trial.info for record in trained]
+    assert [each["initialised_from"] for each in facts] == ["random", "alpha", "alpha"]
+    assert all("network_weight" in each["hyper"] for each in facts)
+    assert total(trained[2].flops) < total(trained[0].flops) / 1000
+    errors = [record.error for record in ledger.of_kind(PredictRecord)]
+    assert errors[0] == errors[2]

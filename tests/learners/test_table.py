@@ -76,6 +76,20 @@ def test_a_class_that_cannot_be_configured_is_refused():
         learners.class_of("indp")
 
 
+def test_a_class_that_is_no_learner_is_refused(tmp_path, monkeypatch):
+    """Own learners of every name are tested in tests/launch/test_own_learner.py."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "no_learner.py").write_text(
+        "from dataclasses import dataclass\n\n@dataclass(frozen=True)\n"
+        "class A:\n    rate: int = 1\n"
+    )
+    (tmp_path / "misspelt.py").write_text("class A\n")
+    with pytest.raises(BadInput, match="A: the class has no method init, train, predict"):
+        learners.class_of("no_learner:A")
+    with pytest.raises(BadInput, match=r"failed with SyntaxError: [^.]*\.py, line 1\)\.$"):
+        learners.class_of("misspelt:A")
+
+
 def test_the_small_learners_have_keys_of_their_own():
     from experiments import run_config
 

@@ -5,7 +5,7 @@ from scipy.special import stdtrit
 from scipy.stats import hypergeom
 
 from nevis_stream.active_testing.estimator import Estimator
-from nevis_stream.active_testing.martingale import FEWEST, bounded
+from nevis_stream.active_testing.martingale import FEWEST, bounded, widened
 from nevis_stream.dynamic_evaluation.asking import Estimate
 
 
@@ -14,7 +14,7 @@ class MonteCarlo(Estimator):
 
     The interval of an error rate inverts the exact hypergeometric test. Other losses have Student's
     interval with the variance s² (1/M - 1/n) of draws without replacement (Cochran 1977, section
-    2.5).
+    2.5), `widened`.
     """
 
     about = "the mean loss of uniformly drawn samples"
@@ -35,6 +35,7 @@ class MonteCarlo(Estimator):
             reason = f"an interval needs at least {FEWEST} labels whose losses differ"
             return Estimate(value, reason=reason, asked=count, cost=evidence.cost)
         half = stdtrit(count - 1, 0.975) * spread * np.sqrt(1 / count - 1 / n)
+        half = widened(half, count)
         return bounded(evidence, value, value - half, value + half)
 
 

@@ -16,7 +16,11 @@ from nevis_stream.dynamic_evaluation.cache import (
     integrity,
     writing,
 )
-from nevis_stream.dynamic_evaluation.cache.files import ValueTable, read_values
+from nevis_stream.dynamic_evaluation.cache.files import (
+    ValueTable,
+    features_remark,
+    read_values,
+)
 from nevis_stream.dynamic_evaluation.cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.errors import BadInput
@@ -47,7 +51,11 @@ def import_file(
     """
     progress("read")
     table, path = read_values(path, threshold, value_range, metrics), Path(path)
-    vectors = table.features if features is None else features(table.samples)
+    vectors = table.features
+    if features is not None:
+        vectors = features(table.samples)
+        remarks = [*table.remarks, *features_remark(vectors)]
+        table = dataclasses.replace(table, remarks=tuple(remarks))
     progress(f"write {len(table.models)} models × {len(table.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
     planes, predicted = (

@@ -124,21 +124,50 @@ def read_features(path: str | Path, samples: list[str]) -> np.ndarray:
       BadInput: there is no such array, its number of rows is wrong, or a sample is unknown.
     """
     arrays, path = read_npz(Path(path), ("features", "samples")), Path(path)
-    if "features" not in arrays or arrays["features"].ndim != 2:
+    if "features" not in arrays:
         raise BadInput(f"{path}: needs the array `features`, float[samples, d].")
-    features = arrays["features"].astype(np.float32)
     ids = [str(sample) for sample in arrays["samples"]] if "samples" in arrays else samples
-    if len(ids) != len(features):
-        raise BadInput(f"{path}: {len(features)} rows of features for {len(ids)} samples.")
+    features = _features(path, arrays["features"], ids)
     columns = {sample: column for column, sample in enumerate(samples)}
     by_sample = np.full((len(samples), features.shape[1]), np.nan, np.float32)
     for sample, row in zip(ids, features, strict=True):
         if sample not in columns:
             raise BadInput(f"{path}: {unknown('sample', sample, samples[:200])}")
-        if not np.isfinite(row).all():
+        if np.isnan(row).any():
             raise BadInput(f"{path}: features of sample {sample!r}: not all are finite.")
         by_sample[columns[sample]] = row
     return by_sample
+
+
+def _features(path: Path, features: np.ndarray, samples: Sequence[str]) -> np.ndarray:
+    """Returns features of samples as float32[n, d]; a row of NaN is a sample without features.
+
+    Raises:
+      BadInput: they are not numbers, their shape is wrong, or a row is partly NaN or infinite.
+    """
+    if features.dtype.kind not in "biuf":
+        raise BadInput(f"{path}: `features` has type {features.dtype}; numbers are expected.")
+    if features.ndim != 2 or len(features) != len(samples):
+        raise BadInput(
+            f"{path}: `features` has shape {features.shape}; [{len(samples)}, d] is expected, a row"
+            " for each sample."
+        )
+    wrong = ~np.isfinite(features).all(axis=1) & ~np.isnan(features).all(axis=1)
+    if wrong.any():
+        name = samples[int(np.argmax(wrong))]
+        raise BadInput(f"{path}: features of sample {name!r}: not all are finite.")
+    return features.astype(np.float32)
+
+
+def features_remark(features: np.ndarray | None) -> list[str]:
+    """Returns a line for people if some samples of features, float32[n, d], have none."""
+    lacking = 0 if features is None else int(np.isnan(features).any(axis=1).sum())
+    if not lacking:
+        return []
+    return [
+        f"{lacking:,} of {len(features):,} samples have no features; features are used only where"
+        " every sample has them"
+    ]
 
 
 def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarray]:
@@ -200,10 +229,6 @@ def _npz(path: Path) -> RawTable:
     if "imputed" in arrays:
         values[arrays["imputed"] != 0] = np.nan
     features = arrays.get("features")
-    if features is not None and (features.ndim != 2 or len(features) != len(samples)):
-        raise BadInput(
-            f"{path}: `features` has shape {features.shape}; [{len(samples)}, d] is expected."
-        )
     return RawTable(
         models,
         samples,
@@ -212,7 +237,7 @@ def _npz(path: Path) -> RawTable:
         _provenance(path, arrays, "sample_provenance", _OF_SAMPLES, shape[1]),
         arrays.get("confidence"),
         arrays.get("predicted"),
-        None if features is None else features.astype(np.float32),
+        None if features is None else _features(path, features, samples),
     )
 
 
@@ -266,6 +291,7 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
     binary = (~known | (scaled == 0) | (scaled == 1)).all(axis=0) & (low == 0) & (high == 1)
     scores = (np.bincount(kinds, ~binary) > 0)[kinds]
     remarks = [*_remarks(raw, known, kinds, low, high, scores), *raw.remarks]
+    remarks += features_remark(raw.features)
     confidence = raw.confidence
     if confidence is not None and not np.isnan(confidence[:, scores]).all():
         sample = raw.samples[np.argmax(scores & ~np.isnan(confidence).all(axis=0))]

@@ -155,9 +155,9 @@ def test_features_come_with_ids_or_in_order(tmp_path, cache):
     cache.append("a", ["new"], [1])
     assert cache.facts().features is None and np.isnan(cache.features()[-1]).all()
     for arrays, message in (
-        ({"features": features[:3]}, "features.npz: 3 rows of features for 4 samples"),
+        ({"features": features[:3]}, "features.npz: `features` has shape \(3, 2\)"),
         ({"features": features, "samples": list("abcd")}, "unknown sample 'a'"),
-        ({"features": features[0]}, "needs the array `features`"),
+        ({"features": features[0]}, "`features` has shape \\(2,\\)"),
         ({"features": features * np.nan}, "sample 'qa/1': not all are finite"),
     ):
         np.savez(tmp_path / "features.npz", **arrays)

@@ -1,0 +1,137 @@
+"""What the benchmarks of label-efficient testing share: data, tested models, kept paths, tables."""
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.active_testing.building import build_surrogate
+from nevis_stream.active_testing.material import Examples, Material
+from nevis_stream.active_testing.networks import RetrainedEnsemble
+from nevis_stream.active_testing.pool import Pool
+from nevis_stream.active_testing.registries import ESTIMATORS
+from nevis_stream.active_testing.schedule import PUBLISHED
+from nevis_stream.active_testing.simulation import (
+    Acquisition,
+    as_arrays,
+    bootstrap_interval,
+    simulate,
+    squared_error_ratio,
+)
+from nevis_stream.active_testing.surrogates.networks import ARCHITECTURE
+from nevis_stream.datasets.sources import shared_directory
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.seeds import seed_for
+from nevis_stream.storage import write_file
+from nevis_stream.storage.npz import read_npz
+
+NO_ANSWERS = Answers(Cells.none(1), np.empty((1, 0), np.int32))
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns all pictures of a shared data set, uint8[n, side, side, channels], and labels int64.
+
+    The test part comes last.
+    """
+    arrays = read_npz(shared_directory() / "data" / f"{name}.npz")
+    parts = [part for part in ("_train", "", "_test") if f"images{part}" in arrays]
+    images = np.concatenate([arrays[f"images{part}"] for part in parts])
+    labels = np.concatenate([arrays[f"labels{part}"] for part in parts])
+    return images.reshape(*images.shape[:3], -1), labels.astype(np.int64)
+
+
+def examples(images, labels, rows, features=None) -> Examples:
+    """Returns the examples at some rows."""
+    return Examples(labels[rows], None if features is None else features[rows], images[rows])
+
+
+def train_networks(
+    images, labels, train, calibration, pool, seed: int, members: int = 1, classes: int = 10
+) -> np.ndarray:
+    """Returns float64[members, pool, c]: calibrated probabilities of small networks.
+
+    Args:
+      images, labels: of everything.
+      train, calibration, pool: rows.
+      seed: of all random numbers.
+      members: number of networks.
+      classes: their number, c.
+    """
+    material = Material(
+        np.full((len(pool), classes), 1 / classes),
+        images=images[pool],
+        training=examples(images, labels, train),
+        calibration=examples(images, labels, calibration),
+    )
+    ensemble = RetrainedEnsemble(ARCHITECTURE, "images", material, seed, members)
+    return np.asarray(ensemble(NO_ANSWERS).probabilities, np.float64)
+
+
+def kept_path(
+    file: Path,
+    material: Material,
+    truth: np.ndarray,
+    surrogate: str,
+    loss: str,
+    rule: str,
+    budget: int,
+    seed: int,
+    steps: Sequence[int] = PUBLISHED,
+) -> None:
+    """Simulates one active test and keeps it in a file, unless the file exists."""
+    if file.exists():
+        return
+    pool = Pool.of(material.predictions, loss)
+    path = simulate(
+        pool,
+        truth,
+        build_surrogate(surrogate, material, seed_for(seed, surrogate)),
+        Acquisition.named(rule),
+        budget,
+        seed_for(seed, "path", surrogate, loss, rule),
+        steps=steps,
+    )
+    facts = {
+        "risk": pool.risk(truth),
+        "variance": pool.losses[np.arange(pool.n), truth].var(ddof=1),
+        "labels": truth[path.samples].astype(np.int8),
+        "n": pool.n,
+    }
+    with io.BytesIO() as buffer:
+        np.savez_compressed(buffer, **as_arrays(path), **facts)
+        write_file(file, buffer.getvalue())
+
+
+def path_file(out: Path, number: int, *words: str) -> Path:
+    """Returns the file of a path."""
+    return out / f"{number:03d}-{'-'.join(words).replace('!', '_max')}.npz"
+
+
+def ratio_rows(
+    paths: Sequence[Mapping[str, np.ndarray]], shown: Sequence[int], estimators=tuple(ESTIMATORS)
+) -> dict[str, list[str]]:
+    """Returns for each estimator that has estimates a cell for each number of labels: the ratio of
+    medians with its 95% interval, and the ratio of means.
+    """
+    risks, variances = (np.array([float(p[key]) for p in paths]) for key in ("risk", "variance"))
+    n, steps = int(paths[0].get("n", 6000)), paths[0]["steps"].tolist()
+    everything, rows = np.arange(len(paths)), {}
+    for estimator in estimators:
+        place, cells = list(ESTIMATORS).index(estimator), []
+        for asked in shown:
+            values = np.array([p["estimates"][place, steps.index(asked), 0] for p in paths])
+            if not np.isfinite(values).all():
+                break
+
+            def ratios(chosen, values=values, asked=asked):
+                return squared_error_ratio(
+                    values[chosen], risks[chosen], variances[chosen], asked, n
+                )
+
+            median, mean = ratios(everything)
+            low, high = bootstrap_interval(lambda rows: ratios(rows)[0], len(paths))
+            cells.append(f"{median:.2f} [{low:.2f}, {high:.2f}], {mean:.2f}")
+        if cells:
+            rows[estimator] = cells
+    return rows

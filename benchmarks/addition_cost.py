@@ -1,0 +1,126 @@
+"""Measures what it costs to add a model to a cache: the fit, and an addition after it.
+
+python -m benchmarks.addition_cost --out=FOLDER [--methods=recommended,…] [--print_only]
+
+Each cell runs in a process of its own: a cache is filled with simulated outcomes of an item
+response model with two factors, a method is fitted for 100 samples, and four models are added one
+after the other. The last three are additions in a running process to a cache with a stored fit; the
+least of their times is reported. Memory is the peak of the process. The sizes vary the number of
+models, then of samples. There is one file for each cell, and those that exist are not computed
+again.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.machine import describe
+from nevis_stream.storage import write_file
+
+BUDGET = 100
+METHODS = ("stratified_mean", "linear_gaussian", "recommended", "quadrature")
+SIZES = (
+    *((20, 4000), (80, 4000), (320, 4000)),  # models
+    *((40, 1000), (40, 4000), (40, 16000)),  # samples
+    (28, 11963),  # as mmlu_pro
+)
+ADDITIONS = 4
+
+
+def main() -> None:
+    """Runs what is missing, and prints the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder of the json files")
+    parser.add_argument("--methods", default=",".join(METHODS), help="names, separated by commas")
+    parser.add_argument("--print_only", action="store_true", help="run nothing")
+    parser.add_argument("--cell", nargs=3, help=argparse.SUPPRESS)  # of the processes of main
+    options = parser.parse_args()
+    if options.cell:
+        method, models, samples = options.cell
+        print(json.dumps(measured(method, int(models), int(samples))))
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for method in options.methods.split(","):
+        for models, samples in SIZES:
+            path = options.out / f"{method}-{models}-{samples}.json"
+            if not path.exists() and not options.print_only:
+                cell = ["--cell", method, str(models), str(samples)]
+                command = [sys.executable, "-m", __spec__.name, f"--out={options.out}", *cell]
+                done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+                write_file(path, done.stdout.splitlines()[-1])
+                print(path, flush=True)
+            if path.exists():
+                rows.append(json.loads(path.read_text()))
+    print_table(pd.DataFrame(rows))
+
+
+def print_table(rows: pd.DataFrame) -> None:
+    """Prints times and memory of each cell."""
+    print("\n| method | models | samples | fit, CPU-s | addition, CPU-s | wall | memory, MB |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for row in rows.itertuples():
+        print(
+            f"| `{row.method}` | {row.models} | {row.samples:,} | {row.fit:.1f} | {row.cpu:.2f} |"
+            f" {row.wall:.2f} | {row.megabytes:.0f} |"
+        )
+    print(describe())
+
+
+def measured(method: str, models: int, samples: int) -> dict:
+    """Returns the costs of one cell: CPU-seconds of the fit, least CPU-seconds and seconds of an
+    addition, and megabytes.
+    """
+    from nevis_stream.dynamic_evaluation.adding import add_models, fit_method
+    from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+    from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+
+    values = outcomes(models + ADDITIONS, samples)
+    ids = [f"s{column}" for column in range(samples)]
+
+    def answering(row: np.ndarray) -> Callable[[Cells], Answers]:
+        return lambda cells: Answers(cells, row[cells.samples])
+
+    with tempfile.TemporaryDirectory() as folder:
+        cache = EvaluationCache(Path(folder) / "cache", create=True)
+        cache.append_rows([f"m{row}" for row in range(models)], ids, values[:models])
+        start = time.process_time()
+        fit_method(cache, BUDGET, method)
+        fit, additions = time.process_time() - start, []
+        for number, row in enumerate(values[models:]):
+            start = time.perf_counter(), time.process_time()
+            add_models(cache, {f"new{number}": answering(row)}, BUDGET, method)
+            additions.append((time.perf_counter() - start[0], time.process_time() - start[1]))
+    wall, cpu = np.min(additions[1:], axis=0)
+    return {
+        "method": method,
+        "models": models,
+        "samples": samples,
+        "fit": fit,
+        "cpu": float(cpu),
+        "wall": float(wall),
+        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
+    }
+
+
+def outcomes(models: int, samples: int) -> np.ndarray:
+    """Returns outcomes of an item response model with two factors, uint8[models, samples]."""
+    random = np.random.default_rng([models, samples])
+    ability, a = random.normal(size=(models, 2)), random.normal(size=(samples, 2)) + (1.2, 0)
+    logits = random.normal(size=samples) + ability @ a.T
+    return (random.random(logits.shape) < 1 / (1 + np.exp(-logits))).astype(np.uint8)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Crosses policies with predictors, and tests the claims on active evaluation acquisition.
+
+python -m benchmarks.crossing --out=FOLDER [--matrices=mmlu_pro,…] [--policies=…] [--predictors=…]
+python -m benchmarks.crossing --out=FOLDER --print_only
+
+The splits are those of `benchmarks.acquisition`. Methods are not cross-validated, as no interval is
+needed here, and so cost a fraction of what they cost in a study. A claim compares two policies with
+the same predictors, or two predictors with the same policies, by the ratio of their errors of the
+mean: geometric means over pairs and budgets on each split. The 95% interval over splits is that of
+the corrected resampled t-test (Nadeau & Bengio 2003), since splits share models. There is one file
+for each matrix, split and pair, and those that exist are not computed again.
+"""
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+
+from benchmarks.acquisition import NEW, load
+from benchmarks.machine import describe
+from nevis_stream.dynamic_evaluation import method_study, methods
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.errors import BadInput
+from nevis_stream.storage import write_file
+
+BUDGETS = (20, 100)
+MATRICES = ("mmlu_pro", "metabench_gsm8k_35", "alpaca_eval2")
+POLICIES = (
+    *("random", "strata", "clusters_values", "clusters_items"),
+    *("uncertainty", "latent_information", "quadrature", "quadrature_local"),
+)
+PREDICTORS = ("mean", "irt_2pl", "linear_gaussian")
+# The first, the second, what the paper finds of their errors (active evaluation acquisition).
+CLAIMS = {
+    "policies": (
+        ("reinforcement", "random", "smaller: reinforcement learning is best everywhere"),
+        ("strata", "random", "as large: random is hard to beat"),
+        ("clusters_values", "random", "as large: no clustering variant dominates"),
+        ("clusters_items", "random", "as large: no clustering variant dominates"),
+        ("clusters_features", "random", "as large: clustering on embeddings is no better"),
+        ("combinatorial", "random", "larger: greedy choice is poor"),
+        ("uncertainty", "random", "larger: uncertainty is poor"),
+        ("latent_information", "random", "larger: information about the latent variable is poor"),
+        ("quadrature", "random", "not in the paper"),
+        ("quadrature_local", "random", "not in the paper"),
+    ),
+    "predictors": (
+        ("irt_2pl", "mean", "smaller: prediction beats averaging"),
+        ("linear_gaussian", "mean", "smaller: prediction beats averaging"),
+        ("neural_process", "mean", "smaller: prediction beats averaging"),
+        ("neural_process", "irt_2pl", "smaller: a neural process beats item response"),
+    ),
+}
+
+
+def main() -> None:
+    """Runs what is missing, and prints the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder of the json files")
+    for name, values in (
+        ("matrices", MATRICES),
+        ("policies", POLICIES),
+        ("predictors", PREDICTORS),
+    ):
+        default = ",".join(values)
+        parser.add_argument(f"--{name}", default=default, help="names, separated by commas")
+    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--print_only", action="store_true", help="run nothing")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    matrices = options.matrices.split(",")
+    if not options.print_only:
+        pairs = list(_pairs(options.policies.split(","), options.predictors.split(",")))
+        for seed in range(options.splits):  # all matrices have some before one has all splits
+            for name in matrices:
+                run(*load(name), seed, pairs, options.out)
+    paths = [path for name in matrices for path in sorted(options.out.glob(f"{name}-[0-9]*.json"))]
+    rows = pd.DataFrame([row for path in paths for row in json.loads(path.read_text())])
+    for name, part in rows.groupby("matrix", sort=False):
+        print_errors(str(name), part)
+    print_claims(rows)
+    print(describe())
+
+
+def _pairs(policies: Sequence[str], predictors: Sequence[str]) -> Iterator[str]:
+    """Yields the pairs that fit; a name that is unknown is an error."""
+    for policy in policies:
+        for predictor in predictors:
+            try:
+                methods.pair(f"{policy}+{predictor}")
+            except BadInput as error:
+                if "needs" not in str(error):
+                    raise
+            else:
+                yield f"{policy}+{predictor}"
+
+
+def run(matrix: Matrix, share: float, seed: int, pairs: Sequence[str], folder: Path) -> None:
+    """Writes the files of one split that are missing."""
+    design = StudyDesign((), BUDGETS, share, new=NEW)
+    known, truth = method_study.split(matrix, design, seed)
+    fit_key, key = jax.random.split(jax.random.key(seed))
+    for pair in pairs:
+        path = folder / f"{matrix.name}-{seed}-{pair}.json"
+        if path.exists():
+            continue
+        method = dataclasses.replace(methods.pair(pair), cross_validated=False)
+        evaluator, rows = method.fit(known, None, fit_key), []
+        for budget in BUDGETS:
+            estimates = evaluator.evaluate(
+                MatrixAsk(truth), len(truth), budget, jax.random.fold_in(key, budget)
+            )
+            measured = method_study.measures(estimates, truth, known.facts)
+            policy, predictor = pair.split("+")
+            cell = {"matrix": matrix.name, "budget": budget, "seed": seed}
+            cell |= {"policy": policy, "predictor": predictor}
+            cell |= {"ratio": len(truth) / known.shape[0]}
+            cell |= {"error": measured["accuracy_error"], "flops": float(estimates.cost.flops)}
+            rows.append(cell)
+        write_file(path, json.dumps(rows, indent=1).encode())
+    jax.clear_caches()
+
+
+def print_errors(name: str, rows: pd.DataFrame) -> None:
+    """Prints the errors of a matrix at each budget: policies × predictors, with standard errors."""
+    for budget, part in rows.groupby("budget"):
+        grouped = part.groupby(["policy", "predictor"], sort=False)["error"]
+        means, spread = grouped.mean().unstack(), grouped.sem().unstack()
+        print(f"\n`{name}`, K = {budget}, {part['seed'].nunique()} splits\n")
+        print("| policy | " + " | ".join(f"`{predictor}`" for predictor in means.columns) + " |")
+        print("|---|" + "---:|" * len(means.columns))
+        for policy, row in means.iterrows():
+            cells = [
+                "" if np.isnan(mean) else f"{mean:.4f} ± {spread.loc[policy, predictor]:.4f}"
+                for predictor, mean in row.items()
+            ]
+            print(f"| `{policy}` | " + " | ".join(cells) + " |")
+
+
+def print_claims(rows: pd.DataFrame) -> None:
+    """Prints the ratio of errors, and its interval, of each claim on each matrix."""
+    names = list(dict.fromkeys(rows["matrix"]))
+    print("\n| errors of | over those of | in the paper | " + " | ".join(names) + " |")
+    print("|---|---|---|" + "---|" * len(names))
+    for kind, claims in CLAIMS.items():
+        column, other = ("policy", "predictor")[:: 1 if kind == "policies" else -1]
+        for first, second, finding in claims:
+            cells = [
+                interval(rows[rows["matrix"] == name], column, other, first, second)
+                for name in names
+            ]
+            if any(cells):
+                print(f"| `{first}` | `{second}` | {finding} | " + " | ".join(cells) + " |")
+
+
+def interval(rows: pd.DataFrame, column: str, other: str, first: str, second: str) -> str:
+    """Returns the ratio of errors and its 95% interval over splits; "" if one of both is missing.
+
+    Args:
+      rows: the results of one matrix.
+      column, other: "policy" and "predictor", what is compared first.
+      first, second: values of the column.
+    """
+    errors = rows.pivot_table(index=["seed", other, "budget"], columns=column, values="error")
+    if first not in errors or second not in errors:
+        return ""
+    logs = np.log(errors[first] / errors[second]).dropna()
+    by_split = logs.groupby("seed").mean()
+    count, mean = len(by_split), by_split.mean()
+    if count < 2:
+        return f"{np.exp(mean):.2f} (n = {count})" if count else ""
+    spread = np.sqrt((1 / count + rows["ratio"].mean()) * by_split.var(ddof=1))
+    half = t.ppf(0.975, count - 1) * spread
+    ends = np.exp([mean - half, mean + half])
+    return f"{np.exp(mean):.2f} ({ends[0]:.2f} to {ends[1]:.2f}; n = {count})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Time and memory of one step of label-efficient testing on large pools.
+
+    python -m benchmarks.label_speed
+
+A pool of 60,000 samples with 10 classes and 10 members: acquisition and estimate, and retraining
+the heads. A pool of a million samples whose members are in a file. Each measurement has a process
+of its own; memory is the largest resident size beyond the one before (Linux).
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.machine import describe
+from nevis_stream.active_testing.building import build_surrogate
+from nevis_stream.active_testing.choosing import Drawn
+from nevis_stream.active_testing.material import Examples, Material
+from nevis_stream.active_testing.pool import Pool
+from nevis_stream.active_testing.registries import ESTIMATORS
+from nevis_stream.active_testing.testing import (
+    KnownLabels,
+    Members,
+    active_test,
+    choose_samples,
+    expected_losses,
+)
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+
+CLASSES, MEMBERS, REPEATS = 10, 10, 5
+
+
+def _softmax(x):
+    powers = np.exp(x)
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def _probabilities(n, *shape):
+    random = np.random.default_rng(0)
+    return _softmax(random.normal(0, 2, (*shape, n, CLASSES)).astype(np.float32))
+
+
+def _status(name: str) -> float:
+    """Returns a size of this process in MiB, as Linux reports it."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) / 1024
+    return np.nan
+
+
+def _begin() -> float:
+    """Forgets the largest resident size so far, and returns the present one in MiB."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _measured(action) -> str:
+    """Returns the median seconds of an action, and the MiB that it needs at most."""
+    before, seconds = _begin(), []
+    for _ in range(REPEATS):
+        begun = time.perf_counter()
+        action()
+        seconds.append(time.perf_counter() - begun)
+    memory = _status("VmHWM") - before
+    return (
+        f"{np.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}) | {memory:.0f} MiB"
+    )
+
+
+def step(n: int, members) -> None:
+    """Prints seconds and MiB of an acquisition with the expected losses, and of the estimates."""
+    pool = Pool.of(_probabilities(n))
+    random, left = np.random.default_rng(0), np.ones(n, bool)
+    labels = random.integers(CLASSES, size=n)
+
+    def acquire():
+        choose_samples([pool], members, left, 20, random, "xwed", Drawn())
+        expected_losses(pool, members)
+
+    acquired = _measured(acquire)
+    believed = Members(members)
+    *_, evidence = active_test(
+        pool, lambda answers: believed, KnownLabels(labels), 1000, random, batch=1000
+    )
+    begun = time.perf_counter()
+    for estimator in ESTIMATORS.values():
+        estimator(evidence)
+    print(f"{acquired} | {time.perf_counter() - begun:.3f} s")
+
+
+def small() -> None:
+    """A pool of 60,000 in memory."""
+    step(60_000, _probabilities(60_000, MEMBERS))
+
+
+def million() -> None:
+    """A million samples, whose members are in a file of 400 MB."""
+    n = 1_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "members.npy"
+        members = np.lib.format.open_memmap(file, "w+", np.float32, (MEMBERS, n, CLASSES))
+        for member in range(MEMBERS):
+            members[member] = _probabilities(n)
+        members.flush()
+        del members
+        step(n, np.load(file, mmap_mode="r"))
+
+
+def heads() -> None:
+    """Retraining eight heads on 2,000 examples and 1,000 labels, predictions of 60,000 included."""
+    n, random = 60_000, np.random.default_rng(0)
+    labels = random.integers(CLASSES, size=n + 2500)
+    features = random.normal(0, 1, (n + 2500, 256)).astype(np.float32)
+    features[np.arange(len(labels)), labels] += 3
+    material = Material(
+        _probabilities(n),
+        features[2500:],
+        training=Examples(labels[:2000], features[:2000]),
+        calibration=Examples(labels[2000:2500], features[2000:2500]),
+    )
+    samples = np.arange(1000)[None]
+    answers = Answers(Cells(samples), labels[2500:][samples].astype(np.int32))
+    surrogate = build_surrogate("heads", material)
+    surrogate(answers)  # compiles
+    print(f"{_measured(lambda: surrogate(answers))} | –")
+
+
+PIECES = {
+    "acquisition and expected losses, 60,000 samples": small,
+    "the same, 1,000,000 samples, members in a file": million,
+    "eight heads retrained on 3,000 labels, 60,000 samples": heads,
+}
+
+
+def main() -> None:
+    """Prints the table; with a number, one row of it."""
+    if len(sys.argv) > 1:
+        list(PIECES.values())[int(sys.argv[1])]()
+        return
+    print(f"{describe()}; medians of {REPEATS} (least to largest)\n")
+    print("| step | time | memory | six estimators |\n|---|---:|---:|---:|")
+    for number, name in enumerate(PIECES):
+        command = [sys.executable, "-m", "benchmarks.label_speed", str(number)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        print(f"| {name} | {done.stdout.strip() or done.stderr[-300:]} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Recorded runs: a CSV file with the error of every task and the cost of each complete run.
+
+Several benchmarks measure many long runs, add each complete one to a file of their own, and print
+their tables from that file, so that an interrupted measurement continues where it stopped.
+"""
+
+import csv
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.analysis.bootstrap import over_tasks
+from nevis_stream.analysis.points import phase_flops
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import PredictRecord
+from nevis_stream.vocabulary import PHASES
+
+Run = tuple[str, str, int]  # setting, learner, seed
+
+
+@dataclass(frozen=True)
+class RecordedRuns:
+    """The complete runs in one file.
+
+    Attributes:
+      file: the CSV file; it need not exist.
+      setting: name of the first column, for example "stream" or "budget".
+    """
+
+    file: Path
+    setting: str
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return (self.setting, "learner", "seed", "task_id", "error", *PHASES)
+
+    def read(self) -> dict[Run, dict[str, dict[str, float]]]:
+        """Returns by run and task: its error, and the FLOPs of each phase of the whole run."""
+        runs: dict[Run, dict[str, dict[str, float]]] = {}
+        if self.file.is_file():
+            with open(self.file, newline="") as file:
+                for row in csv.DictReader(file):
+                    run = row[self.setting], row["learner"], int(row["seed"])
+                    values = {name: float(row[name]) for name in ("error", *PHASES)}
+                    runs.setdefault(run, {})[row["task_id"]] = values
+        return runs
+
+    def add(self, run: Run, ledger: Ledger) -> None:
+        """Adds a complete run, all its rows at once."""
+        costs = phase_flops(ledger)
+        new = not self.file.is_file()
+        with open(self.file, "a", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            if new:
+                writer.writerow(self._columns)
+            writer.writerows(
+                (*run, record.task_id, f"{record.error:.6f}", *(f"{costs[p]:.6g}" for p in PHASES))
+                for record in ledger.of_kind(PredictRecord)
+            )
+
+
+Runs = Mapping[Run, Mapping[str, Mapping[str, float]]]
+
+
+def errors(runs: Runs, setting: str, learner: str, tasks: Sequence[str]) -> np.ndarray:
+    """Returns float[tasks, seeds]: the errors of a learner in one setting."""
+    seeds = [run for run in sorted(runs) if run[:2] == (setting, learner)]
+    return np.asarray([[runs[run][task]["error"] for run in seeds] for task in tasks])
+
+
+def cost(runs: Runs, setting: str, learner: str) -> float:
+    """Returns the FLOPs of all phases of a learner's first recorded seed."""
+    first = next(tasks for run, tasks in sorted(runs.items()) if run[:2] == (setting, learner))
+    return sum(next(iter(first.values()))[phase] for phase in PHASES)
+
+
+def mean_and_range(table: np.ndarray) -> str:
+    """Returns the mean over seeds of the mean over tasks, with the lowest and the highest."""
+    values = table.mean(axis=0)
+    return f"{values.mean():.4f} ({values.min():.4f}–{values.max():.4f})"
+
+
+def print_differences(
+    runs: Runs, setting: str, learners: Sequence[str], groups: Mapping[str, Sequence[str]]
+) -> None:
+    """Prints the difference of every pair of learners on every group of tasks."""
+    pairs = list(itertools.combinations(learners, 2))
+    if pairs:
+        print(
+            "\n| difference in error | tasks | mean | 95% interval, paired over tasks and seeds |"
+            " tasks better / worse |\n|---|---|---:|---|---:|"
+        )
+    for first, second in pairs:
+        for group, tasks in groups.items():
+            a, b = (errors(runs, setting, name, tasks) for name in (second, first))
+            difference, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
+            interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
+            print(
+                f"| {second} − {first} | {group}, {len(tasks)} |"
+                f" {difference.estimate:+.4f} |"
+                f" {'too few tasks' if difference.reason else interval} |"
+                f" {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
+            )

@@ -1,0 +1,1 @@
+"""Label-efficient testing as people use it: pools of images, sessions, simulations and pages."""

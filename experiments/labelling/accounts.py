@@ -1,0 +1,152 @@
+"""What a session's labels say: estimates, with intervals, of each model and of differences."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import stdtrit
+
+from experiments.labelling.session import Session
+from nevis_stream.active_testing.evidence import Evidence
+from nevis_stream.active_testing.martingale import FEWEST, lure_weights, step_estimates
+from nevis_stream.active_testing.registries import ESTIMATORS
+from nevis_stream.dynamic_evaluation.asking import Cost, Estimate
+from nevis_stream.dynamic_evaluation.registry import named
+from nevis_stream.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Account:
+    """An estimate of one quantity.
+
+    Attributes:
+      name: of the model, or "A minus B".
+      estimate: of its mean loss over all samples, or of the difference.
+    """
+
+    name: str
+    estimate: Estimate
+
+    @property
+    def width(self) -> float:
+        """Of the interval; NaN if there is none."""
+        return self.estimate.high - self.estimate.low
+
+
+def accounts(session: Session, estimator: str) -> list[Account]:
+    """Returns the estimates of all models, then of the differences of all pairs.
+
+    Args:
+      session: a session.
+      estimator: a name of `registries.ESTIMATORS` that needs no surrogate now.
+    """
+    estimate = named(ESTIMATORS, "estimator", estimator)
+    if estimator == "ase":
+        raise BadInput(
+            "--estimator=ase: has no interval, so it is shown by report only. Choose another one."
+        )
+    models = session.settings.models
+    singles = [
+        Account(name, combined([estimate(each) for each in session.evidence(number)], session))
+        for number, name in enumerate(models)
+    ]
+    pairs = [
+        Account(
+            f"{models[first]} minus {models[second]}",
+            combined([estimate(each) for each in session.evidence(first, second)], session),
+        )
+        for first, second in itertools.combinations(range(len(models)), 2)
+    ]
+    return singles + pairs
+
+
+def combined(estimates: Sequence[Estimate], session: Session) -> Estimate:
+    """Returns the estimate over all generations, each weighted by its number of samples.
+
+    They are drawn independently of each other, so the squares of half widths add up.
+    """
+    if len(estimates) == 1:
+        return estimates[0]
+    shares = np.array([len(generation.ids) for generation in session.generations])
+    shares = shares / shares.sum()
+    asked = sum(each.asked for each in estimates)
+    cost = sum((each.cost for each in estimates), Cost())
+    value = float(sum(s * each.value for s, each in zip(shares, estimates, strict=True)))
+    reasons = [
+        f"{f'samples added later ({number})' if number else 'first samples'}: {each.reason}"
+        for number, each in enumerate(estimates)
+        if each.reason
+    ]
+    if reasons:
+        return Estimate(value, reason=reasons[0], asked=asked, cost=cost)
+    below = float(np.hypot.reduce(shares * [each.value - each.low for each in estimates]))
+    above = float(np.hypot.reduce(shares * [each.high - each.value for each in estimates]))
+    return Estimate(value, value - below, value + above, asked=asked, cost=cost)
+
+
+def history(
+    session: Session, model: int, estimator: str, points: int = 40
+) -> list[tuple[int, Estimate]]:
+    """Returns the estimate after several numbers of labels, at most `points` of them."""
+    parts = session.evidence(model)
+    total = sum(part.asked for part in parts)
+    counts = np.unique(np.linspace(min(total, FEWEST), total, points).astype(int))
+    estimate = ESTIMATORS[estimator]
+    # labels of several generations are interleaved in proportion to their numbers
+    return [
+        (
+            int(count),
+            combined(
+                [estimate(shortened(part, round(count * part.asked / total))) for part in parts],
+                session,
+            ),
+        )
+        for count in counts
+        if count
+    ]
+
+
+def shortened(evidence: Evidence, asked: int) -> Evidence:
+    """Returns the evidence after its first labels."""
+    cells = replace(
+        evidence.answers.cells,
+        samples=evidence.answers.cells.samples[:, :asked],
+        probabilities=None
+        if evidence.probabilities is None
+        else evidence.answers.cells.probabilities[:, :asked],
+    )
+    answers = replace(evidence.answers, cells=cells, values=evidence.answers.values[:, :asked])
+    return replace(
+        evidence,
+        answers=answers,
+        predicted=evidence.predicted[:asked],
+        remaining=evidence.remaining[:asked],
+        cost=Cost(labels=asked),
+    )
+
+
+def plain_labels(evidence: Sequence[Evidence], half_width: float) -> float:
+    """Returns how many labels plain random testing would have needed for an interval of this half
+    width: the smallest M with t σ √(1/M − 1/n) at most that.
+
+    σ² is estimated from the weighted draws: the mean of squares minus the square of the mean.
+
+    Args:
+      evidence: of each generation.
+      half_width: in units of the loss.
+    """
+    sizes = np.array([part.pool.n for part in evidence], float)
+    moments = []
+    for part in evidence:
+        if not part.asked:
+            return np.nan
+        squares = replace(part, pool=replace(part.pool, losses=part.pool.losses**2))
+        weights = lure_weights(part.pool.n, part.asked)
+        moments.append([weights @ step_estimates(each, 0.0, 0.0) for each in (part, squares)])
+    mean, square = sizes / sizes.sum() @ np.array(moments)
+    variance, n = max(square - mean**2, 0.0), sizes.sum()
+    quantile = stdtrit(max(sum(part.asked for part in evidence) - 1, 1), 0.975)
+    if not half_width > 0:
+        return n
+    return float(np.ceil(1 / ((half_width / quantile) ** 2 / max(variance, 1e-300) + 1 / n)))

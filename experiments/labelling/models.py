@@ -1,0 +1,178 @@
+"""Tested models: checkpoints of runs, or files of probabilities, on the images of a pool."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from experiments.labelling.features import PatchFeatures
+from experiments.labelling.pools import PoolImages
+from experiments.predictors import KeptPredictor, KeptRun, kept_model
+from nevis_stream.active_testing.material import Examples, Material
+from nevis_stream.active_testing.pool import check_probabilities
+from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.errors import BadInput
+from nevis_stream.storage.npz import read_npz
+
+SIDE = 28
+"""Side in pixels of the images that surrogates see."""
+
+
+@dataclass(frozen=True)
+class TestedModel:
+    """A model on n samples of a pool.
+
+    Attributes:
+      name: as given by the user.
+      predictions: float64[n, c], its probabilities.
+      classes: names of the classes, if they are known.
+      run, predictor: where it comes from; None for a file.
+    """
+
+    name: str
+    predictions: np.ndarray
+    classes: Sequence[str] = ()
+    run: KeptRun | None = None
+    predictor: KeptPredictor | None = None
+
+    __test__ = False  # its name looks like that of a test
+
+
+def tested_model(path: str, pool: PoolImages, stream: str | None, trust) -> TestedModel:
+    """Returns a model's probabilities on a pool.
+
+    Args:
+      path: a checkpoint, RUN/checkpoints/EVENT-TASK, or an .npz with `probabilities` [n, c].
+      pool: n images.
+      stream: csv of the run's stream, if it was one.
+      trust: modules outside this project whose learners may be imported.
+
+    Raises:
+      BadInput: no such model, or one of a multi-label task.
+    """
+    if path.endswith(".npz"):
+        return TestedModel(path, _from_file(Path(path), len(pool.ids)))
+    checkpoint = Path(path)
+    if not checkpoint.is_dir() or checkpoint.parent.name != "checkpoints":
+        raise BadInput(
+            f"--model={path}: neither a checkpoint (RUN/checkpoints/EVENT-TASK) nor an .npz with"
+            " the array 'probabilities' [samples, classes]."
+        )
+    run = KeptRun(checkpoint.parent.parent, stream, trust)
+    predictor = kept_model(run, checkpoint, None)
+    if predictor.task.kind != SINGLE_LABEL:
+        raise BadInput(f"--model={path}: its task is multi-label; one label per sample is needed.")
+    names = run.stream.dataset(predictor.task).class_names
+    return TestedModel(path, probabilities(run, predictor, pool), names, run, predictor)
+
+
+def _from_file(file: Path, n: int) -> np.ndarray:
+    arrays = read_npz(file)
+    if "probabilities" not in arrays:
+        has = ", ".join(arrays) or "nothing"
+        raise BadInput(f"{file}: contains {has}; expected 'probabilities' [samples, classes].")
+    values = check_probabilities(arrays["probabilities"], f"{file}: the probabilities", 2)
+    if len(values) != n:
+        raise BadInput(f"{file}: has probabilities of {len(values)} samples; the pool has {n}.")
+    return values
+
+
+def probabilities(run: KeptRun, predictor: KeptPredictor, pool: PoolImages) -> np.ndarray:
+    """Returns float64[n, c], the probabilities of a run's predictor on images of any source."""
+    samples = Samples(pool.images, np.zeros(len(pool.ids), np.int32), list(pool.ids))
+    answer = run.answer(predictor, [samples])
+    return np.asarray(answer.probabilities, np.float64)
+
+
+def gather(
+    model: TestedModel,
+    pool: PoolImages,
+    needs: Sequence[str],
+    runs: Sequence[KeptRun] = (),
+    cache: EvaluationCache | None = None,
+    seed: int = 0,
+) -> Material:
+    """Returns what a surrogate can learn from.
+
+    The training split of a checkpoint's task is for training, its dev split for calibration.
+
+    Args:
+      model: the (first) tested model.
+      pool: the images.
+      needs: attributes of `Material` that are needed; others are left out.
+      runs: further runs of the same task, whose predictors join the ensemble.
+      cache: known models' outcomes on the pool's samples.
+      seed: of the features.
+
+    Raises:
+      BadInput: the cache lacks a sample or has no complete model.
+    """
+    needs = set(needs)
+    images = _small(pool.images) if needs & {"features", "images"} else None
+    extractor = PatchFeatures.fit(images, seed) if "features" in needs else None
+    others = _others(model, runs) if "ensemble" in needs else []
+    splits = {} if model.run is None else model.run.splits(model.predictor.task)
+
+    def examples(split):
+        if split not in splits or not needs & {"features", "images", "ensemble"}:
+            return None
+        samples = splits[split]
+        known = PoolImages(samples.ids, samples.images)
+        small = None if images is None else _small(samples.images)
+        answers = [(model.run, model.predictor), *others] if split == "dev" else []
+        predicted = [probabilities(*each, known) for each in answers]
+        return Examples(
+            samples.labels,
+            None if extractor is None else extractor(small),
+            small if "images" in needs else None,
+            predicted[0] if predicted else None,
+            np.stack(predicted[1:]) if len(predicted) > 1 else None,
+        )
+
+    return Material(
+        model.predictions,
+        None if extractor is None else extractor(images),
+        images if "images" in needs else None,
+        np.stack([probabilities(*each, pool) for each in others]) if others else None,
+        _outcomes(cache, pool) if cache is not None else None,
+        examples("train"),
+        examples("dev"),
+    )
+
+
+def _small(images) -> np.ndarray:
+    small = images.resized(SIDE)
+    grey = (small == small[..., :1]).all()
+    return np.ascontiguousarray(small[..., :1]) if grey else small
+
+
+def _others(model, runs) -> list[tuple[KeptRun, KeptPredictor]]:
+    """Returns the other predictors of the model's data set with a checkpoint."""
+    if model.run is None:
+        return []
+    others = [
+        (run, each)
+        for run in (model.run, *runs)
+        for each in run.predictors
+        if each.checkpoint
+        and each.task.dataset_id == model.predictor.task.dataset_id
+        and (run is not model.run or each.predictor_id != model.predictor.predictor_id)
+    ]
+    return others
+
+
+def _outcomes(cache, pool) -> np.ndarray:
+    columns = {sample: column for column, sample in enumerate(cache.samples())}
+    missing = [sample for sample in pool.ids if sample not in columns]
+    if missing:
+        raise BadInput(
+            f"{cache.directory}: has no sample {missing[0]!r}; {len(missing)} of"
+            f" {len(pool.ids)} samples of the pool are missing."
+        )
+    rows = cache.matrix(samples=list(pool.ids)).astype(np.float64)
+    complete = (cache.states(samples=list(pool.ids)) == 1).all(axis=1)
+    if not complete.any():
+        raise BadInput(f"{cache.directory}: no known model has an outcome for every sample.")
+    return rows[complete]

@@ -1,0 +1,108 @@
+"""Pools of images to label: a folder, an npz file, or a split of a data set."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from nevis_stream import catalogue
+from nevis_stream.datasets import sources
+from nevis_stream.datasets.dataset import SINGLE_LABEL
+from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images
+from nevis_stream.datasets.splits import divide
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.storage.npz import read_npz
+
+FORMS = (
+    "a folder of images, an .npz with images (FILE.npz, or FILE.npz:PART for images_PART), or a"
+    " split of a data set (mnist:test)"
+)
+
+
+@dataclass(frozen=True)
+class PoolImages:
+    """n images.
+
+    Attributes:
+      ids: unique names of the samples, in order.
+      images: n images.
+      labels: int64[n] if the source has them, else None. A session does not look at them.
+      classes: names of the classes, if the source has them.
+    """
+
+    ids: Sequence[str]
+    images: Images
+    labels: np.ndarray | None = None
+    classes: Sequence[str] = ()
+
+
+def load_pool(pool: str) -> PoolImages:
+    """Returns a pool.
+
+    Args:
+      pool: see `FORMS`. Ids are paths below the folder, positions in the array, or the data set's
+        sample ids. In a folder of folders these are the classes.
+
+    Raises:
+      BadInput: no such pool, or it has no image.
+    """
+    path, _, part = pool.rpartition(":") if ".npz:" in pool else (pool, "", "")
+    if Path(path).is_dir():
+        return _folder(Path(path))
+    if path.endswith(".npz"):
+        return _npz(Path(path), part)
+    name, _, split = pool.partition(":")
+    known = catalogue.datasets()
+    if not split or name not in known:
+        hint = unknown("data set", name, known) if split else "no such folder or file."
+        raise BadInput(f"--pool={pool}: {hint} A pool is {FORMS}.")
+    dataset = sources.load(name, known[name]["source"])
+    if dataset.kind != SINGLE_LABEL:
+        raise BadInput(f"--pool={pool}: is multi-label; one label per sample is needed.")
+    parts = divide(dataset)
+    if split not in parts:
+        raise BadInput(f"--pool={pool}: {unknown('split', split, parts)}")
+    samples = parts[split]
+    return PoolImages(samples.ids, samples.images, samples.labels, dataset.class_names)
+
+
+def _folder(folder: Path) -> PoolImages:
+    extensions = Image.registered_extensions()
+    files = sorted(
+        file
+        for file in folder.rglob("*")
+        if file.is_file()
+        and file.suffix.lower() in extensions
+        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    )
+    if not files:
+        raise BadInput(f"{folder}: contains no image file.")
+    names = [file.relative_to(folder).as_posix() for file in files]
+    folders = [name.split("/")[0] if "/" in name else "" for name in names]
+    classes = sorted(set(folders))
+    labels = None
+    if "" not in classes and len(classes) > 1:
+        labels = np.array([classes.index(name) for name in folders])
+    images = EncodedImages([file.read_bytes() for file in files], [str(file) for file in files])
+    return PoolImages(names, images, labels, classes if labels is not None else ())
+
+
+def _npz(file: Path, part: str) -> PoolImages:
+    arrays = read_npz(file)
+    name = f"images_{part}" if part else "images"
+    if name not in arrays:
+        parts = [each for each in arrays if each.startswith("images")]
+        valid = ", ".join(f"{file}:{each.removeprefix('images_')}" for each in parts)
+        raise BadInput(f"{file}: has no {name!r}. Valid: {valid or 'nothing; it has no images'}.")
+    images = ArrayImages(arrays[name], f"{file}[{name}]")
+    if not len(images):
+        raise BadInput(f"{file}: {name!r} is empty.")
+    labels = arrays.get(name.replace("images", "labels", 1))
+    prefix = f"{part}/" if part else ""
+    return PoolImages(
+        [f"{prefix}{number}" for number in range(len(images))],
+        images,
+        None if labels is None else labels.astype(np.int64),
+    )

@@ -1,0 +1,175 @@
+"""The page of a session: what the labels say, and how good the surrogate was."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from experiments.labelling.accounts import accounts, history, plain_labels
+from experiments.labelling.session import Session
+from experiments.labelling.sheets import contact_sheet
+from nevis_stream.active_testing.testing import expected_losses
+from nevis_stream.datasets.images import Images
+from nevis_stream.errors import BadInput
+from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
+from nevis_stream.storage import write_file
+
+HARDEST = 30
+HARDEST_SHEET = "hardest.png"
+_BINS = 8
+
+
+def write(
+    session: Session,
+    estimator: str,
+    images: Callable[[Session, Sequence[int]], Images],
+) -> Path:
+    """Writes DIR/report/report.html with csv files and hardest.png; returns the page's path.
+
+    Args:
+      session: with at least one label.
+      estimator: a name of `registries.ESTIMATORS`.
+      images: returns the images of samples, by position.
+
+    Raises:
+      BadInput: no label that can be used yet.
+    """
+    if not any(part.asked for part in session.evidence(0)):
+        raise BadInput(f"{session.directory}: no label yet. To get some: launch.label next.")
+    out = session.directory / "report"
+    chapters = [
+        _estimates(session, estimator),
+        _hardest(session, out, images),
+        _calibration(session),
+    ]
+    settings = session.settings
+    introduction = (
+        f"Session {settings.name}: {len(session.ids):,} samples, {len(session.labels()):,} of them"
+        f" labelled. Loss {settings.loss}, rule {settings.rule}, surrogate {settings.surrogate},"
+        f" estimator {estimator}."
+    )
+    return write_study(out, "Label-efficient test", introduction, chapters)
+
+
+def _estimates(session, estimator) -> StudyChapter:
+    rows = []
+    singles = len(session.settings.models)
+    for number, account in enumerate(accounts(session, estimator)):
+        estimate = account.estimate
+        row = {
+            "model": account.name,
+            "estimate": estimate.value,
+            "low": estimate.low,
+            "high": estimate.high,
+            "labels": estimate.asked,
+            "plain random labels": np.nan,
+            "surrogate's expectation": np.nan,
+        }
+        if number < singles:
+            parts = session.evidence(number)
+            row["plain random labels"] = plain_labels(parts, account.width / 2)
+            row["surrogate's expectation"] = _surrogate_alone(session, number)
+        rows.append(row)
+    pictures = []
+    for number, name in enumerate(session.settings.models):
+        points = history(session, number, estimator)
+        counts = np.array([count for count, _ in points], float)
+        value, low, high = (
+            np.array([getattr(estimate, key) for _, estimate in points])
+            for key in ("value", "low", "high")
+        )
+        line = Line(name, counts, value, (low, high), marked=True)
+        title = f"{name}: estimate and 95% interval by number of labels"
+        pictures.append(
+            Picture(f"estimate-{number}", title, [line], "labels", session.settings.loss)
+        )
+    note = (
+        "The intervals hold for the number of labels at which you look, not for all numbers"
+        " together. “Plain random labels” is the number of random labels that would have given an"
+        " interval of the same width. The surrogate's expectation uses its predictions for every"
+        " sample; its error is unknown."
+    )
+    return StudyChapter("Estimates", note, pictures, pd.DataFrame(rows), "estimates")
+
+
+def _surrogate_alone(session, model) -> float:
+    labels, draws = session.labels(), session.draws()
+    total = 0.0
+    for place, pools in enumerate(session.pools):
+        members = session.members(place, labels, draws)
+        total += expected_losses(pools[model], members).sum()
+    return total / len(session.ids)
+
+
+def _hardest(session, out, images) -> StudyChapter:
+    labels, settings = session.labels(), session.settings
+    rows = []
+    for generation, pools in zip(session.generations, session.pools, strict=True):
+        for row in generation.rows:
+            if int(row) in labels:
+                place = row - generation.first
+                losses = [pool.losses[place, labels[int(row)]] for pool in pools]
+                rows.append((float(np.mean(losses)), int(row), generation.predictions[:, place]))
+    rows.sort(key=lambda row: (-row[0], row[1]))
+    shown = rows[:HARDEST]
+    pictures = images(session, [row for _, row, _ in shown])
+    captions = [f"{n}: {settings.classes[labels[row]]}" for n, (_, row, _) in enumerate(shown, 1)]
+    sheet = contact_sheet([pictures[i] for i in range(len(pictures))], captions)
+    write_file(out / HARDEST_SHEET, sheet)
+    table = [
+        {
+            "number": number,
+            "sample": session.ids[row],
+            "label": settings.classes[labels[row]],
+            "mean loss": loss,
+        }
+        | {
+            f"answer of {name}": settings.classes[int(predicted.argmax())]
+            for name, predicted in zip(settings.models, predictions, strict=True)
+        }
+        for number, (loss, row, predictions) in enumerate(shown, start=1)
+    ]
+    note = f"The labelled samples with the largest losses. Their pictures are in {HARDEST_SHEET}."
+    return StudyChapter("Hardest samples", note, (), pd.DataFrame(table), "hardest")
+
+
+def _calibration(session) -> StudyChapter:
+    parts = session.evidence(0)
+    predicted = np.concatenate([part.predicted for part in parts])
+    observed = np.concatenate([part.losses for part in parts])
+    order = np.argsort(predicted, kind="stable")
+    bins = [each for each in np.array_split(order, min(_BINS, len(order))) if len(each)]
+    table = pd.DataFrame(
+        [
+            {
+                "expected loss": predicted[rows].mean(),
+                "observed loss": observed[rows].mean(),
+                "labels": len(rows),
+            }
+            for rows in bins
+        ]
+    )
+    ends = np.array([0, max(table["expected loss"].max(), table["observed loss"].max())])
+    lines = [
+        Line(
+            "labels of this session",
+            table["expected loss"].to_numpy(),
+            table["observed loss"].to_numpy(),
+            marked=True,
+        ),
+        Line("calibrated", ends, ends),
+    ]
+    picture = Picture(
+        "calibration",
+        "Observed by expected loss",
+        lines,
+        "loss that the surrogate expected",
+        "observed loss",
+    )
+    note = (
+        "Each point is a group of labelled samples with similar expected losses, as the surrogate"
+        " expected them before it saw their labels. Where the points are above the line, it"
+        " expects too little. The estimates with an interval do not depend on it."
+    )
+    return StudyChapter("Calibration of the surrogate", note, [picture], table, "calibration")

@@ -1,0 +1,494 @@
+"""A labelling session: a directory with what is known of a pool, the draws, and the labels.
+
+    session.json      settings; written last by `start`, and never changed
+    generation-0/     ids and arrays of the first samples; generation-1, … of those added later
+    draws.jsonl       one line for each round of draws, with probabilities and beliefs
+    labels.jsonl      one line for each file of labels
+    rounds/003/       to_label.csv, label.html and contact_sheet.png of a draw
+
+Both .jsonl files are only appended to, and each line is written whole or not at all. A draw depends
+on the settings, on earlier draws and on the labels so far; so what a kill interrupted is repeated.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.active_testing.building import build_surrogate
+from nevis_stream.active_testing.choosing import Drawn
+from nevis_stream.active_testing.evidence import Evidence
+from nevis_stream.active_testing.material import Examples, Material
+from nevis_stream.active_testing.pool import Pool, compare
+from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.seeds import generator
+from nevis_stream.storage import append_line, exclusive, write_directory
+from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.identity import as_lines, write_once
+
+SETTINGS, DRAWS, LABELS = "session.json", "draws.jsonl", "labels.jsonl"
+_OTHER = (
+    "this directory contains another session ({difference}). Choose another --out, or add samples"
+    " to that session with --continue."
+)
+_BUSY = "is drawing samples in this session. Wait for it."
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What identifies a session.
+
+    Attributes:
+      pool: where the images are, as given by the user.
+      models: names of the tested models.
+      classes: names of the c classes.
+      loss, rule, surrogate: names.
+      uniform: share of uniform draws.
+      seed: of all random numbers.
+      digest: 16 hex digits of the ids and the models' probabilities.
+    """
+
+    pool: str
+    models: Sequence[str]
+    classes: Sequence[str]
+    loss: str
+    rule: str
+    surrogate: str
+    uniform: float
+    seed: int
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """A letter and 7 hex digits, which every csv of the session contains; no spreadsheet takes
+        it for a number."""
+        return "s" + hashlib.sha256(encode(vars(self)).encode()).hexdigest()[:7]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Samples that were added together.
+
+    Attributes:
+      pool: where their images are.
+      ids: their ids.
+      predictions: float64[models, n, c].
+      material: what the surrogate can learn from.
+      first: position of the first sample among all samples of the session.
+    """
+
+    pool: str
+    ids: Sequence[str]
+    predictions: np.ndarray
+    material: Material
+    first: int
+
+    @property
+    def rows(self) -> np.ndarray:
+        """int64[n], positions among all samples."""
+        return np.arange(self.first, self.first + len(self.ids))
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Samples of one generation that were drawn together, in order.
+
+    Attributes:
+      round: number of the `next` that drew them, from 1.
+      generation: its number.
+      samples: int64[b], positions among all samples.
+      probabilities: float64[b], given the samples of this generation that were drawn before.
+      predicted, remaining: float64[models, b], see `Evidence`, of this generation's samples.
+    """
+
+    round: int
+    generation: int
+    samples: np.ndarray
+    probabilities: np.ndarray
+    predicted: np.ndarray
+    remaining: np.ndarray
+
+
+def digest(ids: Sequence[str], predictions: np.ndarray) -> str:
+    """Returns 16 hex digits that identify samples and the models' probabilities on them."""
+    content = hashlib.sha256("\n".join(ids).encode())
+    content.update(np.ascontiguousarray(predictions, np.float64).tobytes())
+    return content.hexdigest()[:16]
+
+
+class Session:
+    """A session in a directory.
+
+    Args:
+      directory: of the session.
+
+    Raises:
+      BadInput: there is no session, or its files are damaged.
+    """
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        file = directory / SETTINGS
+        try:
+            self.settings = Settings(**json.loads(file.read_bytes()))
+        except FileNotFoundError:
+            raise BadInput(
+                f"{directory}: there is no labelling session here. To begin one: python -m"
+                f" launch.label start --model=… --pool=… --out={directory}"
+            ) from None
+        except (ValueError, TypeError) as error:
+            raise BadInput(f"{file}: damaged ({error}).") from None
+
+    @classmethod
+    def start(
+        cls, directory: Path, settings: Settings, ids, predictions, material: Material
+    ) -> "Session":
+        """Begins a session, or opens it if it was begun with the same settings.
+
+        Raises:
+          BadInput: the directory has another session.
+        """
+        with exclusive(directory / "lock", "is starting a session here."):
+            if not (directory / SETTINGS).exists():
+                _write_generation(directory, 0, settings.pool, ids, predictions, material)
+            write_once(directory / SETTINGS, as_lines(vars(settings)), _OTHER)
+        return cls(directory)
+
+    def grow(self, pool: str, ids, predictions, material: Material) -> None:
+        """Adds samples; earlier draws and labels keep their probabilities.
+
+        Raises:
+          BadInput: a sample is in the session already, or there are other models or classes.
+        """
+        with exclusive(self.directory / "lock", _BUSY):
+            if twice := set(ids) & set(self.ids):
+                raise BadInput(
+                    f"{pool}: {len(twice)} of its {len(ids)} samples are in the session already,"
+                    f" for example {min(twice)!r}. Give a pool of new samples only."
+                )
+            number = len(self.generations)
+            _write_generation(self.directory, number, pool, ids, predictions, material)
+        for name in ("generations", "ids", "positions", "pools"):
+            vars(self).pop(name, None)
+
+    @cached_property
+    def generations(self) -> list[Generation]:
+        """The samples, by when they were added."""
+        generations: list[Generation] = []
+        first = 0
+        while (folder := self.directory / f"generation-{len(generations)}").is_dir():
+            generations.append(_read_generation(folder, first))
+            first += len(generations[-1].ids)
+        if not generations:
+            raise BadInput(f"{self.directory}: generation-0 is missing; the session is damaged.")
+        return generations
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """Ids of all samples."""
+        return [sample for generation in self.generations for sample in generation.ids]
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """The position of each id."""
+        return {sample: row for row, sample in enumerate(self.ids)}
+
+    @cached_property
+    def pools(self) -> list[list[Pool]]:
+        """The pool of each model in each generation."""
+        return [
+            [Pool.of(model, self.settings.loss) for model in generation.predictions]
+            for generation in self.generations
+        ]
+
+    def draws(self) -> list[Draw]:
+        """Returns all draws, in order."""
+        return [
+            Draw(
+                line["round"],
+                each["generation"],
+                np.array(each["samples"], np.int64),
+                np.array(each["probabilities"]),
+                np.array(each["predicted"]),
+                np.array(each["remaining"]),
+            )
+            for line in _lines(self.directory / DRAWS)
+            for each in line["draws"]
+        ]
+
+    def labels(self) -> dict[int, int]:
+        """Returns the class of each labelled sample by its position; corrections replace."""
+        result: dict[int, int] = {}
+        for line in _lines(self.directory / LABELS):
+            result |= {self.positions[sample]: label for sample, label in line["labels"].items()}
+        return result
+
+    def waiting(self) -> list[int]:
+        """Returns the positions of drawn samples without a label, in the order of the draws."""
+        labels = self.labels()
+        return [int(s) for draw in self.draws() for s in draw.samples if int(s) not in labels]
+
+    def next(self, count: int) -> tuple[int, list[int]]:
+        """Draws samples, unless enough drawn ones have no label yet.
+
+        Args:
+          count: number of samples to label: those that wait, and new ones to fill up.
+
+        Returns: the number of the round, and the positions of the samples.
+
+        Raises:
+          RunLocked: another process draws.
+          BadInput: every sample has a label.
+        """
+        if count < 1:
+            raise BadInput(f"--count={count}: at least one sample.")
+        with exclusive(self.directory / "lock", _BUSY):
+            draws, waiting = self.draws(), self.waiting()
+            number = max((draw.round for draw in draws), default=0)
+            if len(waiting) < count:
+                asked = sum(len(draw.samples) for draw in draws)
+                new = min(count - len(waiting), len(self.ids) - asked)
+                if new:
+                    number += 1
+                    self._draw(number, new, draws)
+                    waiting = self.waiting()
+            if not waiting:
+                raise BadInput(f"{self.directory}: every sample of the pool has a label.")
+            return number, waiting[:count]
+
+    def _draw(self, number: int, count: int, draws: Sequence[Draw]) -> None:
+        """Appends the draws of a round, the shares of generations in proportion to what is left."""
+        labels = self.labels()
+        none = np.empty(0, np.int64)
+        earlier = [
+            np.concatenate([none, *(draw.samples for draw in draws if draw.generation == place)])
+            for place in range(len(self.generations))
+        ]
+        left = [len(g.ids) - len(e) for g, e in zip(self.generations, earlier, strict=True)]
+        drawn_here: list[dict[str, Any]] = []
+        for place, share in enumerate(_apportioned(left, count)):
+            if not share:
+                continue
+            generation, pools = self.generations[place], self.pools[place]
+            members = self.members(place, labels, draws)
+            drawn_before = earlier[place] - generation.first
+            free = np.ones(len(generation.ids), bool)
+            free[drawn_before] = False
+            random = generator(self.settings.seed, "draw", number, place)
+            drawn = Drawn(uniform=self.settings.uniform)
+            cells = choose_samples(pools, members, free, share, random, self.settings.rule, drawn)
+            samples = cells.samples[0]
+            beliefs = [
+                beliefs_before(expected_losses(pool, members), drawn_before, samples)
+                for pool in pools
+            ]
+            drawn_here.append(
+                {
+                    "generation": place,
+                    "samples": (samples + generation.first).tolist(),
+                    "probabilities": cells.probabilities[0].tolist(),
+                    "predicted": [predicted.tolist() for predicted, _ in beliefs],
+                    "remaining": [remaining.tolist() for _, remaining in beliefs],
+                }
+            )
+        append_line(self.directory / DRAWS, encode({"round": number, "draws": drawn_here}))
+
+    def members(self, place: int, labels: Mapping[int, int], draws: Sequence[Draw]) -> np.ndarray:
+        """Returns the surrogate's probabilities [e, n, c] on a generation, from its labels."""
+        generation = self.generations[place]
+        pairs = [
+            (int(sample), probability)
+            for draw in draws
+            if draw.generation == place
+            for sample, probability in zip(draw.samples, draw.probabilities, strict=True)
+            if int(sample) in labels
+        ]
+        order = [sample for sample, _ in pairs]
+        samples = np.array(order, np.int64).reshape(1, -1) - generation.first
+        values = np.array([labels[sample] for sample in order], np.int32).reshape(1, -1)
+        cells = Cells(samples, np.array([each for _, each in pairs]).reshape(1, -1))
+        surrogate = build_surrogate(
+            self.settings.surrogate, generation.material, self.settings.seed
+        )
+        return surrogate(Answers(cells, values)).probabilities
+
+    def record(self, answers: Mapping[str, int], source: str, correct: bool = False) -> int:
+        """Adds labels, all or none, and returns how many are new or changed.
+
+        Args:
+          answers: the class of each sample, by id.
+          source: the name of their file, for messages.
+          correct: whether a label may replace another one of the same sample.
+
+        Raises:
+          BadInput: a sample is unknown, was not drawn, or has another label already.
+        """
+        with _waiting_lock(self.directory / "labels.lock"):
+            labels = self.labels()
+            drawn = {int(sample) for draw in self.draws() for sample in draw.samples}
+            new = {}
+            for sample, label in answers.items():
+                if sample not in self.positions:
+                    raise BadInput(f"{source}: {unknown('sample', sample, _some(self.ids))}")
+                row = self.positions[sample]
+                if row not in drawn:
+                    raise BadInput(
+                        f"{source}: sample {sample!r} was not drawn, so its label cannot be used;"
+                        " labels of other samples would bias the estimates. Remove its row."
+                    )
+                if labels.get(row) == label:
+                    continue
+                if row in labels and not correct:
+                    before, now = (self.settings.classes[each] for each in (labels[row], label))
+                    raise BadInput(
+                        f"{source}: sample {sample!r} is {now!r}, but {before!r} was recorded"
+                        " before. Nothing of this file was recorded. If the new label is right,"
+                        " repeat the command with --correct."
+                    )
+                new[sample] = label
+            if new:
+                append_line(self.directory / LABELS, encode({"source": source, "labels": new}))
+        return len(new)
+
+    def evidence(self, model: int, other: int | None = None) -> list[Evidence]:
+        """Returns the evidence on a model in each generation, or on its difference to another one.
+
+        It ends before the first drawn sample that has no label, so that which labels are missing
+        cannot bias it.
+        """
+        labels, draws = self.labels(), self.draws()
+        result = []
+        for place, generation in enumerate(self.generations):
+            mine = [draw for draw in draws if draw.generation == place]
+            pool = self.pools[place][model]
+            names = ("samples", "probabilities", "predicted", "remaining")
+            joined = {
+                name: np.concatenate([getattr(d, name) for d in mine], axis=-1) if mine else None
+                for name in names
+            }
+            if other is not None:
+                pool = compare(pool, self.pools[place][other])
+            if not mine:
+                samples, none = np.empty((1, 0), np.int64), np.empty(0)
+                empty = Answers(Cells(samples), samples)
+                result.append(Evidence(pool, empty, none, none, np.zeros(pool.n)))
+                continue
+            known = [int(sample) in labels for sample in joined["samples"]]
+            usable = known.index(False) if False in known else len(known)
+            samples = joined["samples"][:usable]
+
+            def believed(name, joined=joined, usable=usable):
+                values = joined[name][model]
+                if other is not None:
+                    values = values - joined[name][other]
+                return values[:usable]
+
+            values = np.array([labels[int(sample)] for sample in samples], np.int32)
+            cells = Cells(
+                (samples - generation.first)[None], joined["probabilities"][None, :usable]
+            )
+            answers = Answers(cells, values[None])
+            result.append(
+                Evidence(
+                    pool,
+                    answers,
+                    believed("predicted"),
+                    believed("remaining"),
+                    np.zeros(pool.n),
+                    Cost(labels=usable),
+                )
+            )
+        return result
+
+
+def _apportioned(left: Sequence[int], count: int) -> list[int]:
+    """Returns shares of a number in proportion to others, by largest remainders.
+
+    >>> _apportioned([30, 10], 5)
+    [4, 1]
+    """
+    exact = np.array(left) * count / max(sum(left), 1)
+    shares = np.floor(exact).astype(int)
+    order = np.argsort(-(exact - shares), kind="stable")
+    shares[order[: count - shares.sum()]] += 1
+    return shares.tolist()
+
+
+def _some(ids: Sequence[str]) -> Sequence[str]:
+    return ids if len(ids) <= 20 else [*ids[:20], "…"]
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    """Returns the whole lines of a file; what a kill left of the last one is not counted."""
+    if not file.exists():
+        return []
+    text = file.read_bytes().decode()
+    whole = text[: text.rfind("\n") + 1].splitlines()
+    try:
+        return [json.loads(line) for line in whole]
+    except ValueError as error:
+        raise BadInput(f"{file}: damaged ({error}).") from None
+
+
+@contextlib.contextmanager
+def _waiting_lock(path: Path) -> Iterator[None]:
+    """Holds a lock, and waits for it: recording labels takes a moment."""
+    with open(path, "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _array_bytes(array: np.ndarray) -> bytes:
+    with io.BytesIO() as buffer:
+        np.save(buffer, np.asarray(array), allow_pickle=False)
+        return buffer.getvalue()
+
+
+def _write_generation(directory, number, pool, ids, predictions, material: Material) -> None:
+    files = {
+        "ids.json": json.dumps({"pool": pool, "ids": list(ids)}).encode(),
+        "models.npy": _array_bytes(predictions),
+    }
+    for name in _ARRAYS:
+        if (array := getattr(material, name)) is not None:
+            files[f"pool-{name}.npy"] = _array_bytes(array)
+    for part in _EXAMPLES:
+        examples = getattr(material, part)
+        for field in fields(Examples):
+            if examples is not None and (array := getattr(examples, field.name)) is not None:
+                files[f"{part}-{field.name}.npy"] = _array_bytes(array)
+    write_directory(directory / f"generation-{number}", files)
+
+
+_ARRAYS = ("features", "images", "ensemble", "outcomes")
+_EXAMPLES = ("training", "calibration")
+
+
+def _read_generation(folder: Path, first: int) -> Generation:
+    def array(name):
+        file = folder / f"{name}.npy"
+        return np.load(file, mmap_mode="r", allow_pickle=False) if file.exists() else None
+
+    try:
+        about = json.loads((folder / "ids.json").read_bytes())
+        predictions = np.load(folder / "models.npy", allow_pickle=False)
+        examples = {
+            part: Examples(**{f.name: array(f"{part}-{f.name}") for f in fields(Examples)})
+            for part in _EXAMPLES
+            if (folder / f"{part}-labels.npy").exists()
+        }
+        arrays = {name: array(f"pool-{name}") for name in _ARRAYS}
+    except (OSError, ValueError, KeyError) as error:
+        raise BadInput(f"{folder}: damaged ({error}).") from None
+    material = Material(predictions[0], **arrays, **examples)
+    return Generation(about["pool"], about["ids"], predictions, material, first)

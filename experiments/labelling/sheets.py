@@ -1,0 +1,163 @@
+"""What a person labels with: a csv file, a contact sheet, and a page for a browser; and the csv
+files that come back.
+"""
+
+import base64
+import csv
+import hashlib
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from markupsafe import Markup
+from PIL import Image, ImageDraw
+
+from experiments.labelling.session import Session
+from nevis_stream.datasets.images import Images
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.report.templates import render, resource
+from nevis_stream.spreadsheet import quoted, unquoted
+from nevis_stream.storage import write_file
+
+CSV, PAGE, CONTACTS = "to_label.csv", "label.html", "contact_sheet.png"
+_SHOWN = 384  # pixels, the longest side of an image in the page
+_SMALL = 96  # images with shorter sides are enlarged without smoothing
+_CELL, _CAPTION, _PER_ROW = 96, 14, 10
+
+
+def write_round(session: Session, number: int, rows: Sequence[int], images: Images) -> Path:
+    """Writes the files of a round and returns their folder.
+
+    Args:
+      session: a session.
+      number: of the round.
+      rows: positions of the samples.
+      images: those of these samples, in their order.
+    """
+    folder = session.directory / "rounds" / f"{number:03d}"
+    ids = [session.ids[row] for row in rows]
+    write_file(folder / CSV, _csv(session, ids))
+    write_file(folder / CONTACTS, contact_sheet([images[i] for i in range(len(images))]))
+    write_file(folder / PAGE, _page(session, number, ids, images).encode())
+    return folder
+
+
+def _csv(session, ids) -> bytes:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["session", "number", "sample", "label"])
+    for number, sample in enumerate(ids, start=1):
+        table.writerow([session.settings.name, number, quoted(sample), ""])
+    return text.getvalue().encode()
+
+
+def _page(session, number, ids, images) -> str:
+    script = resource("label_page.js")
+    file = f"labels-{session.settings.name}-{number:03d}.csv"
+    samples = []
+    for sample, image in zip(ids, images, strict=True):
+        small = max(image.shape[:2]) <= _SMALL
+        samples.append({"id": sample, "picture": _address(image), "small": small})
+    data = {
+        "session": session.settings.name,
+        "file": file,
+        "classes": list(session.settings.classes),
+        "samples": samples,
+    }
+    return render(
+        "label_page.html",
+        session=session.settings.name,
+        round=number,
+        file=file,
+        samples=samples,
+        data=data,
+        style=Markup(resource("style.css")),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _address(image: np.ndarray) -> str:
+    picture = Image.fromarray(image)
+    picture.thumbnail((_SHOWN, _SHOWN))
+    with io.BytesIO() as buffer:
+        picture.save(buffer, "PNG")
+        return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def contact_sheet(images: Sequence[np.ndarray], captions: Sequence[str] = ()) -> bytes:
+    """Returns a PNG of images in rows of ten, each with a caption: its number, if none is given."""
+    captions = captions or [str(number) for number in range(1, len(images) + 1)]
+    rows = -(-len(images) // _PER_ROW)
+    wide = min(len(images), _PER_ROW)
+    sheet = Image.new("RGB", (wide * _CELL, rows * (_CELL + _CAPTION)), "white")
+    draw = ImageDraw.Draw(sheet)
+    for place, (image, caption) in enumerate(zip(images, captions, strict=True)):
+        left, top = place % _PER_ROW * _CELL, place // _PER_ROW * (_CELL + _CAPTION)
+        picture = Image.fromarray(image)
+        scale = (_CELL - 4) / max(picture.size)
+        size = tuple(max(1, round(side * scale)) for side in picture.size)
+        smooth = Image.Resampling.NEAREST if scale > 1 else Image.Resampling.BICUBIC
+        sheet.paste(picture.resize(size, smooth), (left + 2, top + 2))
+        draw.text((left + 2, top + _CELL), caption[:15], fill="black")
+    with io.BytesIO() as buffer:
+        sheet.save(buffer, "PNG")
+        return buffer.getvalue()
+
+
+def read_labels(session: Session, file: Path) -> dict[str, int]:
+    """Returns the class of each sample in a csv file with the columns `sample` and `label`, and
+    `session`, if it has one. Rows without a label are left out.
+
+    Raises:
+      BadInput: the file cannot be read, is of another session, or has an unknown label or two
+        labels of a sample; the message names the line.
+    """
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise BadInput(f"{file}: cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{file}: is not a text file in UTF-8.") from None
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    columns = [name.strip() for name in rows.fieldnames or []]
+    rows.fieldnames = columns
+    if missing := [name for name in ("sample", "label") if name not in columns]:
+        raise BadInput(
+            f"{file}: has no column {missing[0]!r}; its columns are {', '.join(columns) or 'none'}."
+            " Expected: session, sample, label."
+        )
+    classes = list(session.settings.classes)
+    answers: dict[str, int] = {}
+    for row in rows:
+        where = f"{file}, line {rows.line_num}"
+        label = unquoted((row["label"] or "").strip())
+        sample = unquoted(row["sample"] or "")
+        owner = (row.get("session") or session.settings.name).strip()
+        if owner != session.settings.name:
+            raise BadInput(
+                f"{where}: is of session {owner!r}, but {session.directory} is"
+                f" {session.settings.name!r}. Nothing of this file was recorded."
+            )
+        if not label:
+            continue
+        number = _class(label, classes)
+        if number is None:
+            raise BadInput(f"{where}: {unknown('label', label, classes)}")
+        if answers.setdefault(sample, number) != number:
+            raise BadInput(
+                f"{where}: sample {sample!r} is {label!r} here, but"
+                f" {classes[answers[sample]]!r} on an earlier line. Nothing of this file was"
+                " recorded."
+            )
+    return answers
+
+
+def _class(label: str, classes: Sequence[str]) -> int | None:
+    """Returns the number of a class, by its name, or by its number if that is no name."""
+    if label in classes:
+        return classes.index(label)
+    if label.isdecimal() and int(label) < len(classes):
+        return int(label)
+    return None

@@ -1,0 +1,211 @@
+"""Tests trained models on a pool of images without labels, with as few labels as possible.
+
+`start` begins a session, `next` chooses samples and writes a page on which a person labels them,
+`record` takes their labels, `status` and `report` say what the models' loss is and how sure that
+is. `simulate` runs the same loop on a pool with known labels (docs/label-efficient-testing.md).
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from absl import flags
+from absl.flags import FlagValues
+
+from launch import shared_flags
+from launch.subcommands import Subcommand, define, start
+
+
+def _subcommand(function: str, name: str, summary: str, example: str, *others: str, **more):
+    """Returns a subcommand that calls MODULE.FUNCTION of `label_commands` with its words and flags.
+
+    The module is imported when it is called, so that --help is quick.
+    """
+    values = FlagValues()
+
+    def main(words: Sequence[str]) -> None:
+        module, _, called = function.partition(".")
+        getattr(import_module(f"launch.label_commands.{module}"), called)(words, values)
+
+    return Subcommand(name, main, summary, (example, *others), flags=values, **more)
+
+
+def _names() -> str:
+    """Returns the surrogates and estimators with a line for each, and the names of rules."""
+    from nevis_stream.active_testing.building import SURROGATES
+    from nevis_stream.active_testing.pool import LOSSES
+    from nevis_stream.active_testing.registries import ESTIMATORS, RULES
+
+    parts = {"Surrogates": SURROGATES, "Estimators": ESTIMATORS}
+    text = "".join(
+        f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in registry.items())
+        for title, registry in parts.items()
+    )
+    return f"{text}\nRules: {', '.join(RULES)}.\nLosses: {', '.join(LOSSES)}.\n"
+
+
+START = _subcommand(
+    "sessions.begin",
+    "start",
+    "Begins a session, or adds samples to one with --continue.",
+    "start --model=runs/a/checkpoints/0004-mnist --pool=photos --out=sessions/photos",
+    "start --model=a.npz --model=b.npz --pool=photos.npz --classes=cat,dog --out=sessions/two",
+    "start --continue --pool=photos-of-may --out=sessions/photos",
+    needs=("pool", "out"),
+    details="Several models are compared on the same labels.",
+    lists=_names,
+)
+NEXT = _subcommand(
+    "sessions.choose",
+    "next",
+    "Chooses samples to label; writes a csv, a contact sheet and a page for a browser.",
+    "next sessions/photos --count=20",
+    words="DIR",
+    details="Samples that were chosen before and have no label come first.",
+)
+RECORD = _subcommand(
+    "sessions.record",
+    "record",
+    "Takes the labels of a csv file: all of them, or none if one is wrong.",
+    "record labels-s1234567-001.csv --session=sessions/photos",
+    words="FILE ...",
+    needs=("session",),
+)
+STATUS = _subcommand(
+    "looking.status",
+    "status",
+    "Prints the estimates with their intervals, and whether that is enough.",
+    "status sessions/photos --until=0.05",
+    words="DIR",
+    details="With --until the exit status is 0 if every interval is at most that wide and there are"
+    " at least 80 labels, else 1.",
+    lists=_names,
+)
+REPORT = _subcommand(
+    "looking.report",
+    "report",
+    "Writes a page: estimates by labels, hardest samples, calibration of the surrogate.",
+    "report sessions/photos",
+    words="DIR",
+    lists=_names,
+)
+SIMULATE = _subcommand(
+    "simulating.simulate",
+    "simulate",
+    "Repeats the loop on a pool with known labels, and compares it with random labels.",
+    "simulate --model=runs/a/checkpoints/0004-mnist --pool=mnist:test --out=studies/mnist",
+    needs=("model", "pool", "out"),
+    details="Continues where it was stopped; a later call with more --repetitions adds to them.",
+    lists=_names,
+)
+SUBCOMMANDS = (START, NEXT, RECORD, STATUS, REPORT, SIMULATE)
+_MODELS = (START, SIMULATE)
+_SHOWN = (STATUS, REPORT)
+
+
+def _text(subcommands, name, default, meaning) -> None:
+    define(flags.DEFINE_string, subcommands, name, default, meaning)
+
+
+define(
+    flags.DEFINE_multi_string,
+    _MODELS,
+    "model",
+    [],
+    "A checkpoint, RUN/checkpoints/EVENT-TASK, or an .npz with `probabilities` [samples, classes];"
+    " may be given several times.",
+)
+_text(
+    _MODELS,
+    "pool",
+    None,
+    "A folder of images, an .npz with `images`, or a split of a data set, for example mnist:test.",
+)
+_text((START, SIMULATE), "out", None, "Directory of the session or study; continued if it exists.")
+_text(_MODELS, "loss", "zero_one", "Loss to estimate; the mean of zero_one is the error rate.")
+_text(
+    _MODELS,
+    "surrogate",
+    None,
+    "What predicts the labels; default: heads for a checkpoint, tested_model for a file.",
+)
+_text((START,), "rule", "expected_loss", "Which samples are worth most.")
+define(
+    flags.DEFINE_float,
+    (START,),
+    "uniform",
+    0.1,
+    "Share of plain random draws; a larger one is safer where the surrogate is wrong.",
+    lower_bound=0.0,
+    upper_bound=1.0,
+)
+define(flags.DEFINE_list, (START,), "classes", [], "Names of the classes, in order.")
+define(
+    flags.DEFINE_multi_string,
+    _MODELS,
+    "run_dir",
+    [],
+    "Further runs of the same task, whose models join the ensemble.",
+)
+_text(_MODELS, "cache", None, "An evaluation cache with known models' outcomes on the pool.")
+define(
+    flags.DEFINE_bool,
+    (START,),
+    "continue",
+    False,
+    "Add the samples of --pool to the session; its labels keep their probabilities.",
+)
+define(flags.DEFINE_integer, _MODELS, "seed", 0, "Seed of all draws.", lower_bound=0)
+define(flags.DEFINE_integer, (NEXT,), "count", 20, "Number of samples.", lower_bound=1)
+_text((RECORD,), "session", None, "Directory of the session.")
+define(flags.DEFINE_bool, (RECORD,), "correct", False, "Let labels replace earlier ones.")
+define(
+    flags.DEFINE_string,
+    _SHOWN,
+    "estimator",
+    "tuned_difference",
+    "How the loss is estimated.",
+)
+define(
+    flags.DEFINE_float,
+    (STATUS,),
+    "until",
+    None,
+    "Width of the intervals at which labelling may stop, in units of the loss.",
+    lower_bound=0.0,
+)
+define(
+    flags.DEFINE_integer, (SIMULATE,), "repetitions", 20, "Number of repetitions.", lower_bound=2
+)
+define(
+    flags.DEFINE_integer, (SIMULATE,), "labels", 200, "Labels of each repetition.", lower_bound=10
+)
+define(
+    flags.DEFINE_list,
+    (SIMULATE,),
+    "rules",
+    ["expected_loss", "xwed!", "uniform"],
+    "Rules; a name that ends in ! takes the highest scores instead of drawing.",
+)
+_text((SIMULATE,), "executor", "inline", "Who runs the repetitions: inline, threads or ray.")
+define(
+    flags.DEFINE_integer,
+    (SIMULATE,),
+    "workers",
+    None,
+    "Number of threads (threads).",
+    lower_bound=1,
+)
+for _each in _MODELS:
+    shared_flags.recorded_stream(_each.flags)
+    shared_flags.data_dir(_each.flags)
+define(
+    flags.DEFINE_multi_string,
+    _MODELS,
+    "trust",
+    [],
+    "Module outside this project whose learners may be imported.",
+)
+
+
+if __name__ == "__main__":
+    start(__doc__, SUBCOMMANDS)

@@ -1,0 +1,60 @@
+"""`launch.label status` and `report`."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from absl.flags import FlagValues
+from rich.table import Table
+
+from experiments.labelling import report_page
+from experiments.labelling.accounts import accounts
+from experiments.labelling.session import Session
+from launch import entry
+from launch.label_commands.sessions import sample_images
+from launch.terminal import console
+
+FEWEST_TO_STOP = 80  # labels; who stops sooner has too often seen too few large losses
+
+
+def status(words: Sequence[str], values: FlagValues) -> None:
+    """Prints the estimates; ends with status 1 if an interval is wider than --until."""
+    session = Session(Path(words[0]))
+    settings = session.settings
+    waiting, known = len(session.waiting()), len(session.labels())
+    table = Table(settings.loss, "estimate", "95% interval", "width", "labels")
+    rows = accounts(session, values.estimator)
+    for account in rows:
+        estimate = account.estimate
+        interval = f"no interval: {estimate.reason}"
+        if np.isfinite(account.width):
+            interval = f"{estimate.low:.4f} to {estimate.high:.4f}"
+        value = "–" if np.isnan(estimate.value) else f"{estimate.value:.4f}"
+        width = "–" if np.isnan(account.width) else f"{account.width:.4f}"
+        table.add_row(account.name, value, interval, width, str(estimate.asked))
+    console().print(table)
+    print(f"session {settings.name}: {known:,} of {len(session.ids):,} samples have a label")
+    used = rows[0].estimate.asked
+    if waiting:
+        more = f"; {known - used} labels of samples drawn after these wait for them"
+        print(f"{waiting} drawn samples have no label{more if known > used else ''}")
+    if values.until is None:
+        return
+    if used < FEWEST_TO_STOP:
+        print(f"not yet: labelling may stop from {FEWEST_TO_STOP} labels on; there are {used}")
+        sys.exit(entry.INCOMPLETE)
+    widest = max(rows, key=lambda row: np.nan_to_num(row.width, nan=np.inf))
+    if widest.width <= values.until:
+        print(f"every interval is at most {values.until:g} wide: labelling may stop")
+        return
+    width = "has none yet" if np.isnan(widest.width) else f"is {widest.width:.4f} wide"
+    print(f"not yet {values.until:g}: the interval of {widest.name} {width}")
+    sys.exit(entry.INCOMPLETE)
+
+
+def report(words: Sequence[str], values: FlagValues) -> None:
+    """Writes the page of a session."""
+    entry.use_compilation_cache()
+    session = Session(Path(words[0]))
+    print(report_page.write(session, values.estimator, sample_images))

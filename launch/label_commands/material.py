@@ -1,0 +1,89 @@
+"""The models, pool and surrogate that the flags of `start` and `simulate` name."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from absl.flags import FlagValues
+
+from experiments.labelling.models import TestedModel, gather, tested_model
+from experiments.labelling.pools import PoolImages, load_pool
+from experiments.predictors import KeptRun
+from launch import entry
+from launch.evaluate_commands.caches import one_cache
+from launch.terminal import bar
+from nevis_stream.active_testing.building import SURROGATES
+from nevis_stream.active_testing.material import Material
+from nevis_stream.active_testing.pool import LOSSES
+from nevis_stream.active_testing.registries import RULES
+from nevis_stream.dynamic_evaluation.registry import named
+from nevis_stream.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is tested.
+
+    Attributes:
+      pool: the images.
+      models: the tested models, at least one.
+      material: what the surrogate can learn from; of the first model.
+      surrogate: its name.
+    """
+
+    pool: PoolImages
+    models: list[TestedModel]
+    material: Material
+    surrogate: str
+
+    @property
+    def predictions(self) -> np.ndarray:
+        """float64[models, n, c]."""
+        return np.stack([model.predictions for model in self.models])
+
+
+def check_names(values: FlagValues, rules) -> None:
+    """Refuses unknown names before anything is read."""
+    named(LOSSES, "loss", values.loss)
+    for rule in rules:
+        named(RULES, "acquisition rule", rule)
+    if values.surrogate is not None:
+        named(SURROGATES, "surrogate", values.surrogate)
+
+
+def load_subject(values: FlagValues, models, surrogate: str | None = None) -> Subject:
+    """Returns what the flags name.
+
+    Args:
+      values: the flags.
+      models: paths of the tested models.
+      surrogate: its name; None chooses one.
+    """
+    entry.use_compilation_cache()
+    if not models:
+        raise BadInput("--model is missing: a checkpoint (RUN/checkpoints/EVENT-TASK) or an .npz.")
+    if len(set(models)) < len(models):
+        twice = next(model for model in models if models.count(model) > 1)
+        raise BadInput(f"--model={twice}: given twice.")
+    with bar("start", lines=True) as move:
+        move("reading the pool", 0, None)
+        pool = load_pool(values.pool)
+        tested = []
+        for number, path in enumerate(models):
+            move(f"model {path} on {len(pool.ids):,} samples", number, len(models))
+            tested.append(tested_model(path, pool, values.stream, values.trust))
+        classes = {model.predictions.shape[1] for model in tested}
+        if len(classes) > 1:
+            raise BadInput(f"the models have {', '.join(map(str, sorted(classes)))} classes.")
+        if surrogate is None:
+            surrogate = "heads" if tested[0].run is not None else "tested_model"
+        runs = [KeptRun(Path(run), values.stream, values.trust) for run in values.run_dir]
+        cache = None
+        if values.cache is not None:
+            first = tested[0].predictor
+            cache = one_cache(Path(values.cache), first.task.dataset_id if first else "")
+        move(f"what the surrogate {surrogate!r} needs", 0, None)
+        kind = SURROGATES[surrogate]
+        material = gather(tested[0], pool, kind.needs, runs, cache, values.seed)
+    kind.check(surrogate, material)
+    return Subject(pool, tested, material, surrogate)

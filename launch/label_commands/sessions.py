@@ -1,0 +1,134 @@
+"""`launch.label start`, `next` and `record`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from absl.flags import FlagValues
+
+from experiments.labelling import sheets
+from experiments.labelling.pools import load_pool
+from experiments.labelling.session import SETTINGS, Session, Settings, digest
+from launch import entry
+from launch.label_commands.material import check_names, load_subject
+from nevis_stream.datasets.images import JoinedImages
+from nevis_stream.errors import BadInput
+
+
+def begin(_: Sequence[str], values: FlagValues) -> None:
+    """Begins the session --out, or adds the samples of --pool to it."""
+    out = Path(values.out)
+    if values["continue"].value:
+        _grow(out, values)
+        return
+    check_names(values, [values.rule])
+    subject = load_subject(values, values.model, values.surrogate)
+    count = subject.predictions.shape[2]
+    settings = Settings(
+        values.pool,
+        [model.name for model in subject.models],
+        _class_names(values.classes, subject, count),
+        values.loss,
+        values.rule,
+        subject.surrogate,
+        values.uniform,
+        values.seed,
+        digest(subject.pool.ids, subject.predictions),
+    )
+    session = Session.start(out, settings, subject.pool.ids, subject.predictions, subject.material)
+    print(
+        f"session {settings.name}: {len(session.ids):,} samples, {count} classes,"
+        f" {len(settings.models)} model{'s'[: len(settings.models) != 1]}, loss {settings.loss},"
+        f" rule {settings.rule}, surrogate {settings.surrogate}"
+    )
+    print(f"next: {entry.as_typed(f'python -m launch.label next {out}')}")
+
+
+def _class_names(given: Sequence[str], subject, count: int) -> list[str]:
+    if given:
+        if len(given) != count or len(set(given)) != count:
+            raise BadInput(
+                f"--classes: {len(set(given))} different names; the model has {count} classes."
+            )
+        return list(given)
+    for names in (subject.models[0].classes, subject.pool.classes):
+        if len(names) == count:
+            return list(names)
+    return [str(number) for number in range(count)]
+
+
+def _grow(out: Path, values: FlagValues) -> None:
+    session = Session(out)
+    models = list(session.settings.models)
+    if values.model:
+        if len(values.model) != len(models):
+            raise BadInput(
+                f"--model: given {len(values.model)} times; the session compares {len(models)}"
+                f" models: {', '.join(models)}."
+            )
+        models = values.model  # the same models, for example files of their new probabilities
+    elif files := [name for name in models if name.endswith(".npz")]:
+        raise BadInput(
+            f"--continue needs the probabilities of {files[0]} on the new samples: give --model for"
+            f" each of {', '.join(models)}, in this order."
+        )
+    subject = load_subject(values, models, session.settings.surrogate)
+    count = len(session.settings.classes)
+    if subject.predictions.shape[2] != count:
+        raise BadInput(
+            f"the models have {subject.predictions.shape[2]} classes; the session has {count}."
+        )
+    session.grow(values.pool, subject.pool.ids, subject.predictions, subject.material)
+    print(
+        f"session {session.settings.name}: {len(subject.pool.ids):,} samples added,"
+        f" {len(session.ids):,} now"
+    )
+
+
+def choose(words: Sequence[str], values: FlagValues) -> None:
+    """Chooses samples and writes what a person needs to label them."""
+    entry.use_compilation_cache()
+    session = Session(Path(words[0]))
+    number, rows = session.next(values.count)
+    folder = sheets.write_round(session, number, rows, sample_images(session, rows))
+    known = len(session.labels())
+    print(f"{len(rows)} samples to label ({known:,} of {len(session.ids):,} have a label):")
+    print(f"  in a browser: {folder / sheets.PAGE}")
+    print(f"  in a spreadsheet: {folder / sheets.CSV}, with {folder / sheets.CONTACTS}")
+    print(f"then: {entry.as_typed('python -m launch.label record')} FILE --session={words[0]}")
+
+
+def sample_images(session: Session, rows: Sequence[int]) -> JoinedImages:
+    """Returns the images of some samples, read from where they are."""
+    parts, order = [], []
+    for generation in session.generations:
+        inside = [row for row in rows if row in set(generation.rows.tolist())]
+        if not inside:
+            continue
+        pool = load_pool(generation.pool)
+        positions = {sample: place for place, sample in enumerate(pool.ids)}
+        missing = [row for row in inside if session.ids[row] not in positions]
+        if missing:
+            raise BadInput(
+                f"{generation.pool}: sample {session.ids[missing[0]]!r} is no longer there."
+            )
+        parts.append(pool.images.take(np.array([positions[session.ids[row]] for row in inside])))
+        order += inside
+    joined = JoinedImages(parts)
+    return joined.take(np.array([order.index(row) for row in rows]))
+
+
+def record(words: Sequence[str], values: FlagValues) -> None:
+    """Takes the labels of csv files."""
+    session = Session(Path(values.session))
+    if not (session.directory / SETTINGS).exists():
+        raise BadInput(f"{session.directory}: there is no session here.")
+    for word in words:
+        answers = sheets.read_labels(session, Path(word))
+        new = session.record(answers, word, values.correct)
+        same = len(answers) - new
+        known = f", {same} as before" if same else ""
+        print(f"{word}: {new} label{'s'[: new != 1]} recorded{known}")
+    waiting = len(session.waiting())
+    total = f"{len(session.labels()):,} of {len(session.ids):,} samples have a label"
+    print(f"{total}; {waiting} drawn samples have none" if waiting else total)

@@ -1,0 +1,69 @@
+"""`launch.label simulate`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from absl.flags import FlagValues
+from rich.table import Table
+
+from experiments.labelling.session import digest
+from experiments.labelling.study import StudySettings, run_study, write_page
+from launch import entry, executors
+from launch.label_commands.material import check_names, load_subject
+from launch.terminal import console
+from nevis_stream.active_testing.simulation import HIGHEST
+from nevis_stream.errors import BadInput
+from nevis_stream.progress import TerminalProgress
+
+
+def simulate(_: Sequence[str], values: FlagValues) -> None:
+    """Repeats the loop, prints a table and writes a page."""
+    check_names(values, [rule.removesuffix(HIGHEST) for rule in values.rules])
+    if len(values.model) > 1:
+        raise BadInput(f"--model: given {len(values.model)} times; simulate takes one model.")
+    subject = load_subject(values, values.model, values.surrogate)
+    labels, (n, classes) = subject.pool.labels, subject.models[0].predictions.shape
+    if labels is None:
+        raise BadInput(
+            f"--pool={values.pool}: has no labels. simulate needs them: an .npz with labels, a"
+            " folder with one folder of images per class, or a split of a data set."
+        )
+    if labels.max() >= classes:
+        raise BadInput(f"--pool={values.pool}: has label {labels.max()}; the model has {classes}.")
+    if values.labels > n:
+        raise BadInput(f"--labels={values.labels}: the pool has {n} samples.")
+    settings = StudySettings(
+        values.pool,
+        [model.name for model in subject.models],
+        digest(subject.pool.ids, subject.predictions),
+        values.loss,
+        subject.surrogate,
+        values.labels,
+        values.seed,
+    )
+    executor = executors.build(
+        values.executor, {"workers": values.workers} if values.workers else {}
+    )
+    entry.stop_at_signals()
+    out = Path(values.out)
+    with TerminalProgress(f"label {values.pool}") as progress:
+        table = run_study(
+            settings,
+            subject.material,
+            labels,
+            values.rules,
+            values.repetitions,
+            out,
+            executor,
+            progress,
+        )
+    last = table[table["labels"] == table["labels"].max()]
+    shown = Table(
+        "rule", "estimator", "labels", "n", "median ratio", "mean ratio", "coverage", "width"
+    )
+    for row in last.itertuples(index=False):
+        numbers = ("–" if np.isnan(each) else f"{each:.3g}" for each in row[4:])
+        shown.add_row(*map(str, row[:4]), *numbers)
+    console().print(shown)
+    print(write_page(out, settings, table))

@@ -1,0 +1,102 @@
+"""Networks whose answers are averaged with those of the ridge regression.
+
+A network is trained in one trial with fixed hyper-parameters, from the network of an earlier task
+or from random parameters, and is evaluated on dev only before its first and after its last step.
+The weight of its answers is the likeliest on images of dev, where the ridge regression has
+leave-one-out answers.
+"""
+
+import functools
+
+import numpy as np
+
+from learners.parts.augmentation import Augmentation
+from learners.parts.baseline import train_trial
+from learners.parts.fit import Recipe
+from learners.parts.model import Network, predict_probabilities
+from nevis_stream.datasets.images import Images
+from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.streams.task import SINGLE_LABEL, TaskView
+
+_NETWORK = Network(
+    "resnet", (("stage_sizes", (1, 1, 1)), ("stem", "strided"), ("width", 16)), resolution=32
+)
+_HYPER = {"learning_rate": 0.1, "label_smoothing": 0.1}
+_MIN_AREA = 0.5  # of a crop; as in the budgets of few steps of the paper's learners
+_WEIGHTS = np.linspace(0, 0.6, 13)
+_LEAST = 1e-6  # smaller probabilities count as this
+
+
+def trained(ctx: Context, task: TaskView, start: Tree | None, steps: int, flip: bool) -> Tree:
+    """Returns a network trained on a task: {"variables", "classes"}.
+
+    Args:
+      ctx: the FLOPs are charged to it.
+      task: the task.
+      start: the network of an earlier task, whose backbone training starts from; None: random.
+      steps: number of updates.
+      flip: whether training images are mirrored at random.
+    """
+    augmentation = Augmentation(crop=True, min_area=_MIN_AREA, flip=flip)
+    trial = functools.partial(
+        train_trial,
+        task=task,
+        backbone=start and start["variables"],
+        recipe=Recipe(_NETWORK, steps, validate_every=steps, augmentation=augmentation),
+        helpers=(),
+    )
+    (result,) = ctx.map(trial, [{"hyper": _HYPER}])
+    return {"variables": result["variables"], "classes": np.arange(task.num_classes)}
+
+
+def answers(ctx: Context, network: Tree, kind: str, images: Images) -> np.ndarray:
+    """Returns float32[n, classes]: the network's probabilities."""
+    classes = np.asarray(network["classes"])
+    variables, count = network["variables"], len(classes)
+    return predict_probabilities(ctx, _NETWORK, variables, images, kind, count)[:, classes]
+
+
+def averaged(ridge: np.ndarray, network: np.ndarray, weight: float, kind: str) -> np.ndarray:
+    """Returns float32[n, classes]: probabilities whose logarithms are averaged.
+
+    Of a single-label task they are normalised over the classes, otherwise over each label and its
+    absence.
+
+    Args:
+      ridge: float32[n, classes], probabilities.
+      network: float32[n, classes], probabilities.
+      weight: of the network, from 0 to 1.
+      kind: of the task.
+    """
+
+    def mean(a, b):
+        return np.maximum(a, _LEAST) ** (1 - weight) * np.maximum(b, _LEAST) ** weight
+
+    yes = mean(ridge, network)
+    if kind == SINGLE_LABEL:
+        return np.asarray(yes / yes.sum(axis=1, keepdims=True), np.float32)
+    return np.asarray(yes / (yes + mean(1 - ridge, 1 - network)), np.float32)
+
+
+def likeliest_weight(
+    ridge: np.ndarray, network: np.ndarray, labels: np.ndarray, kind: str
+) -> float:
+    """Returns the network's weight with which the labels are the most probable.
+
+    Without images it is 0.
+
+    Args:
+      ridge: float32[j, classes], leave-one-out probabilities.
+      network: float32[j, classes].
+      labels: int32[j] or uint8[j, labels].
+      kind: of the task.
+    """
+    members = np.eye(ridge.shape[1])[labels] if kind == SINGLE_LABEL else labels
+
+    def loss(weight: float) -> float:
+        answers = np.clip(averaged(ridge, network, weight, kind), _LEAST, 1 - _LEAST)
+        absent = 0 if kind == SINGLE_LABEL else (1 - members) * np.log(1 - answers)
+        return -float((members * np.log(answers) + absent).sum())
+
+    return float(min(_WEIGHTS, key=loss))

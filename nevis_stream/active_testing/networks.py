@@ -1,0 +1,181 @@
+"""Ensembles of small networks in JAX, trained anew whenever labels have been bought.
+
+A member is trained with Adam on batches drawn with replacement, so its cost does not depend on the
+number of examples beyond a number of steps that is rounded up to a power of two: few programs are
+compiled.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from nevis_stream.active_testing.calibration import calibrated
+from nevis_stream.active_testing.material import Material, start_logits
+from nevis_stream.active_testing.testing import Members
+from nevis_stream.cost.counted import counted, made_once
+from nevis_stream.dynamic_evaluation.asking import Answers, Cost
+from nevis_stream.seeds import generator, key_of, seed_for
+
+BATCH = 64
+_CAPACITY = 1024  # numbers of examples are rounded up to multiples of it
+_FEWEST_STEPS = 64
+_PREDICTED = 2048  # samples per call
+_HELD_OUT = 5  # one example of so many is for calibration if there are no others
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A network and how it is trained.
+
+    Attributes:
+      initialise: `initialise(key, shape, classes)` returns parameters for inputs of a shape.
+      logits: `logits(parameters, inputs)` returns float32[b, c].
+      epochs: passes over the examples.
+      rate: Adam's step size at the start; it falls linearly to 0.
+      decay: decoupled weight decay per unit of step size.
+      sampled: for a posterior over weights: `sampled(parameters, key)` draws a network's weights.
+        One posterior is trained, and the members are draws from it. None: every member is a
+        network that is trained by itself.
+      penalty: of a posterior: `penalty(parameters, weights)` estimates its divergence from the
+        prior by the drawn weights, in nats.
+    """
+
+    initialise: Callable[[jax.Array, tuple[int, ...], int], Any]
+    logits: Callable[[Any, jax.Array], jax.Array]
+    epochs: int = 10
+    rate: float = 2e-3
+    decay: float = 1e-2
+    sampled: Callable[[Any, jax.Array], Any] | None = None
+    penalty: Callable[[Any, Any], jax.Array] | None = None
+
+
+@made_once
+def _training(architecture: Architecture, steps: int, classes: int):
+    """Returns `train(key, inputs, labels, offsets, count)`, the parameters of one member."""
+
+    def train(key, inputs, labels, offsets, count):
+        start, order = jax.random.split(key)
+        parameters = architecture.initialise(start, inputs.shape[1:], classes)
+
+        def loss(parameters, rows, noise):
+            sampled, penalty = architecture.sampled, architecture.penalty
+            weights = sampled(parameters, noise) if sampled else parameters
+            scores = architecture.logits(weights, inputs[rows]) + offsets[rows]
+            chosen = jnp.take_along_axis(jax.nn.log_softmax(scores), labels[rows][:, None], 1)
+            return (penalty(parameters, weights) / count if penalty else 0) - chosen.mean()
+
+        def step(state, number):
+            parameters, mean, square = state
+            batch, noise = jax.random.fold_in(order, number), jax.random.fold_in(start, number)
+            rows = (jax.random.uniform(batch, (BATCH,)) * count).astype(jnp.int32)
+            gradients = jax.grad(loss)(parameters, rows, noise)
+            mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradients)
+            square = jax.tree.map(lambda s, g: 0.99 * s + 0.01 * g * g, square, gradients)
+            time, rate = number + 1.0, architecture.rate * (1 - number / steps)
+            first, second = 1 - 0.9**time, jnp.sqrt(1 - 0.99**time)
+
+            def moved(p, m, s):
+                change = m / first / (jnp.sqrt(s) / second + 1e-8)
+                return p - rate * (change + architecture.decay * p)
+
+            return (jax.tree.map(moved, parameters, mean, square), mean, square), None
+
+        zero = jax.tree.map(jnp.zeros_like, parameters)
+        (parameters, _, _), _ = jax.lax.scan(step, (parameters, zero, zero), jnp.arange(steps))
+        return parameters
+
+    return train
+
+
+@made_once
+def _prediction(architecture: Architecture):
+    def predict(parameters, inputs, offsets):
+        return jax.nn.softmax(architecture.logits(parameters, inputs) + offsets)
+
+    return predict
+
+
+@dataclass(frozen=True)
+class RetrainedEnsemble:
+    """A surrogate: networks trained on the training examples and the bought labels, calibrated.
+
+    Attributes:
+      architecture: of every member.
+      inputs: "features" or "images", an attribute of `Material`.
+      material: what is known.
+      seed: of all random numbers.
+      members: number of networks.
+    """
+
+    architecture: Architecture
+    inputs: str
+    material: Material
+    seed: int
+    members: int = 8
+
+    def __call__(self, answers: Answers) -> Members:
+        """Returns the members' probabilities, float32[e, n, c], and the FLOPs."""
+        inputs, labels, offsets = self.material.learned_from(self.inputs, answers)
+        pool, pool_offsets = getattr(self.material, self.inputs), self.material.offsets()
+        if not len(labels):  # nothing to learn from: the tested model
+            belief = np.exp(pool_offsets)
+            return Members((belief / belief.sum(axis=1, keepdims=True))[None])
+        calibration, training = self.material.calibration, self.material.training
+        known = None if calibration is None else getattr(calibration, self.inputs)
+        if known is not None and (training is not None or calibration.predictions is not None):
+            held_out, held_labels = known, calibration.labels
+            held_offsets = np.zeros((len(held_labels), pool_offsets.shape[1]), np.float32)
+            if training is None:
+                held_offsets = start_logits(calibration.predictions)
+        else:
+            order = generator(self.seed, "held out").permutation(len(labels))
+            part, kept = np.split(order, [len(labels) // _HELD_OUT])
+            held_out, held_labels, held_offsets = inputs[part], labels[part], offsets[part]
+            inputs, labels, offsets = inputs[kept], labels[kept], offsets[kept]
+        parameters, flops = self._train(inputs, labels, offsets)
+        members, more = self._predict(parameters, pool, pool_offsets)
+        held, rest = self._predict(parameters, held_out, held_offsets)
+        flops += more + rest
+        return Members(calibrated(members, held, held_labels), Cost(flops))
+
+    def _train(self, inputs, labels, offsets):
+        count = len(labels)
+        steps = max(_FEWEST_STEPS, self.architecture.epochs * count // BATCH)
+        steps = 1 << (steps - 1).bit_length()
+        padding = -count % _CAPACITY
+        inputs, labels, offsets = (
+            jnp.asarray(np.pad(each, [(0, padding)] + [(0, 0)] * (each.ndim - 1)))
+            for each in (inputs, labels, offsets)
+        )
+        program = counted(_training(self.architecture, steps, offsets.shape[1]))
+        parameters, flops = [], 0
+        sampled = self.architecture.sampled
+        for member in range(1 if sampled else self.members):
+            key = key_of(seed_for(self.seed, "member", member))
+            trained, cost = program.charged(key, inputs, labels, offsets, np.float32(count))
+            parameters.append(trained)
+            flops += cost
+        if sampled:
+            draws = [key_of(seed_for(self.seed, "weights", each)) for each in range(self.members)]
+            parameters = [sampled(parameters[0], key) for key in draws]
+        return parameters, flops
+
+    def _predict(self, parameters, inputs, offsets):
+        program, flops = counted(_prediction(self.architecture)), 0
+        probabilities = np.empty((len(parameters), *offsets.shape), np.float32)
+        block = min(_PREDICTED, 1 << max(len(inputs) - 1, 1).bit_length())
+        for start in range(0, len(inputs), block):
+            part, part_offsets = inputs[start : start + block], offsets[start : start + block]
+            count = len(part)
+            padding = [(0, block - count)]
+            part = jnp.asarray(np.pad(part, padding + [(0, 0)] * (part.ndim - 1)))
+            part_offsets = jnp.asarray(np.pad(part_offsets, [*padding, (0, 0)]))
+            for number, each in enumerate(parameters):
+                predicted, cost = program.charged(each, part, part_offsets)
+                probabilities[number, start : start + count] = np.asarray(predicted)[:count]
+                flops += cost
+        return probabilities, flops

@@ -1,0 +1,65 @@
+"""The base of all surrogates."""
+
+import numpy as np
+
+from nevis_stream.active_testing.material import Examples, Material
+from nevis_stream.active_testing.testing import Surrogate
+from nevis_stream.errors import BadInput
+
+WORDS = {
+    "features": "features of the pool",
+    "images": "images of the pool",
+    "ensemble": "other models of the run",
+    "outcomes": "outcomes of known models (an evaluation cache)",
+}
+"""What people call an attribute of `Material`."""
+
+
+class SurrogateKind:
+    """Builds surrogates from what is known before any label.
+
+    Attributes:
+      about: one line for people.
+      needs: names of the attributes of `Material` that must be there.
+      retrained: whether it learns from bought labels.
+    """
+
+    about = ""
+    needs: tuple[str, ...] = ()
+    retrained = True
+
+    def lacks(self, material: Material) -> str:
+        """Returns what is missing, in words; empty if nothing is."""
+        missing = [WORDS[name] for name in self.needs if getattr(material, name) is None]
+        return " and ".join(missing)
+
+    def check(self, name: str, material: Material) -> None:
+        """Raises BadInput if something that the surrogate needs is missing."""
+        if missing := self.lacks(material):
+            raise BadInput(f"the surrogate {name!r} needs {missing}.")
+
+    def build(self, material: Material, seed: int) -> Surrogate:
+        """Returns the surrogate. It depends on the material, the seed and the bought labels alone,
+        not on how often it was called, so that a stopped test can be continued.
+        """
+        raise NotImplementedError
+
+
+def calibration_labels(
+    calibration: Examples | None, answers, name: str, pool: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns probabilities [e, k, c] and labels int[k] of all samples on which a surrogate that is
+    not trained here can be calibrated: the examples and the bought labels.
+
+    Args:
+      calibration: examples, or None.
+      answers: the bought labels.
+      name: of the attribute of `Examples` with the probabilities.
+      pool: the probabilities of the pool, [e, n, c].
+    """
+    parts, labels = [pool[:, answers.samples[0]]], [answers.values[0]]
+    known = None if calibration is None else getattr(calibration, name)
+    if known is not None:
+        parts.append(known if known.ndim == 3 else known[None])
+        labels.append(calibration.labels)
+    return np.concatenate(parts, axis=1), np.concatenate(labels).astype(int)

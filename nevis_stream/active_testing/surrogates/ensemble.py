@@ -1,0 +1,32 @@
+"""The models that a run already holds, as an ensemble."""
+
+import numpy as np
+
+from nevis_stream.active_testing.calibration import calibrated
+from nevis_stream.active_testing.surrogate import SurrogateKind, calibration_labels
+from nevis_stream.active_testing.testing import Members
+
+
+class Ensemble(SurrogateKind):
+    """Other models of the same task: trials that a run kept, checkpoints, other seeds.
+
+    It is not trained again; the bought labels only change its temperature. Source: the fixed deep
+    ensembles of the ASE paper, section 7.3.
+    """
+
+    about = "models that a run already holds (keep=all, seeds), calibrated; not retrained"
+    needs = ("ensemble",)
+    retrained = False
+
+    def build(self, material, seed):
+        """Returns the surrogate."""
+        pool = np.asarray(material.ensemble)
+
+        def surrogate(answers):
+            held_out = calibration_labels(material.calibration, answers, "ensemble", pool)
+            return Members(calibrated(pool.copy(), *held_out))
+
+        return surrogate
+
+
+SURROGATE = Ensemble()

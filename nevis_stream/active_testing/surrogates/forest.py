@@ -1,0 +1,83 @@
+"""A random forest on features, retrained on the labels as they come."""
+
+import numpy as np
+
+from nevis_stream.active_testing.calibration import calibrated
+from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.testing import Members
+from nevis_stream.dynamic_evaluation.asking import Cost
+from nevis_stream.seeds import seed_for
+
+TREES, MEMBERS = 100, 10
+_SMOOTHING = 0.01  # added to each class, since leaves with one sample are certain
+_BLOCK = 20_000  # samples
+
+
+class Forest(SurrogateKind):
+    """A random forest of 100 trees; a member is the mean of ten trees.
+
+    Without training examples and before the first label it is the tested model. FLOPs of trees are
+    not counted.
+    """
+
+    about = "a random forest on features, retrained on the labels as they come, calibrated"
+    needs = ("features",)
+
+    def build(self, material, seed):
+        """Returns the surrogate."""
+
+        def surrogate(answers):
+            inputs, labels, _ = material.learned_from("features", answers)
+            if not len(labels):
+                return Members(np.asarray(material.predictions)[None])
+            forest = _fitted(inputs, labels, seed)
+            members = _members(forest, material.features, material.shape[1])
+            known = material.calibration
+            if known is not None and known.features is not None:
+                held_out, held_labels = _members(forest, known.features, members.shape[2]), known
+                members = calibrated(members, held_out, held_labels.labels)
+            else:
+                out_of_bag = np.nan_to_num(forest.oob_decision_function_, nan=0.0)
+                seen = np.flatnonzero(out_of_bag.sum(axis=1) > 0)
+                held_out = _spread(out_of_bag[seen], forest.classes_, members.shape[2])[None]
+                members = calibrated(members, held_out, labels[seen])
+            return Members(members, Cost(uncounted=frozenset({"random forest"})))
+
+        return surrogate
+
+
+def _fitted(inputs, labels, seed):
+    import warnings
+
+    from sklearn.ensemble import RandomForestClassifier
+
+    forest = RandomForestClassifier(
+        TREES, random_state=seed_for(seed, "forest") % 2**32, oob_score=True, n_jobs=1
+    )
+    with warnings.catch_warnings():  # a sample that every tree was trained on
+        warnings.simplefilter("ignore")
+        return forest.fit(inputs, labels)
+
+
+def _members(forest, features, classes):
+    members = np.zeros((MEMBERS, len(features), classes), np.float32)
+    for start in range(0, len(features), _BLOCK):
+        part = np.asarray(features[start : start + _BLOCK], np.float32)
+        for number, tree in enumerate(forest.estimators_):
+            share = tree.predict_proba(part) * (MEMBERS / TREES)
+            members[number % MEMBERS, start : start + _BLOCK, forest.classes_] += share.T
+    return _smoothed(members)
+
+
+def _spread(probabilities, present, classes):
+    every = np.zeros((len(probabilities), classes))
+    every[:, present] = probabilities
+    return _smoothed(every)
+
+
+def _smoothed(probabilities):
+    probabilities = probabilities + _SMOOTHING
+    return probabilities / probabilities.sum(axis=-1, keepdims=True)
+
+
+SURROGATE = Forest()

@@ -1,0 +1,68 @@
+"""Whole small networks, retrained on the labels as they come."""
+
+import jax
+import jax.numpy as jnp
+
+from nevis_stream.active_testing.networks import Architecture, RetrainedEnsemble
+from nevis_stream.active_testing.surrogate import SurrogateKind
+
+CHANNELS = (16, 32)
+
+
+def _initialise(key, shape, classes):
+    height, width, channels = shape
+    parameters = {}
+    for number, (side, wide) in enumerate(zip((5, 3), CHANNELS, strict=True)):
+        key, used = jax.random.split(key)
+        scale = (2 / (side * side * channels)) ** 0.5
+        kernel = jax.random.normal(used, (side, side, channels, wide)) * scale
+        parameters |= {f"kernel{number}": kernel, f"bias{number}": jnp.zeros(wide)}
+        height, width, channels = -(-height // 2), -(-width // 2), wide
+    inputs = height * width * channels
+    head = jax.random.normal(key, (inputs, classes)) * (0.5 / inputs**0.5)
+    return parameters | {"head": head, "head_bias": jnp.zeros(classes)}
+
+
+def _logits(parameters, inputs):
+    x = inputs.astype(jnp.float32) / 127.5 - 1
+    for number in range(len(CHANNELS)):
+        x = _convolved(x, parameters[f"kernel{number}"])
+        x = jax.nn.relu(x + parameters[f"bias{number}"])
+    return x.reshape(len(x), -1) @ parameters["head"] + parameters["head_bias"]
+
+
+def _convolved(x, kernel):
+    """Returns the convolution with stride 2, as one product of matrices: XLA's convolutions are
+    slow on a CPU inside a loop.
+    """
+    side, _, _, wide = kernel.shape
+    high, across = (-(-length // 2) for length in x.shape[1:3])
+    reach = 2 * max(high, across) + side
+    before = (side - 1) // 2
+    ends = [(before, reach - before - length) for length in x.shape[1:3]]
+    x = jnp.pad(x, ((0, 0), *ends, (0, 0)))
+    patches = [
+        x[:, row : row + 2 * high : 2, column : column + 2 * across : 2]
+        for row in range(side)
+        for column in range(side)
+    ]
+    return jnp.concatenate(patches, axis=-1) @ kernel.reshape(-1, wide)
+
+
+ARCHITECTURE = Architecture(_initialise, _logits)
+
+
+class Networks(SurrogateKind):
+    """Eight networks with two convolutions (5×5 with 16 channels and 3×3 with 32, both with stride
+    2) and a linear layer, for small images. Otherwise as `heads`.
+    """
+
+    about = "eight small convolutional networks, retrained on the labels as they come, calibrated"
+    needs = ("images",)
+
+    def build(self, material, seed):
+        """Returns the surrogate."""
+        return RetrainedEnsemble(ARCHITECTURE, "images", material, seed)
+
+
+SURROGATE = Networks()

@@ -1,0 +1,280 @@
+"""A session: draws, labels, what is refused, and that no label is lost."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from experiments.labelling.accounts import accounts, history, plain_labels
+from experiments.labelling.session import DRAWS, LABELS, Session
+from experiments.labelling.sheets import read_labels
+from nevis_stream.active_testing.material import Material
+from nevis_stream.errors import BadInput, RunLocked
+from nevis_stream.storage import exclusive
+from tests.killed_child import survives
+from tests.labelling.sessions import begin, example, truth
+
+
+def labelled(session, labels, rounds=2, count=20):
+    for _ in range(rounds):
+        _, rows = session.next(count)
+        session.record(truth(session, rows, labels), "a.csv")
+    return session
+
+
+def state(directory):
+    return {file: (directory / file).read_bytes() for file in (DRAWS, LABELS)}
+
+
+def test_a_session_ends_with_the_exact_risk(tmp_path):
+    session, labels = begin(tmp_path)
+    labelled(session, labels, 3)
+    first, second, both = accounts(session, "tuned_difference")
+    wrong = session.generations[0].predictions.argmax(axis=2) != labels
+    assert first.estimate.value == pytest.approx(wrong[0].mean())
+    assert second.estimate.low == second.estimate.high == pytest.approx(wrong[1].mean())
+    assert both.estimate.value == pytest.approx(wrong[0].mean() - wrong[1].mean())
+    assert both.name == "m0 minus m1"
+    with pytest.raises(BadInput, match="every sample of the pool has a label"):
+        session.next(1)
+
+
+def test_intervals_of_sessions_cover(tmp_path):
+    """At a coverage of 95%, fewer than 50 of 60 have a probability below 0.1%."""
+    covered = 0
+    for seed in range(60):
+        session, labels = begin(tmp_path / str(seed), n=120, seed=seed, models=1)
+        labelled(session, labels, 2, 20)
+        estimate = accounts(session, "tuned_difference")[0].estimate
+        wrong = session.generations[0].predictions[0].argmax(axis=1) != labels
+        covered += estimate.low <= wrong.mean() <= estimate.high
+    assert covered >= 50
+
+
+def test_samples_without_a_label_come_again(tmp_path):
+    session, labels = begin(tmp_path)
+    number, rows = session.next(10)
+    assert number == 1 and session.next(10) == (1, rows)
+    session.record(truth(session, rows[:4], labels), "a.csv")
+    number, again = session.next(8)
+    assert number == 2 and again[:6] == rows[4:] and len(again) == 8
+    assert session.waiting() == again
+
+
+def test_labels_after_a_gap_wait(tmp_path):
+    """Which labels are missing must not matter, so only those before the first gap count."""
+    session, labels = begin(tmp_path)
+    _, rows = session.next(30)
+    session.record(truth(session, [*rows[:12], *rows[13:]], labels), "a.csv")
+    assert session.evidence(0)[0].asked == 12
+    session.record(truth(session, [rows[12]], labels), "b.csv")
+    assert session.evidence(0)[0].asked == 30
+
+
+def test_probabilities_are_those_of_the_draws(tmp_path):
+    session, labels = begin(tmp_path)
+    labelled(session, labels, 2)
+    for draw in session.draws():
+        assert (draw.probabilities >= 0.2 / 60 - 1e-12).all() and (draw.probabilities < 1).all()
+    evidence = session.evidence(0, 1)[0]
+    first, second = session.evidence(0)[0], session.evidence(1)[0]
+    np.testing.assert_allclose(evidence.predicted, first.predicted - second.predicted)
+    np.testing.assert_allclose(evidence.losses, first.losses - second.losses)
+
+
+def test_a_pool_that_grows_keeps_its_labels(tmp_path):
+    session, labels = begin(tmp_path)
+    labelled(session, labels, 1, 45)
+    before = state(tmp_path)
+    ids, predictions, more = example(40, seed=9, prefix="new")
+    session.grow("later", ids, predictions, Material(predictions[0]))
+    assert len(session.ids) == 100 and state(tmp_path) == before
+    account = accounts(session, "tuned_difference")[0]
+    assert np.isnan(account.estimate.value)
+    assert account.estimate.reason == "samples added later (1): no label was asked"
+    every = np.concatenate([labels, more])
+    labelled(Session(tmp_path), every, 3, 20)
+    session = Session(tmp_path)
+    account = accounts(session, "tuned_difference")[0]
+    predicted = np.concatenate([g.predictions[0] for g in session.generations]).argmax(axis=1)
+    assert account.estimate.value == pytest.approx((predicted != every).mean())
+    with pytest.raises(BadInput, match="40 of its 40 samples are in the session already"):
+        session.grow("later", ids, predictions, Material(predictions[0]))
+
+
+def test_draws_of_a_grown_pool_come_from_all_of_it(tmp_path):
+    session, labels = begin(tmp_path)
+    ids, predictions, more = example(180, seed=9, prefix="new")
+    session.grow("later", ids, predictions, Material(predictions[0]))
+    _, rows = session.next(200)
+    assert sum(row >= 60 for row in rows) == 150
+    labelled(session, np.concatenate([labels, more]), 1, 200)
+    estimate = accounts(session, "tuned_difference")[0].estimate
+    assert estimate.asked == 200 and estimate.low < estimate.value < estimate.high
+
+
+@pytest.mark.parametrize(
+    "answers,message",
+    [
+        ({"s99": 0}, "unknown sample 's99'"),
+        ({"undrawn": 0}, "was not drawn, so its label cannot be used"),
+        ({"changed": 0}, "is 'cat', but '.*' was recorded before. Nothing of this file"),
+    ],
+)
+def test_wrong_labels_are_refused_and_nothing_is_recorded(tmp_path, answers, message):
+    session, labels = begin(tmp_path)
+    _, rows = session.next(10)
+    nonzero = next(row for row in rows if labels[row])
+    session.record(truth(session, [nonzero], labels), "a.csv")
+    undrawn = next(row for row in range(60) if row not in rows)
+    names = {"undrawn": session.ids[undrawn], "changed": session.ids[nonzero]}
+    good = truth(session, [row for row in rows if row != nonzero][:1], labels)
+    before = state(tmp_path)
+    with pytest.raises(BadInput, match=message):
+        session.record(good | {names.get(key, key): each for key, each in answers.items()}, "b.csv")
+    assert state(tmp_path) == before
+    if "changed" in answers:
+        session.record({session.ids[nonzero]: 0}, "b.csv", correct=True)
+        assert session.labels()[nonzero] == 0
+
+
+def test_another_session_in_the_directory_is_refused(tmp_path):
+    begin(tmp_path)
+    begin(tmp_path)  # the same one
+    with pytest.raises(BadInput, match="contains another session .*rule"):
+        begin(tmp_path, rule="uniform")
+    with pytest.raises(BadInput, match="there is no labelling session here"):
+        Session(tmp_path / "elsewhere")
+    (tmp_path / "session.json").write_text('{"pool": 1')
+    with pytest.raises(BadInput, match="session.json: damaged"):
+        Session(tmp_path)
+
+
+def test_a_kill_anywhere_loses_nothing(tmp_path):
+    """Every change of a directory and every append is once the last thing that happens."""
+
+    def work(directory):
+        session, labels = begin(directory)
+        for name in ("a.csv", "b.csv"):
+            _, rows = session.next(12)
+            session.record(truth(session, rows, labels), name)
+
+    work(tmp_path / "whole")
+    expected = state(tmp_path / "whole")
+    for fatal in range(1, 60):
+        directory = tmp_path / str(fatal)
+        if survives(lambda directory=directory: work(directory), fatal):
+            break
+        recorded = Session(directory).labels() if (directory / LABELS).exists() else {}
+        work(directory)
+        assert Session(directory).labels().items() >= recorded.items()
+        # a second run of `work` goes on where the first was: the same draws, in the same order
+        whole, mine = ((path / DRAWS).read_bytes() for path in (tmp_path / "whole", directory))
+        assert mine.startswith(whole) or whole.startswith(mine)
+    else:
+        raise AssertionError("never survived")
+    assert fatal > 8 and state(directory) == expected
+
+
+def test_a_torn_line_does_not_count_and_is_replaced(tmp_path):
+    session, labels = begin(tmp_path)
+    _, rows = session.next(10)
+    session.record(truth(session, rows[:5], labels), "a.csv")
+    whole = (tmp_path / LABELS).read_bytes()
+    session.record(truth(session, rows[5:], labels), "b.csv")
+    torn = (tmp_path / LABELS).read_bytes()[len(whole) :]
+    for length in range(len(torn)):
+        (tmp_path / LABELS).write_bytes(whole + torn[:length])
+        assert len(session.labels()) == 5
+    session.record(truth(session, rows[5:], labels), "b.csv")
+    assert (tmp_path / LABELS).read_bytes() == whole + torn
+    (tmp_path / LABELS).write_bytes(b"{nothing\n" + whole)
+    with pytest.raises(BadInput, match="labels.jsonl: damaged"):
+        session.labels()
+
+
+def test_two_people_record_at_once(tmp_path):
+    """Eight processes with five labels each, and no label is lost."""
+    session, labels = begin(tmp_path)
+    _, rows = session.next(40)
+    children = []
+    for part in np.array_split(rows, 8):
+        child = os.fork()
+        if child == 0:
+            try:
+                for row in part:
+                    Session(tmp_path).record(truth(session, [int(row)], labels), "part.csv")
+                os._exit(0)
+            except BaseException:
+                os._exit(1)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
+    assert session.labels() == {row: labels[row] for row in rows}
+    lines = (tmp_path / LABELS).read_text().splitlines()
+    assert len(lines) == 40 and all(json.loads(line) for line in lines)
+
+
+def test_two_people_who_disagree_are_told(tmp_path):
+    session, labels = begin(tmp_path)
+    _, rows = session.next(1)
+    right = int(labels[rows[0]])
+    session.record({session.ids[rows[0]]: right}, "anna.csv")
+    with pytest.raises(BadInput, match="bert.csv: sample .* was recorded before"):
+        Session(tmp_path).record({session.ids[rows[0]]: (right + 1) % 3}, "bert.csv")
+
+
+def test_two_draws_at_once_are_refused(tmp_path):
+    session, _ = begin(tmp_path)
+    with exclusive(tmp_path / "lock", ""), pytest.raises(RunLocked, match="is drawing samples"):
+        session.next(5)
+
+
+@pytest.mark.parametrize(
+    "text,message",
+    [
+        ("sample,class\n", "has no column 'label'; its columns are sample, class"),
+        ("", "has no column 'sample'; its columns are none"),
+        ("session,sample,label\nsother,s1,cat\n", "line 2: is of session 'sother', but"),
+        ("sample,label\ns1,cow\n", r"line 2: unknown label 'cow'\. .*Valid: cat, dog, owl"),
+        ("sample,label\ns1,3\n", "line 2: unknown label '3'"),
+        ("sample,label\ns1,cat\ns1,dog\n", "line 3: sample 's1' is 'dog' here, but 'cat' on an"),
+    ],
+)
+def test_wrong_files_are_refused(tmp_path, text, message):
+    session, _ = begin(tmp_path / "session")
+    (tmp_path / "labels.csv").write_text(text)
+    with pytest.raises(BadInput, match=f"labels.csv.*{message}"):
+        read_labels(session, tmp_path / "labels.csv")
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path):
+    session, _ = begin(tmp_path / "session")
+    with pytest.raises(BadInput, match="none.csv: cannot be read"):
+        read_labels(session, tmp_path / "none.csv")
+    (tmp_path / "picture.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match="is not a text file"):
+        read_labels(session, tmp_path / "picture.csv")
+
+
+def test_labels_may_be_names_or_numbers(tmp_path):
+    session, _ = begin(tmp_path / "session")
+    name = session.settings.name
+    (tmp_path / "a.csv").write_bytes(
+        f"\ufeffsession,sample, label\r\n{name},s1,owl\r\n{name},s2,0\r\n{name},s3,\r\n".encode()
+    )
+    assert read_labels(session, tmp_path / "a.csv") == {"s1": 2, "s2": 0}
+
+
+def test_history_and_the_labels_that_random_testing_needs(tmp_path):
+    session, labels = begin(tmp_path, n=200)
+    labelled(session, labels, 3, 30)
+    points = history(session, 0, "tuned_difference", points=5)
+    assert [count for count, _ in points][-1] == 90 and len(points) == 5
+    assert points[-1][1] == accounts(session, "tuned_difference")[0].estimate
+    part = session.evidence(0)
+    needed = [plain_labels(part, half) for half in (0.2, 0.05, 0.01)]
+    assert 1 < needed[0] < needed[1] < needed[2] <= 200
+    wrong = session.generations[0].predictions[0].argmax(axis=1) != labels
+    expected = 1 / ((0.05 / 1.987) ** 2 / wrong.var() + 1 / 200)
+    assert needed[1] == pytest.approx(expected, rel=0.25)

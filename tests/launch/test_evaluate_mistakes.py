@@ -1,0 +1,161 @@
+"""launch.evaluate with bad input and kills: one clear line, and nothing is lost."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nevis_stream.dynamic_evaluation.additions import read_additions
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from tests import forked
+from tests.dynamic_evaluation.making import one_order
+
+MODELS, SAMPLES = [f"m{i}" for i in range(12)], [f"s{j}" for j in range(60)]
+DATASET = np.repeat(["large", "small", "single"], [40, 19, 1])
+VALUES = one_order(13, 60)
+FEATURES = np.random.default_rng(0).normal(size=(60, 4))
+HOLED = np.where(np.arange(60)[:, None] == 7, np.nan, FEATURES)
+
+
+def command(*words):
+    return forked.run("launch.evaluate", *words)
+
+
+def board(folder, name="board.npz", models=MODELS, **arrays):
+    values = {"correct": VALUES[: len(models)], "dataset": DATASET} | arrays
+    np.savez(folder / name, models=models, samples=SAMPLES, **values)
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("filled")
+    done = command("import", board(folder), f"--cache={folder / 'cache'}")
+    assert done.returncode == 0 and "single: 1 samples" in done.stdout
+    board(folder, "new.npz", ["new"], correct=VALUES[12:])
+    return folder
+
+
+def refused(*words):
+    done = command(*words)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    return done.stderr
+
+
+def partly(value):
+    features = FEATURES.copy()
+    features[7, 2] = value
+    return features
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"score": np.where(np.eye(12, 60) == 1, 1.7, 0.5)}, "'m0', sample 's0': 1.7 is not"),
+        (
+            {"score": np.where(np.repeat(np.arange(12) == 4, 60).reshape(12, 60), np.nan, 0.5)},
+            "'m4' has no values",
+        ),
+        ({"features": FEATURES[:50]}, "`features` has shape (50, 4); [60, d] is expected"),
+        ({"features": np.full((60, 4), "x")}, "`features` has type <U1; numbers are expected"),
+        ({"features": partly(np.nan)}, "features of sample 's7': not all are finite"),
+        ({"features": partly(np.inf)}, "features of sample 's7': not all are finite"),
+    ],
+)
+def test_a_bad_file_leaves_no_cache(tmp_path, arrays, message):
+    file, cache = board(tmp_path, **arrays), tmp_path / "cache"
+    assert f"error: {file}" in (said := refused("import", file, f"--cache={cache}"))
+    assert message in said and not cache.exists()
+
+
+def test_bad_features_leave_a_cache_as_it_was(filled, tmp_path):
+    cache = EvaluationCache(shutil.copytree(filled / "cache", tmp_path / "cache"))
+    file = tmp_path / "features.npz"
+    for features, message in (
+        (FEATURES[:50], "[60, d] is expected"),
+        (HOLED, "features of sample 's7': not all are finite"),
+    ):
+        np.savez(file, features=features)
+        words = ["import", filled / "board.npz", f"--features={file}", f"--cache={cache.directory}"]
+        assert message in refused(*words)
+        assert cache.features() is None and cache.shape == (12, 60) and cache.verify() == []
+
+
+def test_samples_without_features_are_counted(tmp_path):
+    file, cache = board(tmp_path, features=HOLED), tmp_path / "cache"
+    said = command("import", file, f"--cache={cache}").stdout
+    assert "1 of 60 samples have no features; features are used only where every sample" in said
+    pairs = ["--policies=clusters_features", "--predictors=mean", "--budgets=4"]
+    said = refused("study", file, *pairs, f"--out={tmp_path / 'study'}")
+    assert "clusters_features: not every sample has features" in said
+
+
+def test_a_budget_below_the_number_of_data_sets_is_named(filled, tmp_path):
+    words = ["--method=datasets+mean", f"--cache={filled / 'cache'}", "--budget=2"]
+    for command_words in (["add-model", f"--model={filled / 'new.npz'}"], ["fit"]):
+        said = refused(*command_words, *words)
+        assert "a budget of 2, but at least 3 are needed: one sample of each data set" in said
+    assert EvaluationCache(filled / "cache").shape == (12, 60)
+    assert not (filled / "cache" / "fits").exists()
+    words = ["study", filled / "board.npz", "--methods=datasets+mean", f"--out={tmp_path / 'st'}"]
+    assert "datasets+mean on board with a budget of 1, 2" in refused(*words, "--budgets=1,2")
+    done = command(*words, "--budgets=2,6", "--seeds=1")
+    assert "left out: datasets+mean on board with a budget of 2: at least 3" in done.stdout
+    assert pd.read_csv(tmp_path / "st" / "study.csv")["budget"].tolist() == [6]
+
+
+def test_a_fit_of_another_matrix_is_not_used(filled, tmp_path):
+    own, other = (shutil.copytree(filled / "cache", tmp_path / name) for name in ("own", "other"))
+    extra = board(tmp_path, "extra.npz", ["extra"], correct=1 - VALUES[:1])
+    assert command("import", extra, f"--cache={other}").returncode == 0
+    settings = ["--method=linear_gaussian", "--budget=6"]
+    assert command("fit", *settings, f"--cache={other}").returncode == 0
+    (own / "fits").mkdir()
+    shutil.copytree(other / "fits" / "linear_gaussian", own / "fits" / "linear_gaussian")
+    alone = shutil.copytree(filled / "cache", tmp_path / "alone")
+    new = f"--model={filled / 'new.npz'}"
+    done = command("add-model", new, *settings, f"--cache={own}")
+    assert "the stored fit is of other known models or another seed" in done.stderr
+    assert command("add-model", new, *settings, f"--cache={alone}").returncode == 0
+    assert read_additions(own) == read_additions(alone)
+
+
+def killed_until_it_ends(fatal, *words):
+    """Runs a command that is killed at its changes of directories, `fatal` in turn, then to its
+    end; returns how often it was killed.
+    """
+    statuses = [
+        forked.run("tests.launch.killed_command", number, *words).returncode for number in fatal
+    ]
+    assert set(statuses) <= {0, -9} and command(*words).returncode == 0
+    return statuses.count(-9)
+
+
+def test_a_killed_fit_and_addition_go_on(filled, tmp_path):
+    whole, killed = (shutil.copytree(filled / "cache", tmp_path / name) for name in ("a", "b"))
+    settings = ["--method=linear_gaussian", "--budget=6"]
+    new = f"--model={filled / 'new.npz'}"
+    assert command("fit", *settings, f"--cache={whole}").returncode == 0
+    assert command("add-model", new, *settings, f"--cache={whole}").returncode == 0
+    assert killed_until_it_ends((1, 2, 3, 5), "fit", *settings, f"--cache={killed}") == 4
+    kills = killed_until_it_ends((1, 2), "add-model", new, *settings, f"--cache={killed}")
+    assert kills == 2 or read_additions(killed)
+    assert read_additions(killed) == read_additions(whole)
+    caches = EvaluationCache(whole), EvaluationCache(killed)
+    assert np.array_equal(*(cache.matrix(predicted=True) for cache in caches))
+    assert caches[1].verify() == []
+
+
+def test_a_killed_study_goes_on(filled, tmp_path):
+    words = ["study", filled / "board.npz", "--methods=stratified_mean,linear_gaussian"]
+    words += ["--budgets=4,8", "--seeds=2"]
+    assert command(*words, f"--out={tmp_path / 'whole'}").returncode == 0
+    assert killed_until_it_ends((2, 4, 7), *words, f"--out={tmp_path / 'killed'}") == 3
+    whole, killed = (
+        pd.read_csv(tmp_path / name / "study.csv").drop(columns="seconds")
+        for name in ("whole", "killed")
+    )
+    assert len(whole) == 8 and whole.equals(killed)
+    assert json.loads((tmp_path / "killed" / "study.json").read_text())["known"] == 0.6

@@ -1,0 +1,175 @@
+"""launch.label: a session from the first command to the report, and what is refused."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests import forked
+
+CLASSES = 3
+
+
+def command(*words, start=forked.run, **options):
+    return start("launch.label", *words, **options)
+
+
+def softmax(x):
+    powers = np.exp(x)
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A pool in a file, two models' probabilities, and what is needed to label."""
+    random = np.random.default_rng(0)
+    labels = random.integers(CLASSES, size=90)
+    images = (random.integers(0, 90, (90, 10, 10)) + 50 * labels[:, None, None]).astype(np.uint8)
+    np.savez(tmp_path / "pool.npz", images=images, labels=labels)
+    np.savez(tmp_path / "unlabelled.npz", images=images)
+    for name in "ab":
+        logits = 2 * np.eye(CLASSES)[labels] + random.normal(0, 1, (90, CLASSES))
+        np.savez(tmp_path / f"{name}.npz", probabilities=softmax(logits))
+    return tmp_path
+
+
+def label(folder, session, number, labels, name="labels.csv"):
+    """Fills in a round's csv."""
+    with open(session / "rounds" / f"{number:03d}" / "to_label.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row["label"] = str(labels[int(row["sample"])])
+    with open(folder / name, "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return folder / name
+
+
+def test_a_session_of_two_models(folder):
+    labels, session = np.load(folder / "pool.npz")["labels"], folder / "session"
+    models = [f"--model={folder / 'a.npz'}", f"--model={folder / 'b.npz'}"]
+    pool = f"--pool={folder / 'pool.npz'}"
+    begun = command("start", *models, pool, f"--out={session}", start=forked.alone)
+    assert begun.returncode == 0, begun.stderr
+    assert "90 samples, 3 classes, 2 models, loss zero_one" in begun.stdout
+    for number in (1, 2):
+        assert command("next", session, "--count=40").returncode == 0
+        done = command("record", label(folder, session, number, labels), f"--session={session}")
+        assert done.returncode == 0, done.stderr
+        assert f"40 labels recorded\n{40 * number} of 90 samples have a label" in done.stdout
+        early = command("status", session, "--until=1")
+        assert early.returncode == (number == 1), early.stdout
+        assert ("labelling may stop from 80 labels on" in early.stdout) == (number == 1)
+    again = command("record", folder / "labels.csv", f"--session={session}")
+    assert "0 labels recorded, 40 as before" in again.stdout
+    narrow = command("status", session, "--until=0.001")
+    assert narrow.returncode == 1 and "not yet 0.001: the interval of" in narrow.stdout
+    wide = command("status", session, "--until=1")
+    assert wide.returncode == 0 and "labelling may stop" in wide.stdout
+    assert "a.npz minus" in wide.stdout
+    page = command("report", session)
+    assert page.returncode == 0, page.stderr
+    assert {file.name for file in (session / "report").iterdir()} == {
+        "report.html",
+        "estimates.csv",
+        "hardest.csv",
+        "hardest.png",
+        "calibration.csv",
+    }
+    grown = command(
+        *("start", "--continue", f"--pool={folder / 'pool.npz'}", *models, f"--out={session}")
+    )
+    assert grown.returncode == 2 and "90 of its 90 samples are in the session" in grown.stderr
+
+
+def test_simulations_continue(folder):
+    words = ["simulate", f"--model={folder / 'a.npz'}", f"--pool={folder / 'pool.npz'}"]
+    words += ["--labels=30", f"--out={folder / 'study'}", "--rules=expected_loss,uniform"]
+    few = command(*words, "--repetitions=2")
+    assert few.returncode == 0, few.stderr
+    trials = folder / "study" / "trials" / "uniform"
+    before = {path: path.stat().st_mtime_ns for path in trials.iterdir()}
+    more = command(*words, "--repetitions=4", "--executor=threads", "--workers=2")
+    assert more.returncode == 0, more.stderr
+    assert "monte_carlo" in more.stdout and len(list(trials.glob("trial-*"))) == 4
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items())
+    assert (folder / "study" / "report.html").exists()
+    other = command(*words, "--repetitions=2", "--loss=cross_entropy")
+    assert other.returncode == 2 and "contains another study" in other.stderr
+
+
+def test_a_checkpoint_is_tested_on_a_folder_of_images(small_stream, tmp_path):
+    run = tmp_path / "run"
+    done = forked.run(
+        "launch.run",
+        "--config=logistic_regression",
+        f"--config.stream={small_stream}",
+        f"--run_dir={run}",
+    )
+    assert done.returncode == 0, done.stderr
+    random = np.random.default_rng(1)
+    (tmp_path / "photos" / "may").mkdir(parents=True)
+    for number in range(24):
+        grey = random.integers(0, 90, (9, 11)) + 50 * (number % 3)
+        place = tmp_path / "photos" / ("may" if number % 2 else ".") / f"{number}.png"
+        Image.fromarray(grey.astype(np.uint8)).save(place)
+    checkpoint = sorted((run / "checkpoints").iterdir())[0]
+    session = tmp_path / "session"
+    begun = command(
+        "start",
+        f"--model={checkpoint}",
+        f"--pool={tmp_path / 'photos'}",
+        f"--out={session}",
+        f"--stream={small_stream}",
+    )
+    assert begun.returncode == 0, begun.stderr
+    assert "24 samples, 3 classes, 1 model," in begun.stdout and "surrogate heads" in begun.stdout
+    chosen = command("next", session, "--count=6")
+    assert chosen.returncode == 0, chosen.stderr
+    draws = json.loads((session / "draws.jsonl").read_text())["draws"]
+    assert len(draws[0]["samples"]) == 6
+    text = (session / "rounds" / "001" / "to_label.csv").read_text()
+    assert "may/" in text and ".png" in text
+
+
+@pytest.mark.parametrize(
+    "words,message",
+    [
+        (["start", "--model=a.npz"], "start needs --pool"),
+        (["start", "--pool=pool.npz", "--out=s"], "--model is missing"),
+        (["start", "--model=a.npz", "--pool=nothing", "--out=s"], "no such folder or file"),
+        (["start", "--model=pool.npz", "--pool=pool.npz", "--out=s"], "expected 'probabilities'"),
+        (["start", "--model=elsewhere", "--pool=pool.npz", "--out=s"], "neither a checkpoint"),
+        (["start", "--model=a.npz", "--pool=pool.npz:x", "--out=s"], "has no 'images_x'"),
+        (
+            ["start", "--model=a.npz", "--pool=pool.npz", "--out=s", "--surrogate=heds"],
+            "unknown surrogate 'heds'. Did you mean 'heads'",
+        ),
+        (
+            ["start", "--model=a.npz", "--pool=pool.npz", "--out=s", "--surrogate=ensemble"],
+            "the surrogate 'ensemble' needs other models of the run",
+        ),
+        (
+            ["start", "--model=a.npz", "--pool=pool.npz", "--out=s", "--classes=x,y"],
+            "--classes: 2 different names; the model has 3 classes",
+        ),
+        (["next", "nowhere"], "there is no labelling session here"),
+        (["status", "nowhere"], "there is no labelling session here"),
+        (["record", "a.csv", "--session=nowhere"], "there is no labelling session here"),
+        (
+            ["simulate", "--model=a.npz", "--pool=unlabelled.npz", "--out=study"],
+            "has no labels. simulate needs them",
+        ),
+        (
+            ["simulate", "--model=a.npz", "--pool=pool.npz", "--out=study", "--rules=xwet!"],
+            "unknown acquisition rule 'xwet'",
+        ),
+    ],
+)
+def test_mistakes_are_explained(folder, words, message):
+    done = command(*words, cwd=folder)
+    assert done.returncode == 2 and message in done.stderr
+    assert "Traceback" not in done.stderr
