@@ -236,7 +236,8 @@ def flags_of(module, words):
         if getattr(getattr(function, "value", None), "id", "") == "shared_flags":
             nodes += ast.walk(shared_functions[called])
         elif called.startswith("DEFINE_") or called == "add_argument":
-            yield node.args[0].value.lstrip("-")
+            if isinstance(node.args[0], ast.Constant):  # else the names are those of a table
+                yield node.args[0].value.lstrip("-")
 
 
 @pytest.mark.parametrize("command", commands())
