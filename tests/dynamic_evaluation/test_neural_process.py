@@ -206,6 +206,8 @@ def test_holes_and_a_single_group_are_no_obstacle():
 
 
 KILLED = """
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -215,18 +217,27 @@ from nevis_stream.dynamic_evaluation import fits, methods, positions
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.neural_process import training
+from nevis_stream.run_directory import checkpoint
 from tests.dynamic_evaluation.making import one_order
-from tests.killed_child import arm
 
 training.STEPS, positions.SECONDS = 50, 0.0
 known, method = InMemory(one_order(12, 60, noise=0.7)), methods.get("uniform+neural_process")
 stored = fits.StoredFit(Path(sys.argv[1]), method, known, 0, [])
-arm(int(sys.argv[2]))
+write, count = checkpoint.write, int(sys.argv[2])
+
+def written(*arguments):
+    global count
+    count -= 1
+    if not count:
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(*arguments)
+
+checkpoint.write = written
 stored.evaluator(known, 8, jax.random.key(0), context())
 """
 
 
-@pytest.mark.parametrize("fatal", [4, 30])
+@pytest.mark.parametrize("fatal", [2, 5])
 def test_a_killed_fit_goes_on_where_it_was(tmp_path, monkeypatch, fatal):
     """In its training, and in its cross-validation, whose fits are trainings too."""
     monkeypatch.setattr(positions, "SECONDS", 0.0)
