@@ -1,14 +1,13 @@
 """All learners of the paper on `local25`, with one state of the engine.
 
   python -m launch.data prepare --stream=local25
-  python -m launch.data prepare --stream=omniglot
   python -m benchmarks.paper_learners --out=runs/paper [--learners=indep,mt] [--budgets=2x480]
   python -m benchmarks.paper_learners --print_only
 
 Ten learners, three seeds, and the budgets 2x480 and 1x2400 (trials × steps); the largest, 1x10000,
 for Indep, FT-prev, FT-d and the best of the rest. BHPO searches its large space with four trials
 that together take as many steps. The backbones of PT are those of "Learners on local25" in
-RESULTS.md, pre-trained here first.
+RESULTS.md, pre-trained here first; the shared data contain what they are pre-trained on.
 
 Every complete run is added to benchmarks/paper_learners.csv and is not repeated; an interrupted run
 continues in its run directory. The tables are printed from the file alone. Runs count together

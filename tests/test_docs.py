@@ -236,7 +236,8 @@ def flags_of(module, words):
         if getattr(getattr(function, "value", None), "id", "") == "shared_flags":
             nodes += ast.walk(shared_functions[called])
         elif called.startswith("DEFINE_") or called == "add_argument":
-            yield node.args[0].value.lstrip("-")
+            # a name that is not a constant comes from a table
+            yield getattr(node.args[0], "value", "").lstrip("-")
 
 
 @pytest.mark.parametrize("command", commands())

@@ -63,6 +63,9 @@ def prepare(
 ) -> None:
     """Prepares the data sets of a stream and those that `tasks` names, several at a time."""
     wanted = _wanted(stream, tasks)
+    if not wanted:
+        print(f"Nothing to prepare: the tasks of {stream} are read from where they are.")
+        return
     jobs = min(jobs or os.cpu_count() or 1, len(wanted))
     outcome: dict[str, str] = {}
     bars = progress_bars()

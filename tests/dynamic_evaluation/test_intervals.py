@@ -1,7 +1,12 @@
+import jax
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import intervals
+from nevis_stream.dynamic_evaluation import intervals, methods
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from tests.dynamic_evaluation.making import one_order
 
 
 def test_wilson_gives_known_values():
@@ -47,3 +52,17 @@ def test_an_interval_goes_on_to_where_samples_contradict_it():
     )
     assert low == pytest.approx([0.3, 0.3, 0.002], abs=1e-3)
     assert high == pytest.approx([0.4, 0.898, 0.6], abs=1e-3)
+
+
+def test_intervals_of_the_stratified_mean_hold_with_unequal_weights_of_data_sets():
+    values = one_order(90, 1000, noise=0.7)
+    dataset = np.repeat(["large", "small"], [950, 50])
+    facts = SampleFacts(1000, dataset=dataset, dataset_weights={"large": 1.0, "small": 1.0})
+    known, new = InMemory(values[:30], sample_facts=facts), values[30:]
+    evaluator = methods.get("stratified_mean").fit(known, key=jax.random.key(0))
+    inside = []
+    for seed in range(5):
+        estimates = evaluator.evaluate(MatrixAsk(new), len(new), 100, jax.random.key(seed))
+        truth = facts.mean(new)
+        inside.append((estimates.low <= truth) & (truth <= estimates.high))
+    assert np.mean(inside) > 0.9  # 0.48 for the number of asked samples

@@ -157,6 +157,12 @@ def test_an_import_stands_for_a_task_and_overlaps_are_found(data, pictures, tmp_
     )
 
 
+@pytest.mark.parametrize("stream", ["pico", "omniglot"])
+def test_prepare_says_so_where_nothing_needs_it(data, stream):
+    output = data("prepare", f"--stream={stream}")
+    assert f"Nothing to prepare: the tasks of {stream} are read from where they are." in output
+
+
 def test_prepare_goes_on_after_a_failure_and_tells_what_to_do(data, tmp_path):
     random = np.random.RandomState(0)
     (tmp_path / "mnist").mkdir()

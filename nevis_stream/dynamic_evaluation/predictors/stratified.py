@@ -31,9 +31,15 @@ class Stratified(SortAndSearch):
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Gives the mean of the representative cells."""
-        mean = (represented(answers, known.facts) * answers.values).sum(axis=1)
+        weights = represented(answers, known.facts)
+        mean = (weights * answers.values).sum(axis=1)
         n, budget = known.shape[1], answers.samples.shape[1]
-        interval = intervals.wilson(mean, intervals.effective(budget, n, tuned["design"]))
+        seen, design = float(budget), tuned["design"]
+        if budget < n and known.facts.dataset_weights is not None:
+            # unequal weights leave fewer draws than the budget (Kish 1965), and the design's
+            # variance is that of the unweighted mean
+            seen, design = 1 / (weights**2).sum(axis=1).max(), 1.0
+        interval = intervals.wilson(mean, intervals.effective(seen, n, design))
         return Prediction(thresholded(self.rank(tree), answers, ctx), mean, interval)
 
 
