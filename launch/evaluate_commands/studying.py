@@ -311,7 +311,7 @@ def _check_scores(names: Sequence[str], matrices: Sequence[Matrix]) -> None:
         raise BadInput(
             f"{', '.join(scored)}: has real scores, but {', '.join(refused)} takes outcomes (0 or"
             f" 1) only. Methods that take scores: {', '.join(valid)}; or any policy with one of"
-            f" the predictors {', '.join(predictors)}, for example random+{predictors[0]}."
+            f" the predictors {', '.join(predictors)}, for example random+mean."
         )
 
 

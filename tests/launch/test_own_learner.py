@@ -175,6 +175,8 @@ def test_reading_a_run_never_imports_what_it_names(folder, small_stream, tmp_pat
     read = ["import", "runs/a", f"--stream={small_stream}", "--cache=caches"]
     refused = forked.run("launch.evaluate", *read, cwd=folder)
     assert refused.returncode == 2 and "add --trust=own_package.means" in refused.stderr
+    assert "--splits=test" in refused.stderr and not (folder / "caches").exists()
+    launch("evaluate", *read, "--splits=test", cwd=folder)
     assert not (folder / "own_package" / "imported").exists()
     launch("evaluate", *read, "--trust=own_package", cwd=folder)
     (folder / "own_package" / "imported").unlink()
