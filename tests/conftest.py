@@ -50,6 +50,8 @@ LONGEST = (
     "tests/learners/test_transfer.py",
     "tests/dynamic_evaluation/test_pairs.py",
     "tests/report/test_statements.py",
+    "tests/dynamic_evaluation/test_neural_process.py",
+    "tests/dynamic_evaluation/test_reinforcement.py",
     "tests/dynamic_evaluation/test_beliefs.py",
     "tests/report/test_report.py",
     "tests/learners/test_fit.py",

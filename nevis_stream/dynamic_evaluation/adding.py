@@ -28,7 +28,7 @@ from nevis_stream.dynamic_evaluation.known import (
     learned_rows,
 )
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_cells
-from nevis_stream.dynamic_evaluation.method import Method, context
+from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.errors import BadInput, RunWarning
@@ -204,7 +204,7 @@ def fit_method(
 
     Args:
       cache, budget, method, seed, most_flops: as of `add_models`.
-      progress: called with the name of each method that is fitted.
+      progress: called with the name of each method that is fitted, and with its stages.
 
     Returns: the method's name, why it was chosen ("" if it was given), and the FLOPs of its fit.
     """
@@ -226,7 +226,8 @@ def fit_method(
     readable = memory.readable(used, known, 1)
     stored = _stored_fit(cache, used.name, used, known, seed)
     fit_key, _ = jax.random.split(jax.random.key(seed))
-    stored.evaluator(readable, budget, fit_key, context())
+    ctx = staged_context(lambda stage: progress(f"{used.name}: {stage}"))
+    stored.evaluator(readable, budget, fit_key, ctx)
     return used.name, reason, stored.flops(budget)
 
 

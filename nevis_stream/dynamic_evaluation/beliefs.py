@@ -39,7 +39,12 @@ class Beliefs:
       n: number of samples.
       rank: see above, or None.
       items: see above, or None.
+
+    Attributes:
+      representations: float32[n, d], what a network has learned about the samples, or None.
     """
+
+    representations: np.ndarray | None = None
 
     def __init__(self, n: int, rank: Rank | None = None, items: Items | None = None):
         self.n, self.rank, self.items = n, rank, items

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.cost.meter import total
+from nevis_stream.dynamic_evaluation import positions
 from nevis_stream.dynamic_evaluation.additions import Addition
 from nevis_stream.dynamic_evaluation.known import Known, digest
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
@@ -50,6 +51,7 @@ class StoredFit:
         additions: Sequence[Addition],
     ):
         self._path, self._method = directory, method
+        self._unfinished = directory.with_name(f"{directory.name}.unfinished")
         about = json.dumps([VERSION, method.name, seed, digest(known)])
         self.key = hashlib.sha256(about.encode()).hexdigest()[:16]
         budgets = [str(each.budget) for each in additions if each.fit == self.key]
@@ -83,12 +85,14 @@ class StoredFit:
                 ctx.charge(self._flops[part])
         before = total(ctx.meter.counts())
         if self.tree is None:
-            evaluator = self._method.fit(known, None, key, ctx)
+            with positions.kept_in(self._unfinished):
+                evaluator = self._method.fit(known, None, key, ctx)
             self._write(FIT, evaluator, before)
         else:
             evaluator = Evaluator(self._method, known, self.tree, key, ctx)
         before = total(ctx.meter.counts())
-        evaluator.tune(budget)
+        with positions.kept_in(self._unfinished):
+            evaluator.tune(budget)
         if str(budget) not in self._flops:
             self._write(str(budget), evaluator, before)
         return evaluator
@@ -99,7 +103,8 @@ class StoredFit:
         """
         evaluator = self.evaluator(known, budget, key, ctx)
         part, before = f"{ERRORS}-{budget}", total(ctx.meter.counts())
-        errors = evaluator.errors(budget)
+        with positions.kept_in(self._unfinished):
+            errors = evaluator.errors(budget)
         if part not in self._flops:
             self._write(part, evaluator, before)
         return errors
@@ -118,3 +123,4 @@ class StoredFit:
         self._path.parent.mkdir(exist_ok=True)
         record = {"key": self.key, "flops": self._flops}
         checkpoint.write(self._path, {FIT: evaluator.tree}, record)
+        positions.remove(self._unfinished)

@@ -20,25 +20,34 @@ class _Staged(Context):
 
     report: Callable[[str], None]
     _inside = False
+    _stage = ""
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """As `Context.phase`."""
         outermost, self._inside = not self._inside, True
         if outermost:
-            self.report(STAGES.get(name, name))
+            self._stage = STAGES.get(name, name)
+            self.report(self._stage)
         try:
             with super().phase(name):
                 yield
         finally:
             self._inside = not outermost
 
+    def progress(self, step: int, steps: int) -> None:
+        """Reports every tenth of a long training, with the stage."""
+        tenths = 10 * step // steps
+        if tenths > 10 * (step - 1) // steps:
+            self.report(f"{self._stage}, {tenths}0% of a training")
+
 
 def staged_context(report: Callable[[str], None]) -> Context:
     """Returns a context like `method.context()` that reports the stages of an evaluation.
 
     Args:
-      report: called with the name of each stage, one of the values of `STAGES`, when it begins.
+      report: called with the name of each stage, one of the values of `STAGES`, when it begins, and
+        after each tenth of a long training.
     """
     ctx = _Staged.standalone(path=("dynamic evaluation",))
     ctx.report = report

@@ -1,0 +1,1 @@
+"""An attentive latent neural process over the samples of a benchmark."""

@@ -1,0 +1,140 @@
+"""Descriptions of samples, the input of the neural process in place of embeddings of prompts.
+
+A sample is described by the known models' values on it: their mean, their variance, and their
+principal components. What describes samples must not contain the values that are to be predicted:
+a network that is trained on them would learn to read them off, and fail with new models. So the
+known models are divided into parts, and a part's tasks are trained with descriptions from the
+others, turned so that the components agree (orthogonal Procrustes). Where samples have features,
+their principal components are added.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.known import Known, parts
+from nevis_stream.dynamic_evaluation.linear_gaussian import MODELS
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.learner import Context
+
+COMPONENTS = 14  # of the values
+FEATURES = 16  # components of the features, at most
+PARTS = 8
+CERTAIN = 0.01  # means are kept this far from 0 and 1
+
+
+@dataclass(frozen=True)
+class Descriptions:
+    """Descriptions of n samples by m known models.
+
+    Attributes:
+      values: float32[m, n] with 0 for unknown cells.
+      there: bool[m, n], the known cells.
+      part: int64[m], of each model.
+      without: float32[parts, n, d], descriptions without the models of each part.
+      base_without: float32[parts, n], logits of the samples' means without these.
+      all: float32[n, d], descriptions by all known models.
+      base: float32[n], logits of their means.
+      kinds: int32[n], 1 for samples with scores and 0 for those with outcomes.
+    """
+
+    values: np.ndarray
+    there: np.ndarray
+    part: np.ndarray
+    without: np.ndarray
+    base_without: np.ndarray
+    all: np.ndarray
+    base: np.ndarray
+    kinds: np.ndarray
+
+
+def described(known: Known, key, ctx: Context) -> Descriptions:
+    """Returns the descriptions of the samples of known models.
+
+    Args:
+      known: the known models.
+      key: a JAX key, which draws models where there are too many.
+      ctx: charges the decompositions, as `linear_gaussian.fit` does.
+    """
+    rows, groups = None, known.groups
+    if known.shape[0] > MODELS:
+        rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
+        groups = None if groups is None else [groups[row] for row in rows]
+    matrix = known.matrix(rows)
+    values, there = numbers(matrix), observed(matrix)
+    features = _features(known, ctx)
+    mean, variance, components = _statistics(values, there, ctx)
+    scale = max(float(np.sqrt((components**2).mean(axis=1).max())), 1e-6)
+
+    def joined(mean, variance, components):
+        base = np.log(mean / (1 - mean))
+        rows = [base[None], np.sqrt(variance)[None], components / scale, features]
+        return np.concatenate(rows).T.astype(np.float32), base.astype(np.float32)
+
+    whole, base = joined(mean, variance, components)
+    part, without, bases = np.zeros(len(values), np.int64), [], []
+    for number, left_out in enumerate(parts(len(values), groups, PARTS)):
+        part[left_out] = number
+        rest = np.delete(np.arange(len(values)), left_out)
+        mean, variance, turned = _statistics(values[rest], there[rest], ctx)
+        left, _, right = np.linalg.svd(components @ turned.T)
+        described, logits = joined(mean, variance, left @ right @ turned)
+        without.append(described)
+        bases.append(logits)
+    return Descriptions(
+        values,
+        there,
+        part,
+        np.stack(without or [whole]),
+        np.stack(bases or [base]),
+        whole,
+        base,
+        _kinds(known, values, there),
+    )
+
+
+def _statistics(values, there, ctx) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns means and variances, float64[n], and components, float64[COMPONENTS, n]; one more
+    model has the overall mean everywhere, so that few models cannot make a sample certain.
+    """
+    models, n = values.shape
+    count = there.sum(axis=0)
+    overall = values.sum() / max(there.sum(), 1)
+    mean = (values.sum(axis=0) + overall) / (count + 1)
+    centred = np.where(there, values - mean, 0).astype(np.float32)
+    _, sizes, basis = np.linalg.svd(centred, full_matrices=False)
+    small, large = sorted((models, n))
+    ctx.charge(2 * large * small**2 + 11 * small**3 + 5 * models * n)
+    components = np.zeros((COMPONENTS, n))
+    rank = min(COMPONENTS, small)
+    components[:rank] = (sizes[:rank] / np.sqrt(models))[:, None] * basis[:rank]
+    variance = (centred**2).sum(axis=0) / (count + 1)
+    return np.clip(mean, CERTAIN, 1 - CERTAIN).astype(np.float64), variance, components
+
+
+def _features(known: Known, ctx: Context) -> np.ndarray:
+    """Returns principal components of the samples' features, float32[d, n], the first of unit
+    variance; d is 0 without features.
+    """
+    features = known.facts.features
+    if features is None:
+        return np.empty((0, known.shape[1]), np.float32)
+    from sklearn.decomposition import PCA
+
+    count = min(FEATURES, *features.shape)
+    components = PCA(count, svd_solver="randomized", random_state=0).fit_transform(features)
+    ctx.charge(4 * features.size * (count + 10))  # the products of a randomised decomposition
+    return (components / max(float(components[:, 0].std()), 1e-6)).T
+
+
+def _kinds(known: Known, values: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Returns the kind of each sample; a data set has outcomes if all its values are 0 or 1."""
+    n = known.shape[1]
+    if not known.scores:
+        return np.zeros(n, np.int32)
+    real = (there & (values != 0) & (values != 1)).any(axis=0)
+    dataset = known.facts.dataset
+    if dataset is None:
+        return np.full(n, int(real.any()), np.int32)
+    return np.isin(dataset, np.unique(dataset[real])).astype(np.int32)

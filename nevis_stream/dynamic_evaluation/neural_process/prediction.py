@@ -1,0 +1,164 @@
+"""What a trained neural process believes about new models, from samples of its latent variable."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from nevis_stream.cost.counted import made_once
+from nevis_stream.dynamic_evaluation.asking import Answers
+from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
+from nevis_stream.dynamic_evaluation.neural_process.network import Network, Sizes
+from nevis_stream.dynamic_evaluation.response import Evidence
+from nevis_stream.learner import Context
+
+LATENTS = 16  # samples of the latent variable
+
+
+class Process(NamedTuple):
+    """A trained neural process on n samples.
+
+    Attributes:
+      parameters: of the network.
+      descriptions: float32[n, d].
+      base: float32[n], logits of the samples' means.
+      kinds: int32[n], 1 for scores.
+      weights: float32[n], of the samples in the benchmark's mean.
+      draws: float32[LATENTS, latent], normal.
+    """
+
+    parameters: dict
+    descriptions: jax.Array
+    base: jax.Array
+    kinds: jax.Array
+    weights: jax.Array
+    draws: jax.Array
+
+
+class Believed(NamedTuple):
+    """Beliefs about m models: float32[m, n] each, and float32[m] for `deviation`.
+
+    Attributes:
+      mean, variance, information, reduction: see `beliefs`.
+      deviation: standard deviation of the mean over all samples.
+    """
+
+    mean: jax.Array
+    variance: jax.Array
+    information: jax.Array
+    reduction: jax.Array
+    deviation: jax.Array
+
+
+@made_once
+def program(sizes: Sizes):
+    """Returns the program that takes a process and the evidence of m models, and returns
+    `Believed`.
+    """
+    network = Network(sizes)
+
+    def believed(process: Process, evidence: Evidence) -> Believed:
+        apply = functools.partial(network.apply, process.parameters)
+        samples = apply(process.descriptions, method=Network.samples)
+        asked = evidence.scattered(jnp.zeros((len(evidence.samples), len(process.base))), 1.0)
+
+        def of_one(model):
+            columns, values, there, asked = model
+            memory = apply(
+                samples[columns],
+                values,
+                process.kinds[columns],
+                there > 0,
+                process.base[columns],
+                method=Network.encode,
+            )
+            attended = apply(samples, memory, method=Network.attend)
+            latents = memory.mean + memory.scale * process.draws
+
+            def decoded(latent):
+                return apply(samples, attended, latent, process.base, method=Network.decode)
+
+            expected, noise = jax.lax.map(decoded, latents)
+            return _quantities(expected, noise, process.kinds, process.weights, asked)
+
+        return jax.lax.map(of_one, (evidence.samples, evidence.values, evidence.there, asked))
+
+    return believed
+
+
+@made_once
+def representing_program(sizes: Sizes):
+    """Returns the program that takes parameters and descriptions, and returns representations."""
+    return functools.partial(Network(sizes).apply, method=Network.samples)
+
+
+def _quantities(expected, noise, kinds, weights, asked) -> Believed:
+    """Returns the beliefs about one model.
+
+    Args:
+      expected, noise: float32[latents, n], of each sample of the latent variable.
+      kinds, weights: as of `Process`.
+      asked: float32[n], 1 for the samples that were asked.
+    """
+    mean = expected.mean(axis=0)
+    between = expected.var(axis=0, ddof=1)
+    own = expected * (1 - expected)
+    within = jnp.where(kinds > 0, noise**2, own).mean(axis=0)
+    entropies = _entropy(mean) - _entropy(expected).mean(axis=0)
+    information = jnp.where(kinds > 0, normal_information(between, within), entropies)
+    free = weights * (1 - asked)
+    sums = expected @ free
+    away = (sums - sums.mean()) / (len(sums) - 1)
+    together = away @ (expected - mean) + weights * within
+    deviation = jnp.sqrt(sums.var(ddof=1) + free**2 @ within)
+    variance = between + within
+    return Believed(mean, variance, information, together**2 / variance, deviation)
+
+
+def _entropy(p):
+    p = jnp.clip(p, 1e-6, 1 - 1e-6)
+    return -p * jnp.log(p) - (1 - p) * jnp.log1p(-p)
+
+
+class ProcessBeliefs(Beliefs):
+    """Beliefs of a neural process, whose latent variable is what is unknown of a model.
+
+    Args:
+      process: the process.
+      sizes: of its network.
+      ctx: compiles, and counts FLOPs.
+    """
+
+    gives = frozenset({"moments", "information", "reduction"})
+
+    def __init__(self, process: Process, sizes: Sizes, ctx: Context):
+        super().__init__(len(process.base))
+        self._process, self._sizes, self._ctx = process, sizes, ctx
+
+    @functools.cached_property
+    def representations(self) -> np.ndarray:
+        """See `Beliefs`; float32[n, 16]."""
+        represented = self._ctx.jit(representing_program(self._sizes))
+        return np.asarray(represented(self._process.parameters, self._process.descriptions))
+
+    def all(self, answers: Answers) -> Believed:
+        """Returns all beliefs, as numpy arrays."""
+        evidence = Evidence.of(answers, answers.samples.shape[1])
+        return jax.tree.map(
+            np.asarray, self._ctx.jit(program(self._sizes))(self._process, evidence)
+        )
+
+    def moments(self, answers: Answers) -> tuple[np.ndarray, np.ndarray]:
+        """See `Beliefs`."""
+        believed = self.all(answers)
+        return believed.mean, believed.variance
+
+    def information(self, answers: Answers) -> np.ndarray:
+        """See `Beliefs`."""
+        return self.all(answers).information
+
+    def reduction(self, answers: Answers) -> np.ndarray:
+        """See `Beliefs`."""
+        return self.all(answers).reduction

@@ -1,0 +1,52 @@
+"""A policy that was trained by reinforcement learning on the known models (see `reinforcement`)."""
+
+import jax
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.asking import Cells
+from nevis_stream.dynamic_evaluation.neural_process.descriptions import described
+from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.reinforcement import training
+from nevis_stream.dynamic_evaluation.sequential import STEPS
+
+
+class Reinforcement(Policy):
+    """Asks the samples that the trained policy finds most probable, at most `sequential.STEPS`
+    batches of them.
+    """
+
+    about = "proximal policy optimisation on the known models, rewarded for smaller errors"
+    adaptive = True
+    out_of_core = False
+    needs = frozenset({"moments"})
+
+    def fit(self, known, beliefs, key, ctx):
+        """Trains the policy."""
+        cold = not known.column_sums()[1].all()
+        descriptions = beliefs.representations if cold else None
+        if descriptions is None:
+            descriptions = described(known, key, ctx).all
+        key = jax.random.fold_in(key, 2)
+        parameters = training.trained(known, beliefs, descriptions, cold, key, ctx)
+        return {
+            "cold": cold,
+            "descriptions": descriptions,
+            "parameters": jax.tree.map(np.asarray, parameters),
+        }
+
+    def next(self, plan, answers, key, ctx) -> Cells:
+        """Returns one batch; a batch is one sample of each model, if the budget is small."""
+        tree, (models, asked) = plan.tree, answers.samples.shape
+        batch = min(-(-plan.budget // STEPS), plan.budget - asked)
+        state = training.state_of(answers, plan.beliefs.moments(answers))
+        act = ctx.jit(training.acting_program(tree["cold"]))
+        logits, _ = act(tree["parameters"], tree["descriptions"], state)
+        useful = np.array(logits, np.float64)
+        np.put_along_axis(useful, answers.samples, -np.inf, axis=1)
+        ctx.charge(models * plan.n)  # the selection
+        best = np.argsort(-useful, axis=1, kind="stable")[:, :batch]
+        return Cells(best.astype(np.int64))
+
+
+POLICY = Reinforcement()
+"""Proximal policy optimisation."""

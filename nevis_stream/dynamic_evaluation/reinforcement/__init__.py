@@ -1,0 +1,1 @@
+"""Proximal policy optimisation of the choice of samples."""

@@ -1,0 +1,251 @@
+"""Training of the policy by proximal policy optimisation (Schulman et al. 2017).
+
+An episode is a known model of which some random samples were asked already; the policy asks
+`HORIZON` more. The reward of a sample is the fall of the expected squared error of the cells that
+were not asked, bias² plus variance (active evaluation acquisition, equation 8); at the end comes
+the accuracy of the predictions. Advantages are generalised advantage estimates.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from nevis_stream.cost.counted import made_once
+from nevis_stream.dynamic_evaluation import folds, positions
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.beliefs import Beliefs
+from nevis_stream.dynamic_evaluation.known import Known, digest
+from nevis_stream.dynamic_evaluation.linear_gaussian import MODELS
+from nevis_stream.dynamic_evaluation.reinforcement.network import Network, State
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Tree
+
+VERSION = 1  # of positions of trainings
+ITERATIONS = 30
+EPISODES = 8  # in each iteration
+HORIZON = 16  # steps of an episode
+EPOCHS = 4
+BATCHES = 4  # of an epoch
+SEEN = 1024  # samples that the policy sees in an episode, at most
+ASKED_BEFORE = 128  # at most
+LEARNING_RATE = 1e-3
+LARGEST_GRADIENT = 0.5
+DISCOUNT, LAMBDA, CLIP = 0.99, 0.95, 0.2  # table B.1
+ENTROPY_COLD = 0.001  # with samples that no known model has met; otherwise 0
+VALUE_SHARE = 0.5  # of the critic's loss
+
+
+class Steps(NamedTuple):
+    """Steps of episodes, [b] or [b, n].
+
+    Attributes:
+      states: before each step.
+      actions: int32[b], the sample that was asked.
+      likelihood: float32[b], the logarithm of its probability then.
+      advantages, returns: float32[b].
+    """
+
+    states: State
+    actions: np.ndarray
+    likelihood: np.ndarray
+    advantages: np.ndarray
+    returns: np.ndarray
+
+
+def advantages(rewards: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Returns generalised advantage estimates (Schulman et al. 2016), [t, episodes].
+
+    Args:
+      rewards, values: of each step and the state before it, [t, episodes]; the value after the last
+        step is 0.
+    """
+    after = np.concatenate([values[1:], np.zeros_like(values[:1])])
+    differences, result = rewards + DISCOUNT * after - values, np.zeros_like(rewards)
+    running = np.zeros_like(rewards[0])
+    for step in reversed(range(len(rewards))):
+        running = differences[step] + DISCOUNT * LAMBDA * running
+        result[step] = running
+    return result
+
+
+def loss(network: Network, parameters, descriptions, steps: Steps, entropy: float):
+    """Returns the clipped loss of the actor, with that of the critic and the entropy bonus."""
+    logits, values = network.apply(parameters, descriptions, steps.states)
+    logarithms = jax.nn.log_softmax(logits)
+    taken = jnp.take_along_axis(logarithms, steps.actions[:, None], axis=1)[:, 0]
+    ratio = jnp.exp(taken - steps.likelihood)
+    clipped = jnp.clip(ratio, 1 - CLIP, 1 + CLIP)
+    gain = jnp.minimum(ratio * steps.advantages, clipped * steps.advantages).mean()
+    spread = -(jnp.exp(logarithms) * logarithms).sum(axis=1).mean()
+    error = ((values - steps.returns) ** 2).mean()
+    return VALUE_SHARE * error - gain - entropy * spread
+
+
+def optimiser() -> optax.GradientTransformation:
+    """Returns Adam with clipped gradients."""
+    return optax.chain(optax.clip_by_global_norm(LARGEST_GRADIENT), optax.adam(LEARNING_RATE))
+
+
+@made_once
+def update_program(frozen: bool, entropy: float):
+    """Returns the program that takes a state, descriptions and batches of steps, [batches, b, …],
+    and returns the state after them.
+    """
+    network, update = Network(frozen), optimiser().update
+
+    def updated(state, descriptions, batches: Steps):
+        def step(state, batch):
+            parameters, memory = state
+            slope = jax.grad(lambda inner: loss(network, inner, descriptions, batch, entropy))(
+                parameters
+            )
+            changes, memory = update(slope, memory, parameters)
+            return (optax.apply_updates(parameters, changes), memory), None
+
+        return jax.lax.scan(step, state, batches)[0]
+
+    return updated
+
+
+@made_once
+def acting_program(frozen: bool):
+    """Returns the program of the network: parameters, descriptions and a state to logits and
+    values.
+    """
+    return lambda parameters, descriptions, state: Network(frozen).apply(
+        parameters, descriptions, state
+    )
+
+
+def state_of(answers: Answers, moments: tuple[np.ndarray, np.ndarray]) -> State:
+    """Returns what the policy sees of m models after some answers, float32[m, n] each."""
+    mean, variance = moments
+    asked, values = np.zeros(mean.shape, np.float32), np.zeros(mean.shape, np.float32)
+    np.put_along_axis(asked, answers.samples, 1.0, axis=1)
+    np.put_along_axis(values, answers.samples, answers.values.astype(np.float32), axis=1)
+    deviation = np.sqrt(np.maximum(variance, 0))
+    return State(asked, values, np.float32(mean), np.float32(deviation))
+
+
+def expected_error(state: State, truth: np.ndarray) -> np.ndarray:
+    """Returns the expected squared error of the cells that were not asked, float64[m]."""
+    free = 1 - state.asked
+    error = ((state.mean - truth) ** 2 + state.deviation**2) * free
+    return error.sum(axis=1, dtype=np.float64) / np.maximum(free.sum(axis=1), 1)
+
+
+def episodes(
+    parameters,
+    act,
+    descriptions: np.ndarray,
+    truth: np.ndarray,
+    beliefs: Beliefs,
+    random: np.random.Generator,
+    horizon: int,
+) -> tuple[Steps, np.ndarray]:
+    """Plays episodes with a policy; returns their steps, [t · m, …], and the samples that the
+    policy saw.
+
+    Args:
+      parameters: of the network.
+      act: the compiled network.
+      descriptions: float32[n, d].
+      truth: float32[m, n], the values of the models, without holes.
+      beliefs: of the predictor.
+      random: draws samples and actions.
+      horizon: number of steps.
+    """
+    models, n = truth.shape
+    seen = np.sort(random.choice(n, min(SEEN, n), replace=False))
+    most = min(ASKED_BEFORE, len(seen) - horizon)
+    before = int((most + 1) ** random.random()) - 1
+    start = random.random((models, len(seen))).argsort(axis=1)[:, :before]
+    answers = _answered(seen[start], truth)
+    states, actions, likelihood, values, rewards = [], [], [], [], []
+    state = state_of(answers, beliefs.moments(answers))
+    error = expected_error(state, truth)
+    for _ in range(horizon):
+        visible = State(*(each[:, seen] for each in state))
+        logits, value = (np.asarray(each) for each in act(parameters, descriptions[seen], visible))
+        noisy = logits + random.gumbel(size=logits.shape)
+        noisy[visible.asked > 0] = -np.inf
+        action = noisy.argmax(axis=1)
+        # in float64, and only over the candidates
+        shifted = np.where(visible.asked > 0, -np.inf, logits.astype(np.float64))
+        shifted = shifted - shifted.max(axis=1, keepdims=True)
+        normal = np.log(np.exp(shifted).sum(axis=1))
+        chosen = np.take_along_axis(shifted, action[:, None], axis=1)[:, 0] - normal
+        answers = answers.then(_answered(seen[action][:, None], truth))
+        state = state_of(answers, beliefs.moments(answers))
+        after = expected_error(state, truth)
+        for kept, item in zip(
+            (states, actions, likelihood, values, rewards),
+            (visible, action, chosen, value, error - after),
+            strict=True,
+        ):
+            kept.append(item)
+        error = after
+    free = 1 - state.asked
+    away = (np.abs(state.mean - truth) * free).sum(axis=1) / np.maximum(free.sum(axis=1), 1)
+    rewards[-1] = rewards[-1] + 1 - away
+    estimates = advantages(np.stack(rewards), np.stack(values).astype(np.float64))
+    returns = estimates + np.stack(values)
+    normalised = (estimates - estimates.mean()) / (estimates.std() + 1e-8)
+    flat = [np.concatenate(list(each)) for each in (actions, likelihood, normalised, returns)]
+    joined = State(*(np.concatenate(parts) for parts in zip(*states, strict=True)))
+    actions, *rest = flat
+    return Steps(joined, actions.astype(np.int32), *(np.float32(each) for each in rest)), seen
+
+
+def _answered(samples: np.ndarray, truth: np.ndarray) -> Answers:
+    return Answers(Cells(samples), np.take_along_axis(truth, samples, axis=1))
+
+
+def trained(
+    known: Known, beliefs: Beliefs, descriptions: np.ndarray, cold: bool, key, ctx: Context
+) -> Tree:
+    """Returns the parameters of a policy that was trained on the known models.
+
+    Args:
+      known: the known models; holes are filled as `folds.filled` does.
+      beliefs: of the predictor, fitted to them.
+      descriptions: float32[n, d], of the samples.
+      cold: whether there are samples that no known model has met.
+      key: a JAX key.
+      ctx: counts FLOPs.
+    """
+    network, entropy = Network(cold), ENTROPY_COLD if cold else 0.0
+    random, (models, n) = numpy_generator(key), known.shape
+    rows = None
+    if models > MODELS:
+        rows = np.sort(random.choice(models, MODELS, replace=False))
+    truth = folds.filled(known.matrix(rows), random).astype(np.float32)
+    horizon = min(HORIZON, n)
+    blank = State(*np.zeros((4, 1, n), np.float32))
+    parameters = jax.jit(network.init)(key, descriptions, blank)
+    start = parameters, optimiser().init(parameters)
+    act, update = ctx.jit(acting_program(cold)), ctx.jit(update_program(cold, entropy))
+    number = random.integers(2**63)
+
+    def advance(state, part):
+        random = np.random.default_rng([number, part])
+        drawn = truth[random.choice(len(truth), EPISODES, replace=len(truth) < EPISODES)]
+        steps, seen = episodes(state[0], act, descriptions, drawn, beliefs, random, horizon)
+        ctx.charge(horizon * drawn.size * 6)  # the rewards
+        size = len(steps.actions) // BATCHES
+        orders = [random.permutation(len(steps.actions)) for _ in range(EPOCHS)]
+        chosen = np.concatenate(
+            [order[: BATCHES * size].reshape(BATCHES, size) for order in orders]
+        )
+        return update(state, descriptions[seen], jax.tree.map(lambda leaf: leaf[chosen], steps))
+
+    def name() -> str:
+        about = repr((VERSION, ITERATIONS, cold, int(number), digest(known)))
+        return "policy-" + hashlib.sha256(about.encode()).hexdigest()[:16]
+
+    return positions.trained(ctx, name, start, ITERATIONS, advance)[0]

@@ -1,0 +1,156 @@
+"""The policy that is trained by reinforcement learning."""
+
+import jax
+import numpy as np
+import pytest
+
+from nevis_stream.cost.meter import total
+from nevis_stream.dynamic_evaluation import methods, positions
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells, MatrixAsk
+from nevis_stream.dynamic_evaluation.beliefs import Beliefs
+from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.policy import Plan
+from nevis_stream.dynamic_evaluation.reinforcement import training
+from nevis_stream.dynamic_evaluation.reinforcement.network import NEVER, Network, State
+from tests.dynamic_evaluation.making import one_order
+
+KEY, SAMPLES = jax.random.key(0), 24
+POLICY = methods.policy_registry()["reinforcement"]
+
+
+class Noisy(Beliefs):
+    """Beliefs by which one sample in four is uncertain, until it is asked; answers to others
+    change nothing.
+    """
+
+    def moments(self, answers):
+        mean = np.full((len(answers.samples), self.n), 0.5, np.float32)
+        variance = np.broadcast_to(np.where(np.arange(self.n) % 4 == 0, 0.25, 0.001), mean.shape)
+        return mean, variance.astype(np.float32)
+
+
+def descriptions(n):
+    """What the policy may learn: which samples are uncertain."""
+    columns = [np.arange(n) % 4 == 0, np.arange(n) % 4 == 1, np.ones(n)]
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def test_it_learns_to_ask_what_lowers_the_expected_error(monkeypatch):
+    """By then almost all its samples are the uncertain ones; without training one in four."""
+    for name, value in {"ITERATIONS": 25, "EPISODES": 8, "HORIZON": 5, "ASKED_BEFORE": 0}.items():
+        monkeypatch.setattr(training, name, value)
+    known = InMemory(np.full((8, SAMPLES), 0.5, np.float32))
+    beliefs, texts = Noisy(SAMPLES), descriptions(SAMPLES)
+    parameters = training.trained(known, beliefs, texts, False, KEY, context())
+    tree = {"parameters": parameters, "descriptions": texts, "cold": False}
+    answers = POLICY.ask(Plan(tree, {}, beliefs, 5), MatrixAsk(known.values[:2]), 2, KEY, context())
+    assert (answers.samples % 4 == 0).mean() >= 0.8
+    act = context().jit(training.acting_program(False))
+    random = np.random.default_rng(0)
+    steps, _ = training.episodes(parameters, act, texts, known.values, beliefs, random, 5)
+    assert (steps.actions % 4 == 0).mean() > 0.6
+
+
+def test_advantages_are_discounted_sums_of_surprises():
+    rewards, values = np.array([[1.0], [0.0], [2.0]]), np.array([[0.5], [1.0], [0.2]])
+    surprise = [1 + 0.99 * 1.0 - 0.5, 0 + 0.99 * 0.2 - 1.0, 2 - 0.2]
+    expected = [
+        sum((0.99 * 0.95) ** (later - step) * surprise[later] for later in range(step, 3))
+        for step in range(3)
+    ]
+    assert np.allclose(training.advantages(rewards, values)[:, 0], expected)
+
+
+def test_the_rewards_of_an_episode_add_up_to_the_fall_of_the_error_and_the_accuracy():
+    """Eq. 8 is a difference of potentials: what lies between does not matter."""
+    truth, beliefs, random = np.full((2, 8), 0.5, np.float32), Noisy(8), np.random.default_rng(0)
+    parameters = jax.jit(Network().init)(
+        KEY, descriptions(8), State(*np.zeros((4, 1, 8), np.float32))
+    )
+    act = context().jit(training.acting_program(False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "DISCOUNT", 1.0)
+        patch.setattr(training, "LAMBDA", 1.0)
+        patch.setattr(training, "ASKED_BEFORE", 0)
+        steps, _ = training.episodes(
+            parameters, act, descriptions(8), truth, beliefs, random, horizon=4
+        )
+    state = State(*(each[:2] for each in steps.states))
+    asked = np.zeros((2, 8), np.float32)
+    np.put_along_axis(asked, steps.actions.reshape(4, 2).T, 1.0, axis=1)
+    last = training.expected_error(state._replace(asked=asked), truth)
+    first = training.expected_error(state, truth)
+    assert np.allclose(steps.returns[:2], first - last + 1, atol=1e-5)  # accuracy 1
+
+
+def test_asked_samples_have_probability_0_and_unknown_ones_a_representation_of_their_own():
+    random, network = np.random.default_rng(0), Network()
+    asked = np.array([[1, 0, 0, 1, 0]], np.float32)
+    values = np.array([[1, 0, 0, 0, 0]], np.float32)
+    state = State(asked, values, np.full((1, 5), 0.5), np.full((1, 5), 0.5))
+    texts = random.normal(size=(5, 3))
+    parameters = jax.jit(network.init)(KEY, texts, state)
+    logits, _ = network.apply(parameters, texts, state)
+    assert (np.asarray(logits)[asked > 0] == NEVER).all()
+    assert (np.asarray(jax.nn.softmax(logits))[asked > 0] == 0).all()
+    order = np.array([4, 2, 0, 1, 3])
+    turned, _ = network.apply(parameters, texts[order], State(*(each[:, order] for each in state)))
+    assert np.allclose(turned, logits[:, order], atol=1e-5)
+
+
+def test_frozen_representations_are_not_learned():
+    state = State(*np.zeros((4, 1, 5), np.float32))
+    texts = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    for frozen in (True, False):
+        network = Network(frozen)
+        parameters = jax.jit(network.init)(KEY, texts, state)
+        slope = jax.grad(lambda p, n=network: n.apply(p, texts, state)[0].std())(parameters)
+        assert bool(np.abs(slope["params"]["Dense_0"]["kernel"]).max() > 0) != frozen
+
+
+def test_cold_start_takes_the_representations_of_the_process():
+    values = one_order(10, 40)
+    values[:, 30:] = 255
+    known = InMemory(values)
+    tree = methods.get("reinforcement+neural_process").fit(known, None, KEY).tree["policy"]
+    assert tree["cold"] and tree["descriptions"].shape == (40, 16)
+
+
+def test_a_killed_training_goes_on_with_the_same_account(tmp_path, monkeypatch):
+    monkeypatch.setattr(positions, "SECONDS", 0.0)
+    known, method = InMemory(one_order(8, 40)), methods.get("reinforcement+linear_gaussian")
+
+    def fit():
+        ctx = context()
+        tree = method.fit(known, None, KEY, ctx).tree["policy"]
+        return jax.tree.leaves(tree["parameters"]), total(ctx.meter.counts())
+
+    whole, flops = fit()
+    play = training.episodes
+    with positions.kept_in(tmp_path), monkeypatch.context() as patch:
+        parts = iter([play])
+        patch.setattr(training, "episodes", lambda *arguments: next(parts)(*arguments))
+        with pytest.raises(StopIteration):  # the second part
+            fit()
+        parts = iter([play])
+        again, charged = fit()
+    assert charged == flops
+    assert all(np.array_equal(a, b) for a, b in zip(whole, again, strict=True))
+
+
+def test_it_asks_within_the_budget_in_batches():
+    matrix = one_order(12, 90)
+    evaluator = methods.get("reinforcement+irt_2pl").fit(matrix[:10], None, KEY)
+    plan, calls = evaluator.plan(40), []
+
+    def ask(cells):
+        calls.append(cells.samples.shape[1])
+        return MatrixAsk(matrix[10:])(cells)
+
+    answers = POLICY.ask(plan, ask, 2, KEY, context())
+    assert calls == [2] * 20
+    assert all(len(set(row)) == 40 for row in answers.samples.tolist())
+    empty = Answers(Cells.none(2), np.empty((2, 0), np.uint8))
+    state = training.state_of(empty, plan.beliefs.moments(empty))
+    assert (state.asked == 0).all() and (state.deviation > 0).all()
