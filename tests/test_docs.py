@@ -155,7 +155,13 @@ def test_numbers_of_tutorials_are_compared():
     assert not printed("a 1\nb 2\n", "a 1\nc\nb 2\n")
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name(page), marks=[pytest.mark.slow] * ("images" in page.name))
+        for page in TUTORIALS
+    ],
+)
 def test_tutorials_run_as_they_stand(page, tmp_path):
     """Every block in order, from an empty folder, and the page's outputs are what is printed."""
     work, programs = tmp_path / "work", tmp_path / "bin"

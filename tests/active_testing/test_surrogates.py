@@ -70,7 +70,13 @@ def likelihood(members, labels, rows):
     return np.log(mean[rows, labels[rows]] + 1e-12).mean()
 
 
-@pytest.mark.parametrize("name", sorted(SURROGATES))
+def slowly(names):
+    """The surrogates, those that train whole networks marked as slow."""
+    marks = {"networks": [pytest.mark.slow]}
+    return [pytest.param(name, marks=marks.get(name, [])) for name in sorted(names)]
+
+
+@pytest.mark.parametrize("name", slowly(SURROGATES))
 def test_every_surrogate_gives_probabilities_of_the_whole_pool(name, material):
     material, labels = material
     surrogate = build_surrogate(name, material, seed=3)
@@ -86,7 +92,7 @@ def test_every_surrogate_gives_probabilities_of_the_whole_pool(name, material):
 
 
 @pytest.mark.parametrize(
-    "name", sorted(name for name, kind in SURROGATES.items() if kind.retrained)
+    "name", slowly(name for name, kind in SURROGATES.items() if kind.retrained)
 )
 def test_retrained_surrogates_learn_from_labels(name, material):
     """On samples without a label: the tested model never says class 2, the labels do."""

@@ -30,7 +30,13 @@ def test_every_file_of_the_catalogue_is_there():
 
 # 3.5 images per class leave some class out of train
 @pytest.mark.filterwarnings("ignore::nevis_stream.errors.DataWarning")
-@pytest.mark.parametrize("dataset_id", sorted(KNOWN))
+@pytest.mark.parametrize(
+    "dataset_id",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name == "tiny_imagenet"))
+        for name in sorted(KNOWN)
+    ],
+)
 def test_counts_classes_and_splits(dataset_id):
     about = KNOWN[dataset_id]
     row = ROWS[about["source"]]

@@ -326,7 +326,7 @@ def test_the_hardest_samples_of_a_cache(whole, tmp_path):
         finished(tmp_path / "without", f"{NAME},rule=hardest")
 
 
-@pytest.mark.parametrize("across", ["false", "true"])
+@pytest.mark.parametrize("across", ["false", pytest.param("true", marks=pytest.mark.slow)])
 def test_killed_anywhere_it_ends_in_the_same_ledger(tmp_path, across):
     name = f"toy@{NAME.replace('rounds=3', 'rounds=2')},across={across}"
     folder = tmp_path / f"answering-{across}"

@@ -63,6 +63,7 @@ def test_an_exponent_with_its_interval():
         fit_exponent(np.array([0.1, 0.3, 0.2]), np.zeros(3))
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page_that_needs_nothing_else(tmp_path):
     done = forked.run("launch.dynamic_benchmark", "theory", f"--out={tmp_path}", "--instances=90")
     assert done.returncode == 0, done.stderr

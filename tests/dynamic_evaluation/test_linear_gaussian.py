@@ -90,7 +90,13 @@ def test_close_models_weigh_more_and_no_model_nothing(model):
     assert weights.argmax() == 4 and weights.min() > 0 and np.isclose(weights.sum(), 1)
 
 
-@pytest.mark.parametrize("name", ["quadrature+linear_gaussian", "quadrature_local+linear_gaussian"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("quadrature+linear_gaussian", marks=pytest.mark.slow),
+        "quadrature_local+linear_gaussian",
+    ],
+)
 def test_it_beats_random_samples_where_models_have_much_in_common(name):
     matrix = one_order(60, 400, noise=0.3)
     known, new = matrix[:40], matrix[40:]

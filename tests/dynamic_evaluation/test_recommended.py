@@ -65,7 +65,11 @@ def check(estimate, truth):
 
 
 @pytest.mark.parametrize(
-    ("known", "groups"), [case[1:] for case in odd()], ids=[case[0] for case in odd()]
+    ("known", "groups"),
+    [
+        pytest.param(*case, id=name, marks=[pytest.mark.slow] * name.startswith("constant"))
+        for name, *case in odd()
+    ],
 )
 def test_odd_matrices(known, groups):
     check(evaluate(known, NEW[:1], groups)[0], NEW[0])

@@ -148,6 +148,7 @@ def test_a_killed_fit_and_addition_go_on(filled, tmp_path):
     assert caches[1].verify() == []
 
 
+@pytest.mark.slow
 def test_a_killed_study_goes_on(filled, tmp_path):
     words = ["study", filled / "board.npz", "--methods=stratified_mean,linear_gaussian"]
     words += ["--budgets=4,8", "--seeds=2"]

@@ -95,7 +95,7 @@ def test_a_mistake_gets_one_clear_message(words, message):
 def test_steps_of_an_own_learner_are_swept_with_set(tmp_path):
     (tmp_path / "stepper.py").write_text(
         "import dataclasses\n\n@dataclasses.dataclass(frozen=True)\nclass Stepper:\n"
-        "    steps: int = 1\n"
+        "    steps: int = 1\n\n    def build(self):\n        return self\n"
     )
     done = forked.run(
         "launch.sweep", "--config.learner=stepper:Stepper", "--steps=1,2", "--dry_run",

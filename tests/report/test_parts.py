@@ -82,6 +82,7 @@ def test_printed_figures_hold_no_stand_in(section):
             assert not [colour for colour in held if colour.startswith("#0101")], drawing.title
 
 
+@pytest.mark.slow
 def test_every_figure_of_the_page_is_exported_and_no_other(paths, tmp_path, monkeypatch):
     monkeypatch.setattr(exports, "_DOTS_PER_INCH", 20)  # quick
     related = RUN.but(learner="ft_dynamic", start="related", mistakes=True, tasks=8)
