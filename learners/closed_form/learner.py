@@ -63,7 +63,7 @@ class LeftOutAnswers:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenKernel:
     """Features and a kernel.
 
     Attributes:
@@ -167,7 +167,7 @@ class ClosedForm:
             order,
         )
 
-    def _choose(self, task: TaskView, examples: Examples, ctx: Context) -> Choice:
+    def _choose(self, task: TaskView, examples: Examples, ctx: Context) -> ChosenKernel:
         """Returns the features and the kernel with the lowest leave-one-out error.
 
         Patches are tried only if the error without them is above config.patches_above. Sizes of
@@ -184,7 +184,9 @@ class ClosedForm:
             best = min(best, with_patches, key=_rank)
         return best
 
-    def _best(self, task: TaskView, examples: Examples, plan: FeaturePlan, ctx: Context) -> Choice:
+    def _best(
+        self, task: TaskView, examples: Examples, plan: FeaturePlan, ctx: Context
+    ) -> ChosenKernel:
         """Returns the best kernel for these features, judged by fits to the first examples."""
         config = self.config
         sample = examples.images.take(slice(config.sample))
@@ -196,14 +198,14 @@ class ClosedForm:
             kernel = width, float(mirrored), regularisation
             with ctx.phase("validate"):
                 _, left_out = _solve(ctx, task, examples, embedded, kernel, positions)
-            choices.append(Choice(embedding, embedded, kernel, left_out))
+            choices.append(ChosenKernel(embedding, embedded, kernel, left_out))
         return min(choices, key=_rank)
 
     def _fit(
         self,
         task: TaskView,
         examples: Examples,
-        choice: Choice,
+        choice: ChosenKernel,
         ctx: Context,
         held_out: bool,
     ) -> tuple[dict[str, Any], LeftOutAnswers]:
@@ -239,7 +241,7 @@ class ClosedForm:
         return {"centres": centres, "coefficients": coefficients}, left_out
 
 
-def _all_embedded(examples: Examples, choice: Choice, ctx: Context) -> dict[str, np.ndarray]:
+def _all_embedded(examples: Examples, choice: ChosenKernel, ctx: Context) -> dict[str, np.ndarray]:
     """Returns the features of all examples; the choice already has those of the first ones."""
     first = {name: np.asarray(half) for name, half in choice.embedded.items()}
     n, done = len(examples.images), len(first["even"])
@@ -249,7 +251,7 @@ def _all_embedded(examples: Examples, choice: Choice, ctx: Context) -> dict[str,
     return {name: np.concatenate([first[name], remaining.pop(name)]) for name in first}
 
 
-def _rank(choice: Choice) -> tuple[float, float]:
+def _rank(choice: ChosenKernel) -> tuple[float, float]:
     return choice.left_out.error, choice.left_out.loss
 
 

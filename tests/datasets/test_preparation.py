@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -146,9 +147,12 @@ def test_what_is_ready_is_left_and_force_makes_the_same(tmp_path):
     }
 
 
-def test_raw_arrays_hold_the_same_samples(tmp_path):
+def test_raw_arrays_hold_the_same_samples(tmp_path, monkeypatch):
     files = mnist_files(tmp_path / "files")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     run("mnist", files)
+    assert not list((tmp_path / "temporary").iterdir())  # TFDS would leave a folder
     records = prepared.load("mnist", "published")
     fingerprint = records.fingerprint()
     pixels = {name: np.stack(list(samples.images)) for name, samples in records.parts.items()}

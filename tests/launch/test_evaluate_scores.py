@@ -76,6 +76,7 @@ def _add_a_model(cache, tmp_path):
             rows.writerow(["new", facts.dataset[k], sample, low[k], high[k], float(value)])
     add = ["add-model", f"--model={path}", "--budget=40", f"--cache={cache}"]
     output = command(*add, "--method=random_mean")
+    assert "  mean score 0." in output and "accuracy" not in output
     assert "40 of 180 cells observed" in output and "squad" in output and "0 to 100" in output
     path.write_text(path.read_text().replace(",0.0,100.0,", ",0.0,200.0,"))
     refused = forked.run("launch.evaluate", *add, "--method=random_mean")
