@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.predictors import KeptPredictor, KeptRun, cell_ids, provenance, sample_facts
+from experiments.recorded import UntrustedLearner
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
@@ -63,6 +64,7 @@ def fill(
         task = predictor.task
         progress(f"{task.task_id}, trial {predictor.trial}", done, len(predictors))
         path = out / task.dataset_id
+        _check_trust(run, predictor, splits, probabilities and task.kind == SINGLE_LABEL)
         cache = open_cache(path, run, predictor)
         flops = _fill_one(
             cache, run, predictor, splits, probabilities and task.kind == SINGLE_LABEL
@@ -72,6 +74,27 @@ def fill(
         added[task.dataset_id] = Filled(path, models, total.flops + (flops or 0))
     progress("done", len(predictors), len(predictors))
     return list(added.values())
+
+
+def _check_trust(
+    run: KeptRun, predictor: KeptPredictor, splits: Sequence[str], probabilities: bool
+) -> None:
+    """Builds the learner if it must answer a split, so that an error leaves no empty cache.
+
+    Raises:
+      UntrustedLearner: the message names the splits whose recorded answers need no trust.
+    """
+    recorded = [split for split in splits if run.has_recorded(predictor, split)]
+    if not predictor.checkpoint or (len(recorded) == len(splits) and not probabilities):
+        return
+    try:
+        _ = run.learner
+    except UntrustedLearner as error:
+        if not recorded or probabilities:
+            raise
+        raise UntrustedLearner(
+            f"{error} Recorded answers are read without running it: --splits={','.join(recorded)}."
+        ) from None
 
 
 def open_cache(path: Path, run: KeptRun, predictor: KeptPredictor) -> EvaluationCache:

@@ -126,6 +126,8 @@ def typed(field: Field, text: str, shown: str) -> Any:
             return field.type(value)
     except (ValueError, SyntaxError):
         pass
+    if field.type is float and text.lower().lstrip("+-") == "nan":
+        raise BadInput(f"{shown}: NaN is not allowed; give a number (default: {field.default}).")
     raise BadInput(f"{shown}: {run_config.not_of_type(field, text)}")
 
 

@@ -49,7 +49,8 @@ def print_sweep_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds
             f"{learner} does not estimate its FLOPs, so the sum does not include it; its runs will"
             " count them."
         )
-    runs = f"{len(cells) * seeds} runs"
+    number = len(cells) * seeds
+    runs = f"{number} run{'s'[: number != 1]}"
     if len(uncounted) == len({cell.config.learner for cell in cells}):
         cost = f"{runs} with an unknown number of FLOPs"
     else:

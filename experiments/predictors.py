@@ -226,12 +226,16 @@ class KeptRun:
             total(ctx.meter.counts()),
         )
 
+    def has_recorded(self, predictor: KeptPredictor, split: str) -> bool:
+        """Returns whether the ledger names recorded answers on a split."""
+        return (predictor.predictor_id, split) in self._answers
+
     def recorded(self, predictor: KeptPredictor, split: str) -> SplitAnswers | None:
         """Returns the answers on a split that the run recorded.
 
         None if it recorded none, or their file is missing or of other samples.
         """
-        if (predictor.predictor_id, split) not in self._answers:
+        if not self.has_recorded(predictor, split):
             return None
         task, (_, answer) = predictor.task, self._answers[predictor.predictor_id, split]
         file = self.path / answer.outcomes

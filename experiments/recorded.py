@@ -19,16 +19,19 @@ from nevis_stream.run_directory import config as config_file
 _OURS = ("learners",)
 
 
+class UntrustedLearner(BadInput):
+    """The learner is a class outside this project, whose code may not be run."""
+
+
 def recorded_values(run_dir: Path) -> dict[str, Any]:
     """Returns the values of a run directory's config.json, without importing the learner.
 
     Raises:
-      BadInput: it has no config of a run of launch.run.
+      BadInput: it has no config of a run of launch.run, or one that cannot be read.
     """
-    try:
+    values: dict[str, Any] = {}
+    if (run_dir / config_file.FILE_NAME).exists():
         values = dict(config_file.read_config(run_dir).values)
-    except BadInput:
-        values = {}
     if isinstance(values.get("learner"), str) and isinstance(values.get("stream"), str):
         return values
     raise BadInput(
@@ -44,8 +47,8 @@ def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learne
       trust: modules and packages outside this project that may be imported.
 
     Raises:
-      BadInput: the learner is a class outside this project that is not trusted, or can only be
-        built by the user's Python code.
+      UntrustedLearner: the learner is a class outside this project that is not trusted.
+      BadInput: it can only be built by the user's Python code.
     """
     learner = config["learner"]
     module, colon, _ = learner.partition(":")
@@ -55,7 +58,7 @@ def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learne
             " code, and only that code can build it."
         )
     if colon and not any(_inside(module, package) for package in (*_OURS, *trust)):
-        raise BadInput(
+        raise UntrustedLearner(
             f"learner {learner} is a class outside this project, whose code would be run. If you"
             f" trust it, add --trust={module}."
         )

@@ -122,6 +122,11 @@ def _named_or_loaded(source: str) -> ml_collections.ConfigDict:
         return _load(str(_STUDIES / f"{path.removeprefix('studies/')}.py"), argument)
     if path.endswith(".py"):
         raise BadInput(f"--config={source}: no such file. You can also {_choices()}.")
+    if argument and "/" not in path:
+        raise BadInput(
+            f"--config={source}: no such file. A learner's class is given as"
+            f" --config.learner={source}"
+        )
     raise BadInput(
         f"--config={source}: {unknown('config', source, TABLE)} A config file (PATH.py) is valid"
         " too."

@@ -73,7 +73,7 @@ THEORY = Subcommand(
     theory,
     "Checks every theorem on exact finite populations, and writes a page with figures.",
     ("theory", "theory --out=studies/theory --seed=1"),
-    details="Takes less than a minute. Claimed bounds beside measured risks over grids of eps,"
+    details="Takes less than a minute. Claimed bounds next to measured risks over grids of eps,"
     " distance, rounds, depth and width; fitted exponents with intervals.",
 )
 ROLLOUTS = Subcommand(

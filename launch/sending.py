@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from launch.entry import as_typed
 from launch.job import PACKAGES, Job
 from nevis_stream.errors import BadInput, NevisStreamError
 
@@ -129,14 +130,14 @@ def run_here(
     while waiting or running:
         while waiting and len(running) < (resources.at_once or 1):
             running.append((waiting[0], executor.submit(waiting.pop(0))))
-            print(f"started: {running[-1][0]}\n  log: {_log(running[-1][1])}", flush=True)
+            print(as_typed(f"started: {running[-1][0]}\n  log: {_log(running[-1][1])}"), flush=True)
         for pair in [pair for pair in running if in_process or pair[1].done()]:
             running.remove(pair)
             job, submission = pair
             error = submission.exception()
             failed += error is not None
             result = f"failed: {job}\n  {_reason(submission, error)}" if error else f"done: {job}"
-            print(result, flush=True)
+            print(as_typed(result), flush=True)
         time.sleep(0.2 if running else 0)
     return failed
 

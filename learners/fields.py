@@ -58,6 +58,8 @@ class Field:
             raise self._wrong(value, f"a tuple of {self.element.__name__}")
         if self.range and not all(self.range[0] <= item <= self.range[1] for item in elements):
             raise self._wrong(value, f"between {self.range[0]} and {self.range[1]}")
+        if any(item != item for item in elements):
+            raise BadInput(f"config.{self.name} is NaN, which is not allowed; give a number.")
         return value
 
     def _wrong(self, value: Any, expected: str) -> BadInput:

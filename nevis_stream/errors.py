@@ -52,15 +52,17 @@ class RunWarning(UserWarning):
     """Something in a run directory was wrong and was corrected; the message says how."""
 
 
-MOST_NAMES = 150  # valid choices that a message lists: all data sets of NEVIS'22, not all samples
+MOST_NAMES = 150  # a message lists all choices up to this number: the data sets of NEVIS'22
+CLOSEST = 10  # of more choices, such as sample ids, it lists these
 
 
 def unknown(noun: str, value: object, valid: Iterable[object]) -> str:
     """Returns "unknown NOUN VALUE. Did you mean …? Valid: …" for an error message."""
     names = sorted(str(name) for name in valid)
-    near = difflib.get_close_matches(str(value), names, n=1)
+    near = difflib.get_close_matches(str(value), names, n=CLOSEST)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    shown = ", ".join(names[:MOST_NAMES]) or "(none)"
+    shown = ", ".join(names) or "(none)"
     if len(names) > MOST_NAMES:
-        shown += f" and {len(names) - MOST_NAMES:,} more"
+        closest = near or names[:CLOSEST]
+        shown = f"{', '.join(closest)}, … {len(names) - len(closest):,} more"
     return f"unknown {noun} {str(value)!r}.{hint} Valid: {shown}."

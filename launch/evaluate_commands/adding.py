@@ -109,8 +109,9 @@ def _add(
     choices: list[Choice] = []
     complete = adding.complete_models(cache, list(asks))
     before = adding.observed_cells(cache, list(asks))
+    measure = _measure(cache)
     for model in complete:
-        _print_complete(model)
+        _print_complete(model, measure)
     title = f"{cache.directory.name}, {values.method or 'choice of a method'}"
     with bar(title, lines=len(complete) < len(asks)) as move:
         asking = _AskingBar(move, cells * (len(asks) - len(complete)))
@@ -129,12 +130,12 @@ def _add(
     for choice in choices:
         _print_choice(choice.method, choice.reason)
     for account in accounts:
-        _print_account(account, before[account.name], provenances is None)
+        _print_account(account, before[account.name], provenances is None, measure)
         rounded = "" if cache.scores else ", each predicted as 0 or 1"
         predicted = cache.matrix([account.name], predicted=True)
         print_groups(
             f"{account.name}: means of observed and predicted cells{rounded}; they may differ from"
-            " the accuracy",
+            f" the {measure}",
             means_by_group(cache.facts(), predicted),
         )
 
@@ -295,18 +296,26 @@ class _AskingBar:
         return call
 
 
-def _print_complete(model: adding.CompleteModel) -> None:
+def _measure(cache: EvaluationCache) -> str:
+    """Returns what a model's mean over all samples is called."""
+    return "mean score" if cache.scores else "accuracy"
+
+
+def _print_complete(model: adding.CompleteModel, measure: str) -> None:
     print(f"model {model.name}: already complete: nothing to ask")
-    print(f"  accuracy {model.accuracy:.4f}, rank {model.rank} of {model.models} known models")
+    print(f"  {measure} {model.accuracy:.4f}, rank {model.rank} of {model.models} known models")
 
 
-def _print_account(addition: Addition, before: int = 0, from_file: bool = False) -> None:
+def _print_account(
+    addition: Addition, before: int = 0, from_file: bool = False, measure: str = "accuracy"
+) -> None:
     """Prints an account.
 
     Args:
       addition: the account.
       before: number of cells that were observed before.
       from_file: whether the answers came from a file.
+      measure: what a model's mean is called.
     """
     models = addition.models
     new_samples = int(addition.name.split()[0]) if addition.kind == "samples" else 0
@@ -327,7 +336,7 @@ def _print_account(addition: Addition, before: int = 0, from_file: bool = False)
         basis = f"estimated by {addition.method} from {samples} and {known}"
         if complete:
             basis = "the mean of all samples"
-        print(f"  accuracy {addition.accuracy:.4f} ({interval}), {basis}")
+        print(f"  {measure} {addition.accuracy:.4f} ({interval}), {basis}")
     if addition.rank is not None:
         low, high = addition.rank_low, addition.rank_high
         interval = "" if low is None else f" (95%: {low} to {high})"

@@ -31,8 +31,8 @@ def crossed(
     if not policies and not predictors:
         return [], []
     if not policies or not predictors:
-        given, missing = ("--policies", "--predictors")[:: 1 if policies else -1]
-        raise BadInput(f"{given} needs {missing} too: each policy is tried with each predictor.")
+        present, missing = ("--policies", "--predictors")[:: 1 if policies else -1]
+        raise BadInput(f"{present} needs {missing} too: each policy is tried with each predictor.")
     rows = _names("policy", policies, methods.policy_registry())
     columns = _names("predictor", predictors, methods.predictor_registry())
     pairs, refused = [], []

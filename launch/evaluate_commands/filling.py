@@ -14,8 +14,10 @@ from launch.terminal import bar, flops
 from nevis_stream.dynamic_evaluation.additions import merge_additions
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
-from nevis_stream.dynamic_evaluation.cache.files import read_features
+from nevis_stream.dynamic_evaluation.cache.facts import dataset
+from nevis_stream.dynamic_evaluation.cache.files import read_features, read_values
 from nevis_stream.dynamic_evaluation.cache.logs import is_log
+from nevis_stream.dynamic_evaluation.samples import checked_weights
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
@@ -37,6 +39,8 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
     runs = [path for path in paths if (path / FILE_NAME).is_file()]
     if runs:  # the predictors of a run are compiled
         use_compilation_cache()
+    if values.dataset_weights:
+        _check_weights([path for path in paths if path not in runs], target, values)
     for path in paths:
         if path in runs:
             import_run(
@@ -52,6 +56,22 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
             _import_file(path, target, values)
     if values.dataset_weights:
         one_cache(target).set_dataset_weights(values.dataset_weights)
+
+
+def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> None:
+    """Checks --dataset_weights before anything is written.
+
+    Raises:
+      BadInput: a weight is invalid, or they are not those of the data sets of the files and the
+        cache.
+    """
+    if not files:  # the data set of a run's cache is its name
+        return
+    datasets = EvaluationCache(target).datasets() if (target / INDEX).is_file() else set()
+    for path in files:
+        table = read_values(path, values.threshold, values.range, values.metrics)
+        datasets |= {dataset(each) for each in table.sample_provenance or [{}]}
+    checked_weights(values.dataset_weights, datasets)
 
 
 def _import_file(path: Path, target: Path, values: FlagValues) -> None:

@@ -290,13 +290,29 @@ def _design(values: FlagValues, matrices: Sequence[Matrix]) -> StudyDesign:
     names = [*values.methods, *pairs] or [
         name for name in MAIN if methods.get(name).takes_scores or not scores
     ]
-    for name in names:
-        methods.get(name)
+    _check_scores(names, matrices)
     names = tuple(dict.fromkeys(names))
     way = ModelSplit.parse(split)
     return StudyDesign(
         names, tuple(values.budgets), values.known, values.seeds, model_split=way, hide=hide
     )
+
+
+def _check_scores(names: Sequence[str], matrices: Sequence[Matrix]) -> None:
+    """Raises BadInput if a method is unknown, or takes outcomes only and a matrix has scores."""
+    refused = [name for name in dict.fromkeys(names) if not methods.get(name).takes_scores]
+    scored = [matrix.name for matrix in matrices if matrix.values.dtype != np.uint8]
+    if refused and scored:
+        every = methods.registry().items()
+        valid = [name for name, method in every if method.takes_scores]
+        predictors = [
+            name for name, each in methods.predictor_registry().items() if each.takes_scores
+        ]
+        raise BadInput(
+            f"{', '.join(scored)}: has real scores, but {', '.join(refused)} takes outcomes (0 or"
+            f" 1) only. Methods that take scores: {', '.join(valid)}; or any policy with one of"
+            f" the predictors {', '.join(predictors)}, for example random+mean."
+        )
 
 
 def _run(matrices: Sequence[Matrix], design: StudyDesign, path: Path) -> pd.DataFrame:
@@ -324,8 +340,8 @@ def _run(matrices: Sequence[Matrix], design: StudyDesign, path: Path) -> pd.Data
     return frame
 
 
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number} {one if number == 1 else several}"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
 
 
 def _show(frame: pd.DataFrame, title: str) -> None:

@@ -1,4 +1,4 @@
-"""Streams that answer back: each rule's error on the target distribution by round, beside that of
+"""Streams that answer back: each rule's error on the target distribution by round, next to that of
 random samples at equal labels.
 """
 

@@ -172,7 +172,7 @@ def make_dataset(
                     f"{origin}: label {int(labels[wrong[0]])} of sample {int(wrong[0])} in part"
                     f" {name!r} is out of range; valid: 0..{classes - 1}."
                 )
-        dtype = np.int32
+        dtype: type[np.integer] = np.int32
     else:
         widths = {labels.shape[1:] for _, labels in checked.values()}
         if len(widths) != 1 or len(next(iter(widths))) != 1:

@@ -1,4 +1,4 @@
-"""What the paper claims, beside what the tables of `theory` measure."""
+"""What the paper claims, next to what the tables of `theory` measure."""
 
 from dataclasses import dataclass
 

@@ -104,11 +104,3 @@ def run_design(population: Population, minimiser: Minimiser, design: Design) -> 
 
     build((), population.start, design.depth)
     return outcome
-
-
-def vote_risks(outcome: Outcome, target: np.ndarray) -> np.ndarray:
-    """Returns float64[T, ...]: the risks of the votes of the first 1, 2, …, T of a path."""
-    members = [outcome.errors[place] for place in sorted(outcome.trained_on)]
-    return np.stack(
-        [risk(majority(members[:count]), target) for count in range(1, len(members) + 1)]
-    )

@@ -63,7 +63,8 @@ def shared_core(inverse_eps: int, depth: int, width: int = 3) -> Instance:
     Raises:
       BadInput: 1 / eps is too small.
 
-    Source: Theorem 4.2 (depth 2), whose proof the text at hand lacks; the construction is ours.
+    Source: Theorem 4.2 (depth 2), whose proof is missing from the available text; the
+    construction is ours.
     """
     if inverse_eps < width**depth:
         raise BadInput(

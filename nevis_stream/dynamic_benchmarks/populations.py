@@ -53,13 +53,6 @@ class Population:
         return abs(self.start - self.target).sum(axis=-1) / 2
 
 
-def class_distance(population: Population, error_sets: np.ndarray) -> float:
-    """Returns d_HΔH(D0, D) of a class with these error sets, bool[h, n] (Definition 3.3)."""
-    surplus = population.start - population.target
-    differ = error_sets[:, None] ^ error_sets[None]
-    return float(abs(differ @ surplus).max())
-
-
 def risk(errors: np.ndarray, distribution: np.ndarray) -> np.ndarray:
     """Returns float64[...], the probability of the error set.
 

@@ -1,4 +1,4 @@
-"""Every theorem of the paper as a table: what is claimed beside what is measured.
+"""Every theorem of the paper as a table: what is claimed, next to what is measured.
 
 Each function returns a data frame with a row per setting; `claims.check` says what follows from
 them.

@@ -37,8 +37,8 @@ def write(out: Path, tables: Tables, claims: list[Claim]) -> Path:
 def _claims(claims: list[Claim]) -> StudyChapter:
     return StudyChapter(
         "Claims: what the paper says, and what was measured",
-        "Where the constant of a statement is lost in the text at hand, it was measured, and the"
-        " cell says so.",
+        "Where the constant of a statement is missing from the available text, it was measured, and"
+        " the cell says so.",
         table=pd.DataFrame(
             [(each.claim, each.source, each.measured, each.holds) for each in claims],
             columns=["claim", "source", "measured", "holds"],

@@ -29,7 +29,7 @@ class FileAsk:
 
     def __init__(self, table: ValueTable, model: str, ids: IdsOfColumns, file: str = "the file"):
         if model not in table.models:
-            raise BadInput(f"{file}: {unknown('model', model, list(table.models)[:200])}")
+            raise BadInput(f"{file}: {unknown('model', model, table.models)}")
         self._table, self._model, self._ids, self._file = table, model, ids, file
         self._row = list(table.models).index(model)
         self._columns = {sample: column for column, sample in enumerate(table.samples)}

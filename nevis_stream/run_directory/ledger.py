@@ -59,7 +59,9 @@ class History:
                 f"{self.run_dir / FILE_NAME}: no record yet; the run has not begun, or this is not"
                 " a run directory."
             )
-        return self.records[0]
+        header = self.records[0]
+        assert isinstance(header, Header)  # checked when the record was read
+        return header
 
     @property
     def complete(self) -> bool:
@@ -94,8 +96,12 @@ class History:
         """Returns the chosen predictor's outcomes (arrays sample_id, target, correct, confidence).
 
         Raises:
-          BadInput: the file is missing or damaged.
+          BadInput: none were recorded, or the file is missing or damaged.
         """
+        if predicted.outcomes is None:
+            raise BadInput(
+                f"{self.run_dir / FILE_NAME}: event {predicted.event} has no recorded outcomes."
+            )
         return read_npz(self.run_dir / predicted.outcomes)
 
 
@@ -161,7 +167,7 @@ class Ledger(History):
         train = self.training_of(predicted)
         info = train.chosen_trial.info if train.chosen_trial else {}
         training = everything = math.nan
-        if train.flops is not None:
+        if train.flops is not None and predicted.flops is not None:
             training = total(train.flops, "train")
             everything = total(train.flops) + total(predicted.flops)
         return {

@@ -34,15 +34,22 @@ def write_once(file: Path, content: str, refusal: str) -> None:
 
 
 def refuse_other(file: Path, there: str, now: str, refusal: str) -> None:
-    """Raises `BadInput` if two texts differ; the message names the first value that does.
+    """Raises `BadInput` if two texts differ; the message names the first value that does, or says
+    that a .json file cannot be read.
 
     Args:
       file: for the message.
       there, now: content of the file, and what it should be.
       refusal: see `write_once`.
     """
-    if there != now:
-        raise BadInput(f"{file}: {refusal.format(difference=_difference(there, now))}")
+    if there == now:
+        return
+    if file.suffix == ".json":
+        try:
+            json.loads(there)
+        except ValueError as error:
+            raise BadInput(f"{file}: cannot be read ({error}).") from None
+    raise BadInput(f"{file}: {refusal.format(difference=_difference(there, now))}")
 
 
 def _difference(old: str, new: str) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_benchmarks import boosting, designs, label_noise, lower_bounds
+from nevis_stream.dynamic_benchmarks import boosting, label_noise, lower_bounds
 from nevis_stream.dynamic_benchmarks.designs import Design, run_design
 from nevis_stream.dynamic_benchmarks.minimisers import (
     Greedy,
@@ -15,7 +15,6 @@ from nevis_stream.dynamic_benchmarks.minimisers import (
 )
 from nevis_stream.dynamic_benchmarks.populations import (
     Population,
-    class_distance,
     collect,
     majority,
     mix,
@@ -52,8 +51,6 @@ def test_distances():
     target, start = np.array([0.5, 0.5, 0.0]), np.array([0.75, 0.25, 0.0])
     population = Population(target, start)
     assert population.distance == pytest.approx(0.25)
-    assert class_distance(population, sets([0, 0, 0], [1, 1, 0])) == pytest.approx(0)
-    assert class_distance(population, sets([0, 0, 0], [1, 0, 1])) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +89,9 @@ def test_a_hierarchy_is_a_path_of_paths_by_hand():
 def test_a_path_votes_after_every_round():
     script = {(t,): row for t, row in enumerate(sets([1, 0], [0, 1], [0, 1]))}
     outcome = run_design(Population.uniform(2), Scripted(script), Design.path(3))
-    assert designs.vote_risks(outcome, np.array([0.5, 0.5])).tolist() == [0.5, 1.0, 0.5]
+    members = [outcome.errors[place] for place in sorted(outcome.trained_on)]
+    votes = [majority(members[:count]) for count in (1, 2, 3)]
+    assert [risk(vote, np.array([0.5, 0.5])) for vote in votes] == [0.5, 1.0, 0.5]
 
 
 def test_filling_takes_the_best_value_per_cost():

@@ -126,6 +126,19 @@ def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     np.testing.assert_equal(lost.matrix(), EvaluationCache(tmp_path / "merged").matrix())
 
 
+def test_weights_and_methods_that_do_not_fit_are_refused_before_anything_is_written(
+    leaderboard, tmp_path
+):
+    cache, out = tmp_path / "cache", tmp_path / "study"
+    for weights in ("squad=1,chat=1,maths=2", "squad=1", "squad=-1,chat=1,math=1"):
+        said = refused("import", leaderboard, f"--dataset_weights={weights}", f"--cache={cache}")
+        assert "dataset_weights: " in said and not cache.exists()
+    pairs = "--methods=random+mean,random+sort_and_search"
+    said = refused("study", leaderboard, pairs, f"--out={out}", "--budgets=8", "--seeds=1")
+    assert "random+sort_and_search takes outcomes" in said and "random+mean" in said
+    assert not out.exists()
+
+
 def test_the_main_methods_are_those_that_take_the_values():
     values = SimpleNamespace(
         methods=[], policies=[], predictors=[], budgets=[8], known=0.6, seeds=1

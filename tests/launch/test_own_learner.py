@@ -104,6 +104,8 @@ def test_it_is_swept_and_stands_in_a_report_with_ft_prev(folder, small_stream):
     [
         (["--config.learner=own_package.means:Means"], "own_package.means has no class 'Means'"),
         (["--config.learner=pathlib:Pth"], "pathlib has no class 'Pth'. Did you mean 'Path'?"),
+        ([f"--config={OWN}"], f"is given as --config.learner={OWN}"),
+        ([f"--config.learner={OWN}", "--config.shrinkage=nan"], "NaN is not allowed"),
         (["--config.learner=own_package.mean:Means"], "No module named 'own_package.mean'"),
         ([f"--config.learner={OWN}", "--config.side=0"], "config.side is 0; it must be between 1"),
         (
@@ -173,6 +175,8 @@ def test_reading_a_run_never_imports_what_it_names(folder, small_stream, tmp_pat
     read = ["import", "runs/a", f"--stream={small_stream}", "--cache=caches"]
     refused = forked.run("launch.evaluate", *read, cwd=folder)
     assert refused.returncode == 2 and "add --trust=own_package.means" in refused.stderr
+    assert "--splits=test" in refused.stderr and not (folder / "caches").exists()
+    launch("evaluate", *read, "--splits=test", cwd=folder)
     assert not (folder / "own_package" / "imported").exists()
     launch("evaluate", *read, "--trust=own_package", cwd=folder)
     (folder / "own_package" / "imported").unlink()

@@ -57,6 +57,7 @@ def test_fields_are_read_from_types_and_metadata():
         ({"share": math.nan}, "config.share is nan; it must be between"),
         ({"kind": "three"}, "unknown config.kind 'three'. Did you mean"),
         ({"part.rates": ("a",)}, "it must be a tuple of float"),
+        ({"part.rates": (float("nan"),)}, "config.part.rates is NaN, which is not allowed"),
         ({"kind": 1}, "config.kind is 1; it must be of type str"),
     ],
 )

@@ -28,3 +28,8 @@ def test_a_difference_names_key_and_values(old, new, message):
 def test_a_difference_of_other_texts_names_the_line():
     with pytest.raises(BadInput, match=re.escape('line 2: there "3,4", now "3,5"')):
         refuse_other(Path("stream.csv"), "1,2\n3,4\n", "1,2\n3,5\n", "{difference}")
+
+
+def test_a_damaged_file_is_not_called_another_run():
+    with pytest.raises(BadInput, match="^x.json: cannot be read"):
+        refuse_other(Path("x.json"), "{", json.dumps({"a": 1}), "another {difference}")

@@ -184,6 +184,10 @@ def builder(
     else:
         label = {"labels": tfds.features.Tensor(shape=(content.num_classes,), dtype=np.uint8)}
 
+    class Info(tfds.core.DatasetInfo):
+        def initialize_from_bucket(self):
+            """Looks for no information online, for which TFDS would leave a temporary folder."""
+
     class Rows(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         VERSION = tfds.core.Version(prepared.VERSION)
         name = content.dataset_id.lower().replace("-", "_").replace(".", "_")
@@ -194,7 +198,7 @@ def builder(
                 **label,
                 "id": tfds.features.Text(),
             }
-            return tfds.core.DatasetInfo(
+            return Info(
                 builder=self,
                 features=tfds.features.FeaturesDict(features),
                 # the order is that of hashed ids already, and the tensors follow it

@@ -38,8 +38,8 @@ def curve(errors: np.ndarray, design: Design) -> RiskCurve:
     uniform = np.full(n, 1 / n)
     if design.depth == 1:
         votes = [majority(errors[: count + 1]) for count in range(rounds)]
-        found = errors.sum(axis=1)
-        labels = np.cumsum(found) - found  # what a classifier errs on is collected after it
+        mistakes = errors.sum(axis=1)
+        labels = np.cumsum(mistakes) - mistakes  # what a classifier errs on is collected after it
         return RiskCurve(_risks(votes, uniform), _weighted(errors, design), labels)
     inner = [
         majority(errors[start : start + design.width]) for start in range(0, rounds, design.width)

@@ -160,8 +160,8 @@ def run_rollouts(
         root = (f"seed {settings.seed}", "rollouts")
         # one file for each finished classifier: what a kill can lose is a single one
         base_ctx = make(path=(*root, "base"), workspace=EventWorkspace(out / "base", 0.0))
-        (found,) = base_ctx.map(_base_trial, [(pool, settings.base_accuracy)])
-        base = Base(int(found["epochs"]), float(found["accuracy"]), np.asarray(found["right"]))
+        (trial,) = base_ctx.map(_base_trial, [(pool, settings.base_accuracy)])
+        base = Base(int(trial["epochs"]), float(trial["accuracy"]), np.asarray(trial["right"]))
         workspace = EventWorkspace(out / "rollouts", 0.0)
         ctx = make(path=root, workspace=workspace)
         kept = pool.take(np.flatnonzero(base.right))

@@ -47,8 +47,8 @@ def _missed(path: Path, ids: list[str]) -> np.ndarray:
     values = cache.matrix(samples=columns)
     known = observed(values)
     wrong = np.where(known, 1 - numbers(values), 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    found = dict(zip(columns, np.where(known.any(axis=0), wrong, np.nan), strict=True))
-    shares = np.array([found.get(sample, np.nan) for sample in ids])
+    shares_by_sample = dict(zip(columns, np.where(known.any(axis=0), wrong, np.nan), strict=True))
+    shares = np.array([shares_by_sample.get(sample, np.nan) for sample in ids])
     return np.where(np.isnan(shares), np.nanmean(shares), shares)
 
 

@@ -132,7 +132,7 @@ def read_features(path: str | Path, samples: list[str]) -> np.ndarray:
     by_sample = np.full((len(samples), features.shape[1]), np.nan, np.float32)
     for sample, row in zip(ids, features, strict=True):
         if sample not in columns:
-            raise BadInput(f"{path}: {unknown('sample', sample, samples[:200])}")
+            raise BadInput(f"{path}: {unknown('sample', sample, samples)}")
         if np.isnan(row).any():
             raise BadInput(f"{path}: features of sample {sample!r}: not all are finite.")
         by_sample[columns[sample]] = row

@@ -1,4 +1,4 @@
-"""Streams that answer back, beside the static stream at equal labels."""
+"""Streams that answer back, compared with the static stream at equal labels."""
 
 import math
 
