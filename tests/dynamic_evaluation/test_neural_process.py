@@ -237,7 +237,7 @@ stored.evaluator(known, 8, jax.random.key(0), context())
 """
 
 
-@pytest.mark.parametrize("fatal", [2, 5])
+@pytest.mark.parametrize("fatal", [pytest.param(2, marks=pytest.mark.slow), 5])
 def test_a_killed_fit_goes_on_where_it_was(tmp_path, monkeypatch, fatal):
     """In its training, and in its cross-validation, whose fits are trainings too."""
     monkeypatch.setattr(positions, "SECONDS", 0.0)
