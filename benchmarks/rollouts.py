@@ -22,7 +22,7 @@ from launch import entry
 from nevis_stream.cost.counted import plain_convolutions
 from nevis_stream.dynamic_benchmarks.rollouts import network, page
 from nevis_stream.dynamic_benchmarks.rollouts.data import load_pool
-from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, Settings, run_rollouts
+from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, RolloutSettings, run_rollouts
 from nevis_stream.dynamic_benchmarks.rollouts.training import BATCH
 from nevis_stream.progress import TerminalProgress
 
@@ -35,7 +35,7 @@ def studies(data: str, counts: tuple[int, int], out: Path, images: int) -> list[
     pool, fingerprint = load_pool(data, images)
     finished = []
     for (name, (depth, width)), count in zip(DESIGNS.items(), counts, strict=True):
-        settings = Settings(data, len(pool), fingerprint, depth, width, 0.73, 0)
+        settings = RolloutSettings(data, len(pool), fingerprint, depth, width, 0.73, 0)
         with TerminalProgress(f"{data}, {name}") as progress:
             finished.append(run_rollouts(settings, pool, out / name, count, progress=progress))
     return finished

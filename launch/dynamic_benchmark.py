@@ -38,7 +38,7 @@ def rollouts(words: Sequence[str]) -> None:
     from launch.terminal import console
     from nevis_stream.dynamic_benchmarks.rollouts import page
     from nevis_stream.dynamic_benchmarks.rollouts.data import default_data, load_pool
-    from nevis_stream.dynamic_benchmarks.rollouts.study import Settings, run_rollouts
+    from nevis_stream.dynamic_benchmarks.rollouts.study import RolloutSettings, run_rollouts
     from nevis_stream.progress import TerminalProgress
 
     values = ROLLOUTS.flags
@@ -54,7 +54,7 @@ def rollouts(words: Sequence[str]) -> None:
     studies = []
     for name in chosen:
         depth, width = designs[name]
-        settings = Settings(
+        settings = RolloutSettings(
             data, len(pool), fingerprint, depth, width, values.base_accuracy, values.seed
         )
         out = Path(values.out) / name

@@ -27,7 +27,7 @@ from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.evidence import Evidence
 from nevis_stream.active_testing.material import Examples, Material
-from nevis_stream.active_testing.pool import Pool, compare
+from nevis_stream.active_testing.pool import Pool, difference
 from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
 from nevis_stream.errors import BadInput, unknown
@@ -45,7 +45,7 @@ _BUSY = "is drawing samples in this session. Wait for it."
 
 
 @dataclass(frozen=True)
-class Settings:
+class SessionSettings:
     """What identifies a session.
 
     Attributes:
@@ -140,7 +140,7 @@ class Session:
         self.directory = directory
         file = directory / SETTINGS
         try:
-            self.settings = Settings(**json.loads(file.read_bytes()))
+            self.settings = SessionSettings(**json.loads(file.read_bytes()))
         except FileNotFoundError:
             raise BadInput(
                 f"{directory}: there is no labelling session here. To begin one: python -m"
@@ -151,7 +151,7 @@ class Session:
 
     @classmethod
     def start(
-        cls, directory: Path, settings: Settings, ids, predictions, material: Material
+        cls, directory: Path, settings: SessionSettings, ids, predictions, material: Material
     ) -> "Session":
         """Begins a session, or opens it if it was begun with the same settings.
 
@@ -377,7 +377,7 @@ class Session:
                 for name in names
             }
             if other is not None:
-                pool = compare(pool, self.pools[place][other])
+                pool = difference(pool, self.pools[place][other])
             if not mine:
                 samples, none = np.empty((1, 0), np.int64), np.empty(0)
                 empty = Answers(Cells(samples), samples)

@@ -37,7 +37,7 @@ class StudySettings:
     """What identifies a study.
 
     Attributes:
-      pool, models, digest, loss, surrogate, seed: as of `session.Settings`.
+      pool, models, digest, loss, surrogate, seed: as of `session.SessionSettings`.
       labels: number of labels of a repetition.
     """
 

@@ -8,7 +8,7 @@ from absl.flags import FlagValues
 
 from experiments.labelling import sheets
 from experiments.labelling.pools import load_pool
-from experiments.labelling.session import SETTINGS, Session, Settings, digest
+from experiments.labelling.session import SETTINGS, Session, SessionSettings, digest
 from launch import entry
 from launch.label_commands.material import check_names, load_subject
 from nevis_stream.datasets.images import JoinedImages
@@ -24,7 +24,7 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
     check_names(values, [values.rule])
     subject = load_subject(values, values.model, values.surrogate)
     count = subject.predictions.shape[2]
-    settings = Settings(
+    settings = SessionSettings(
         values.pool,
         [model.name for model in subject.models],
         _class_names(values.classes, subject, count),

@@ -25,7 +25,7 @@ _TEMPERATURES = np.geomspace(0.02, 1, 12, dtype=np.float32)
 
 
 @dataclass(frozen=True)
-class Examples:
+class TrainingImages:
     """The images that a task is learned from, in random order.
 
     Attributes:
@@ -98,7 +98,7 @@ class ClosedForm:
 
     def _learn(
         self, task: TaskView, ctx: Context, held_out: bool = False
-    ) -> tuple[dict[str, Any], Examples, LeftOutAnswers]:
+    ) -> tuple[dict[str, Any], TrainingImages, LeftOutAnswers]:
         """Returns the tree of a predictor, the examples, and leave-one-out answers to some.
 
         With `held_out`, if there are too many images for an exact fit, the answers are those of a
@@ -152,13 +152,13 @@ class ClosedForm:
     def _plan(self, gradients: Sequence[int], patches: int) -> FeaturePlan:
         return FeaturePlan(tuple(gradients), self.config.pixels, patches)
 
-    def _examples(self, task: TaskView, ctx: Context) -> Examples:
+    def _examples(self, task: TaskView, ctx: Context) -> TrainingImages:
         labels = np.concatenate([task.train.labels, task.dev.labels])
         order = ctx.generator("examples").permutation(len(labels))[: self.config.pictures]
         labels = labels[order]
         members = np.eye(task.num_classes)[labels] if task.kind == SINGLE_LABEL else labels
         means = members.mean(0)
-        return Examples(
+        return TrainingImages(
             ImageSelection.all_of(task.train.images, task.dev.images).take(order),
             labels,
             np.asarray(members - means, np.float32),
@@ -167,7 +167,7 @@ class ClosedForm:
             order,
         )
 
-    def _choose(self, task: TaskView, examples: Examples, ctx: Context) -> ChosenKernel:
+    def _choose(self, task: TaskView, examples: TrainingImages, ctx: Context) -> ChosenKernel:
         """Returns the features and the kernel with the lowest leave-one-out error.
 
         Patches are tried only if the error without them is above config.patches_above. Sizes of
@@ -185,7 +185,7 @@ class ClosedForm:
         return best
 
     def _best(
-        self, task: TaskView, examples: Examples, plan: FeaturePlan, ctx: Context
+        self, task: TaskView, examples: TrainingImages, plan: FeaturePlan, ctx: Context
     ) -> ChosenKernel:
         """Returns the best kernel for these features, judged by fits to the first examples."""
         config = self.config
@@ -204,7 +204,7 @@ class ClosedForm:
     def _fit(
         self,
         task: TaskView,
-        examples: Examples,
+        examples: TrainingImages,
         choice: ChosenKernel,
         ctx: Context,
         held_out: bool,
@@ -241,7 +241,9 @@ class ClosedForm:
         return {"centres": centres, "coefficients": coefficients}, left_out
 
 
-def _all_embedded(examples: Examples, choice: ChosenKernel, ctx: Context) -> dict[str, np.ndarray]:
+def _all_embedded(
+    examples: TrainingImages, choice: ChosenKernel, ctx: Context
+) -> dict[str, np.ndarray]:
     """Returns the features of all examples; the choice already has those of the first ones."""
     first = {name: np.asarray(half) for name, half in choice.embedded.items()}
     n, done = len(examples.images), len(first["even"])
@@ -258,7 +260,7 @@ def _rank(choice: ChosenKernel) -> tuple[float, float]:
 def _solve(
     ctx: Context,
     task: TaskView,
-    examples: Examples,
+    examples: TrainingImages,
     embedded: Tree,
     kernel: tuple[float, float, float],
     positions: np.ndarray,
@@ -272,7 +274,7 @@ def _solve(
 
 
 def _judged(
-    task: TaskView, examples: Examples, positions: np.ndarray, answers: np.ndarray
+    task: TaskView, examples: TrainingImages, positions: np.ndarray, answers: np.ndarray
 ) -> LeftOutAnswers:
     """Returns the answers, from which the means are still subtracted, with their error."""
     answers = np.nan_to_num(answers)

@@ -19,7 +19,7 @@ class Pool:
     Attributes:
       predictions: float64[n, c], the model's probabilities.
       losses: float64[n, c], its loss on each sample if the label is that class. Two models are
-        compared by the difference of their losses, see `compare`.
+        compared by the difference of their losses, see `difference`.
     """
 
     predictions: np.ndarray
@@ -59,7 +59,7 @@ class Pool:
         return float(self.losses[np.arange(self.n), labels].mean())
 
 
-def compare(first: Pool, second: Pool) -> Pool:
+def difference(first: Pool, second: Pool) -> Pool:
     """Returns a pool whose risk is that of the first model minus that of the second one.
 
     Both are estimated from the same labels, so what makes a sample hard for both cancels. Its

@@ -23,7 +23,7 @@ import numpy as np
 from nevis_stream.datasets import overlap
 from nevis_stream.datasets.dataset import Samples
 from nevis_stream.dynamic_benchmarks import rule as rules
-from nevis_stream.dynamic_benchmarks.rule import Candidates
+from nevis_stream.dynamic_benchmarks.rule import PoolState
 from nevis_stream.dynamic_benchmarks.specification import (
     Specification,
     pool_rows,
@@ -218,7 +218,7 @@ class AdaptiveStream(Stream):
                 inside = chosen[(chosen >= begin) & (chosen < end)]
                 run.collected[name, source], begin = inside - begin, end
 
-    def _known(self, run: _Run, records: History, name: str, number: int) -> Candidates:
+    def _known(self, run: _Run, records: History, name: str, number: int) -> PoolState:
         """Returns what the rule may know of a data set's candidates before a round."""
         answers = [_answers(records, f"{name}.round{earlier + 1}") for earlier in range(number)]
         chain = sources(self.specification, number)
@@ -231,7 +231,7 @@ class AdaptiveStream(Stream):
         collected = np.zeros(len(candidates), bool)
         for source in [(), *chain[:-1]]:
             collected[run.collected[name, source]] = True
-        return Candidates(
+        return PoolState(
             ids=np.asarray(candidates.ids),
             dataset_ids=np.full(len(candidates), name),
             wrong=np.stack(wrong).astype(np.float32),
@@ -281,7 +281,7 @@ def _answers(records: History, task_id: str) -> np.ndarray:
     return np.stack([1.0 - correct, confidence.astype(np.float64)])
 
 
-def _joined(parts: Sequence[Candidates]) -> Candidates:
+def _joined(parts: Sequence[PoolState]) -> PoolState:
     """Returns the candidates of several data sets as one."""
     if len(parts) == 1:
         return parts[0]
@@ -289,7 +289,7 @@ def _joined(parts: Sequence[Candidates]) -> Candidates:
     joined = {
         name: np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in names
     }
-    return Candidates(**joined, cache=parts[0].cache)
+    return PoolState(**joined, cache=parts[0].cache)
 
 
 def _cache_identity(specification: Specification, tasks: Sequence[Task]) -> str:

@@ -19,7 +19,7 @@ UNMISSED = 1e-6
 
 
 @dataclass(frozen=True)
-class Candidates:
+class PoolState:
     """What a rule knows of n samples.
 
     Attributes:
@@ -56,7 +56,7 @@ class Rule(Protocol):
     about: str
     sees_labels: bool
 
-    def weights(self, candidates: Candidates) -> np.ndarray:
+    def weights(self, candidates: PoolState) -> np.ndarray:
         """Returns float[n], 0 or more: samples that are not collected yet are drawn one after the
         other with probabilities in proportion; 0 is never drawn.
         """
@@ -101,7 +101,7 @@ def identity(name: str) -> str:
 
 
 def draw(
-    name: str, rule: Rule, candidates: Candidates, count: int, generator: np.random.Generator
+    name: str, rule: Rule, candidates: PoolState, count: int, generator: np.random.Generator
 ) -> np.ndarray:
     """Returns int64[k] indices of candidates to collect, k = `count` or as many as have a weight.
 

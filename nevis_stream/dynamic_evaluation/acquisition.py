@@ -19,7 +19,7 @@ from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.policies.uniform import grid
 from nevis_stream.dynamic_evaluation.policy import Policy
-from nevis_stream.dynamic_evaluation.response import Evidence, Items, infer, logits, moderated
+from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, infer, logits, moderated
 from nevis_stream.dynamic_evaluation.sort import ranked
 
 ROUNDS = 8
@@ -66,7 +66,7 @@ def _count(weight, a, abilities, ability):
 RULES = {"information": _information, "error": _error}
 
 
-def usefulness(items: Items, evidence: Evidence, rule: str) -> jax.Array:
+def usefulness(items: Items, evidence: PaddedAnswers, rule: str) -> jax.Array:
     """Returns the usefulness of asking each sample, float32[m, n], at least 0.
 
     Args:
@@ -114,7 +114,7 @@ class Adaptive(Policy):
         sizes = [len(part) for part in np.array_split(np.arange(budget - first), ROUNDS)]
         batch = sizes[int(np.searchsorted(np.cumsum(sizes), asked - first, side="right"))]
         useful = ctx.jit(usefulness, static_argnames="rule")(
-            Items(**plan.tree["items"]), Evidence.of(answers, budget), self.rule
+            Items(**plan.tree["items"]), PaddedAnswers.of(answers, budget), self.rule
         )
         useful = np.array(useful)
         np.put_along_axis(useful, answers.samples, -1.0, axis=1)

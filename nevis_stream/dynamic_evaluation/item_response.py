@@ -30,7 +30,7 @@ class ResponseBeliefs(Beliefs):
         self._weights, self._ctx = weights.astype(np.float32), ctx
 
     def _of(self, function, answers, *more):
-        evidence = response.Evidence.of(answers, answers.samples.shape[1])
+        evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
         return self._ctx.jit(function)(self.items, evidence, *more)
 
     def moments(self, answers):
@@ -107,7 +107,7 @@ class ItemResponse(CellPredictor):
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Predicts by the posterior of each model's ability."""
-        evidence = response.Evidence.of(answers, answers.samples.shape[1])
+        evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
         weights = known.facts.weights.astype(np.float32)
         logits, deviation = (
             np.asarray(values, np.float64)

@@ -21,7 +21,7 @@ from nevis_stream.dynamic_evaluation.asking import Answers
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
-from nevis_stream.dynamic_evaluation.response import Evidence
+from nevis_stream.dynamic_evaluation.response import PaddedAnswers
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
@@ -253,7 +253,7 @@ class GaussianBeliefs(Beliefs):
         self._model, self._ctx = model, ctx
 
     def _quantities(self, answers: Answers) -> tuple[np.ndarray, ...]:
-        evidence = Evidence.of(answers, answers.samples.shape[1])
+        evidence = PaddedAnswers.of(answers, answers.samples.shape[1])
         return tuple(map(np.asarray, self._ctx.jit(_quantities)(self._model, evidence)))
 
     def moments(self, answers: Answers) -> tuple[np.ndarray, np.ndarray]:
@@ -270,7 +270,7 @@ class GaussianBeliefs(Beliefs):
         return self._quantities(answers)[3]
 
 
-def _quantities(model: Model, evidence: Evidence):
+def _quantities(model: Model, evidence: PaddedAnswers):
     """Returns mean and variance of each cell, its information and its reduction of the variance of
     the mean, float32[m, n] each.
     """

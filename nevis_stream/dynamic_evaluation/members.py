@@ -63,7 +63,7 @@ def predict(
       ctx: compiles, and counts FLOPs.
     """
     items = Items(**tree["two"]), Items(**tree["many"])
-    evidence = response.Evidence.of(answers, answers.samples.shape[1])
+    evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
     logits, deviation = ctx.jit(_logits)(
         *items, list(tree["leftover"]), tree["rows"], evidence, weights.astype(np.float32)
     )

@@ -8,7 +8,13 @@ samples.
 import jax
 import jax.numpy as jnp
 
-from nevis_stream.dynamic_evaluation.response import Abilities, Evidence, Items, curvature, logits
+from nevis_stream.dynamic_evaluation.response import (
+    Abilities,
+    Items,
+    PaddedAnswers,
+    curvature,
+    logits,
+)
 
 DIRECTIONS = 48  # at most this many principal directions of the residuals
 SURE = 0.05  # smoothed outcomes of known models stay this far from 0 and 1
@@ -29,7 +35,7 @@ def residuals(values: jax.Array, there: jax.Array, items: Items, abilities: Abil
     return residual.T @ directions[:, ::-1][:, :DIRECTIONS]
 
 
-def regress(features: jax.Array, offset: jax.Array, evidence: Evidence) -> jax.Array:
+def regress(features: jax.Array, offset: jax.Array, evidence: PaddedAnswers) -> jax.Array:
     """Returns the logits of m models on n samples by logistic regression on the samples' features,
     float32[m, n].
 
@@ -68,7 +74,7 @@ def smoothed(values: jax.Array, there: jax.Array, items: Items, abilities: Abili
     return jnp.clip(jnp.where(there, 0.5 * p + 0.5 * values, p), SURE, 1 - SURE)
 
 
-def nearest(rows: jax.Array, evidence: Evidence, temperature: float) -> jax.Array:
+def nearest(rows: jax.Array, evidence: PaddedAnswers, temperature: float) -> jax.Array:
     """Returns the mean of known models weighted by likelihood^(1 / temperature), as logits
     float32[m, n].
 

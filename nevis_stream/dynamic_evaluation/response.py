@@ -253,7 +253,7 @@ def as_tree(posterior: Items | Abilities) -> dict[str, jax.Array]:
     jax.tree_util.register_dataclass, data_fields=["samples", "values", "there"], meta_fields=[]
 )
 @dataclass(frozen=True)
-class Evidence:
+class PaddedAnswers:
     """The answers of each of m models, padded to a common length.
 
     Args:
@@ -267,7 +267,7 @@ class Evidence:
     there: jax.Array
 
     @classmethod
-    def of(cls, answers: Answers, budget: int) -> "Evidence":
+    def of(cls, answers: Answers, budget: int) -> "PaddedAnswers":
         """Pads answers to a length that depends on the budget only, not on their number."""
         length = SHORTEST
         while length < budget:
@@ -284,7 +284,7 @@ class Evidence:
         return into.at[jnp.arange(len(columns))[:, None], columns].set(values, mode="drop")
 
 
-def infer(items: Items, evidence: Evidence) -> Abilities:
+def infer(items: Items, evidence: PaddedAnswers) -> Abilities:
     """Returns the abilities of new models, given their answers."""
     moments, centres = items.second_moment[evidence.samples], items.mean[evidence.samples]
     signs, (m, k) = (
@@ -324,7 +324,9 @@ def moderated(mean: jax.Array, variance: jax.Array) -> jax.Array:
     return mean / jnp.sqrt(1 + jnp.pi * variance / 8)
 
 
-def predict(items: Items, evidence: Evidence, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+def predict(
+    items: Items, evidence: PaddedAnswers, weights: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """Returns the logits of the posterior-predictive P(right), float32[m, n], and the posterior
     standard deviation of each model's mean over all samples, float32[m]: the uncertainty of its
     ability and, given the ability, of each unobserved outcome.

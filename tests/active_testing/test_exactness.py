@@ -7,7 +7,7 @@ from nevis_stream.active_testing.candidates import Candidates
 from nevis_stream.active_testing.choosing import Drawn, Highest
 from nevis_stream.active_testing.estimators import lure
 from nevis_stream.active_testing.estimators.tuned_difference import factors
-from nevis_stream.active_testing.pool import LOSSES, Pool, compare
+from nevis_stream.active_testing.pool import LOSSES, Pool, difference
 from nevis_stream.active_testing.registries import ESTIMATORS, RULES
 from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
 from tests.active_testing.pools import CLASSES, distributions, example, expectation, retrained
@@ -77,7 +77,7 @@ def test_the_plain_mean_of_weighted_draws_is_biased_and_says_so():
 def test_the_difference_of_two_models_is_unbiased():
     pool, labels, members = example(5, 1)
     other, _, _ = example(5, 2)
-    both = compare(pool, other)
+    both = difference(pool, other)
     assert both.risk(labels) == pytest.approx(pool.risk(labels) - other.risk(labels), abs=1e-12)
     mean, _ = expectation(
         both,

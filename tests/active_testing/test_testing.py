@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.active_testing.pool import Pool, compare
+from nevis_stream.active_testing.pool import Pool, difference
 from nevis_stream.active_testing.testing import KnownLabels, Members, active_test, fixed
 from nevis_stream.dynamic_evaluation.asking import Answers, Cost
 from nevis_stream.errors import BadInput
@@ -104,7 +104,7 @@ def test_probabilities_are_checked():
     with pytest.raises(BadInput, match="unknown loss 'brier'"):
         Pool.of(members[0], "brier")
     with pytest.raises(BadInput, match="cannot be compared"):
-        compare(pool, Pool.of(members[0][:5]))
+        difference(pool, Pool.of(members[0][:5]))
 
 
 def test_an_impossible_label_has_a_finite_loss():

@@ -8,23 +8,23 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, Settings, run_rollouts
-from nevis_stream.dynamic_benchmarks.rollouts.training import Pool
+from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, RolloutSettings, run_rollouts
+from nevis_stream.dynamic_benchmarks.rollouts.training import ImagePool
 from tests.kill_target import arm
 
 
-def made_pool() -> Pool:
+def made_pool() -> ImagePool:
     """Two classes, darker and brighter noise, which overlap."""
     generator = np.random.default_rng(0)
     labels = generator.integers(0, 2, 48).astype(np.int32)
     level = 60 + 50 * labels + generator.integers(0, 80, 48)
     noise = generator.integers(0, 60, (48, 32, 32, 3))
-    return Pool((level[:, None, None, None] + noise).astype(np.uint8), labels, 2)
+    return ImagePool((level[:, None, None, None] + noise).astype(np.uint8), labels, 2)
 
 
-def settings(depth=1, width=3, seed=0) -> Settings:
+def settings(depth=1, width=3, seed=0) -> RolloutSettings:
     """Of a study of that pool."""
-    return Settings("made", 48, "0" * 16, depth, width, 0.7, seed)
+    return RolloutSettings("made", 48, "0" * 16, depth, width, 0.7, seed)
 
 
 def rollouts(folder: Path, count: int = 2, **changes) -> Rollouts:

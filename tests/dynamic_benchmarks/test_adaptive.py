@@ -10,7 +10,7 @@ from launch.evaluate_commands.filling import import_run
 from nevis_stream import run
 from nevis_stream.dynamic_benchmarks import rule as rules
 from nevis_stream.dynamic_benchmarks.adaptive import load_adaptive, sources
-from nevis_stream.dynamic_benchmarks.rule import Candidates
+from nevis_stream.dynamic_benchmarks.rule import PoolState
 from nevis_stream.dynamic_benchmarks.specification import Specification, read_specification
 from nevis_stream.errors import BadInput
 from nevis_stream.report.build import write_report
@@ -266,7 +266,7 @@ def test_a_rule_of_ones_own(tmp_path, own_rules):
 
 def candidates(wrong, confidence, collected=None):
     n = np.shape(wrong)[1]
-    return Candidates(
+    return PoolState(
         ids=np.array([f"x/{i}" for i in range(n)]),
         dataset_ids=np.full(n, "x"),
         wrong=np.array(wrong, np.float32),

@@ -21,7 +21,7 @@ from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
     z_statistic,
 )
 from nevis_stream.dynamic_benchmarks.rollouts.study import run_rollouts
-from nevis_stream.dynamic_benchmarks.rollouts.training import Pool, Trainer, drawn, fit
+from nevis_stream.dynamic_benchmarks.rollouts.training import ImagePool, Trainer, drawn, fit
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
 from tests import forked
@@ -176,7 +176,7 @@ def test_designs_are_compared_in_pairs_and_a_page_is_written(tmp_path):
 def test_a_base_classifier_that_cannot_be_so_accurate(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "MOST_EPOCHS", 1)
     made = made_pool()
-    noise = Pool(made.images, np.random.default_rng(1).permutation(made.labels), 2)
+    noise = ImagePool(made.images, np.random.default_rng(1).permutation(made.labels), 2)
     with pytest.raises(BadInput, match="less than --base_accuracy=0.99"):
         run_rollouts(dataclasses.replace(settings(), base_accuracy=0.99), noise, tmp_path, 1)
 

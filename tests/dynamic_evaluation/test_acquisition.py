@@ -41,7 +41,7 @@ def test_each_model_is_asked_as_often_as_the_budget_says(name, budget):
 
 def test_information_is_highest_where_the_outcome_is_open_and_discriminating():
     answers = Answers(Cells(np.zeros((1, 1), int)), NEW[:1, :1])
-    scores = acquisition.usefulness(ITEMS, response.Evidence.of(answers, 1), "information")
+    scores = acquisition.usefulness(ITEMS, response.PaddedAnswers.of(answers, 1), "information")
     p, a = jax.nn.sigmoid(ITEMS.mean[:, 0]), ITEMS.mean[:, 1]
     assert np.corrcoef(np.asarray(scores[0, 1:]), np.asarray(a**2 * p * (1 - p))[1:])[0, 1] > 0.8
 
@@ -49,7 +49,7 @@ def test_information_is_highest_where_the_outcome_is_open_and_discriminating():
 def test_adaptive_sampling_leaves_less_unknown_of_the_ability_than_a_grid():
     left = {}
     for name in ("uniform", "information"):
-        evidence = response.Evidence.of(asked(methods.policy_registry()[name], 15), 15)
+        evidence = response.PaddedAnswers.of(asked(methods.policy_registry()[name], 15), 15)
         left[name] = float(response.infer(ITEMS, evidence).covariance.mean())
     assert left["information"] < left["uniform"]
 
@@ -57,7 +57,7 @@ def test_adaptive_sampling_leaves_less_unknown_of_the_ability_than_a_grid():
 def test_samples_of_the_error_rule_leave_less_unknown_of_the_accuracy_than_a_grid():
     errors, weights = {}, np.full(NEW.shape[1], 1 / NEW.shape[1], np.float32)
     for name in ("uniform", "error"):
-        evidence = response.Evidence.of(asked(methods.policy_registry()[name], 14), 14)
+        evidence = response.PaddedAnswers.of(asked(methods.policy_registry()[name], 14), 14)
         errors[name] = float(np.mean(response.predict(ITEMS, evidence, weights)[1]))
     assert errors["error"] < errors["uniform"]
 

@@ -60,7 +60,7 @@ def test_information_and_reduction_of_an_item_response_model_are_those_of_joint_
     """One factor: logit-linear outcomes with noise λ; the covariance is built in full."""
     _, beliefs = fitted("irt_2pl")
     seen = answers([3, 9, 30, 31], slice(1))
-    evidence = response.Evidence.of(seen, 4)
+    evidence = response.PaddedAnswers.of(seen, 4)
     abilities = response.infer(beliefs.items, evidence)
     a = np.float64(beliefs.items.mean[:, 1])
     p = np.float64(beliefs.moments(seen)[0][0])
@@ -108,7 +108,7 @@ def test_adaptive_testing_asks_at_the_ability():
     """Samples differ in difficulty only: the most informative ones are solved by every second."""
     d = np.linspace(-4, 4, 81, dtype=np.float32)
     items = response.Items(np.stack([d, np.ones(81, np.float32)], 1), np.zeros((81, 2, 2)))
-    evidence = response.Evidence(
+    evidence = response.PaddedAnswers(
         np.array([[40, 40]]), np.array([[1.0, 0.0]], np.float32), np.ones((1, 2), np.float32)
     )
     information = np.asarray(fisher.information(items, evidence))[0]

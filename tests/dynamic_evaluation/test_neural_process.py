@@ -16,7 +16,11 @@ from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.neural_process import prediction, training
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import described
-from nevis_stream.dynamic_evaluation.neural_process.network import Network, Sizes, sizes
+from nevis_stream.dynamic_evaluation.neural_process.network import (
+    NeuralProcessNetwork,
+    Sizes,
+    sizes,
+)
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import one_order, simulated
@@ -136,7 +140,7 @@ def test_features_enter_and_kinds_are_those_of_data_sets():
 
 
 def test_the_order_of_answers_and_padding_do_not_matter():
-    network, random = Network(Sizes(16, 1, 4, 4)), np.random.default_rng(0)
+    network, random = NeuralProcessNetwork(Sizes(16, 1, 4, 4)), np.random.default_rng(0)
     x, y, base = random.normal(size=(6, 3)), random.random(6), np.zeros(6)
     kinds, there = np.array([0, 1, 0, 1, 0, 1]), np.array([1, 1, 1, 1, 0, 0], bool)
     arrays = [np.float32(x), np.float32(y), kinds, there, np.float32(base)]

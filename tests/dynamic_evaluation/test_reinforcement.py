@@ -12,7 +12,7 @@ from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policy import Plan
 from nevis_stream.dynamic_evaluation.reinforcement import training
-from nevis_stream.dynamic_evaluation.reinforcement.network import NEVER, Network, State
+from nevis_stream.dynamic_evaluation.reinforcement.network import NEVER, ActorCritic, State
 from tests.dynamic_evaluation.making import one_order
 
 KEY, SAMPLES = jax.random.key(0), 24
@@ -65,7 +65,7 @@ def test_advantages_are_discounted_sums_of_surprises():
 def test_the_rewards_of_an_episode_add_up_to_the_fall_of_the_error_and_the_accuracy():
     """Eq. 8 is a difference of potentials: what lies between does not matter."""
     truth, beliefs, random = np.full((2, 8), 0.5, np.float32), Noisy(8), np.random.default_rng(0)
-    parameters = jax.jit(Network().init)(
+    parameters = jax.jit(ActorCritic().init)(
         KEY, descriptions(8), State(*np.zeros((4, 1, 8), np.float32))
     )
     act = context().jit(training.acting_program(False))
@@ -85,7 +85,7 @@ def test_the_rewards_of_an_episode_add_up_to_the_fall_of_the_error_and_the_accur
 
 
 def test_asked_samples_have_probability_0_and_unknown_ones_a_representation_of_their_own():
-    random, network = np.random.default_rng(0), Network()
+    random, network = np.random.default_rng(0), ActorCritic()
     asked = np.array([[1, 0, 0, 1, 0]], np.float32)
     values = np.array([[1, 0, 0, 0, 0]], np.float32)
     state = State(asked, values, np.full((1, 5), 0.5), np.full((1, 5), 0.5))
@@ -103,7 +103,7 @@ def test_frozen_representations_are_not_learned():
     state = State(*np.zeros((4, 1, 5), np.float32))
     texts = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     for frozen in (True, False):
-        network = Network(frozen)
+        network = ActorCritic(frozen)
         parameters = jax.jit(network.init)(KEY, texts, state)
         slope = jax.grad(lambda p, n=network: n.apply(p, texts, state)[0].std())(parameters)
         assert bool(np.abs(slope["params"]["Dense_0"]["kernel"]).max() > 0) != frozen

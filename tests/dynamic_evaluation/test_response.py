@@ -60,7 +60,7 @@ def test_what_is_unknown_changes_nothing():
 def observed(truth, budget, length=None):
     samples = np.broadcast_to(np.arange(budget), (len(truth), budget))
     answers = Answers(Cells(samples), truth[:, :budget])
-    return response.Evidence.of(answers, length or budget)
+    return response.PaddedAnswers.of(answers, length or budget)
 
 
 def predict(items, evidence):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.labelling.session import Session, Settings, digest
+from experiments.labelling.session import Session, SessionSettings, digest
 from nevis_stream.active_testing.material import Material
 
 CLASSES = ("cat", "dog", "owl")
@@ -34,7 +34,7 @@ def begin(directory, n=60, seed=0, models=2, pool="nowhere", prefix="s", **chang
         "seed": 0,
         "digest": digest(ids, predictions),
     }
-    settings = Settings(**(facts | changes))
+    settings = SessionSettings(**(facts | changes))
     return Session.start(directory, settings, ids, predictions, Material(predictions[0])), labels
 
 

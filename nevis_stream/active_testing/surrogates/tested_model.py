@@ -7,7 +7,7 @@ from nevis_stream.active_testing.surrogate import SurrogateKind, calibration_lab
 from nevis_stream.active_testing.testing import Members
 
 
-class TestedModel(SurrogateKind):
+class CalibratedModel(SurrogateKind):
     """One member: the tested model, at a temperature that the bought labels and the calibration
     examples support. It needs nothing else, but believes in its own mistakes.
     """
@@ -26,4 +26,4 @@ class TestedModel(SurrogateKind):
         return surrogate
 
 
-SURROGATE = TestedModel()
+SURROGATE = CalibratedModel()

@@ -33,7 +33,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FetchPlan:
     """How to get the files of a data set.
 
     Attributes:
@@ -47,7 +47,7 @@ class Plan:
     advice: str
 
 
-def fetch_plan(dataset_id: str) -> Plan:
+def fetch_plan(dataset_id: str) -> FetchPlan:
     """Returns how to get the files of a data set of the catalogue; only reads tables."""
     layout = catalogue.file_layouts()[dataset_id]
     row = catalogue.nevis22_datasets()[layout.get("like", dataset_id)]
@@ -71,7 +71,7 @@ def fetch_plan(dataset_id: str) -> Plan:
         state = DOWNLOADABLE
     else:
         state = DOWNLOAD_YOURSELF
-    return Plan(
+    return FetchPlan(
         sources,
         state,
         _advice(row, [s.file for s in sources if not s.optional], urls[0]),

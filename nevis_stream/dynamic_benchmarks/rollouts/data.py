@@ -9,7 +9,7 @@ from nevis_stream import catalogue
 from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.dynamic_benchmarks.rollouts.network import SIDE
-from nevis_stream.dynamic_benchmarks.rollouts.training import BATCH, Pool
+from nevis_stream.dynamic_benchmarks.rollouts.training import BATCH, ImagePool
 from nevis_stream.errors import BadInput, unknown
 
 EMBEDDED, SHARED = "pico_digits", "fashion_mnist"
@@ -22,7 +22,7 @@ def default_data() -> str:
     return SHARED if ready else EMBEDDED
 
 
-def load_pool(data: str, images: int) -> tuple[Pool, str]:
+def load_pool(data: str, images: int) -> tuple[ImagePool, str]:
     """Returns the first images of a data set's training part and their fingerprint, 16 hex digits.
 
     Args:
@@ -55,4 +55,4 @@ def load_pool(data: str, images: int) -> tuple[Pool, str]:
     samples = samples.take(np.arange(min(images, len(samples))))
     pixels, labels = samples.images.resized(SIDE), samples.labels.astype(np.int32)
     fingerprint = hashlib.sha256(pixels.tobytes() + labels.tobytes()).hexdigest()[:16]
-    return Pool(pixels, labels, dataset.num_classes), fingerprint
+    return ImagePool(pixels, labels, dataset.num_classes), fingerprint

@@ -17,7 +17,7 @@ from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
     risk_at,
     z_statistic,
 )
-from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, Settings
+from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, RolloutSettings
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 
 EARLY = 4
@@ -33,7 +33,7 @@ INTRODUCTION = (
 )
 
 
-def name_of(settings: Settings) -> str:
+def name_of(settings: RolloutSettings) -> str:
     """Returns a design in words, for example "path, 25 rounds"."""
     if settings.depth == 1:
         return f"path, {settings.width} rounds"

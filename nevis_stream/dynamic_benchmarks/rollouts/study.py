@@ -14,7 +14,7 @@ import numpy as np
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_benchmarks.designs import Design, run_design
 from nevis_stream.dynamic_benchmarks.populations import Population
-from nevis_stream.dynamic_benchmarks.rollouts.training import Pool, Trainer, fits
+from nevis_stream.dynamic_benchmarks.rollouts.training import ImagePool, Trainer, fits
 from nevis_stream.errors import BadInput
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context
@@ -30,7 +30,7 @@ _OTHER = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class RolloutSettings:
     """What identifies a study.
 
     Attributes:
@@ -77,13 +77,13 @@ class Rollouts:
       flops: int[r].
     """
 
-    settings: Settings
+    settings: RolloutSettings
     base: Base
     errors: np.ndarray
     flops: Sequence[int]
 
 
-def train_base(ctx: Context, pool: Pool, accuracy: float) -> dict:
+def train_base(ctx: Context, pool: ImagePool, accuracy: float) -> dict:
     """Returns {"epochs", "accuracy", "right"} of a classifier trained until it is accurate enough.
 
     Raises:
@@ -103,7 +103,7 @@ def train_base(ctx: Context, pool: Pool, accuracy: float) -> dict:
     )
 
 
-def _base_trial(ctx: Context, item: tuple[Pool, float]) -> dict:
+def _base_trial(ctx: Context, item: tuple[ImagePool, float]) -> dict:
     return train_base(ctx, *item)
 
 
@@ -111,7 +111,7 @@ def _base_trial(ctx: Context, item: tuple[Pool, float]) -> dict:
 class _Rollout:
     """The trial of one rollout: its result is {"errors": packed uint8[T, ceil(n / 8)]}."""
 
-    pool: Pool
+    pool: ImagePool
     epochs: int
     design: Design
 
@@ -128,8 +128,8 @@ def _unpacked(packed: np.ndarray, n: int) -> np.ndarray:
 
 
 def run_rollouts(
-    settings: Settings,
-    pool: Pool,
+    settings: RolloutSettings,
+    pool: ImagePool,
     out: Path,
     rollouts: int,
     *,

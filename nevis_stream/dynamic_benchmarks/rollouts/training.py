@@ -17,7 +17,7 @@ _ANSWERED = 250  # images per call of `answers`
 
 
 @dataclass(frozen=True)
-class Pool:
+class ImagePool:
     """Images with labels.
 
     Attributes:
@@ -33,9 +33,9 @@ class Pool:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, indices: np.ndarray) -> "Pool":
+    def take(self, indices: np.ndarray) -> "ImagePool":
         """Returns the images at `indices`."""
-        return Pool(self.images[indices], self.labels[indices], self.classes)
+        return ImagePool(self.images[indices], self.labels[indices], self.classes)
 
 
 def drawn(distribution: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
@@ -51,7 +51,7 @@ def drawn(distribution: np.ndarray, count: int, generator: np.random.Generator) 
 
 
 def fit(
-    ctx: Context, pool: Pool, distribution: np.ndarray, epochs: int, *name: str | int
+    ctx: Context, pool: ImagePool, distribution: np.ndarray, epochs: int, *name: str | int
 ) -> np.ndarray:
     """Trains a new network and returns where it errs, bool[n].
 
@@ -66,7 +66,7 @@ def fit(
     return errors
 
 
-def fits(ctx: Context, pool: Pool, distribution: np.ndarray, epochs: int, *name: str | int):
+def fits(ctx: Context, pool: ImagePool, distribution: np.ndarray, epochs: int, *name: str | int):
     """As `fit`, but yields the errors, bool[n], after each epoch that is asked for: with epochs
     below 0 after every one, without an end; else after the last."""
     step, answer = ctx.jit(network.training_step()), ctx.jit(network.answers)
@@ -102,7 +102,7 @@ class Trainer:
     that were trained before a kill."""
 
     ctx: Context
-    pool: Pool
+    pool: ImagePool
     epochs: int
     saved: list[np.ndarray]
     number: int = 0

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.rule import UNMISSED, Candidates
+from nevis_stream.dynamic_benchmarks.rule import UNMISSED, PoolState
 
 
 class Disagreement:
@@ -15,7 +15,7 @@ class Disagreement:
     about = "by the disagreement of an ensemble of all models so far"
     sees_labels = True
 
-    def weights(self, candidates: Candidates) -> np.ndarray:
+    def weights(self, candidates: PoolState) -> np.ndarray:
         """Returns the ensemble's uncertainty."""
         mean = candidates.confidence.mean(axis=0)
         spread = candidates.confidence.var(axis=0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.rule import UNMISSED, Candidates
+from nevis_stream.dynamic_benchmarks.rule import UNMISSED, PoolState
 
 
 class ErrorWeighted:
@@ -11,7 +11,7 @@ class ErrorWeighted:
     about = "by the errors of all models so far, each round's twice as heavy as the one before"
     sees_labels = True
 
-    def weights(self, candidates: Candidates) -> np.ndarray:
+    def weights(self, candidates: PoolState) -> np.ndarray:
         """Returns a weighted mean of the models' errors."""
         shares = 2.0 ** np.arange(len(candidates.wrong))
         return np.maximum(shares @ candidates.wrong / shares.sum(), UNMISSED)

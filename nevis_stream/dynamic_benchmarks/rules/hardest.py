@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.rule import UNMISSED, Candidates
+from nevis_stream.dynamic_benchmarks.rule import UNMISSED, PoolState
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
 from nevis_stream.errors import BadInput
@@ -20,7 +20,7 @@ class Hardest:
     about = "by how many known models of an evaluation cache miss a sample (cache=FOLDER)"
     sees_labels = False
 
-    def weights(self, candidates: Candidates) -> np.ndarray:
+    def weights(self, candidates: PoolState) -> np.ndarray:
         """Returns the shares to the fourth power."""
         if not candidates.cache:
             raise BadInput("rule 'hardest': it needs a folder of evaluation caches: cache=FOLDER.")

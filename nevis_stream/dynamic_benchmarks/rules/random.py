@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.rule import Candidates
+from nevis_stream.dynamic_benchmarks.rule import PoolState
 
 
 class RandomSamples:
@@ -11,7 +11,7 @@ class RandomSamples:
     about = "every sample alike: a static stream at equal labels, the control"
     sees_labels = False
 
-    def weights(self, candidates: Candidates) -> np.ndarray:
+    def weights(self, candidates: PoolState) -> np.ndarray:
         """Returns ones."""
         return np.ones(len(candidates))
 

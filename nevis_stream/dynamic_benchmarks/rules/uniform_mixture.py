@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.rule import UNMISSED, Candidates
+from nevis_stream.dynamic_benchmarks.rule import UNMISSED, PoolState
 
 
 class UniformMixture:
@@ -13,7 +13,7 @@ class UniformMixture:
     about = "uniform over the errors of the latest model: the paper's mixture with equal weights"
     sees_labels = True
 
-    def weights(self, candidates: Candidates) -> np.ndarray:
+    def weights(self, candidates: PoolState) -> np.ndarray:
         """Returns the latest model's errors."""
         return np.maximum(candidates.wrong[-1], UNMISSED)
 

@@ -110,7 +110,7 @@ class SetLayer(nn.Module):
         return Block(self.width)(elements, summary, jnp.ones(summary.shape[:-1], bool))
 
 
-class Network(nn.Module):
+class NeuralProcessNetwork(nn.Module):
     """Encoder and decoder.
 
     Args:

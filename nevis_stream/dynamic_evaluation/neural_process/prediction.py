@@ -10,8 +10,8 @@ import numpy as np
 from nevis_stream.cost.counted import made_once
 from nevis_stream.dynamic_evaluation.asking import Answers
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
-from nevis_stream.dynamic_evaluation.neural_process.network import Network, Sizes
-from nevis_stream.dynamic_evaluation.response import Evidence
+from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork, Sizes
+from nevis_stream.dynamic_evaluation.response import PaddedAnswers
 from nevis_stream.learner import Context
 
 LATENTS = 16  # samples of the latent variable
@@ -57,11 +57,11 @@ def program(sizes: Sizes):
     """Returns the program that takes a process and the evidence of m models, and returns
     `Believed`.
     """
-    network = Network(sizes)
+    network = NeuralProcessNetwork(sizes)
 
-    def believed(process: Process, evidence: Evidence) -> Believed:
+    def believed(process: Process, evidence: PaddedAnswers) -> Believed:
         apply = functools.partial(network.apply, process.parameters)
-        samples = apply(process.descriptions, method=Network.samples)
+        samples = apply(process.descriptions, method=NeuralProcessNetwork.samples)
         asked = evidence.scattered(jnp.zeros((len(evidence.samples), len(process.base))), 1.0)
 
         def of_one(model):
@@ -72,13 +72,15 @@ def program(sizes: Sizes):
                 process.kinds[columns],
                 there > 0,
                 process.base[columns],
-                method=Network.encode,
+                method=NeuralProcessNetwork.encode,
             )
-            attended = apply(samples, memory, method=Network.attend)
+            attended = apply(samples, memory, method=NeuralProcessNetwork.attend)
             latents = memory.mean + memory.scale * process.draws
 
             def decoded(latent):
-                return apply(samples, attended, latent, process.base, method=Network.decode)
+                return apply(
+                    samples, attended, latent, process.base, method=NeuralProcessNetwork.decode
+                )
 
             expected, noise = jax.lax.map(decoded, latents)
             return _quantities(expected, noise, process.kinds, process.weights, asked)
@@ -91,7 +93,7 @@ def program(sizes: Sizes):
 @made_once
 def representing_program(sizes: Sizes):
     """Returns the program that takes parameters and descriptions, and returns representations."""
-    return functools.partial(Network(sizes).apply, method=Network.samples)
+    return functools.partial(NeuralProcessNetwork(sizes).apply, method=NeuralProcessNetwork.samples)
 
 
 def _quantities(expected, noise, kinds, weights, asked) -> Believed:
@@ -145,7 +147,7 @@ class ProcessBeliefs(Beliefs):
 
     def all(self, answers: Answers) -> Believed:
         """Returns all beliefs, as numpy arrays."""
-        evidence = Evidence.of(answers, answers.samples.shape[1])
+        evidence = PaddedAnswers.of(answers, answers.samples.shape[1])
         return jax.tree.map(
             np.asarray, self._ctx.jit(program(self._sizes))(self._process, evidence)
         )

@@ -16,7 +16,7 @@ import optax
 from nevis_stream.cost.counted import made_once
 from nevis_stream.dynamic_evaluation import positions
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import Descriptions
-from nevis_stream.dynamic_evaluation.neural_process.network import Network, Sizes
+from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork, Sizes
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
@@ -78,7 +78,7 @@ def drawn(described: Descriptions, sizes: Sizes, random: np.random.Generator) ->
     )
 
 
-def loss(network: Network, parameters, tasks: Tasks, most: int):
+def loss(network: NeuralProcessNetwork, parameters, tasks: Tasks, most: int):
     """Returns the negative evidence lower bound of a step's tasks for each predicted cell.
 
     Args:
@@ -91,18 +91,23 @@ def loss(network: Network, parameters, tasks: Tasks, most: int):
     def apply(method, *arguments):
         return network.apply(parameters, *arguments, method=method)
 
-    samples = apply(Network.samples, tasks.descriptions)
+    samples = apply(NeuralProcessNetwork.samples, tasks.descriptions)
     kinds = jnp.broadcast_to(tasks.kinds, tasks.values.shape)
     before = (jnp.arange(most) < tasks.asked[:, None]) & tasks.there[:, :most]
     target = tasks.there[:, most:]
     both = jnp.concatenate([before, target], axis=1)
     parts = samples, tasks.values, kinds
-    prior = apply(Network.encode, *(part[:, :most] for part in parts), before, tasks.base[:, :most])
-    posterior = apply(Network.encode, *parts, both, tasks.base)
+    prior = apply(
+        NeuralProcessNetwork.encode,
+        *(part[:, :most] for part in parts),
+        before,
+        tasks.base[:, :most],
+    )
+    posterior = apply(NeuralProcessNetwork.encode, *parts, both, tasks.base)
     latent = posterior.mean + posterior.scale * tasks.noise
-    attended = apply(Network.attend, samples[:, most:], prior)
+    attended = apply(NeuralProcessNetwork.attend, samples[:, most:], prior)
     expected, noise = apply(
-        Network.decode, samples[:, most:], attended, latent, tasks.base[:, most:]
+        NeuralProcessNetwork.decode, samples[:, most:], attended, latent, tasks.base[:, most:]
     )
     likelihood = log_likelihood(expected, noise, tasks.values[:, most:], kinds[:, most:])
     divergence = (
@@ -138,7 +143,7 @@ def program(sizes: Sizes, most: int, steps: int):
       most: number of samples that may have been asked.
       steps: of the whole training.
     """
-    network, update = Network(sizes), optimiser().update
+    network, update = NeuralProcessNetwork(sizes), optimiser().update
 
     def advance(state, tasks):
         def step(state, tasks):
@@ -161,7 +166,7 @@ def trained(described: Descriptions, sizes: Sizes, key, ctx: Context) -> Tree:
       key: a JAX key.
       ctx: counts FLOPs.
     """
-    network, n = Network(sizes), described.values.shape[1]
+    network, n = NeuralProcessNetwork(sizes), described.values.shape[1]
     most = min(ASKED, max(n // 2, 1))
     one = np.zeros((1, 1), np.float32)
     parameters = jax.jit(network.init)(

@@ -11,7 +11,7 @@ from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.sequential import Sequential
 
 
-def information(items: response.Items, evidence: response.Evidence):
+def information(items: response.Items, evidence: response.PaddedAnswers):
     """Returns the Fisher information of each outcome, float32[m, n]: tr(a aᵀ V) p (1 - p), with V
     the posterior covariance of the ability, which only matters for several factors.
 
@@ -29,7 +29,7 @@ def information(items: response.Items, evidence: response.Evidence):
 
 def useful(beliefs, answers, ctx) -> np.ndarray:
     """Returns the information of each cell, float32[m, n]."""
-    evidence = response.Evidence.of(answers, answers.samples.shape[1])
+    evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
     return np.asarray(ctx.jit(information)(beliefs.items, evidence))
 
 

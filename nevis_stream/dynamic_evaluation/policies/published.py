@@ -20,7 +20,7 @@ def published_order(known, ctx) -> np.ndarray:
     return np.argsort(ranked(known, ctx).scores, kind="stable")[::-1].copy()
 
 
-class Published(Policy):
+class PublishedPolicy(Policy):
     """Asks the script's points."""
 
     about = "the published script's grid, with its defects"
@@ -36,4 +36,4 @@ class Published(Policy):
         return Cells(np.broadcast_to(samples, shape), shares=np.full(shape, 1 / plan.budget))
 
 
-POLICY = Published()
+POLICY = PublishedPolicy()

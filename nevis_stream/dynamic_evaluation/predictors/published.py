@@ -18,7 +18,7 @@ def last_indices(outcomes: np.ndarray) -> np.ndarray:
     return np.cumsum(2 * outcomes.astype(np.int64) - 1, axis=1).argmax(axis=1)
 
 
-class Published(CellPredictor):
+class PublishedPredictor(CellPredictor):
     """Searches thresholds as published."""
 
     about = "the published script's rule, with its defects"
@@ -39,4 +39,4 @@ class Published(CellPredictor):
         return Prediction(tree["place"] < cut, keeps_answers=False)
 
 
-PREDICTOR = Published()
+PREDICTOR = PublishedPredictor()

@@ -28,7 +28,7 @@ class State(NamedTuple):
     deviation: jax.Array
 
 
-class Network(nn.Module):
+class ActorCritic(nn.Module):
     """Actor and critic on one layer of a Set Transformer.
 
     Args:

@@ -20,7 +20,7 @@ from nevis_stream.dynamic_evaluation.asking import Answers, Cells
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.known import Known, digest
 from nevis_stream.dynamic_evaluation.linear_gaussian import MODELS
-from nevis_stream.dynamic_evaluation.reinforcement.network import Network, State
+from nevis_stream.dynamic_evaluation.reinforcement.network import ActorCritic, State
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
@@ -40,7 +40,7 @@ ENTROPY_COLD = 0.001  # with samples that no known model has met; otherwise 0
 VALUE_SHARE = 0.5  # of the critic's loss
 
 
-class Steps(NamedTuple):
+class Transitions(NamedTuple):
     """Steps of episodes, [b] or [b, n].
 
     Attributes:
@@ -73,7 +73,7 @@ def advantages(rewards: np.ndarray, values: np.ndarray) -> np.ndarray:
     return result
 
 
-def loss(network: Network, parameters, descriptions, steps: Steps, entropy: float):
+def loss(network: ActorCritic, parameters, descriptions, steps: Transitions, entropy: float):
     """Returns the clipped loss of the actor, with that of the critic and the entropy bonus."""
     logits, values = network.apply(parameters, descriptions, steps.states)
     logarithms = jax.nn.log_softmax(logits)
@@ -96,9 +96,9 @@ def update_program(frozen: bool, entropy: float):
     """Returns the program that takes a state, descriptions and batches of steps, [batches, b, …],
     and returns the state after them.
     """
-    network, update = Network(frozen), optimiser().update
+    network, update = ActorCritic(frozen), optimiser().update
 
-    def updated(state, descriptions, batches: Steps):
+    def updated(state, descriptions, batches: Transitions):
         def step(state, batch):
             parameters, memory = state
             slope = jax.grad(lambda inner: loss(network, inner, descriptions, batch, entropy))(
@@ -117,7 +117,7 @@ def acting_program(frozen: bool):
     """Returns the program of the network: parameters, descriptions and a state to logits and
     values.
     """
-    return lambda parameters, descriptions, state: Network(frozen).apply(
+    return lambda parameters, descriptions, state: ActorCritic(frozen).apply(
         parameters, descriptions, state
     )
 
@@ -147,7 +147,7 @@ def episodes(
     beliefs: Beliefs,
     random: np.random.Generator,
     horizon: int,
-) -> tuple[Steps, np.ndarray]:
+) -> tuple[Transitions, np.ndarray]:
     """Plays episodes with a policy; returns their steps, [t · m, …], and the samples that the
     policy saw.
 
@@ -199,7 +199,7 @@ def episodes(
     flat = [np.concatenate(list(each)) for each in (actions, likelihood, normalised, returns)]
     joined = State(*(np.concatenate(parts) for parts in zip(*states, strict=True)))
     actions, *rest = flat
-    return Steps(joined, actions.astype(np.int32), *(np.float32(each) for each in rest)), seen
+    return Transitions(joined, actions.astype(np.int32), *(np.float32(each) for each in rest)), seen
 
 
 def _answered(samples: np.ndarray, truth: np.ndarray) -> Answers:
@@ -219,7 +219,7 @@ def trained(
       key: a JAX key.
       ctx: counts FLOPs.
     """
-    network, entropy = Network(cold), ENTROPY_COLD if cold else 0.0
+    network, entropy = ActorCritic(cold), ENTROPY_COLD if cold else 0.0
     random, (models, n) = numpy_generator(key), known.shape
     rows = None
     if models > MODELS:
