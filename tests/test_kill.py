@@ -110,7 +110,8 @@ def test_killed_at_every_kind_of_file_operation(folder, toy_reference, executor)
         assert not list(run_dir.rglob(".tmp-*"))
 
 
-@pytest.mark.parametrize("executor", [pytest.param("inline", marks=pytest.mark.slow), "threads"])
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", ["inline", "threads"])
 def test_killed_at_random_times_while_training(folder, reference, executor):
     """FT-prev with real JAX training, killed again and again at random moments of one run."""
     kill_at_random(folder, reference, "ft_prev", executor, 4 if executor == "inline" else 2)

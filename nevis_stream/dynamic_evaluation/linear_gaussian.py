@@ -28,6 +28,7 @@ from nevis_stream.run_directory.checkpoint import Tree
 
 RANK = 128  # of the basis, at most
 MODELS = 4096  # known models that are fitted, drawn at random if there are more
+TIE = 1e-4  # of the best gain; rounding, which depends on the number of cores, is far below
 NOISE_SHARE = 0.5  # of each sample's variance; benchmarks/acquisition.py compares others
 BUMPS = 5
 BUMP_SCALE = 0.1  # standard deviation of a new model's own deviation on each bump
@@ -194,7 +195,7 @@ def greedy(believed: Prior, weights, state: Posterior, free, count: int) -> jax.
         towards = covariance @ (believed.design @ open_weights)
         together = towards @ believed.design + open_weights * believed.noise
         gain = jnp.where(free, together**2 / (spread + believed.noise), -1)
-        sample = gain.argmax()
+        sample = (gain >= (1 - TIE) * gain.max()).argmax()
         x = believed.design[:, sample]
         seen = covariance @ x
         total = x @ seen + believed.noise[sample]

@@ -345,6 +345,7 @@ def test_killed_anywhere_it_ends_in_the_same_ledger(tmp_path, across):
     assert results(folder / "often") == expected
 
 
+@pytest.mark.slow
 def test_the_report_shows_rules_beside_the_control(tmp_path):
     runs = []
     for rule in ("uniform_mixture", "random"):

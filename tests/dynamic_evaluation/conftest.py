@@ -5,9 +5,12 @@ import pytest
 from nevis_stream.dynamic_evaluation.neural_process import training
 from nevis_stream.dynamic_evaluation.reinforcement import training as reinforcement
 
+SHORT = {"STEPS": training.STEPS_TOGETHER, "TASKS": 4, "ASKED": 32, "PREDICTED": 32}
+
 
 @pytest.fixture(autouse=True)
 def short_trainings(monkeypatch):
-    monkeypatch.setattr(training, "STEPS", training.STEPS_TOGETHER)
+    for name, value in SHORT.items():
+        monkeypatch.setattr(training, name, value)
     for name, value in {"ITERATIONS": 2, "EPISODES": 4, "HORIZON": 3}.items():
         monkeypatch.setattr(reinforcement, name, value)

@@ -44,6 +44,19 @@ def test_the_basis_holds_the_known_models(model):
     assert np.allclose(values, KNOWN, atol=1e-5) and np.allclose(model.leftover, 0, atol=1e-6)
 
 
+def test_samples_that_are_equal_up_to_rounding_are_asked_in_their_order(model):
+    """Rounding depends on the number of cores; what is asked must not."""
+    believed = lg.prior(model, WEIGHTS)
+    twins = believed._replace(
+        design=believed.design.at[:, 20].set(believed.design[:, 10] * (1 + 1e-6)),
+        noise=believed.noise.at[20].set(believed.noise[10]),
+    )
+    weights = jnp.zeros(SAMPLES).at[jnp.array([10, 20])].set(0.5)
+    state = lg.Posterior(twins.mean, twins.covariance)
+    asked = lg.greedy(twins, weights, state, jnp.isin(jnp.arange(SAMPLES), jnp.array([10, 20])), 1)
+    assert asked.tolist() == [10]
+
+
 def test_answers_condition_the_distribution(model):
     believed = lg.prior(model, WEIGHTS)
     samples, values = np.array([3, 17, 25, 8]), NEW[0][[3, 17, 25, 8]].astype(np.float32)

@@ -222,8 +222,11 @@ from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.neural_process import training
 from nevis_stream.run_directory import checkpoint
+from tests.dynamic_evaluation.conftest import SHORT
 from tests.dynamic_evaluation.making import one_order
 
+for name, value in SHORT.items():
+    setattr(training, name, value)
 training.STEPS, positions.SECONDS = 50, 0.0
 known, method = InMemory(one_order(12, 60, noise=0.7)), methods.get("uniform+neural_process")
 stored = fits.StoredFit(Path(sys.argv[1]), method, known, 0, [])
@@ -241,7 +244,8 @@ stored.evaluator(known, 8, jax.random.key(0), context())
 """
 
 
-@pytest.mark.parametrize("fatal", [pytest.param(2, marks=pytest.mark.slow), 5])
+@pytest.mark.slow
+@pytest.mark.parametrize("fatal", [2, 5])
 def test_a_killed_fit_goes_on_where_it_was(tmp_path, monkeypatch, fatal):
     """In its training, and in its cross-validation, whose fits are trainings too."""
     monkeypatch.setattr(positions, "SECONDS", 0.0)

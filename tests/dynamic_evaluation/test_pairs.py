@@ -33,7 +33,9 @@ PAIRS = sorted(
 
 
 def marked(name):
-    slow = not name.startswith("strata+") and name.partition("+")[2] in set(QUICK) - set(FIRST)
+    policy, _, predictor = name.partition("+")
+    slow = policy != "strata" and predictor in set(QUICK) - set(FIRST)
+    slow |= policy == "reinforcement" or predictor == "neural_process"  # trained in other tests
     return pytest.param(name, marks=[pytest.mark.slow] if slow else [])
 
 

@@ -105,10 +105,13 @@ def test_frozen_representations_are_not_learned():
     for frozen in (True, False):
         network = ActorCritic(frozen)
         parameters = jax.jit(network.init)(KEY, texts, state)
-        slope = jax.grad(lambda p, n=network: n.apply(p, texts, state)[0].std())(parameters)
+        slope = jax.jit(jax.grad(lambda p, n=network: n.apply(p, texts, state)[0].std()))(
+            parameters
+        )
         assert bool(np.abs(slope["params"]["Dense_0"]["kernel"]).max() > 0) != frozen
 
 
+@pytest.mark.slow
 def test_cold_start_takes_the_representations_of_the_process():
     values = one_order(10, 40)
     values[:, 30:] = 255

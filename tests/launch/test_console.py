@@ -88,6 +88,7 @@ def test_help_names_the_command_as_it_was_typed(folder):
         assert f"Usage: nevis-stream {' '.join(words)} " in shown and "python -m" not in shown
 
 
+@pytest.mark.slow
 def test_runs_reports_and_jobs_in_a_directory_with_packages_of_the_same_names(folder):
     pytest.importorskip("submitit", reason="jobs are sent with submitit, which is not installed")
     shown = nevis_stream("run", NCM, "--run_dir=runs/a", cwd=folder)

@@ -67,6 +67,7 @@ def text(states, width=100, rows=None):
     return captured.get()
 
 
+@pytest.mark.slow
 def test_a_run_from_its_beginning_over_a_kill_to_its_end(tmp_path):
     run_dir = tmp_path / "run"
     waiting = subprocess.Popen(

@@ -110,6 +110,7 @@ def test_the_last_of_many_tasks_costs_what_the_first_did(tmp_path):
     assert len(costs) == 30 and max(costs) < 1.2 * min(costs)
 
 
+@pytest.mark.slow
 def test_networks_are_chained_averaged_and_reused_with_renumbered_classes(tmp_path):
     first = toy.blobs("alpha", classes=12, seed=1)
     tasks = [first, toy.blobs("beta", classes=12, seed=2), first]
