@@ -7,7 +7,7 @@ SIDE_BY_SIDE := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadsc
 .PHONY: help demo test test-all test-lowest docs environment lint clean
 
 help:
-	@echo "make demo      run five learners through the embedded stream and write the report"
+	@echo "make demo      run several learners through the embedded stream and write the report"
 	@echo "make test      run the tests"
 	@echo "make test-all  run the slow tests too, those of Ray among them (which it installs)"
 	@echo "make test-lowest  run the tests with the lowest versions that are supported"

@@ -1,4 +1,4 @@
-"""Runs five learners of increasing cost on the embedded stream and writes the report.
+"""Runs learners of increasing cost on the embedded stream and writes the report.
 
   python -m launch.demo
 
@@ -21,6 +21,7 @@ RUNS = (
     ("nearest_class_mean", "tiny"),
     ("closed_form", "tiny"),
     ("frontier", "large"),
+    ("closed_form", "large"),
     ("indep", "tiny"),
     ("ft_prev", "tiny"),
 )
@@ -40,7 +41,7 @@ def main(_):
     for learner, budget in RUNS:
         config = run_config.default(learner)
         config.update(budget=budget, stream=_STREAM.value)
-        directories.append(Path(_FOLDER.value) / learner)
+        directories.append(Path(_FOLDER.value) / f"{learner}-{budget}")
         run_config_once(run_config.resolve(config), stream, directories[-1])
     page = write_report(directories, Path(_FOLDER.value) / "report")
     _print_points(directories)

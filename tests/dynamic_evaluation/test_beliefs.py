@@ -30,7 +30,11 @@ def answers(columns, rows=slice(None)):
     return Answers(Cells(samples), np.take_along_axis(NEW[rows], samples, axis=1))
 
 
-@pytest.mark.parametrize("name", methods.predictor_registry())
+def marked(name):
+    return pytest.param(name, marks=[pytest.mark.slow] if name == "neural_process" else [])
+
+
+@pytest.mark.parametrize("name", map(marked, methods.predictor_registry()))
 def test_a_predictor_gives_what_it_says(name):
     predictor, beliefs = fitted(name)
     assert beliefs.n == 80 and predictor.gives <= QUANTITIES.keys()

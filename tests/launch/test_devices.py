@@ -65,6 +65,7 @@ def test_a_gradient_over_a_shared_batch_is_that_over_the_whole():
         """)  # noqa: E501
 
 
+@pytest.mark.slow
 def test_a_run_on_four_devices_has_the_same_events_and_flops(tmp_path):
     on_four_devices(
         """
