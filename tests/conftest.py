@@ -21,8 +21,8 @@ os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 )
 
-# Each worker has cores of its own: programs of several threads on cores that they share wait for one
-# another. JAX counts the cores when it is imported.
+# Each worker has cores of its own: the threads of programs that share cores wait for one another.
+# JAX counts the cores when it is imported.
 if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
     cores, workers = sorted(os.sched_getaffinity(0)), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     own = cores[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) :: workers]
