@@ -72,8 +72,10 @@ def likelihood(members, labels, rows):
 
 def slowly(names):
     """The surrogates, those that train whole networks marked as slow."""
-    marks = {"networks": [pytest.mark.slow]}
-    return [pytest.param(name, marks=marks.get(name, [])) for name in sorted(names)]
+    return [
+        pytest.param(name, marks=[pytest.mark.slow] if name in ("bayesian", "networks") else [])
+        for name in sorted(names)
+    ]
 
 
 @pytest.mark.parametrize("name", slowly(SURROGATES))
@@ -104,7 +106,7 @@ def test_retrained_surrogates_learn_from_labels(name, material):
     assert after > before + 0.1
 
 
-@pytest.mark.parametrize("name", ["bayesian", "forest", "heads", "networks"])
+@pytest.mark.parametrize("name", slowly(["bayesian", "forest", "heads", "networks"]))
 def test_without_examples_a_surrogate_begins_as_the_tested_model(name, material):
     material, labels = material
     alone = Material(material.predictions, material.features, material.images)

@@ -334,14 +334,14 @@ def test_killed_anywhere_it_ends_in_the_same_ledger(tmp_path, across):
     assert done.returncode == 0, done.stderr
     expected, chance, kills = results(folder / "whole"), random.Random(0), 0
     while True:
-        fatal = chance.randint(30, 250)
+        fatal = chance.randint(60, 350)
         done = forked.run(*command(folder / "often", name, "inline", fatal))
         if done.returncode == 0:
             break
         assert done.returncode == KILLED, done.stderr
         kills += 1
         assert kills < 100
-    assert kills >= 3
+    assert kills >= 2
     assert results(folder / "often") == expected
 
 

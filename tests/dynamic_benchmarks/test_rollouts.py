@@ -48,6 +48,7 @@ def test_draws_follow_the_distribution_as_closely_as_whole_numbers_can():
     assert sorted(order) == list(range(30)) and list(order) != list(range(30))
 
 
+@pytest.mark.slow
 def test_training_on_a_weighted_set_learns_what_has_weight(pool):
     ctx = Context.standalone(phase="train")
     right = fit(ctx, pool, np.full(48, 1 / 48), 10, "a").mean()

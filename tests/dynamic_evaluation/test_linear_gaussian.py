@@ -107,7 +107,7 @@ def test_close_models_weigh_more_and_no_model_nothing(model):
     "name",
     [
         pytest.param("quadrature+linear_gaussian", marks=pytest.mark.slow),
-        "quadrature_local+linear_gaussian",
+        pytest.param("quadrature_local+linear_gaussian", marks=pytest.mark.slow),
     ],
 )
 def test_it_beats_random_samples_where_models_have_much_in_common(name):

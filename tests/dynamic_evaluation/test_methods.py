@@ -31,7 +31,9 @@ def evaluate(name, budget, seed=0, new=NEW):
 
 
 # 20 is the budget of the test below and of test_recommended.py: each budget is another program
-@pytest.mark.parametrize("budget", [pytest.param(1, marks=pytest.mark.slow), 20, 300])
+@pytest.mark.parametrize(
+    "budget", [20, *(pytest.param(budget, marks=pytest.mark.slow) for budget in (1, 300))]
+)
 @pytest.mark.parametrize("name", sorted(methods.registry()))
 def test_what_every_method_promises(name, budget):
     estimate, ask = evaluate(name, budget)

@@ -66,6 +66,7 @@ def learned():
         return fitted(InMemory(OUTCOMES[:60]))
 
 
+@pytest.mark.slow
 def test_it_predicts_better_than_the_samples_and_the_models_means(learned):
     """Neither mean says which half of the samples a model is good at."""
     chances, known, new = CHANCES, InMemory(OUTCOMES[:60]), OUTCOMES[60:]
@@ -189,6 +190,7 @@ def test_beliefs_are_moments_of_the_sampled_latent_variable():
     assert np.allclose(got.reduction[:3], (own + shared) ** 2 / got.variance[:3], rtol=0.1)
 
 
+@pytest.mark.slow
 def test_with_answers_the_beliefs_narrow(learned):
     _, beliefs = learned
     few, many = (beliefs.all(answered(OUTCOMES[60:], range(count))) for count in (2, 60))

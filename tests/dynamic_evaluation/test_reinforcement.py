@@ -120,6 +120,7 @@ def test_cold_start_takes_the_representations_of_the_process():
     assert tree["cold"] and tree["descriptions"].shape == (40, 16)
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_with_the_same_account(tmp_path, monkeypatch):
     monkeypatch.setattr(positions, "SECONDS", 0.0)
     known, method = InMemory(one_order(8, 40)), methods.get("reinforcement+linear_gaussian")

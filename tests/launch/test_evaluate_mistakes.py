@@ -106,6 +106,7 @@ def test_a_budget_below_the_number_of_data_sets_is_named(filled, tmp_path):
     assert pd.read_csv(tmp_path / "st" / "study.csv")["budget"].tolist() == [6]
 
 
+@pytest.mark.slow
 def test_a_fit_of_another_matrix_is_not_used(filled, tmp_path):
     own, other = (shutil.copytree(filled / "cache", tmp_path / name) for name in ("own", "other"))
     extra = board(tmp_path, "extra.npz", ["extra"], correct=1 - VALUES[:1])

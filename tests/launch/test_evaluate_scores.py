@@ -260,6 +260,7 @@ def test_the_projects_own_studies_are_of_known_flags_and_methods(name):
     assert f"--config=experiments/studies/{name}.toml" in path.read_text()
 
 
+@pytest.mark.slow
 def test_a_method_is_chosen_and_fitted_beforehand(leaderboard, tmp_path):
     cache = tmp_path / "cache"
     command("import", leaderboard, f"--cache={cache}")

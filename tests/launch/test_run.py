@@ -167,7 +167,9 @@ def test_help_may_be_read_in_part():
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("budget", ["tiny", "cheap", "paper"])
+@pytest.mark.parametrize(
+    "budget", ["tiny", *(pytest.param(name, marks=pytest.mark.slow) for name in ("cheap", "paper"))]
+)
 def test_dry_run_plans_and_runs_nothing(small_stream, tmp_path, budget):
     words = [
         FT,

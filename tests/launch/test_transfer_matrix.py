@@ -55,6 +55,7 @@ def start(indep):
     return f"--indep={indep}", f"--stream={indep.parent / 'three.csv'}"
 
 
+@pytest.mark.slow
 def test_the_matrix_compares_each_pair_with_indep_and_is_gone_on_with(indep, tmp_path):
     """It is started in one place and continued in another."""
     begun, tmp_path = tmp_path / "begun", tmp_path / "moved"

@@ -2,6 +2,8 @@
 answer together.
 """
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -184,8 +186,17 @@ def test_static_relatedness_uses_predictors_trained_alone_and_pays_for_them(tmp_
     assert len(records[1].trials) == 2  # the model trained alone is no trial of the search
 
 
-@pytest.mark.parametrize("start", [FromRandom(), FromPrevious(), FromRelated()])
-@pytest.mark.parametrize("which", ["related", "all", "random"])
+@pytest.mark.parametrize(
+    ("start", "which"),
+    [
+        pytest.param(start, which, marks=[pytest.mark.slow] if number % 4 else [])
+        for number, (start, which) in enumerate(
+            itertools.product(
+                (FromRandom(), FromPrevious(), FromRelated()), ("related", "all", "random")
+            )
+        )
+    ],
+)
 def test_axes_combine_freely(tmp_path, start, which):
     ledger = run(learner(start, trials=1, data=Auxiliary(2, which)), stream(), tmp_path)
     helpers = [record.trials[0].info.get("helpers", []) for record in ledger.of_kind(TrainRecord)]

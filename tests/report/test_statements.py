@@ -97,7 +97,13 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param(odd, id=name, marks=[pytest.mark.slow] if name == "many" else [])
+        for name, odd in ODD.items()
+    ],
+)
 def test_odd_runs_make_a_page(tmp_path, odd):
     page = report(tmp_path, *odd)
     values = [value for _, attributes in page.tags for value in attributes.values() if value]

@@ -87,7 +87,7 @@ def test_curves_are_those_of_the_ledger_whoever_runs_the_trials(tmp_path, name):
             )
 
 
-@pytest.mark.parametrize("executor", ["inline", "threads"])
+@pytest.mark.parametrize("executor", [pytest.param("inline", marks=pytest.mark.slow), "threads"])
 def test_killed_and_gone_on_with_no_point_is_missing_or_stands_twice(tmp_path, whole, executor):
     """kill -9 in the middle of file operations, half-written points among them, again and again in
     one run.

@@ -92,7 +92,7 @@ def test_a_kill_at_any_instant_leaves_the_old_directory_or_the_new(tmp_path, nex
 
 def test_a_half_deleted_old_directory_is_never_put_back(tmp_path):
     """Killed while the old one is deleted, then killed while the next one replaces it."""
-    for first in range(4, 9):
+    for first in range(4, 9, 2):
         for second in range(2, 5):
             folder = tmp_path / f"{first}-{second}"
             write_directory(folder / "a", {"x": b"1", "y": b"1", "z": b"1"})
