@@ -1,5 +1,6 @@
 """Tests never see the data that the user has prepared."""
 
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -28,6 +29,10 @@ if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
     own = cores[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) :: workers]
     if own:
         os.sched_setaffinity(0, own)
+
+# Tracing makes millions of objects that live long; to look for garbage among them takes 3% of the
+# time.
+gc.set_threshold(200_000, 20, 100)
 
 # Files of tests are in memory where there is room for them: a sync of a disk takes as long as much
 # of what is tested, and what is in memory survives a killed process as well. pytest reads this

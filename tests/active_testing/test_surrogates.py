@@ -125,6 +125,7 @@ def test_networks_count_their_flops(material):
     assert 0 < few.cost.flops <= many.cost.flops and not few.cost.uncounted
 
 
+@pytest.mark.slow
 def test_a_posterior_is_wider_where_there_were_no_examples(material):
     """The training examples have no class 2; its samples are far from the others."""
     material, labels = material

@@ -29,9 +29,9 @@ KEY, PREDICTOR = jax.random.key(0), methods.predictor_registry()["neural_process
 SMALL = one_order(12, 60, noise=0.7)
 
 
-def train_long(monkeypatch):
+def train_long(monkeypatch, steps=300):
     """Trains long enough to learn something, on small tasks."""
-    for name, value in {"STEPS": 300, "ASKED": 64, "PREDICTED": 32, "TASKS": 8}.items():
+    for name, value in {"STEPS": steps, "ASKED": 64, "PREDICTED": 32, "TASKS": 8}.items():
         monkeypatch.setattr(training, name, value)
 
 
@@ -86,7 +86,7 @@ def test_it_predicts_better_than_the_samples_and_the_models_means(learned):
 
 
 def test_scores_are_learned_with_their_noise(monkeypatch):
-    train_long(monkeypatch)
+    train_long(monkeypatch, steps=150)
     chances = probabilities(44, 100)
     known, new = InMemory(chances[:36]), chances[36:]
     columns = np.random.default_rng(3).choice(100, 40, replace=False)

@@ -198,6 +198,7 @@ def test_a_sweep_runs_is_killed_goes_on_and_marks_the_front(small_stream, tmp_pa
     assert other.returncode == 2 and "weight_decay" in other.stderr
 
 
+@pytest.mark.slow
 def test_commands_do_the_same_runs_and_can_be_sent(small_stream, tmp_path):
     words = [
         f"--config.stream={small_stream}",

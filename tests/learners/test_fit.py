@@ -313,6 +313,7 @@ def test_init_compiles_what_the_first_task_runs_and_nothing_else(tmp_path, froze
     assert all(compiled.count(name) == before.count(name) for name in programs), compiled
 
 
+@pytest.mark.slow
 def test_sixteen_trials_on_each_of_ten_tasks_compile_three_programs_once(tmp_path):
     """With heads of one size, whatever the classes; counted by JAX itself."""
     # no other test has compiled this one

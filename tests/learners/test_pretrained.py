@@ -402,7 +402,8 @@ def test_an_import_that_fails_names_the_file(tmp_path, monkeypatch, suffix):
         weights.read_facts(source)
 
 
-@pytest.mark.parametrize("suffix", [pytest.param("npz", marks=pytest.mark.slow), "safetensors"])
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
 def test_weights_of_another_library_are_imported(tmp_path, suffix):
     """A ResNet of two stages under torchvision's names, from the command line to a learner that
     starts from it.

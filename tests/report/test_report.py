@@ -177,6 +177,7 @@ def test_exported_pictures_open_and_are_not_blank(exported):
         assert picture.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_the_page_grows_by_little_for_a_run_more(tmp_path):
     """Ten more runs of 40 tasks and 50 points per curve: what 20 runs of 106 tasks take stays below
     10 MB.

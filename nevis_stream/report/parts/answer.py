@@ -29,11 +29,16 @@ def html(section: Section) -> Markup:
         for note in run.notes:
             notes.setdefault(note, []).append(run.path)
     pairs = sorted(by_estimate(section.against_reference), key=decided, reverse=True)
-    answers = [f"{verdict(pair)} {cost_statement(pair)}" for pair in pairs[:_MOST_ANSWERS]]
-    hidden = len(pairs) - _MOST_ANSWERS
+    clear = sum(map(decided, pairs))
+    # where data cannot tell, one pair shows how far they are from telling
+    shown = min(clear or 1, _MOST_ANSWERS)
+    answers = [f"{verdict(pair)} {cost_statement(pair)}" for pair in pairs[:shown]]
+    hidden = len(pairs) - shown
     if hidden > 0:
+        undecided = ", which the data cannot decide either," if not clear else ""
         answers.append(
-            f"{hidden} more comparison{'s are' if hidden > 1 else ' is'} left out here; the table"
+            f"{hidden} more comparison{'s' * (hidden > 1)}{undecided}"
+            f" {'are' if hidden > 1 else 'is'} left out here; the table"
             " “All pairs” below, under “Differences in error between methods”, has every one."
         )
     return render(
