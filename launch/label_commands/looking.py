@@ -41,8 +41,9 @@ def status(words: Sequence[str], values: FlagValues) -> None:
         print(f"{waiting} drawn samples have no label{more if known > used else ''}")
     if values.until is None:
         return
-    if used < FEWEST_TO_STOP:
-        print(f"not yet: labelling may stop from {FEWEST_TO_STOP} labels on; there are {used}")
+    fewest = min(FEWEST_TO_STOP, len(session.ids))
+    if used < fewest:
+        print(f"not yet: labelling may stop from {fewest} labels on; there are {used}")
         sys.exit(entry.INCOMPLETE)
     widest = max(rows, key=lambda row: np.nan_to_num(row.width, nan=np.inf))
     if widest.width <= values.until:
