@@ -1,7 +1,7 @@
 """What the benchmarks of label-efficient testing share: data, tested models, kept paths, tables."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +14,13 @@ from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.schedule import PUBLISHED
 from nevis_stream.active_testing.simulation import (
     Acquisition,
-    as_arrays,
-    bootstrap_interval,
     simulate,
     squared_error_ratio,
 )
 from nevis_stream.active_testing.surrogates.networks import ARCHITECTURE
 from nevis_stream.datasets.sources import shared_directory
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells
-from nevis_stream.seeds import seed_for
+from nevis_stream.seeds import generator, seed_for
 from nevis_stream.storage import write_file
 from nevis_stream.storage.npz import read_npz
 
@@ -99,7 +97,9 @@ def kept_path(
         "n": pool.n,
     }
     with io.BytesIO() as buffer:
-        np.savez_compressed(buffer, **as_arrays(path), **facts)
+        np.savez_compressed(
+            buffer, samples=path.samples, steps=path.steps, estimates=path.estimates, **facts
+        )
         write_file(file, buffer.getvalue())
 
 
@@ -135,3 +135,20 @@ def ratio_rows(
         if cells:
             rows[estimator] = cells
     return rows
+
+
+def bootstrap_interval(
+    statistic: Callable[[np.ndarray], float], count: int, seed: int = 0, draws: int = 1000
+) -> tuple[float, float]:
+    """Returns the 95% percentile interval of a statistic over repetitions.
+
+    Args:
+      statistic: from the indices int64[r] of repetitions to a number.
+      count: number of repetitions.
+      seed: of the draws.
+      draws: number of bootstrap samples.
+    """
+    random = generator(seed, "bootstrap")
+    values = [statistic(random.integers(count, size=count)) for _ in range(draws)]
+    low, high = np.nanquantile(values, [0.025, 0.975])
+    return float(low), float(high)

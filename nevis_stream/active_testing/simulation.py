@@ -1,6 +1,6 @@
 """Repetitions of active tests on pools whose labels are known."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,25 +118,3 @@ def squared_error_ratio(
     squares = (estimates - risks) ** 2
     plain = float(np.mean(variances)) * (1 / asked - 1 / n)
     return float(np.median(squares)) / (0.455 * plain), float(np.mean(squares)) / plain
-
-
-def bootstrap_interval(
-    statistic: Callable[[np.ndarray], float], count: int, seed: int = 0, draws: int = 1000
-) -> tuple[float, float]:
-    """Returns the 95% percentile interval of a statistic over repetitions.
-
-    Args:
-      statistic: from the indices int64[r] of repetitions to a number.
-      count: number of repetitions.
-      seed: of the draws.
-      draws: number of bootstrap samples.
-    """
-    random = generator(seed, "bootstrap")
-    values = [statistic(random.integers(count, size=count)) for _ in range(draws)]
-    low, high = np.nanquantile(values, [0.025, 0.975])
-    return float(low), float(high)
-
-
-def as_arrays(path: SimulatedPath) -> Mapping[str, np.ndarray]:
-    """Returns the arrays of a path, for a file."""
-    return {"samples": path.samples, "steps": path.steps, "estimates": path.estimates}
