@@ -153,7 +153,7 @@ FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
     "medium": BUDGETS["medium"] | {"pictures": 1415, "centres": 1415},
     "large": BUDGETS["large"] | {"pictures": 4000, "centres": 4000},
     "huge": BUDGETS["huge"],
-    "giant": BUDGETS["huge"] | {"gradients": (32, 64, 128), "network_steps": 1200},
+    "giant": BUDGETS["huge"] | {"gradients": (32, 64, 128), "network_steps": 1600},
 }
 
 
