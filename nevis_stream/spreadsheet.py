@@ -3,6 +3,8 @@
 import io
 from typing import Any
 
+from nevis_stream.terminal import printable
+
 # a spreadsheet takes a cell that begins with one of these for a formula (OWASP, CSV Injection)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -16,6 +18,10 @@ def quoted(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
+def _safe(value: Any) -> Any:
+    return quoted(printable(value) if isinstance(value, str) else value)
+
+
 def unquoted(text: str) -> str:
     """Returns the text that `quoted` was given.
 
@@ -26,10 +32,12 @@ def unquoted(text: str) -> str:
 
 
 def csv_bytes(frame) -> bytes:
-    """Returns a pandas DataFrame as csv: full precision, NaN spelled out, texts quoted."""
-    frame = frame.rename(columns=quoted)
+    """Returns a pandas DataFrame as csv: full precision, NaN spelled out, texts quoted and without
+    control characters.
+    """
+    frame = frame.rename(columns=_safe)
     texts = {
-        name: frame[name].map(quoted) for name in frame if frame[name].dtype.kind not in "biufc"
+        name: frame[name].map(_safe) for name in frame if frame[name].dtype.kind not in "biufc"
     }
     text = io.StringIO()
     frame.assign(**texts).to_csv(text, index=False, na_rep="NaN", lineterminator="\n")

@@ -75,6 +75,7 @@ MAY_IMPORT = {
         "cost.engineering",
         "storage",
         "spreadsheet",
+        "terminal",
         "errors",
         "vocabulary",
     ),

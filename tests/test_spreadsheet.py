@@ -19,6 +19,11 @@ def test_everything_else_stays(value):
     assert quoted(value) is value
 
 
+def test_control_characters_are_left_out():
+    frame = pd.DataFrame({"na\x1b[2Jme": ["\x1b[31mred\u202e", "two\nlines"]})
+    assert csv_bytes(frame).decode() == 'na[2Jme\n[31mred\n"two\nlines"\n'
+
+
 def test_numbers_stay_and_headings_are_quoted():
     frame = pd.DataFrame({"=name": ["-x", "y"], "n": [-1, 10**20], "e": [np.nan, -0.1]})
     text = csv_bytes(frame.astype({"n": object})).decode()

@@ -31,6 +31,8 @@ class Interval:
       tasks: number of tasks.
       seeds: number of seeds of A and of B.
       reason: why there is no interval; empty otherwise.
+      error: the standard error of an interval over seeds; NaN otherwise.
+      freedom: its degrees of freedom; NaN otherwise.
     """
 
     estimate: float
@@ -39,6 +41,8 @@ class Interval:
     tasks: int
     seeds: tuple[int, int]
     reason: str = ""
+    error: float = math.nan
+    freedom: float = math.nan
 
     @property
     def possible(self) -> "Interval":
@@ -77,7 +81,8 @@ def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
     estimate = float(differences.mean())
     if tasks < FEWEST_TASKS:
         reason = (
-            f"an interval for other tasks needs at least {FEWEST_TASKS} tasks; there are {tasks}"
+            f"an interval for other tasks needs at least {FEWEST_TASKS} tasks; there"
+            f" {'is' if tasks == 1 else 'are'} {tasks}"
         )
         return Interval(estimate, math.nan, math.nan, tasks, seeds, reason)
     below, above = np.hypot(_of_tasks(differences - estimate, key), _of_runs(a, b))
@@ -109,8 +114,10 @@ def over_seeds(a: np.ndarray, b: np.ndarray) -> Interval:
     if variance <= np.finfo(float).eps ** 2:
         reason = "all seeds gave the same error"
         return Interval(estimate, math.nan, math.nan, len(a), seeds, reason)
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2) * math.sqrt(variance))
-    return Interval(estimate, estimate - half, estimate + half, len(a), seeds)
+    error = math.sqrt(variance)
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
+    low, high = estimate - half, estimate + half
+    return Interval(estimate, low, high, len(a), seeds, error=error, freedom=freedom)
 
 
 def _check(a: np.ndarray, b: np.ndarray) -> None:

@@ -25,6 +25,11 @@ def verdict(comparison: Comparison) -> str:
     seeds, tasks = comparison.over_seeds, comparison.over_tasks
     if tasks.estimate == 0 and all(task.a == task.b for task in comparison.tasks):
         return f"{a} and {b} have the same error on each of {plural(tasks.tasks, 'task')}."
+    if tasks.estimate == 0:
+        return (
+            f"{a} and {b} have the same mean error over {plural(tasks.tasks, 'task')}; on single"
+            " tasks they differ."
+        )
     better, lower = ("better", "lower") if tasks.estimate < 0 else ("worse", "higher")
     size = f"{abs(100 * tasks.estimate):.2f} percentage points"
     average = f"on average over {plural(tasks.tasks, 'task')}"
@@ -121,15 +126,17 @@ def seeds_needed(interval: Interval) -> int | None:
     """Returns about how many seeds of each method would show a difference of this size, if its
     estimate and the variation between seeds are right; None if even 100 would not.
     """
-    fewest, freedom = min(interval.seeds), sum(interval.seeds) - 2
-    error = (interval.high - interval.low) / 2 / _student(freedom)
+    fewest = min(interval.seeds)
+    # Welch's degrees of freedom grow with seeds - 1; both methods' variances keep their ratio
+    share = min(max(interval.freedom / (fewest - 1), 1), 2)
     for seeds in range(fewest + 1, _MOST_SEEDS + 1):
-        if _student(2 * seeds - 2) * error * math.sqrt(fewest / seeds) < abs(interval.estimate):
+        half = _student(share * (seeds - 1)) * interval.error * math.sqrt(fewest / seeds)
+        if half < abs(interval.estimate):
             return seeds
     return None
 
 
-def _student(freedom: int) -> float:
+def _student(freedom: float) -> float:
     return float(stdtrit(freedom, (1 + LEVEL) / 2))
 
 

@@ -1,5 +1,6 @@
 """The results of a section's runs in sentences."""
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 
@@ -57,8 +58,8 @@ def _compared(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup
 def _learner(method: MethodPoint) -> str:
     """Returns the learner's name without the settings that its label may have."""
     settings = method.group.runs[0].settings or {}
-    name = settings.get("learner", method.group.learner)
-    return short_name(name.rpartition(":")[2])
+    name = json.loads(settings["learner"]) if "learner" in settings else method.group.learner
+    return short_name(str(name).rpartition(":")[2])
 
 
 def _lowest(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Markup:

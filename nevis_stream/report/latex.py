@@ -10,6 +10,7 @@ import pandas as pd
 from nevis_stream.analysis.stand_ins import notes, short_name
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.report.names import shortened
+from nevis_stream.terminal import printable
 
 PREAMBLE = "\\usepackage[T1]{fontenc}\n\\usepackage{booktabs,longtable}"
 MOST_ROWS = 400  # about ten pages; longer tables are not printed
@@ -165,4 +166,4 @@ def _letter(letter: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _plain(text).translate(_LATEX)
+    return _plain(printable(text)).translate(_LATEX)

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from nevis_stream.cost.engineering import ratio
 from nevis_stream.report import notation
 from nevis_stream.report.glossary import EVALUATION_TERMS, TERMS, anchor
+from nevis_stream.terminal import printable
 
 
 def render(name: str, **values: Any) -> Markup:
@@ -20,7 +21,8 @@ def render(name: str, **values: Any) -> Markup:
         macros.html.
       **values: what the template asks for; a missing one is an error.
     """
-    return Markup(_environment().get_template(name).render(**values))
+    # labels may come from anybody's run directories
+    return Markup(printable(_environment().get_template(name).render(**values)))
 
 
 def resource(name: str) -> str:

@@ -269,5 +269,24 @@ def test_two_seeds_that_cannot_tell_say_how_many_would(tmp_path):
     assert mark(result) == "seeds cannot tell"
 
 
+def test_the_number_of_seeds_is_that_of_welchs_t(tmp_path):
+    """Seeds 0.5, 0.5 against 0.3, 0.4: with variances that keep their ratio, four of each exclude
+    zero.
+    """
+    runs = [
+        run(learner, [error] * 6, seed)
+        for learner, errors in (("a", (0.5, 0.5)), ("b", (0.3, 0.4)))
+        for seed, error in enumerate(errors)
+    ]
+    assert seeds_needed(compare(*groups(tmp_path, *runs)).over_seeds) == 4
+
+
+def test_equal_means_of_other_tasks_are_no_difference(tmp_path):
+    result = compare(*groups(tmp_path, run("a", [0.25, 0.75] * 3), run("b", [0.75, 0.25] * 3)))
+    assert verdict(result).endswith(
+        "have the same mean error over 6 tasks; on single tasks they differ."
+    )
+
+
 def test_a_difference_of_next_to_nothing_takes_too_many_seeds():
-    assert seeds_needed(Interval(1e-6, -0.5, 0.5, 6, (2, 2))) is None
+    assert seeds_needed(Interval(1e-6, -0.5, 0.5, 6, (2, 2), error=0.1, freedom=2)) is None

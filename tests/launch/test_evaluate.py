@@ -87,7 +87,7 @@ def test_a_complete_model_is_not_added_again(cache, tmp_path):
             f"model m{model}: already complete: nothing to ask\n"
             f"  accuracy {accuracy:.4f}, rank {rank} of 13 known models\n"
         ) in again.stdout
-    assert not (cache / "additions.jsonl").exists() and not again.stderr
+    assert not (cache / "additions.jsonl").exists() and not again.stderr.strip()
 
 
 def test_what_was_observed_before_is_not_what_the_estimate_rests_on(cache, tmp_path):

@@ -60,7 +60,8 @@ def test_analysis_report_and_watch(tmp_path):
     runs, left_out = read_runs(RUNS)
     assert not left_out and len(group_by_stream(runs)) == 1
     assert all(math.isfinite(point(r.ledger).error) for r in runs)
-    assert write_report(RUNS, tmp_path / "report").is_file()
+    page = write_report(RUNS, tmp_path / "report").read_text()
+    assert "learners (ft_prev, indep)" in page
     for path in RUNS:
         state = state_of(path)
         assert state.complete and state.done == 2 and not state.trouble

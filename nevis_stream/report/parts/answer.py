@@ -28,16 +28,17 @@ def html(section: Section) -> Markup:
     for run in section.runs:
         for note in run.notes:
             notes.setdefault(note, []).append(run.path)
-    pairs = sorted(by_estimate(section.against_reference), key=decided, reverse=True)
-    clear = sum(map(decided, pairs))
-    # where data cannot tell, one pair shows how far they are from telling
-    shown = min(clear or 1, _MOST_ANSWERS)
-    answers = [f"{verdict(pair)} {cost_statement(pair)}" for pair in pairs[:shown]]
-    hidden = len(pairs) - shown
-    if hidden > 0:
-        undecided = ", which the data cannot decide either," if not clear else ""
+    pairs = by_estimate(section.against_reference)
+    clear = [pair for pair in pairs[1:] if decided(pair)]
+    # the best method is compared even where the data cannot tell
+    shown = pairs[:1] + clear[: _MOST_ANSWERS - 1]
+    answers = [f"{verdict(pair)} {cost_statement(pair)}" for pair in shown]
+    hidden = len(pairs) - len(shown)
+    if hidden:
+        undecided = len(pairs[1:]) - len(clear)
+        share = f" ({undecided} of them undecided)" if undecided else ""
         answers.append(
-            f"{hidden} more comparison{'s' * (hidden > 1)}{undecided}"
+            f"{hidden} more comparison{'s' * (hidden > 1)}{share}"
             f" {'are' if hidden > 1 else 'is'} left out here; the table"
             " “All pairs” below, under “Differences in error between methods”, has every one."
         )
