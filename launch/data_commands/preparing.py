@@ -163,6 +163,8 @@ def import_file(
     from nevis_stream.datasets.preparation import prepare as preparation
     from nevis_stream.datasets.preparation.write import check_form
 
+    if not path.exists():
+        raise BadInput(f"{path}: no such file or directory.")
     task = dataset_of(task)
     new = task not in catalogue.datasets()
     check_name(task, "--task")

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from absl.flags import FlagValues
 
 from experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
@@ -107,6 +108,7 @@ def _add(
 ) -> None:
     cells = budget(values.budget, cache.shape[1], "samples", cache)
     choices: list[Choice] = []
+    expected: dict[str, np.ndarray] = {}
     complete = adding.complete_models(cache, list(asks))
     before = adding.observed_cells(cache, list(asks))
     measure = _measure(cache)
@@ -126,17 +128,16 @@ def _add(
             most_flops=values.choice_flops,
             progress=asking.stage,
             report_choice=choices.append,
+            report_values=expected.__setitem__,
         )
     for choice in choices:
         _print_choice(choice.method, choice.reason)
     for account in accounts:
         _print_account(account, before[account.name], provenances is None, measure)
-        rounded = "" if cache.scores else ", each predicted as 0 or 1"
-        predicted = cache.matrix([account.name], predicted=True)
         print_groups(
-            f"{account.name}: means of observed and predicted cells{rounded}; they may differ from"
-            f" the {measure}",
-            means_by_group(cache.facts(), predicted),
+            f"{account.name}: means of observed and expected values, without intervals; the"
+            f" {measure} above may be corrected further",
+            means_by_group(cache.facts(), expected[account.name][None]),
         )
 
 

@@ -52,6 +52,8 @@ def _check_costs(header: Header, record: Record) -> None:
         raise ValueError("flops is null; only published results may lack it.")
     if isinstance(record, PredictRecord) and record.n is None:
         raise ValueError("n of a predict record is null; only published results may lack it.")
+    if isinstance(record, PredictRecord) and record.n == 0 and record.error is not None:
+        raise ValueError("n of a predict record is 0, but it has an error.")
 
 
 def _check_place(place: int, record: Record, length: int) -> None:

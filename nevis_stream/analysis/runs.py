@@ -61,7 +61,7 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
 
     Runs with the same config hash (and so the same seed) are repetitions, not more samples: if
     their ledgers agree, the one with most records is kept, otherwise none. A run whose stream
-    differs from that of an earlier run with the same digest is left out.
+    differs from that of most runs with the same digest is left out; without a majority, all are.
 
     Args:
       run_dirs: paths of run directories, in the order in which they should be listed.
@@ -150,7 +150,7 @@ def _settings(path: Path, config_hash: str) -> tuple[dict[str, str] | None, str]
     except FileNotFoundError:
         return None, f"config.json is missing; {_ALONE}"
     except (BadInput, RecursionError) as error:
-        return None, f"{error}; {_ALONE}"
+        return None, f"{str(error).rstrip('.')}; {_ALONE}"
     if config.config_hash not in ("", config_hash):
         return None, (
             f"config.json has hash {config.config_hash}, the ledger {config_hash}: it belongs to"
@@ -175,22 +175,37 @@ def _names(paths: list[Path]) -> dict[Path, str]:
 
 
 def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Run]:
-    first: dict[tuple[str, str], Run] = {}
-    consistent = []
+    """Leaves out runs whose stream differs from that of most runs with the same digest; without a
+    majority, all of them.
+    """
+    alike: dict[tuple[str, str], list[list[Run]]] = {}
     for run in runs:
         # a rule that depends on the results may choose other events for other learners
-        may_differ = run.published or run.header.rule is not None
-        earlier = run if may_differ else first.setdefault(_digest_and_protocol(run), run)
-        difference = stream_difference(run.ledger, earlier.ledger) if earlier is not run else ""
-        if difference:
-            reason = (
-                f"has the stream digest of {earlier.path} but a different stream: {difference}; one"
-                " of the two is damaged"
-            )
-            left_out.append(LeftOut(run.path, reason))
+        if run.published or run.header.rule is not None:
+            continue
+        groups = alike.setdefault(_digest_and_protocol(run), [])
+        for group in groups:
+            if not stream_difference(run.ledger, group[0].ledger):
+                group.append(run)
+                break
         else:
-            consistent.append(run)
-    return consistent
+            groups.append([run])
+    wrong: set[Path] = set()
+    for groups in alike.values():
+        groups.sort(key=len, reverse=True)
+        tied = len(groups) > 1 and len(groups[0]) == len(groups[1])
+        for group in groups[0 if tied else 1 :]:
+            other = groups[0][0] if group is not groups[0] else groups[1][0]
+            difference = stream_difference(group[0].ledger, other.ledger)
+            advice = "neither is used" if tied else "most runs agree with that one"
+            for run in group:
+                wrong.add(run.path)
+                reason = (
+                    f"has the stream digest of {other.path} but a different stream: {difference};"
+                    f" {advice}"
+                )
+                left_out.append(LeftOut(run.path, reason))
+    return [run for run in runs if run.path not in wrong]
 
 
 def _without_repetitions(

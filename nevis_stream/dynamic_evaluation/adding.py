@@ -45,6 +45,7 @@ def add_models(
     most_flops: float = MOST_FLOPS,
     progress: Callable[[str], None] = lambda stage: None,
     report_choice: Callable[[Choice], None] = lambda choice: None,
+    report_values: Callable[[str, np.ndarray], None] = lambda model, values: None,
 ) -> list[Addition]:
     """Evaluates new models on a few of a cache's samples; observed and predicted values are added
     to the cache.
@@ -67,6 +68,8 @@ def add_models(
         more than what is saved by asking fewer cells.
       progress: called with the name of each stage when it begins.
       report_choice: called with the choice, if there is one, before anything is asked.
+      report_values: called with each model's name and values, float32[n]: the observed ones, and
+        the expected ones of the other samples, which the cache has as 0 or 1 where it has outcomes.
 
     Returns:
       The account of each model that was not complete.
@@ -122,7 +125,7 @@ def add_models(
     predicted = _predicted_only(estimates, values)
     cache.append_predictions(list(asks), np.arange(samples), predicted, made_by=made_by)
     accounts = []
-    for row, estimate in zip(rows, estimates, strict=True):
+    for row, estimate, expected in zip(rows, estimates, estimates.values, strict=True):
         bounded = row.bounded([estimate.value, estimate.low, estimate.high], known.facts)
         value, low, high = (None if np.isnan(mean) else float(mean) for mean in bounded)
         account = Addition(
@@ -145,6 +148,8 @@ def add_models(
         )
         accounts.append(account)
         append(cache.directory, account)
+        known_or_expected = np.where(observed(row.values), row.values, expected)
+        report_values(row.model, known_or_expected.astype(np.float32))
     return accounts
 
 

@@ -223,11 +223,21 @@ CHANGES = {
 def test_a_run_that_contradicts_another_of_its_digest_is_left_out(tmp_path, words):
     events = 8 if words.startswith("announces") else None
     path = rewritten(OURS.but(seed=9, events=events).write(tmp_path / "odd"), CHANGES[words])
-    page = report(tmp_path, RUN, OURS, more=(path,))
-    assert "1 left out" in page.text
-    assert words in page.text
-    assert "one of the two is damaged" in page.text
-    assert [text for text, _ in page.column("points-1", "n")] == ["1", "1"]
+    for place in ("first", "last"):
+        own = [each.write(tmp_path / place / each.learner) for each in (RUN, OURS)]
+        runs = [path, *own] if place == "first" else [*own, path]
+        page = Page(write_report(runs, tmp_path / place / "out"))
+        assert "1 left out" in page.text
+        assert words in page.text
+        assert "most runs agree with that one" in page.text
+        assert [text for text, _ in page.column("points-1", "n")] == ["1", "1"]
+
+
+def test_without_a_majority_no_run_of_a_contradiction_is_used(tmp_path):
+    change = CHANGES["n of event 7 is 9, the other's 54"]
+    path = rewritten(OURS.but(seed=9).write(tmp_path / "odd"), change)
+    with pytest.raises(BadInput, match="neither is used"):
+        write_report([OURS.write(tmp_path / "own"), path], tmp_path / "out")
 
 
 @pytest.mark.usefixtures("few_parts")
