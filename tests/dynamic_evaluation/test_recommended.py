@@ -113,4 +113,4 @@ def test_columns_that_all_models_solve_change_little():
     )
     plain, with_constant = evaluate(KNOWN, NEW[:1])[0], evaluate(wider, new)[0]
     assert (with_constant.outcomes[:, 300:] == 1).all()
-    assert (plain.outcomes != with_constant.outcomes[:, :300]).mean() < 0.1
+    assert (plain.outcomes != with_constant.outcomes[:, :300]).mean() < 0.15
