@@ -25,7 +25,7 @@ from pathlib import Path
 from absl import flags
 
 from launch import entry
-from nevis_stream.cost.engineering import engineering
+from nevis_stream.cost.engineering import engineering, ratio
 
 _A = flags.DEFINE_list(
     "a", [], "Run directories or patterns of method A, instead of naming both by position."
@@ -185,23 +185,23 @@ def _print(comparison, left_out, points) -> None:
 
 
 def _cost(name: str, cost) -> str:
-    ratio = "" if math.isnan(cost.ratio) else f" (A / B = {cost.ratio:.3g})"
-    return f"  {name}: A {engineering(cost.a)}, B {engineering(cost.b)}{ratio}"
+    quotient = "" if math.isnan(cost.ratio) else f" (A / B = {ratio(cost.ratio)})"
+    return f"  {name}: A {engineering(cost.a)}, B {engineering(cost.b)}{quotient}"
 
 
 def _reach_statement(points_a, points_b) -> str:
     from nevis_stream.analysis.reach import reach_ratio
 
-    ratio = reach_ratio(points_a, points_b)
-    if math.isnan(ratio.value):
+    quotient = reach_ratio(points_a, points_b)
+    if math.isnan(quotient.value):
         return (
             "FLOPs to reach the same error: unknown, because A or B has no finished run or no known"
             " cost."
         )
-    a, b = (f"{reach.basis} {engineering(reach.flops)}" for reach in (ratio.a, ratio.b))
+    a, b = (f"{reach.basis} {engineering(reach.flops)}" for reach in (quotient.a, quotient.b))
     return (
-        f"Training FLOPs to reach mean error {ratio.error:.4f}, the lowest that both reach: A / B"
-        f" {ratio.bound or '='} {ratio.value:.3g} (A {a}; B {b}; not extrapolated)."
+        f"Training FLOPs to reach mean error {quotient.error:.4f}, the lowest that both reach:"
+        f" A / B {quotient.bound or '='} {ratio(quotient.value)} (A {a}; B {b}; not extrapolated)."
     )
 
 

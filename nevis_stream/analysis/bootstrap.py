@@ -31,8 +31,7 @@ class Interval:
       tasks: number of tasks.
       seeds: number of seeds of A and of B.
       reason: why there is no interval; empty otherwise.
-      error: the standard error of an interval over seeds; NaN otherwise.
-      freedom: its degrees of freedom; NaN otherwise.
+      variances: of a single run of A and of B, in an interval over seeds; NaN otherwise.
     """
 
     estimate: float
@@ -41,8 +40,7 @@ class Interval:
     tasks: int
     seeds: tuple[int, int]
     reason: str = ""
-    error: float = math.nan
-    freedom: float = math.nan
+    variances: tuple[float, float] = (math.nan, math.nan)
 
     @property
     def possible(self) -> "Interval":
@@ -114,10 +112,10 @@ def over_seeds(a: np.ndarray, b: np.ndarray) -> Interval:
     if variance <= np.finfo(float).eps ** 2:
         reason = "all seeds gave the same error"
         return Interval(estimate, math.nan, math.nan, len(a), seeds, reason)
-    error = math.sqrt(variance)
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt(variance)
     low, high = estimate - half, estimate + half
-    return Interval(estimate, low, high, len(a), seeds, error=error, freedom=freedom)
+    variances = float(runs[0].var(ddof=1)), float(runs[1].var(ddof=1))
+    return Interval(estimate, low, high, len(a), seeds, variances=variances)
 
 
 def _check(a: np.ndarray, b: np.ndarray) -> None:

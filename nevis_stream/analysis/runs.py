@@ -1,7 +1,7 @@
 """Reading run directories: those that can be used, and those that are left out with the reason."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,9 @@ def _read_ledger(path: Path) -> Ledger:
     own_file(path, FILE_NAME)
     ledger = Ledger(path)
     if not ledger.records:
-        raise BadInput(f"{FILE_NAME} has no complete record: the run has not begun")
+        if ledger.path.stat().st_size:
+            raise BadInput(f"{FILE_NAME} has no complete line: it is cut, or not a ledger")
+        raise BadInput(f"{FILE_NAME} is empty: the run has not begun")
     check(ledger)
     return ledger
 
@@ -208,6 +210,14 @@ def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Ru
     return [run for run in runs if run.path not in wrong]
 
 
+def _agreement(run: Run, repetitions: Sequence[Run]) -> tuple[int, int]:
+    """With how many repetitions a run agrees, and its number of records: the largest pair belongs
+    to a run that differs only from damaged or altered copies.
+    """
+    agreeing = sum(not first_difference(run.ledger, other.ledger) for other in repetitions)
+    return agreeing, len(run.ledger.records)
+
+
 def _without_repetitions(
     runs: list[Run],
     left_out: list[LeftOut],
@@ -217,13 +227,14 @@ def _without_repetitions(
         by_config.setdefault(run.header.config_hash, []).append(run)
     longest = []
     for config_hash, repetitions in by_config.items():
-        furthest = max(repetitions, key=lambda run: len(run.ledger.records))
+        furthest = max(repetitions, key=lambda run: _agreement(run, repetitions))
         differences = ((run, first_difference(run.ledger, furthest.ledger)) for run in repetitions)
         differing, difference = next((pair for pair in differences if pair[1]), (furthest, ""))
         if difference:
+            none = "neither" if len(repetitions) == 2 else f"none of the {len(repetitions)} runs"
             reason = (
                 f"same config and seed (hash {config_hash}), but contradicting ledgers:"
-                f" {differing.path} and {furthest.path} differ in {difference}; neither is used"
+                f" {differing.path} and {furthest.path} differ in {difference}; {none} is used"
             )
             left_out += [LeftOut(run.path, reason) for run in repetitions]
             continue

@@ -96,7 +96,7 @@ def read_matrix(path: Path) -> TransferMatrix:
         pairs = pd.read_csv(own_file(path, PAIRS), dtype={"source": str, "target": str})
         missing = [column for column in _COLUMNS if column not in pairs]
         if missing:
-            raise ValueError(f"lacks the columns {', '.join(missing)}")
+            raise ValueError(f"has no column {' or '.join(missing)}")
         pairs = pairs[list(_COLUMNS)].astype(dict.fromkeys(_COLUMNS[2:], float))
         if pairs.empty:
             raise ValueError("has no pair")

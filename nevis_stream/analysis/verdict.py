@@ -126,18 +126,13 @@ def seeds_needed(interval: Interval) -> int | None:
     """Returns about how many seeds of each method would show a difference of this size, if its
     estimate and the variation between seeds are right; None if even 100 would not.
     """
-    fewest = min(interval.seeds)
-    # Welch's degrees of freedom grow with seeds - 1; both methods' variances keep their ratio
-    share = min(max(interval.freedom / (fewest - 1), 1), 2)
-    for seeds in range(fewest + 1, _MOST_SEEDS + 1):
-        half = _student(share * (seeds - 1)) * interval.error * math.sqrt(fewest / seeds)
+    a, b = interval.variances
+    for seeds in range(min(interval.seeds) + 1, _MOST_SEEDS + 1):
+        freedom = (seeds - 1) * (a + b) ** 2 / (a**2 + b**2)  # Welch's, with equal numbers of runs
+        half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt((a + b) / seeds)
         if half < abs(interval.estimate):
             return seeds
     return None
-
-
-def _student(freedom: float) -> float:
-    return float(stdtrit(freedom, (1 + LEVEL) / 2))
 
 
 def _seed_counts(interval: Interval) -> str:
@@ -177,10 +172,9 @@ def cost_statement(comparison: Comparison) -> str:
     for name, flops in zip(names, (cost.a, cost.b), strict=True):
         if flops == 0:
             return f"The comparison is not at equal FLOPs: {name} used no training FLOPs."
-    link = "of" if cost.ratio > 1 else "than"
     return (
         f"The comparison is not at equal FLOPs: {names[0]} used {times(cost.ratio)} training FLOPs"
-        f" {link} {names[1]}."
+        f" of {names[1]}."
     )
 
 

@@ -34,13 +34,13 @@ def ratio(value: float) -> str:
 
 def times(value: float) -> str:
     """Returns how many times the training FLOPs of another method one used, in words; the text
-    continues with " training FLOPs".
+    continues with " training FLOPs of" and the other method.
 
     Args:
       value: the first method's FLOPs divided by the second's, 0 or more.
 
     >>> times(2.5), times(1 / 52_083), times(208_900.0), times(0.0), times(1.001)
-    ('2.5 times the', '52,100 times fewer', '209,000 times the', 'no', 'the same')
+    ('2.5 times the', '1/52,100 of the', '209,000 times the', 'no', 'the same')
     """
     if value == 0:
         return "no"
@@ -48,4 +48,4 @@ def times(value: float) -> str:
         return "the same"
     factor = max(value, 1 / value)
     text = f"{float(f'{factor:.3g}'):,.0f}" if 999.5 <= factor < 1e9 else ratio(factor)
-    return f"{text} times {'the' if value > 1 else 'fewer'}"
+    return f"{text} times the" if value > 1 else f"1/{text} of the"

@@ -139,7 +139,7 @@ def best(errors: Mapping[str, np.ndarray], usual: str) -> tuple[str, str]:
     gain = means[usual] - means[lowest]
     if gain > max(noise, MARGIN * means[usual]):
         return lowest, f"it has clearly the smallest of the {by}"
-    return usual, f"it is the default for this budget, and no other has clearly smaller {by}"
+    return usual, f"it is the default for this budget, and no other method is clearly better; {by}"
 
 
 def _read(path: Path, key: str) -> dict | None:

@@ -100,14 +100,16 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     if not alone or best in alone:
         return
     reference = min(alone, key=lambda method: method.error.mean)
-    text = "Learning each task alone (at best {}) has a mean error of {}, {} higher"
+    text = "Learning each task alone (at best {}) has a mean error of {}, {} higher than {}"
     higher = reference.error.mean - best.error.mean
     sentence = Markup(text).format(
-        _names([reference]), error_spread(reference.error), f"{higher:.4f}"
+        _names([reference]), error_spread(reference.error), f"{higher:.4f}", _names([best])
     )
     costs = reference.paper_total.mean, best.paper_total.mean
     known = bool(best.paper_total.mean) and not math.isnan(sum(costs))
-    yield sentence + (f", with {times(costs[0] / costs[1])} training FLOPs." if known else ".")
+    yield sentence + (
+        f", with {times(costs[0] / costs[1])} training FLOPs of the latter." if known else "."
+    )
 
 
 def _one_seed(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:

@@ -63,7 +63,7 @@ def write_report(
       track: shows how far the work has come.
 
     Returns:
-      The path of report.html.
+      The path of report.html; a warning lists the paths that are left out, with the reasons.
 
     Raises:
       BadInput: no run can be used (the message says why, path by path), or `out` is a file.
@@ -101,6 +101,9 @@ def write_report(
         left_out += [LeftOut(run.path, reason) for run, reason in reasons.items()]
         files = write()
     changed = files.close()
+    if left_out:
+        reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
+        warnings.warn(f"left out of the report:{reasons}", stacklevel=2)
     if changed:
         warnings.warn(
             f"{out}: files of an earlier report that were changed since are kept:"

@@ -129,9 +129,11 @@ class Ledger(History):
                     self._check_first(values)
                 check_unicode(values)
                 yield parse(values)
+            except BadInput:
+                raise
+            except json.JSONDecodeError:
+                raise BadInput(f"{self.path}, line {number}: not JSON, so not a ledger.") from None
             except (ValueError, RecursionError) as error:
-                if isinstance(error, BadInput):
-                    raise
                 raise BadInput(
                     f"{self.path}, line {number}: not a ledger record ({error})."
                 ) from None

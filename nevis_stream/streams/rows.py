@@ -53,7 +53,7 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
         missing = [column for column in COLUMNS if rows and column not in rows[0]]
         if missing:
             raise BadInput(
-                f"{path}: lacks the columns {', '.join(missing)}; a stream needs"
+                f"{path}: has no column {' or '.join(missing)}; a stream needs"
                 f" {', '.join(COLUMNS)}."
             )
     return origin, [_checked(origin, line, row) for line, row in enumerate(rows, start=2)]

@@ -20,7 +20,7 @@ def test_what_is_not_a_run_is_left_out_with_its_reason(tmp_path):
     assert [item.path for item in left_out] == paths[1:]
     for item, words in zip(
         left_out,
-        ("no such directory", "no ledger.jsonl", "not a directory", "not begun", "line 1"),
+        ("no such directory", "no ledger.jsonl", "not a directory", "no complete line", "line 1"),
         strict=True,
     ):
         assert words in item.reason
@@ -62,7 +62,7 @@ def test_contradicting_ledgers_of_one_config_are_both_left_out(tmp_path):
     assert {item.path for item in left_out} == set(paths)
     for item in left_out:
         assert f"differ in line 5, error: 0.0 and {RUN.error(2)}" in item.reason
-        assert "neither is used" in item.reason
+        assert "none of the 3 runs is used" in item.reason
 
 
 def test_the_beginning_of_a_run_does_not_contradict_it(tmp_path):

@@ -246,7 +246,7 @@ def test_an_image_bomb_is_named(tmp_path, monkeypatch):
     ("labels", "files", "message"),
     [
         (None, {}, "has no labels.csv"),
-        ("path,label\na.png,0\n", {}, "labels.csv lacks the columns split"),
+        ("path,label\na.png,0\n", {}, "labels.csv has no column split"),
         ("path,split,label\n", {}, "labels.csv has no row"),
         ("path,split,label\nc.png,train,0\n", {}, "line 2: no file 'c.png' in the archive"),
         ("path,split,label\na.png,train,dog\n", {}, "line 2: label 'dog' is not a class id"),

@@ -38,8 +38,9 @@ def test_the_sentences_name_who_is_best_and_how_sure_that_is(tmp_path):
         " Lowest mean error: FT-d · small, 0.1000 (n = 1 seed), with 3.00e3 FLOPs of training."
         " On the Pareto front of error and training FLOPs, cheapest first: FT-d · small; 2"
         " others are dominated. Learning each task alone (at best Indep · small) has a mean error"
-        " of 0.4000 ± 0.0000, 0.3000 higher, with 2 times the training FLOPs. One seed only,"
-        " so a small difference may be chance: FT-d · small, FT-d · large."
+        " of 0.4000 ± 0.0000, 0.3000 higher than FT-d · small, with 2 times the training FLOPs of"
+        " the latter. One seed only, so a small difference may be chance: FT-d · small, FT-d ·"
+        " large."
     )
 
 
@@ -56,7 +57,7 @@ def test_the_sentences_name_who_is_best_and_how_sure_that_is(tmp_path):
         ),
         ([RUN.but(events=1)], "No method has a defined mean error yet"),
         ([RUN, GOOD.but(events=1)], "Every method has one seed"),
-        ([RUN, GOOD.but(flops=0)], "0.4000, 0.3000 higher. Every"),
+        ([RUN, GOOD.but(flops=0)], "0.4000, 0.3000 higher than FT-d · small. Every"),
     ],
 )
 def test_odd_sets_of_runs(tmp_path, runs, words):

@@ -53,7 +53,7 @@ def test_what_is_left_out_is_said_with_its_reason(tmp_path):
     assert "4 left out" in page.text
     for words in (
         f"{torn}: {torn}/ledger.jsonl, line 3: event 2, but event 1 is expected here",
-        "line 2: not a ledger record",
+        "line 2: not JSON, so not a ledger",
         f"{missing}: no such directory",
         f"{tmp_path}: not a run directory",
         f"{half}: unfinished: 3 of 4 tasks trained, 5 of 8 events done",

@@ -104,7 +104,7 @@ def test_the_digest_is_the_same_in_another_process():
     ("lines", "message"),
     [
         ([HEAD], "has no task"),
-        (["order,year,task_id", "1,2,a"], "lacks the columns dataset_id, meta_split"),
+        (["order,year,task_id", "1,2,a"], "has no column dataset_id or meta_split"),
         ([HEAD, "x,1998,a,pico_digits,test"], r"line 2: order is 'x', not a whole number"),
         ([HEAD, "1,,a,pico_digits,test"], r"line 2: year is '', not a whole number"),
         ([HEAD, "1,1998,a/b,pico_digits,test"], r"line 2: task_id is 'a/b'; use letters"),

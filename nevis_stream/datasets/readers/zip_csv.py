@@ -69,7 +69,7 @@ def _rows(path: Path, content: bytes) -> list[dict[str, str]]:
     missing = [name for name in ("path", "split", "label") if name not in (reader.fieldnames or ())]
     if missing:
         raise BadInput(
-            f"{path}: labels.csv lacks the columns {', '.join(missing)}; it needs path,split,label."
+            f"{path}: labels.csv has no column {' or '.join(missing)}; it needs path,split,label."
         )
     rows = list(reader)
     if not rows:
@@ -95,8 +95,8 @@ def _class_ids(path: Path, line: int, label: str | None) -> list[int]:
         return [int(word) for word in (label or "").split()]
     except ValueError:
         raise BadInput(
-            f"{path}, labels.csv line {line}: label {label!r} is not a class id, nor several"
-            " with spaces between them."
+            f"{path}, labels.csv line {line}: label {label!r} is not a class id. Class ids"
+            " are whole numbers from 0; put spaces between those of an image with several."
         ) from None
 
 

@@ -43,8 +43,8 @@ def test_beside_runs_it_stands_behind_them_and_a_damaged_one_is_left_out(tmp_pat
         < page.ids.index("section-all")
         < page.ids.index("transfer-targets-1")
     )
-    assert "lacks the columns target" in page.text and "1 run." in page.text
-    with pytest.raises(BadInput, match="lacks the columns target"):
+    assert "has no column target" in page.text and "1 run." in page.text
+    with pytest.raises(BadInput, match="has no column target"):
         write_report([bad], tmp_path / "out")
 
 
