@@ -2,10 +2,10 @@
 
 | source parts              | train           | dev             | dev_test        | test       |
 |---------------------------|-----------------|-----------------|-----------------|------------|
-| all                       | 56 % of all     | 12 % of all     | 12 % of all     | 20 % of all |
-| train, test               | 70 % of train   | 15 % of train   | 15 % of train   | test       |
-| train, dev, test          | 80 % of train   | 20 % of train   | dev             | test       |
-| train, dev, dev_test, test | train          | dev             | dev_test        | test       |
+| all                       | 56% of all      | 12% of all      | 12% of all      | 20% of all |
+| train, test               | 70% of train    | 15% of train    | 15% of train    | test       |
+| train, dev, test          | 80% of train    | 20% of train    | dev             | test       |
+| train, dev, dev_test, test| train           | dev             | dev_test        | test       |
 
 Fractions, and that an official dev part becomes dev_test while dev is split from train, are those
 of NEVIS'22's reference code. That code draws a split for each sample; here the sizes are exact.

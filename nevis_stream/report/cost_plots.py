@@ -54,7 +54,7 @@ class MethodCost:
 
 
 def share_bars(methods: Sequence[MethodCost], parts: Sequence[str], wide: bool) -> Figure:
-    """Draws one bar per method, 100 % long and divided into parts, with its total.
+    """Draws one bar per method, 100% long and divided into parts, with its total.
 
     Args:
       methods: those that spent anything.
@@ -157,7 +157,7 @@ def _percentage(axes, row: int, at: float, share: float) -> None:
     axes.text(
         at,
         row,
-        f"{100 * share:.0f} %",
+        f"{100 * share:.0f}%",
         ha="center",
         va="center",
         size=8.5,

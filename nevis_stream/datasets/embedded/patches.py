@@ -42,7 +42,7 @@ class Box:
 def region(image: str, shape: tuple[int, ...], part: str) -> Box:
     """Returns the part of an image that belongs to "train" or to "test".
 
-    Test is the lowest 30 % of an image, or the rightmost 30 % where it is more than 1.5 times as
+    Test is the lowest 30% of an image, or the rightmost 30% where it is more than 1.5 times as
     wide as tall.
 
     Args:

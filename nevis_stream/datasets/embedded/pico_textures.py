@@ -4,7 +4,7 @@ Real: patches of scikit-image's sample images brick, grass, gravel, moon, hubble
 page (print), text (handwriting) and retina (blood vessels; shrunk three times). Derived: every
 patch is turned by a random quarter turn and brought to the same mean and spread, so that brightness
 does not give the class away; patches without contrast are left out. Train is cut from the upper
-70 % of every image, test from the lowest 30 % (page and text: left and right), with 8 pixels
+70% of every image, test from the lowest 30% (page and text: left and right), with 8 pixels
 between; no two patches overlap. But train and test show the same wall, meadow or sheet of paper.
 """
 

@@ -4,9 +4,9 @@ Real: patches of scikit-image's sample image ihc, colonic glands stained brown (
 counterstained blue. Derived: the labels, from the colour by a rule and not by a pathologist; the
 images are then made grey and brought to the same mean and spread, so that the label has to be
 read from the structure. The rule: a pixel is gland where red exceeds blue by 20 levels in the mean
-over the 17x17 pixels about it; a patch is stroma up to 3 % of such pixels, gland from 97 %, border
-from 15 to 85 %, and left out between. Train is cut from the upper 70 % of the image, test from
-the lowest 30 %, with 8 pixels between, without overlap; both show the same specimen.
+over the 17x17 pixels about it; a patch is stroma up to 3% of such pixels, gland from 97%, border
+from 15 to 85%, and left out between. Train is cut from the upper 70% of the image, test from
+the lowest 30%, with 8 pixels between, without overlap; both show the same specimen.
 """
 
 import functools
