@@ -6,7 +6,7 @@ python -m benchmarks.acquisition --out=FOLDER --print_only
 Each split draws 60% of the models (or groups) of a matrix as known; the others are new, at most 150
 of them. The results go to one csv file for each matrix, and a run continues where its file ends, so
 that several matrices can run at the same time. The tables compare the mean absolute error of the
-estimated mean with the bars of the issue on evaluation acquisition, and with the stratified mean on
+estimated mean with `BARS`, the best results of prototypes, and with the stratified mean on
 the same splits. The matrices come from the folder that NEVIS_STREAM_SHARED names.
 """
 
