@@ -151,7 +151,7 @@ class RayTasks:
                         **local_options,
                     )
                 except (ConnectionError, RuntimeError, ValueError) as error:
-                    raise self._no_cluster(error) from error
+                    raise self._no_cluster(f"{str(error).rstrip('.')}.") from error
         wanted = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial}
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if any(

@@ -5,6 +5,7 @@ One machine is lost in the middle of a trial, and another one comes. Needs root 
 """
 
 import os
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -152,6 +153,8 @@ def network(tmp_path, monkeypatch):
     if not may_make_namespaces():
         pytest.skip("network namespaces cannot be made here: that needs root and iproute2")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
     result = Network(tmp_path)
     yield result
     result.shutdown()

@@ -31,7 +31,7 @@ RUN = [
     "launch.run",
     "--config=ft_prev",
     "--config.stream=pico",
-    "--config.train.steps=600",
+    "--config.train.steps=300",
 ]
 CONF = """
 ClusterName=here
