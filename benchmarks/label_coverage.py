@@ -4,7 +4,7 @@
     python -m benchmarks.label_coverage table --out=build/label_coverage
 
 MNIST, pools of 2,500 pictures, a small network trained without 7s; the surrogate is the network
-itself, calibrated again after every twenty labels: cheap, and wrong about 7s. Five pools, each with
+itself, calibrated again after every twenty labels: cheap, and wrong about 7s. Ten pools, each with
 a hundred repetitions of the draws. `run` continues where it was stopped.
 """
 
@@ -29,13 +29,13 @@ from nevis_stream.storage.npz import read_npz
 OUT = flags.DEFINE_string("out", "build/label_coverage", "Directory of the repetitions.")
 SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
 
-POOLS, DRAWS, BUDGET = range(5, 10), 100, 200
+POOLS, DRAWS, BUDGET = range(5, 15), 100, 200
 STEPS = tuple(range(0, BUDGET + 1, 20))
 TENTHS = tuple(range(40, BUDGET + 1, 20))  # there is no interval before
 CASES = [
     (loss, rule) for loss in ("cross_entropy", "zero_one") for rule in ("expected_loss", "uniform")
 ]
-LEAST = (40, 80)  # labels before which labelling does not stop
+LEAST = (40, 100)  # labels before which labelling does not stop
 _BATCH = 10  # draws in a file
 
 
@@ -83,7 +83,7 @@ def table() -> None:
     print(f"{describe()}\n")
     print(
         "| loss | rule | estimator | n | mean coverage | least | at stop (from 40 labels) | mean"
-        " labels | at stop (from 80) | mean labels | width at 200 |"
+        " labels | at stop (from 100) | mean labels | width at 200 |"
     )
     print("|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for loss in ("cross_entropy", "zero_one"):

@@ -77,7 +77,7 @@ STATUS = _subcommand(
     "status sessions/photos --until=0.05",
     words="DIR",
     details="With --until the exit status is 0 if every interval is at most that wide and there are"
-    " at least 80 labels, else 1.",
+    " at least 100 labels, else 1.",
     lists=_names,
 )
 REPORT = _subcommand(

@@ -15,7 +15,7 @@ from launch import entry
 from launch.label_commands.sessions import sample_images
 from launch.terminal import console
 
-FEWEST_TO_STOP = 80  # labels; who stops sooner has too often seen too few large losses
+FEWEST_TO_STOP = 100  # labels; who stops sooner has too often seen too few large losses
 
 
 def status(words: Sequence[str], values: FlagValues) -> None:

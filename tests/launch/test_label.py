@@ -25,12 +25,12 @@ def softmax(x):
 def folder(tmp_path):
     """A pool in a file, two models' probabilities, and what is needed to label."""
     random = np.random.default_rng(0)
-    labels = random.integers(CLASSES, size=90)
-    images = (random.integers(0, 90, (90, 10, 10)) + 50 * labels[:, None, None]).astype(np.uint8)
+    labels = random.integers(CLASSES, size=120)
+    images = (random.integers(0, 90, (120, 10, 10)) + 50 * labels[:, None, None]).astype(np.uint8)
     np.savez(tmp_path / "pool.npz", images=images, labels=labels)
     np.savez(tmp_path / "unlabelled.npz", images=images)
     for name in "ab":
-        logits = 2 * np.eye(CLASSES)[labels] + random.normal(0, 1, (90, CLASSES))
+        logits = 2 * np.eye(CLASSES)[labels] + random.normal(0, 1, (120, CLASSES))
         np.savez(tmp_path / f"{name}.npz", probabilities=softmax(logits))
     return tmp_path
 
@@ -54,17 +54,17 @@ def test_a_session_of_two_models(folder):
     pool = f"--pool={folder / 'pool.npz'}"
     begun = command("start", *models, pool, f"--out={session}", start=forked.alone)
     assert begun.returncode == 0, begun.stderr
-    assert "90 samples, 3 classes, 2 models, loss zero_one" in begun.stdout
+    assert "120 samples, 3 classes, 2 models, loss zero_one" in begun.stdout
     for number in (1, 2):
-        assert command("next", session, "--count=40").returncode == 0
+        assert command("next", session, "--count=50").returncode == 0
         done = command("record", label(folder, session, number, labels), f"--session={session}")
         assert done.returncode == 0, done.stderr
-        assert f"40 labels recorded\n{40 * number} of 90 samples have a label" in done.stdout
+        assert f"50 labels recorded\n{50 * number} of 120 samples have a label" in done.stdout
         early = command("status", session, "--until=1")
         assert early.returncode == (number == 1), early.stdout
-        assert ("labelling may stop from 80 labels on" in early.stdout) == (number == 1)
+        assert ("labelling may stop from 100 labels on" in early.stdout) == (number == 1)
     again = command("record", folder / "labels.csv", f"--session={session}")
-    assert "0 labels recorded, 40 as before" in again.stdout
+    assert "0 labels recorded, 50 as before" in again.stdout
     narrow = command("status", session, "--until=0.001")
     assert narrow.returncode == 1 and "not yet 0.001: the interval of" in narrow.stdout
     wide = command("status", session, "--until=1")
@@ -82,7 +82,7 @@ def test_a_session_of_two_models(folder):
     grown = command(
         *("start", "--continue", f"--pool={folder / 'pool.npz'}", *models, f"--out={session}")
     )
-    assert grown.returncode == 2 and "90 of its 90 samples are in the session" in grown.stderr
+    assert grown.returncode == 2 and "120 of its 120 samples are in the session" in grown.stderr
 
 
 def test_simulations_continue(folder):
