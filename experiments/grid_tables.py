@@ -11,6 +11,7 @@ from experiments.run_config import flat
 from nevis_stream.analysis.methods import MethodPoint, method_points
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import Console
 
@@ -37,7 +38,7 @@ def print_sweep_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds
                 sum(sum(row["flops"].values()) for row in rows),
             ]
             sums = [total + seeds * cost for total, cost in zip(sums, costs, strict=True)]
-            shown = [f"{cost:.4g}" for cost in costs]
+            shown = [engineering(cost) for cost in costs]
         else:
             uncounted.add(cell.config.learner)
             shown = ["-", "-"]
@@ -55,8 +56,8 @@ def print_sweep_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds
         cost = f"{runs} with an unknown number of FLOPs"
     else:
         cost = (
-            f"{runs} with an estimated {sums[1]:.4g} FLOPs, of which {sums[0]:.4g} are training"
-            " (the cost that the paper reports)"
+            f"{runs} with an estimated {engineering(sums[1])} FLOPs, of which"
+            f" {engineering(sums[0])} are training (the cost that the paper reports)"
         )
     console.print(f"{cost}. Nothing was run.", highlight=False)
 
@@ -81,7 +82,7 @@ def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path
             table.add_row(*_cells(cell, keys), "0", *5 * "-")
             continue
         spread = f"{point.error.std:.4f}" if point.error.n > 1 else ""
-        costs = f"{point.paper_total.mean:.4g}", f"{point.full_total.mean:.4g}"
+        costs = engineering(point.paper_total.mean), engineering(point.full_total.mean)
         mark = "*" if point.on_paper_front else ""
         table.add_row(
             *_cells(cell, keys), str(point.error.n), f"{point.error.mean:.4f}", spread, *costs, mark

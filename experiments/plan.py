@@ -4,6 +4,7 @@ import ml_collections
 from rich.table import Table
 
 from experiments import run_config
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import Console
 
@@ -57,16 +58,22 @@ def print_plan(config: ml_collections.ConfigDict, stream: Stream, seeds: int = 1
         flops = row.get("flops", {})
         cells = [row[k] for k in ("year", "task_id", "classes", "n_train", "n_dev", "n_predict")]
         cells += [row.get(k, "-") for k in ("trials", "steps", "batch")]
-        table.add_row(*map(str, cells), *(f"{flops[p]:.3g}" if p in flops else "-" for p in phases))
+        table.add_row(
+            *map(str, cells), *(engineering(flops[p]) if p in flops else "-" for p in phases)
+        )
     console.print(table)
     if not all("flops" in row for row in rows):
-        console.print(f"{config.learner} does not estimate its FLOPs; the run will count them.")
+        console.print(
+            f"{config.learner} does not estimate its FLOPs, which depend on the images; the run"
+            " counts them."
+        )
         return
     totals = {phase: sum(row["flops"].get(phase, 0) for row in rows) for phase in phases}
     console.print(
         f"{len(rows)} tasks, {sum(r['trials'] for r in rows)} trials,"
         f" {sum(r['trials'] * r['steps'] for r in rows)}"
         f" steps{f', for each of {seeds} seeds' if seeds > 1 else ''}. Estimated FLOPs of one seed:"
-        f" {sum(totals.values()):.4g}, of which {totals['train']:.4g} are training (the cost that"
-        " the paper reports). Nothing was run."
+        f" {engineering(sum(totals.values()))}, of which {engineering(totals['train'])} are"
+        " training (the cost that the paper reports). Nothing was run.",
+        soft_wrap=True,
     )

@@ -87,19 +87,16 @@ def _sides(argv) -> list[list[Path]]:
 
 def _expand(names: list[str]) -> list[Path]:
     """Returns the run directories that names, patterns or their parent folders refer to."""
-    from nevis_stream.run_directory.ledger import FILE_NAME
+    from nevis_stream.run_directory.folders import run_dirs
 
-    run_dirs: list[Path] = []
-    for name in names:
-        for path in map(Path, sorted(glob.glob(name)) or [name]):
-            inside = sorted(ledger.parent for ledger in path.glob(f"*/{FILE_NAME}"))
-            run_dirs += [path] if (path / FILE_NAME).exists() else inside or [path]
-    return run_dirs
+    paths = (Path(path) for name in names for path in sorted(glob.glob(name)) or [name])
+    return [run_dir for path in paths for run_dir in run_dirs(path)]
 
 
 def _groups(runs, sides, left_out):
     """Returns the methods of the two sides, A first."""
     from nevis_stream.analysis.seeds import by_seed
+    from nevis_stream.wording import plural
 
     reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
     groups = by_seed(runs)
@@ -114,7 +111,8 @@ def _groups(runs, sides, left_out):
                 for group in groups
             )
             entry.fail(
-                f"these runs belong to {len(names)} methods, not two:{listed or ' none'}{reasons}"
+                f"these runs belong to {plural(len(names), 'method')}, not two:"
+                f"{listed or ' none'}{reasons}"
                 "\nName the two methods: --a='runs/a-*' --b='runs/b-*'. To compare more methods,"
                 " pair by pair: python -m launch.report"
             )
@@ -149,8 +147,9 @@ def _nearest(groups, points):
 
 def _print(comparison, left_out, points) -> None:
     from nevis_stream.analysis.stand_ins import notes
-    from nevis_stream.analysis.verdict import cautions, cost_statement, plural, span, verdict
+    from nevis_stream.analysis.verdict import cautions, cost_statement, span, verdict
     from nevis_stream.terminal import Console
+    from nevis_stream.wording import plural
 
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     a, b, seeds = comparison.a, comparison.b, comparison.over_seeds.seeds

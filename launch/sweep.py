@@ -95,14 +95,17 @@ def _axes() -> list[tuple[str, str]]:
 
 
 def _refuse_own_fields(axes: list[tuple[str, str]]) -> None:
-    """Refuses --trials and --steps for a learner with a field `trials` or `steps` instead."""
+    """Refuses --trials and --steps for a learner without them, or with fields of these names."""
     from experiments import grid, run_config
 
     fields = run_config.fields_of(config_flag.words().config().learner)
     for key, text in axes:
         name = key.rpartition(".")[2]
-        if key in (grid.TRIALS, grid.STEPS) and key not in fields and name in fields:
-            entry.fail(f"--{name} sweeps {key}, which this learner lacks: use --set={name}={text}.")
+        if key in (grid.TRIALS, grid.STEPS) and key not in fields:
+            own = f"{name}={text}" if name in fields else "FIELD=V1,V2"
+            names = [each for each in fields if each not in run_config.COMMON]
+            valid = f" Its fields: {', '.join(names)}." if names else " It has no field."
+            entry.fail(f"--{name} sweeps {key}, which this learner lacks: use --set={own}.{valid}")
 
 
 def _run_all(runs, load) -> None:

@@ -3,8 +3,10 @@ complete.
 
   python -m launch.watch runs/a             one run in detail
   python -m launch.watch runs/*             several runs, one line each
-  python -m launch.watch runs/a --once      print the current state and exit (default without a
-  terminal) python -m launch.watch runs/a --wait      wait for a run that starts later
+  python -m launch.watch runs/a --once      print the current state and exit
+  python -m launch.watch runs/a --wait      wait for a run that starts later
+
+Without a terminal, --once is the default. A folder of several seeds stands for all of them.
 
 It only reads files, can be started and stopped at any time, and works on any machine that can read
 the run directory. Ctrl-C ends the display, not the run. A star marks the error of a judged task.
@@ -27,9 +29,11 @@ def main(argv):
     """Shows the runs once, or until they are complete."""
     if not argv:
         entry.fail("name at least one run directory: python -m launch.watch runs/a")
+    from nevis_stream.run_directory.folders import run_dirs
     from nevis_stream.terminal import Console
 
-    paths = _runs([Path(name) for name in dict.fromkeys(argv)])
+    named = [path for name in argv for path in run_dirs(Path(name), "config.json")]
+    paths = _runs(list(dict.fromkeys(named)))
     console = Console()
     try:
         if _ONCE.value or not console.is_terminal:
@@ -64,9 +68,7 @@ def _summary(reasons: dict[Path, str]) -> str:
 def _reason(path: Path) -> str:
     if not path.exists():
         return f"{path}: no such directory. To wait for a run that starts later: --wait"
-    inside = list(path.glob("*/config.json")) if path.is_dir() else []
-    hint = f"; it contains run directories, give {path}/*" if inside else ""
-    return f"{path}: not a run directory{hint}"
+    return f"{path}: not a run directory"
 
 
 def _print_once(paths: list[Path], console) -> None:

@@ -35,6 +35,7 @@ RUN_FILES = (
     "run_directory.config",
     "run_directory.environment",
     "run_directory.mistakes",
+    "run_directory.folders",
 )
 
 # What each part may import of the project; of several the longest prefix decides.
@@ -66,6 +67,7 @@ MAY_IMPORT = {
         "errors",
         "catalogue",
         "vocabulary",
+        "wording",
     ),
     "nevis_stream.report": of_nevis_stream(
         "report",
@@ -78,6 +80,7 @@ MAY_IMPORT = {
         "terminal",
         "errors",
         "vocabulary",
+        "wording",
     ),
     "nevis_stream.active_testing": of_nevis_stream(
         "active_testing", "dynamic_evaluation", "cost", "errors", "seeds"

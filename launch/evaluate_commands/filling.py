@@ -19,13 +19,16 @@ from nevis_stream.dynamic_evaluation.cache.files import read_features, read_valu
 from nevis_stream.dynamic_evaluation.cache.logs import is_log
 from nevis_stream.dynamic_evaluation.samples import checked_weights
 from nevis_stream.errors import BadInput
+from nevis_stream.run_directory.folders import run_dirs
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
+from nevis_stream.wording import plural
 
 
 def import_all(words: Sequence[str], values: FlagValues) -> None:
     """Adds files to the cache --cache, and runs to the caches in the folder --cache."""
-    paths, target = [Path(word) for word in words], Path(values.cache)
+    paths = [path for word in words for path in run_dirs(Path(word))]
+    target = Path(values.cache)
     for path in paths:
         if not path.exists():
             raise BadInput(f"{path}: no such file or directory.")
@@ -33,8 +36,6 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
             hint = ""
             if (path / INDEX).is_file():
                 hint = " It is a cache: `merge` adds it to another."
-            if any(path.glob(f"*/{FILE_NAME}")):
-                hint = f" It holds runs: import {path}/*"
             raise BadInput(f"{path}: not a run directory (no {FILE_NAME}), and has no logs.{hint}")
     runs = [path for path in paths if (path / FILE_NAME).is_file()]
     if runs:  # the predictors of a run are compiled
@@ -130,7 +131,7 @@ def import_run(
         )
     for added in additions:
         print(
-            f"{path}: {added.models} new models, {flops(added.flops)};"
+            f"{path}: {plural(added.models, 'new model')}, {flops(added.flops)};"
             f" {_size(EvaluationCache(added.cache))}"
         )
     if not run.ledger.complete:

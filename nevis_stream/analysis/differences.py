@@ -101,7 +101,9 @@ def compare(
     errors = [_errors(run, judged_only) for run in runs]
     common, omissions = _common(errors)
     if not common:
-        reasons = (*remarks_a, *remarks_b, *omissions)
+        # their consequence is of tasks that are compared
+        unfinished_runs = [each.partition("; ")[0] for each in (*remarks_a, *remarks_b)]
+        reasons = (*unfinished_runs, *omissions)
         reasons = reasons or ("no run has reached a task that is judged",)
         raise BadInput(f"no task to compare: {'; '.join(reasons)}.")
     sides = [

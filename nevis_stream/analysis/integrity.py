@@ -3,6 +3,9 @@
 The values of each record are checked where it is read (`nevis_stream.run_directory.records`).
 """
 
+import math
+
+from nevis_stream import metrics
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import (
@@ -54,6 +57,16 @@ def _check_costs(header: Header, record: Record) -> None:
         raise ValueError("n of a predict record is null; only published results may lack it.")
     if isinstance(record, PredictRecord) and record.n == 0 and record.error is not None:
         raise ValueError("n of a predict record is 0, but it has an error.")
+    if isinstance(record, PredictRecord):
+        _check_error(record)
+
+
+def _check_error(record: PredictRecord) -> None:
+    value, error, metric = record.value, record.error, metrics.registry().get(record.metric)
+    if value is None or error is None or metric is None:  # a metric of another package
+        return
+    if not math.isclose(metric.to_error(value), error, abs_tol=1e-9):
+        raise ValueError(f"{record.metric} is {value}, which is not the error {error}.")
 
 
 def _check_place(place: int, record: Record, length: int) -> None:

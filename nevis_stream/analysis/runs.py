@@ -10,6 +10,7 @@ from nevis_stream.analysis.consistency import first_difference, run_notes, strea
 from nevis_stream.analysis.integrity import check
 from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
+from nevis_stream.run_directory import folders
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 from nevis_stream.run_directory.records import Header, TrainRecord
@@ -64,12 +65,13 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
     differs from that of most runs with the same digest is left out; without a majority, all are.
 
     Args:
-      run_dirs: paths of run directories, in the order in which they should be listed.
+      run_dirs: paths of run directories, or of folders of several seeds or of a sweep, in the order
+        in which they should be listed.
 
     Returns:
       The usable runs (unfinished ones too) and the others.
     """
-    paths = list(dict.fromkeys(Path(run_dir) for run_dir in run_dirs))
+    paths = list(dict.fromkeys(path for name in run_dirs for path in folders.run_dirs(Path(name))))
     names = _names(paths)
     runs: list[Run] = []
     left_out: list[LeftOut] = []
@@ -130,9 +132,7 @@ def _read_ledger(path: Path) -> Ledger:
     if not path.is_dir():
         raise BadInput("not a directory" if path.exists() else "no such directory")
     if not (path / FILE_NAME).exists():
-        inside = sorted(path.glob(f"*/{FILE_NAME}"))
-        hint = f"; it contains run directories, give {path}/*" if inside else ""
-        raise BadInput(f"not a run directory: it has no {FILE_NAME}{hint}")
+        raise BadInput(f"not a run directory: it has no {FILE_NAME}")
     own_file(path, FILE_NAME)
     ledger = Ledger(path)
     if not ledger.records:

@@ -7,6 +7,7 @@ from scipy.special import stdtrit
 from nevis_stream.analysis.bootstrap import LEVEL, Interval
 from nevis_stream.analysis.differences import Comparison
 from nevis_stream.cost.engineering import times
+from nevis_stream.wording import plural
 
 # with fewer, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
 FEW_TASKS = 20
@@ -24,7 +25,8 @@ def verdict(comparison: Comparison) -> str:
     a, b = comparison.a.label, comparison.b.label
     seeds, tasks = comparison.over_seeds, comparison.over_tasks
     if tasks.estimate == 0 and all(task.a == task.b for task in comparison.tasks):
-        return f"{a} and {b} have the same error on each of {plural(tasks.tasks, 'task')}."
+        each = "the one task" if tasks.tasks == 1 else f"each of {tasks.tasks} tasks"
+        return f"{a} and {b} have the same error on {each}."
     if tasks.estimate == 0:
         return (
             f"{a} and {b} have the same mean error over {plural(tasks.tasks, 'task')}; on single"
@@ -144,9 +146,15 @@ def cautions(comparison: Comparison) -> list[str]:
     """Returns sentences on why the interval over tasks may be too narrow; empty without such an
     interval.
     """
-    tasks, sentences = comparison.over_tasks, []
+    tasks, seeds, sentences = comparison.over_tasks, comparison.over_seeds, []
     if math.isnan(tasks.low):
         return []
+    if tasks.high - tasks.low < seeds.high - seeds.low:
+        sentences.append(
+            "The interval over tasks and seeds is the shorter one, because it sees the noise in the"
+            f" differences of {tasks.tasks} tasks, while the interval over seeds has only the means"
+            f" of {seeds.seeds[0]} and {seeds.seeds[1]} runs."
+        )
     if min(tasks.seeds) < 2:
         sentences.append(
             "With one seed, the interval over tasks may be too narrow: a single run does not show"
@@ -185,12 +193,3 @@ def span(interval: Interval) -> str:
     if math.isnan(interval.low):
         return f"none: {interval.reason}"
     return f"{100 * interval.low:+.2f} to {100 * interval.high:+.2f}".replace("-", "−")
-
-
-def plural(n: int, noun: str) -> str:
-    """Returns "1 task" or "5 tasks".
-
-    >>> plural(1, "task"), plural(5, "task")
-    ('1 task', '5 tasks')
-    """
-    return f"{n} {noun}{'s' * (n != 1)}"

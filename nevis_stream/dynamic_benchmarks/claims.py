@@ -87,7 +87,8 @@ def _of_exponents(cases: pd.DataFrame) -> list[Claim]:
     return [
         Claim(
             source,
-            f"{case}: the risk falls as {POWERS[claimed[case]]} where d = 0",
+            f"{case}: the risk falls as {POWERS[claimed[case]]} where d = 0, to within"
+            f" {TOLERANCE} of the exponent",
             f"exponent {fit.exponent:.3f} (95% interval {fit.low:.3f} to {fit.high:.3f},"
             f" n = {fit.n} values of eps)",
             abs(fit.exponent - claimed[case]) <= TOLERANCE,

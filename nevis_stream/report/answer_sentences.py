@@ -11,6 +11,7 @@ from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.stand_ins import short_name
 from nevis_stream.cost.engineering import times
 from nevis_stream.report.notation import cost_spread, error_spread
+from nevis_stream.wording import plural
 
 
 def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[Markup]:
@@ -39,18 +40,18 @@ def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[M
 
 def _compared(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup:
     seeds = sorted({len(method.points) for method in methods})
-    each = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else _counted(seeds[0], "seed")
+    each = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else plural(seeds[0], "seed")
     learners = list(dict.fromkeys(_learner(method) for method in methods))
     text = "{} of {} ({}{}), {} each, on {}; {} judged."
     more = f" and {len(learners) - 8} more" if len(learners) > 8 else ""
     verb = "is" if judged == 1 else "are"
     return Markup(text).format(
-        _counted(len(methods), "method"),
-        _counted(len(learners), "learner"),
+        plural(len(methods), "method"),
+        plural(len(learners), "learner"),
         ", ".join(learners[:8]),
         more,
         each,
-        _counted(tasks, "task"),
+        plural(tasks, "task"),
         f"{judged} {verb}",
     )
 
@@ -70,7 +71,7 @@ def _lowest(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Markup:
         else f", with {cost_spread(best.paper_total) if best.paper_total.mean else 'no'} FLOPs of"
         " training"
     )
-    value = f"{error_spread(best.error)} (n = {_counted(best.error.n, 'seed')})"
+    value = f"{error_spread(best.error)} (n = {plural(best.error.n, 'seed')})"
     return Markup("Lowest mean error: {}, {}{}.").format(
         _names(ties), value, cost if len(ties) == 1 else ""
     )
@@ -86,7 +87,7 @@ def _front(methods: Sequence[MethodPoint]) -> Iterator[Markup]:
             for m in methods
         )
         rest = (
-            f"; {_counted(dominated, 'other')} {'is' if dominated == 1 else 'are'} dominated"
+            f"; {plural(dominated, 'other')} {'is' if dominated == 1 else 'are'} dominated"
             if dominated
             else ""
         )
@@ -100,16 +101,16 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     if not alone or best in alone:
         return
     reference = min(alone, key=lambda method: method.error.mean)
-    text = "Learning each task alone (at best {}) has a mean error of {}, {} higher than {}"
+    text = (
+        "{}, which trains a network for each task alone, has a mean error of {}, {} higher than {}"
+    )
     higher = reference.error.mean - best.error.mean
     sentence = Markup(text).format(
         _names([reference]), error_spread(reference.error), f"{higher:.4f}", _names([best])
     )
     costs = reference.paper_total.mean, best.paper_total.mean
     known = bool(best.paper_total.mean) and not math.isnan(sum(costs))
-    yield sentence + (
-        f", with {times(costs[0] / costs[1])} training FLOPs of the latter." if known else "."
-    )
+    yield sentence + (f", with {times(costs[0] / costs[1])} training FLOPs." if known else ".")
 
 
 def _one_seed(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
@@ -127,7 +128,3 @@ def _names(methods: Sequence[MethodPoint]) -> Markup:
     return Markup(between).join(
         Markup("<strong>{}</strong>").format(method.group.label) for method in methods
     )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
+from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.runs import LeftOut, Run, group_by_stream, read_runs
 from nevis_stream.analysis.transfer_matrix import TransferMatrix, is_matrix, read_matrix
 from nevis_stream.errors import BadInput, NevisStreamError
@@ -101,9 +102,11 @@ def write_report(
         left_out += [LeftOut(run.path, reason) for run, reason in reasons.items()]
         files = write()
     changed = files.close()
-    if left_out:
-        reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
-        warnings.warn(f"left out of the report:{reasons}", stacklevel=2)
+    partial = [LeftOut(run.path, unfinished(run.ledger)) for run in runs if not run.ledger.complete]
+    for omitted, place in ((left_out, "report"), (partial, "points, the front and the regret")):
+        if omitted:
+            reasons = "".join(f"\n  {item.path}: {item.reason}" for item in omitted)
+            warnings.warn(f"left out of the {place}:{reasons}", stacklevel=2)
     if changed:
         warnings.warn(
             f"{out}: files of an earlier report that were changed since are kept:"

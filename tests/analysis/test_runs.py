@@ -53,9 +53,10 @@ def test_contradicting_ledgers_of_one_config_are_both_left_out(tmp_path):
     other = RUN.write(tmp_path / "other")
     paths = [RUN.write(tmp_path / "a"), other, RUN.write(tmp_path / "b")]
     text = (other / "ledger.jsonl").read_text()
-    error = f'"error":{RUN.error(2)}'
-    assert text.count(error) == 1
-    (other / "ledger.jsonl").write_text(text.replace(error, '"error":0.0'))
+    for name in ("error", "value"):
+        assert text.count(f'"{name}":{RUN.error(2)}') == 1
+        text = text.replace(f'"{name}":{RUN.error(2)}', f'"{name}":0.0')
+    (other / "ledger.jsonl").write_text(text)
     healthy = RUN.but(seed=1).write(tmp_path / "healthy")
     runs, left_out = read_runs([*paths, healthy])
     assert [run.path for run in runs] == [healthy]

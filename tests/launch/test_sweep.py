@@ -130,10 +130,10 @@ def test_dry_run_prints_the_grid_and_its_sum(small_stream, tmp_path):
     ]
     training = [float(row[3]) for row in rows]
     assert training == pytest.approx(
-        [training[0], 2 * training[0], 2 * training[0], 4 * training[0]], rel=1e-3
+        [training[0], 2 * training[0], 2 * training[0], 4 * training[0]], rel=5e-3
     )
     total = re.search(r"12 runs .* of which (\S+)\s+are training", done.stdout)
-    assert float(total[1]) == pytest.approx(3 * sum(training), rel=1e-3)
+    assert float(total[1]) == pytest.approx(3 * sum(training), rel=5e-3)
     assert not (tmp_path / "s").exists()
     unknown = sweep(
         f"--config.stream={small_stream}",

@@ -170,7 +170,6 @@ def test_several_runs_a_line_each(whole, tmp_path):
     [
         ([], "name at least one run directory"),
         (["{}/none"], "no such directory. To wait for a run that starts later: --wait"),
-        (["{}"], "not a run directory; it contains run directories, give {}/*"),
         (["{}/run/ledger.jsonl"], "not a run directory"),
         (["{}/run", "--evry=1"], "unknown flag '--evry'. Did you mean '--every'?"),
     ],

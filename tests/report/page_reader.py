@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 from pathlib import Path
 
-_VOID = {"meta", "img", "br", "hr", "input", "link"}
+_VOID = {"meta", "img", "br", "wbr", "hr", "input", "link"}
 
 
 class Page(HTMLParser):

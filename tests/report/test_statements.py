@@ -48,14 +48,15 @@ def test_what_is_left_out_is_said_with_its_reason(tmp_path):
     garbled = OURS.but(seed=6).write(tmp_path / "garbled")
     (garbled / "ledger.jsonl").write_text(lines[0] + "{]\n" + "".join(lines[1:]))
     half = OURS.but(seed=7, events=5).write(tmp_path / "half")
-    missing = tmp_path / "missing"
-    page = report(tmp_path, RUN, OURS, more=(torn, garbled, half, missing, tmp_path))
+    missing, empty = tmp_path / "missing", tmp_path / "empty"
+    empty.mkdir()
+    page = report(tmp_path, RUN, OURS, more=(torn, garbled, half, missing, empty))
     assert "4 left out" in page.text
     for words in (
         f"{torn}: {torn}/ledger.jsonl, line 3: event 2, but event 1 is expected here",
         "line 2: not JSON, so not a ledger",
         f"{missing}: no such directory",
-        f"{tmp_path}: not a run directory",
+        f"{empty}: not a run directory",
         f"{half}: unfinished: 3 of 4 tasks trained, 5 of 8 events done",
     ):
         assert words in page.text

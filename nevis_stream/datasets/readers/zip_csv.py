@@ -69,7 +69,9 @@ def _rows(path: Path, content: bytes) -> list[dict[str, str]]:
     missing = [name for name in ("path", "split", "label") if name not in (reader.fieldnames or ())]
     if missing:
         raise BadInput(
-            f"{path}: labels.csv has no column {' or '.join(missing)}; it needs path,split,label."
+            f"{path}: labels.csv has no column {' or '.join(missing)}; it needs path,split,label,"
+            " where split is all for every image, or train or test, to which dev, or dev and"
+            " dev_test, may be added."
         )
     rows = list(reader)
     if not rows:

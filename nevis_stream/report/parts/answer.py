@@ -11,6 +11,7 @@ from nevis_stream.report.forest import by_estimate
 from nevis_stream.report.section import Section
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
+from nevis_stream.wording import plural
 
 TITLE = "Which method is better, and at what cost"
 _MOST_ANSWERS = 5
@@ -36,11 +37,11 @@ def html(section: Section) -> Markup:
     hidden = len(pairs) - len(shown)
     if hidden:
         undecided = len(pairs[1:]) - len(clear)
-        share = f" ({undecided} of them undecided)" if undecided else ""
+        share = f", {undecided} of them undecided or equal" if undecided else ""
         answers.append(
-            f"{hidden} more comparison{'s' * (hidden > 1)}{share}"
-            f" {'are' if hidden > 1 else 'is'} left out here; the table"
-            " “All pairs” below, under “Differences in error between methods”, has every one."
+            f"{plural(hidden, 'more comparison')} with the reference{share},"
+            f" {'are' if hidden > 1 else 'is'} left out here; the table “All pairs” below, under"
+            " “Differences in error between methods”, has every pair of methods."
         )
     return render(
         "parts/answer.html",
