@@ -44,7 +44,9 @@ def verdict(comparison: Comparison) -> str:
                 f" {span(seeds)}). {_elsewhere(a, better, tasks)}"
             )
         needed = seeds_needed(seeds)
-        more = f"about {needed} of each could" if needed else f"even {_MOST_SEEDS} could not"
+        more = f"even {_MOST_SEEDS} of each could not"
+        if needed:
+            more = f"about {needed} of each could, if the true difference is this large"
         return (
             f"{_seed_counts(seeds)} cannot tell which of {a} and {b} is better; {more}. {differ},"
             f" and the 95% interval over seeds, {span(seeds)}, contains zero."

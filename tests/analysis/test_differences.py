@@ -252,7 +252,7 @@ def test_two_seeds_that_cannot_tell_say_how_many_would(tmp_path):
     assert 2 < needed < 10
     assert verdict(result).startswith(
         f"2 seeds of each cannot tell which of a · small and b · small is better; about {needed} of"
-        " each could."
+        " each could, if the true difference is this large."
     )
     assert "within seed noise" not in verdict(result)
     assert mark(result) == "seeds cannot tell"
