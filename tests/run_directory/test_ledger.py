@@ -131,7 +131,7 @@ def changed(record, **values):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{not json", "line 3: not a ledger record"),
+        ("{not json", "line 3: not JSON"),
         ('{"kind":"other"}', "kind 'other'; valid: run, train"),
         ("[1]", r"line 3: not a ledger record \(is \[1\], not an object"),
         ('{"kind":"end"}', "line 3: .*end record: events is missing"),
