@@ -95,7 +95,8 @@ def _lists() -> str:
     return (
         f"{config_flag.help_text()}\nBudgets: tiny, small, cheap, paper (cheap and"
         " paper take too long on a CPU: see what they cost with --dry_run); those of closed_form:"
-        f" {', '.join(closed_form.BUDGETS)}\nStreams:"
+        f" {', '.join(closed_form.BUDGETS)}; those of frontier:"
+        f" {', '.join(closed_form.FRONTIER_BUDGETS)}\nStreams:"
         f" {', '.join(stream_names())}, {variants.SPLIT_HELP};\n  NAME+partial: only the tasks"
         " whose data are on this machine; or the path of a csv (docs/adding-a-task.md);\n "
         f" {specification.HELP}\nExecutors:"
