@@ -51,6 +51,7 @@ MAIN = (
     "random_mean",
     "stratified_mean",
     "single_order_floor",
+    "quadrature",
     "recommended",
 )
 RECOMMENDED = MAIN[-1]

@@ -147,7 +147,11 @@ def test_the_main_methods_are_those_that_take_the_values():
     outcomes = Matrix("outcomes", np.zeros((2, 3), np.uint8))
     assert studying._design(values, [outcomes]).methods == studying.MAIN
     scores = Matrix("scores", np.zeros((2, 3), np.float32))
-    assert studying._design(values, [scores]).methods == ("random_mean", "recommended")
+    assert studying._design(values, [scores]).methods == (
+        "random_mean",
+        "quadrature",
+        "recommended",
+    )
 
 
 def test_a_leaderboard_of_real_scores_is_studied_and_reported(tmp_path):
