@@ -79,7 +79,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     matrices = options.matrices.split(",")
     if not options.print_only:
-        pairs = list(_pairs(options.policies.split(","), options.predictors.split(",")))
+        pairs = list(fitting_pairs(options.policies.split(","), options.predictors.split(",")))
         for seed in range(options.splits):  # all matrices have some before one has all splits
             for name in matrices:
                 run(*load(name), seed, pairs, options.out)
@@ -91,7 +91,7 @@ def main() -> None:
     print(describe())
 
 
-def _pairs(policies: Sequence[str], predictors: Sequence[str]) -> Iterator[str]:
+def fitting_pairs(policies: Sequence[str], predictors: Sequence[str]) -> Iterator[str]:
     """Yields the pairs that fit; a name that is unknown is an error."""
     for policy in policies:
         for predictor in predictors:

@@ -7,9 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.predictors import KeptPredictor, KeptRun, cell_ids, provenance, sample_facts
+from experiments.predictors import (
+    KeptPredictor,
+    KeptRun,
+    cell_ids,
+    provenance,
+    sample_facts,
+    sample_id,
+)
 from experiments.recorded import UntrustedLearner
-from nevis_stream.datasets.dataset import SINGLE_LABEL
+from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
@@ -170,6 +177,45 @@ def _fill_one(
             provenance=None if is_known else facts,
         )
     return spent
+
+
+def add_features(
+    cache: EvaluationCache, run: KeptRun, describing: KeptRun, backbone: KeptPredictor
+) -> tuple[np.ndarray, int]:
+    """Adds features to the samples of a cache that have none; in multi-label tasks all pairs of an
+    image have the same.
+
+    Args:
+      cache: of a data set of `run`, see `fill`.
+      run: the run that has the images.
+      describing: the run that has the backbone.
+      backbone: the predictor whose backbone computes the features.
+
+    Returns: the features of all samples, float32[n, d], and their FLOPs.
+
+    Raises:
+      BadInput: the learner has no backbone, or samples have features of another one.
+    """
+    task = next(t for t in run.stream.tasks if t.dataset_id == cache.about["dataset_id"])
+    cells = cache.samples()
+    samples = Samples.joined(run.samples_of(task, cells))
+    features, flops = describing.features(backbone, samples)
+    row_of = {sample: row for row, sample in enumerate(samples.ids)}
+    features = features[[row_of[sample_id(task, cell)] for cell in cells]]
+    known, is_new = cache.features(), np.ones(len(cells), bool)
+    if known is not None:
+        is_new = np.isnan(known).any(axis=1)
+        # rounding differs between processors
+        if known.shape[1] != features.shape[1] or not np.allclose(
+            known[~is_new], features[~is_new], rtol=1e-3, atol=1e-3
+        ):
+            raise BadInput(
+                f"{cache.directory}: its samples already have features, which are not those of"
+                f" {backbone.checkpoint}. Use another folder: --cache=OTHER."
+            )
+    if is_new.any():
+        cache.add_features(np.asarray(cells)[is_new], features[is_new])
+    return features, flops
 
 
 def _answered(cache: EvaluationCache, model: str, ids: Sequence[str], probabilities: bool) -> bool:

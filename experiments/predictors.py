@@ -170,7 +170,7 @@ class KeptRun:
                 for i, sample in enumerate(samples.ids)
             }
         places = self._places[task.dataset_id]
-        wanted = {cell.rpartition("#")[0] if task.kind == MULTI_LABEL else cell for cell in cells}
+        wanted = {sample_id(task, cell) for cell in cells}
         if missing := wanted - places.keys():
             raise BadInput(
                 f"data set {task.dataset_id!r} of {self.path}: {len(missing)} of {len(wanted)}"
@@ -226,6 +226,24 @@ class KeptRun:
             total(ctx.meter.counts()),
         )
 
+    def features(self, predictor: KeptPredictor, samples: Samples) -> tuple[np.ndarray, int]:
+        """Computes features of images, which may be those of any data set.
+
+        Returns: float32[n, d], the output of the predictor's backbone, and its FLOPs.
+
+        Raises:
+          BadInput: the learner has no backbone.
+          DamagedCheckpoint: the predictor's file is missing or altered.
+        """
+        if not hasattr(self.learner, "features"):
+            raise BadInput(
+                f"{predictor.checkpoint}: the learner {self.ledger.header.learner} has no backbone"
+                " whose output could describe images (no method `features`)."
+            )
+        ctx = Context(path=("features",), phase="predict", trial=predictor.trial)
+        features = self.learner.features(self.tree(predictor), samples.images, ctx)
+        return features, total(ctx.meter.counts())
+
     def has_recorded(self, predictor: KeptPredictor, split: str) -> bool:
         """Returns whether the ledger names recorded answers on a split."""
         return (predictor.predictor_id, split) in self._answers
@@ -268,6 +286,24 @@ class KeptRun:
         }
 
 
+def kept_checkpoint(
+    path: Path, stream: str | None = None, trust: Sequence[str] = ()
+) -> tuple[KeptRun, KeptPredictor]:
+    """Returns the run of a checkpoint, RUN/checkpoints/EVENT-TASK, and its chosen predictor.
+
+    Args:
+      path: the checkpoint.
+      stream, trust: as of `KeptRun`.
+
+    Raises:
+      BadInput: it is not a checkpoint of a run.
+    """
+    if not path.is_dir() or path.parent.name != "checkpoints":
+        raise BadInput(f"{path}: not a checkpoint, RUN/checkpoints/EVENT-TASK.")
+    run = KeptRun(path.parent.parent, stream, trust)
+    return run, kept_model(run, path, None)
+
+
 def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredictor:
     """Returns the predictor of a trial in a checkpoint, RUN/checkpoints/EVENT-TASK.
 
@@ -298,6 +334,11 @@ def cell_ids(task: Task, samples: Samples) -> list[str]:
     if task.kind != MULTI_LABEL:
         return list(samples.ids)
     return [f"{sample}#{label}" for sample in samples.ids for label in range(task.num_classes)]
+
+
+def sample_id(task: Task, cell: str) -> str:
+    """Returns the id of a cell's sample."""
+    return cell.rpartition("#")[0] if task.kind == MULTI_LABEL else cell
 
 
 def sample_facts(task: Task, split: str, samples: Samples) -> list[dict[str, Any]]:

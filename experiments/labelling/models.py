@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.labelling.features import PatchFeatures
 from experiments.labelling.pools import PoolImages
-from experiments.predictors import KeptPredictor, KeptRun, kept_model
+from experiments.predictors import KeptPredictor, KeptRun, kept_checkpoint
 from nevis_stream.active_testing.material import Examples, Material
 from nevis_stream.active_testing.pool import check_probabilities
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
@@ -60,8 +60,7 @@ def tested_model(path: str, pool: PoolImages, stream: str | None, trust) -> Test
             f"--model={path}: neither a checkpoint (RUN/checkpoints/EVENT-TASK) nor an .npz with"
             " the array 'probabilities' [samples, classes]."
         )
-    run = KeptRun(checkpoint.parent.parent, stream, trust)
-    predictor = kept_model(run, checkpoint, None)
+    run, predictor = kept_checkpoint(checkpoint, stream, trust)
     if predictor.task.kind != SINGLE_LABEL:
         raise BadInput(f"--model={path}: its task is multi-label; one label per sample is needed.")
     names = run.stream.dataset(predictor.task).class_names

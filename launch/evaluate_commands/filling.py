@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from absl.flags import FlagValues
 
-from experiments.filling import fill
-from experiments.predictors import KeptRun
+from experiments.filling import add_features, fill
+from experiments.predictors import KeptPredictor, KeptRun, kept_checkpoint
 from launch.entry import use_compilation_cache
 from launch.evaluate_commands.caches import caches_in, one_cache
 from launch.terminal import bar, flops
@@ -42,6 +42,7 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
         use_compilation_cache()
     if values.dataset_weights:
         _check_weights([path for path in paths if path not in runs], target, values)
+    backbone = _backbone(values, paths, runs)
     for path in paths:
         if path in runs:
             import_run(
@@ -52,11 +53,35 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
                 which=values.models,
                 splits=values.splits or HELD_OUT_SPLITS,
                 probabilities=values.probabilities,
+                backbone=backbone,
             )
         else:
             _import_file(path, target, values)
     if values.dataset_weights:
         one_cache(target).set_dataset_weights(values.dataset_weights)
+
+
+def _backbone(
+    values: FlagValues, paths: Sequence[Path], runs: Sequence[Path]
+) -> tuple[KeptRun, KeptPredictor] | None:
+    """Returns the backbone that --features names, for the images of runs; None for files.
+
+    Raises:
+      BadInput: a file of features for runs, a backbone for files, or no such checkpoint.
+    """
+    if not values.features:
+        return None
+    if 0 < len(runs) < len(paths):
+        raise BadInput("--features: import runs and files by one command each.")
+    if values.features.endswith(".npz") == bool(runs):
+        raise BadInput(
+            f"--features={values.features}: for files of models × samples, it is a FILE.npz with"
+            " the array `features`; for runs, whose images are described by a backbone, it is a"
+            " checkpoint, RUN/checkpoints/EVENT-TASK."
+        )
+    if not runs:
+        return None
+    return kept_checkpoint(Path(values.features), trust=values.trust)
 
 
 def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> None:
@@ -110,6 +135,7 @@ def import_run(
     which: str = "all",
     splits: Sequence[str] = HELD_OUT_SPLITS,
     probabilities: bool = False,
+    backbone: tuple[KeptRun, KeptPredictor] | None = None,
 ) -> None:
     """Adds a run's predictors to the caches of its data sets and prints a line for each cache.
 
@@ -118,6 +144,7 @@ def import_run(
       folder: of the caches, one for each data set.
       stream, trust: as of `KeptRun`.
       which, splits, probabilities: as of `fill`.
+      backbone: computes features of the samples; None adds none.
     """
     run = KeptRun(path, stream, trust)
     with bar(f"import {path}") as show_progress:
@@ -134,6 +161,10 @@ def import_run(
             f"{path}: {plural(added.models, 'new model')}, {flops(added.flops)};"
             f" {_size(EvaluationCache(added.cache))}"
         )
+    for added in additions if backbone else ():
+        with bar(f"features for {added.cache}"):
+            features, spent = add_features(EvaluationCache(added.cache), run, *backbone)
+        print(f"{added.cache}: {features.shape[1]} features of each sample, {flops(spent)}")
     if not run.ledger.complete:
         print(
             f"{path}: the run is unfinished; import it again later: what is already in the cache"
@@ -194,4 +225,4 @@ def repair(_: Sequence[str], values: FlagValues) -> None:
 
 def _size(cache: EvaluationCache) -> str:
     models, samples = cache.shape
-    return f"{cache.directory} has {models:,} models × {samples:,} samples"
+    return f"{cache.directory} has {plural(models, 'model')} × {plural(samples, 'sample')}"

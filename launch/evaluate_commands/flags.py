@@ -87,7 +87,11 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         "Metrics of logs: of each task the first of these that it has; default: its first one."
     )
     flag("import study add-model", words, "metrics", [], meaning)
-    meaning = "FILE.npz with `features`, float[n, d], and optionally the samples' ids, `samples`."
+    meaning = (
+        "Describes the samples. For files: FILE.npz with `features`, float[n, d], and optionally"
+        " the samples' ids, `samples`. For runs: a checkpoint, RUN/checkpoints/EVENT-TASK, whose"
+        " backbone is applied to the images."
+    )
     flag("import", text, "features", None, meaning)
 
     meaning = "Which of a run's predictors are imported."

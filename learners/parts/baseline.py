@@ -12,7 +12,7 @@ from learners.parts.fit import MAIN, Recipe, fit
 from learners.parts.halving import Halving
 from learners.parts.initialisation import FromRelated, Initialisation, Start
 from learners.parts.model import head_size, initialise_program, predict_probabilities
-from learners.parts.relatedness import Neighbours
+from learners.parts.relatedness import Neighbours, embed
 from learners.parts.search import Hyper, Search
 from learners.parts.training_data import Current, TrainingData
 from nevis_stream.datasets.images import Images
@@ -187,6 +187,11 @@ class Baseline:
                 ctx, network, member["variables"], images, predictor["kind"], predictor["classes"]
             )
         return np.asarray(answers, np.float32)
+
+    def features(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
+        """Returns float32[n, features], the pooled output of the predictor's backbone."""
+        network = self.recipe.of_trial({"network": predictor["network"]}).network
+        return embed(ctx, network, predictor["variables"], images, train=False)
 
     def estimate(
         self, classes: int, n_train: int, n_dev: int, n_predict: int, earlier: int = 0

@@ -9,7 +9,7 @@ import pytest
 
 from experiments import run_config
 from experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
-from experiments.filling import fill
+from experiments.filling import add_features, fill
 from experiments.predictors import KeptRun, kept_model
 from launch.evaluate import SUBCOMMANDS
 from launch.evaluate_commands import adding
@@ -21,6 +21,7 @@ from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import load_stream
+from nevis_stream.vocabulary import HELD_OUT_SPLITS
 
 
 @pytest.fixture(scope="module")
@@ -236,3 +237,35 @@ def test_what_cannot_be_used_is_named(kept_run, tmp_path):
     EvaluationCache(tmp_path / "pico_coins", create=True, about={"dataset_id": "other"})
     with pytest.raises(BadInput, match="this cache contains data with dataset_id 'other'"):
         fill(kept_run, tmp_path)
+
+
+def test_features_are_what_the_head_answers_from(kept_run, tmp_path):
+    fill(kept_run, tmp_path)
+    cache, predictor = EvaluationCache(tmp_path / "pico_coins"), kept_run.predictors[1]
+    features, flops = add_features(cache, kept_run, kept_run, predictor)
+    assert flops > 0 and cache.verify() == []
+    assert features.shape == (cache.shape[1], 8) and np.array_equal(cache.features(), features)
+    task = kept_run.stream.tasks[1]
+    parts = kept_run.samples(task, HELD_OUT_SPLITS)
+    assert cache.samples() == [sample for part in parts for sample in part.ids]
+    head = kept_run.tree(predictor)["variables"]["params"]["head"]["Dense_0"]
+    own = kept_run.samples(predictor.task, ["test"])
+    direct, _ = kept_run.features(predictor, own[0])
+    logits = (direct @ head["kernel"] + head["bias"])[:, : predictor.task.num_classes]
+    likelihood = np.exp(logits - logits.max(axis=1, keepdims=True))
+    answers = kept_run.answer(predictor, own).probabilities
+    assert np.allclose(likelihood / likelihood.sum(axis=1, keepdims=True), answers, atol=1e-5)
+
+
+def test_features_of_new_samples_are_added_and_those_of_another_backbone_refused(
+    kept_run, tmp_path
+):
+    cache, (first, second) = tmp_path / "pico_coins", kept_run.predictors[:2]
+    fill(kept_run, tmp_path, splits=["dev"])
+    add_features(EvaluationCache(cache), kept_run, kept_run, first)
+    fill(kept_run, tmp_path)
+    assert np.isnan(EvaluationCache(cache).features()).any()
+    features, _ = add_features(EvaluationCache(cache), kept_run, kept_run, first)
+    assert np.allclose(EvaluationCache(cache).features(), features, atol=1e-5)
+    with pytest.raises(BadInput, match="already have features, which are not those of"):
+        add_features(EvaluationCache(cache), kept_run, kept_run, second)

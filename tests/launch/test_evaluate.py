@@ -318,6 +318,21 @@ def test_a_run_whose_stream_was_a_csv_asks_for_it(tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
+def test_features_of_files_are_files_and_those_of_runs_backbones(cache, tmp_path):
+    run = Path(__file__).parents[1] / "golden" / "indep"
+    board, features = tmp_path / "known.npz", tmp_path / "features.npz"
+    np.savez(features, features=np.zeros((N, 2)))
+    for words, message in (
+        ([run, f"--features={features}"], "for runs, whose images are described by a backbone"),
+        ([run, board, f"--features={features}"], "import runs and files by one command each"),
+        ([run, f"--features={run}"], f"{run}: not a checkpoint, RUN/checkpoints/EVENT-TASK"),
+        ([board, f"--features={run}"], "for files of models × samples, it is a FILE.npz"),
+    ):
+        refused = command("import", *words, f"--cache={tmp_path / 'new'}")
+        assert refused.returncode == 2 and message in refused.stderr, refused.stderr
+        assert "Traceback" not in refused.stderr and not (tmp_path / "new").exists()
+
+
 def test_mistakes_are_told_in_a_line(cache, tmp_path):
     text = tmp_path / "text.csv"
     text.write_text("model,s0,s1\nm0,1,perhaps\n")
