@@ -11,6 +11,7 @@ prints a table of each data set and writes its page, OUT/DATA/report.html.
 
 import argparse
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jax
@@ -20,6 +21,7 @@ import numpy as np
 from benchmarks import machine
 from launch import entry
 from nevis_stream.cost.counted import plain_convolutions
+from nevis_stream.cost.engineering import engineering
 from nevis_stream.dynamic_benchmarks.rollouts import network, page
 from nevis_stream.dynamic_benchmarks.rollouts.data import load_pool
 from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, RolloutSettings, run_rollouts
@@ -28,9 +30,17 @@ from nevis_stream.progress import TerminalProgress
 
 WANTED = {"cifar10_12k": (100, 30), "fashion_mnist": (30, 30)}  # rollouts of path and hierarchy
 DESIGNS = {"path": (1, 25), "hierarchical": (2, 5)}
+ROUNDS = (1, 3, 5, 9, 15, 21, 25)  # votes of an odd number
+HEADS = (
+    "data | design | rollouts | base accuracy | epochs | population | labels a rollout"
+    " | FLOPs a rollout",
+    "data | design | round | n | mean risk | std | best | worst | weighted vote | labels",
+    "data | design | early | against round | n | correlation | mean (range) of the early value",
+    "data | at | n | labels | path | hierarchy | difference (95%)",
+)
 
 
-def studies(data: str, counts: tuple[int, int], out: Path, images: int) -> list[Rollouts]:
+def studies(data: str, counts: Sequence[int], out: Path, images: int) -> list[Rollouts]:
     """Runs what is missing of a data set; returns both designs."""
     pool, fingerprint = load_pool(data, images)
     finished = []
@@ -41,21 +51,51 @@ def studies(data: str, counts: tuple[int, int], out: Path, images: int) -> list[
     return finished
 
 
-def show(data: str, both: list[Rollouts], out: Path) -> None:
-    """Prints what RESULTS.md has of a data set."""
-    path, other = both
-    print(
-        f"\n{data}: {path.settings.images} images, base accuracy {path.base.accuracy:.3f} after"
-        f" {path.base.epochs} epochs, population {int(path.base.right.sum())}\n"
-    )
+def print_tables(both: Sequence[Rollouts]) -> None:
+    """Prints the tables of a data set."""
+    data = both[0].settings.data
+    facts, rounds, early = [], [], []
     for each in both:
-        print(page.stalls(each))
-        rounds = page.by_round(each)
-        shown = rounds[rounds["round"].isin([1, 3, 5, 10, 15, 20, 25])]
-        print(shown.round(4).to_string(index=False), "\n")
-        print(page.early_statistic(each).round(3).to_string(index=False), "\n")
-    print(page.compared(path, other).round(4).to_string(index=False))
-    print(page.write(out, both))
+        design, curves = page.name_of(each.settings), each.curves
+        labels = np.mean([curve.labels[-1] for curve in curves])
+        facts.append(
+            f"{data} | {design} | {len(curves)} | {each.base.accuracy:.3f} | {each.base.epochs} |"
+            f" {each.base.right.sum()} | {labels:.0f} | {engineering(np.mean(each.flops))}"
+        )
+        table = page.by_round(each)
+        for row in table[table["round"].isin(ROUNDS)].to_dict("records"):
+            weighted = row["weighted_vote"]
+            rounds.append(
+                f"{data} | {design} | {row['round']} | {row['n']} |"
+                f" {interval(row, 'mean_risk')} | {row['std']:.4f} | {row['best']:.4f} |"
+                f" {row['worst']:.4f} | {'–' if np.isnan(weighted) else f'{weighted:.4f}'} |"
+                f" {row['labels']:.0f}"
+            )
+        for row in page.early_statistic(each).to_dict("records"):
+            r = "– (all rollouts have the same risk, or too few)"
+            if not np.isnan(row["correlation"]):
+                r = f"{row['correlation']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})"
+            early.append(
+                f"{data} | {design} | {row['early']} | {row['round']} | {row['n']} | {r} |"
+                f" {row['mean']:.2f} ({row['smallest']:.2f} to {row['largest']:.2f})"
+            )
+    differences = [
+        f"{data} | {row['at']} | {row['n']} | {row['labels']:.0f} | {row['path_risk']:.4f} |"
+        f" {row['risk']:.4f} | {row['difference']:+.4f} ({row['low']:+.4f} to {row['high']:+.4f})"
+        for row in page.compared(*both).to_dict("records")
+    ]
+    for heads, rows in zip(HEADS, (facts, rounds, early, differences), strict=True):
+        columns = heads.split(" | ")
+        print(f"\n| {heads} |\n|{'---|' * len(columns)}")
+        print("\n".join(f"| {row} |" for row in rows))
+    print()
+    for each in both:
+        print(f"- {data}, {page.stalls(each)}")
+
+
+def interval(row: Mapping[str, float], name: str) -> str:
+    """Returns a mean with its interval."""
+    return f"{row[name]:.4f} ({row['low']:.4f} to {row['high']:.4f})"
 
 
 def vmapped() -> None:
@@ -116,7 +156,8 @@ def main() -> None:
         begun = time.process_time()
         both = studies(data, counts, out, arguments.images)
         print(f"{time.process_time() - begun:.0f} CPU seconds of this process")
-        show(data, both, out)
+        print_tables(both)
+        print(page.write(out, both))
 
 
 if __name__ == "__main__":

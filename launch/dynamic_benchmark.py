@@ -109,9 +109,9 @@ define(
 )
 for _name, _default, _least, _meaning in (
     ("images", 2500, 16, "Images, the first ones of the training part."),
-    ("rounds", 25, 2, "Rounds of a path."),
+    ("rounds", 25, 2, "Rounds of a path; ties count as errors, so odd is better."),
     ("depth", 2, 2, "Depth of a hierarchy."),
-    ("width", 5, 2, "Members of each vote of a hierarchy."),
+    ("width", 5, 2, "Members of each vote of a hierarchy; odd, like the rounds, is better."),
     ("rollouts", 4, 1, "Rollouts of each design."),
 ):
     define(flags.DEFINE_integer, (ROLLOUTS,), _name, _default, _meaning, lower_bound=_least)

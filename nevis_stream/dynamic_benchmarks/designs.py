@@ -36,7 +36,7 @@ class Minimiser(Protocol):
 
 @dataclass(frozen=True)
 class Design:
-    """How a benchmark goes on.
+    """How a benchmark's rounds are organised.
 
     Attributes:
       depth: levels of votes; 0 is a static benchmark, 1 a path.

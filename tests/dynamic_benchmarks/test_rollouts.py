@@ -10,7 +10,7 @@ import pytest
 
 from nevis_stream.dynamic_benchmarks.designs import Design, run_design
 from nevis_stream.dynamic_benchmarks.lower_bounds import stalled_path
-from nevis_stream.dynamic_benchmarks.populations import Population
+from nevis_stream.dynamic_benchmarks.populations import Population, majority
 from nevis_stream.dynamic_benchmarks.rollouts import network, page, study
 from nevis_stream.dynamic_benchmarks.rollouts.data import default_data, load_pool
 from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
@@ -105,7 +105,24 @@ def test_the_last_vote_that_labels_allow():
     deep = curve(errors, Design(2, 2))
     assert [risk_at(deep, labels) for labels in (2, 5, 100)] == [0.75, 0.75, 0.75]
     assert np.isnan(risk_at(deep, 1))
-    assert risk_at(curve(errors, Design.path(4)), 3) == 0.75
+    path = curve(errors, Design.path(4))  # the vote of two, with a risk of 0.75, does not count
+    assert [risk_at(path, labels) for labels in (0, 3, 4, 100)] == [0.5] * 4
+
+
+def test_curves_of_any_depth_have_the_votes_and_labels_of_the_design():
+    errors = np.random.default_rng(0).random((27, 60)) < 0.3
+    deep = curve(errors, Design(3, 3))
+    inner = [majority(errors[start : start + 3]) for start in range(0, 27, 3)]
+    middle = [majority(inner[start : start + 3]) for start in (0, 3, 6)]
+    finished = np.isfinite(deep.risks)
+    assert np.flatnonzero(finished).tolist() == [8, 17, 26]
+    votes = [majority(middle[:count]).mean() for count in (1, 2, 3)]
+    assert deep.risks[finished].tolist() == pytest.approx(votes)
+    assert deep.members[finished].tolist() == [1, 2, 3]
+    # collected: all members but the last of each vote, at all three levels
+    used = [each for number, each in enumerate(errors) if number % 3 < 2]
+    used += [each for number, each in enumerate(inner) if number % 3 < 2]
+    assert deep.labels[-1] == np.sum(used) + np.sum(middle[:2]) and deep.labels[0] == 0
 
 
 def test_correlations_and_means_have_intervals():
@@ -170,8 +187,15 @@ def test_designs_are_compared_in_pairs_and_a_page_is_written(tmp_path):
     rounds = pd.read_csv(tmp_path / "out" / "risk-by-round.csv")
     assert rounds["n"].tolist() == [3] * 6 and (rounds["low"] <= rounds["mean_risk"]).all()
     early = page.early_statistic(path)
-    assert early["early"].tolist() == ["z_4", "z_4", "risk after 4 rounds", "risk after 4 rounds"]
-    assert early["round"].tolist() == [4] * 4 and (early["n"] <= 3).all()
+    assert early["early"].tolist() == ["z_4", "risk after 4 rounds"]
+    assert early["round"].tolist() == [4] * 2 and (early["n"] <= 3).all()
+
+
+def test_a_page_of_few_rounds_has_no_early_statistic(tmp_path):
+    short = rollouts(tmp_path / "a", 2, width=3)
+    assert "z_4" not in page.write(tmp_path / "out", [short]).read_text()
+    assert "even number of members" not in page.stalls(short)
+    assert "even number of members" in page.stalls(rollouts(tmp_path / "b", 1, width=2))
 
 
 def test_a_base_classifier_that_cannot_be_so_accurate(tmp_path, monkeypatch):

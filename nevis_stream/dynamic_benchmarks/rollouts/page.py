@@ -2,17 +2,16 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
-    RiskCurve,
     correlation,
-    curve,
     mean,
     risk_at,
     z_statistic,
@@ -22,7 +21,7 @@ from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_st
 
 EARLY = 4
 """T of the statistic z_T; the paper's for CIFAR-10."""
-LATE = 10
+LATE = 9
 """A round at which many rollouts still have a risk."""
 TITLE = "Dynamic benchmarks: rollouts"
 INTRODUCTION = (
@@ -40,15 +39,13 @@ def name_of(settings: RolloutSettings) -> str:
     return f"depth {settings.depth}, width {settings.width}"
 
 
-def curves(rollouts: Rollouts) -> list[RiskCurve]:
-    """Returns the curve of each rollout."""
-    return [curve(errors, rollouts.settings.design) for errors in rollouts.errors]
-
-
 def by_round(rollouts: Rollouts) -> pd.DataFrame:
     """Returns a row for each round at which the design has a vote: mean risk with its 95% interval,
-    standard deviation, best and worst rollout at the end, weighted vote, and labels."""
-    every = curves(rollouts)
+    standard deviation, best and worst rollout at the end, weighted vote, and labels.
+
+    An interval ends at 0 and 1, as risks do.
+    """
+    every = rollouts.curves
     risks = np.stack([each.risks for each in every])
     best, worst = np.argsort(risks[:, -1])[[0, -1]]
     rows = []
@@ -56,7 +53,8 @@ def by_round(rollouts: Rollouts) -> pd.DataFrame:
         at = mean(risks[:, number])
         rows.append(
             {"design": name_of(rollouts.settings), "round": int(number) + 1, "n": at.n}
-            | {"mean_risk": at.mean, "low": at.low, "high": at.high, "std": at.std}
+            | {"mean_risk": at.mean, "low": np.clip(at.low, 0, 1), "high": np.clip(at.high, 0, 1)}
+            | {"std": at.std}
             | {"best": risks[best, number], "worst": risks[worst, number]}
             | {"weighted_vote": float(np.mean([each.weighted[number] for each in every]))}
             | {"labels": float(np.mean([each.labels[number] for each in every]))}
@@ -69,15 +67,18 @@ def early_statistic(rollouts: Rollouts, first: int = EARLY) -> pd.DataFrame:
 
     Columns: design, early (what was measured at T), round (of the later vote), correlation, low,
     high, p, n, and mean, smallest and largest of what was measured. Without a rollout that differs
-    from the others there is no correlation.
+    from the others there is no correlation. Rollouts of fewer classifiers than T have no rows.
     """
-    every = curves(rollouts)
+    if len(rollouts.errors[0]) < first:
+        return pd.DataFrame()
+    every = rollouts.curves
     early = {f"z_{first}": np.array([z_statistic(errors, first) for errors in rollouts.errors])}
     if rollouts.settings.depth == 1:
         early[f"risk after {first} rounds"] = np.array([each.risks[first - 1] for each in every])
     rows = []
     last = len(every[0].risks)
-    for (what, values), late in itertools.product(early.items(), (min(LATE, last), last)):
+    rounds = sorted({min(LATE, last), last})
+    for (what, values), late in itertools.product(early.items(), rounds):
         fit = correlation(values, np.array([each.risks[late - 1] for each in every]))
         known = values[np.isfinite(values)]
         ends = (known.min(), known.max()) if len(known) else (math.nan, math.nan)
@@ -92,13 +93,12 @@ def early_statistic(rollouts: Rollouts, first: int = EARLY) -> pd.DataFrame:
 
 def compared(path: Rollouts, other: Rollouts) -> pd.DataFrame:
     """Returns the risk of another design minus that of the path, in pairs of rollouts: after as
-    many rounds, and for as many labels (the smaller of the two totals, with the last vote that each
-    could afford).
+    many rounds, and for as many labels (the smaller of the two totals, see `risk_at`).
 
     Columns: design, at, difference, low, high, n, risk, path_risk, labels.
     """
     rows: dict[str, list[tuple[float, float, int]]] = {"equal rounds": [], "equal labels": []}
-    for ours, theirs in zip(curves(other), curves(path), strict=False):
+    for ours, theirs in zip(other.curves, path.curves, strict=False):
         last = len(ours.risks)
         if last <= len(theirs.risks):
             rows["equal rounds"].append((ours.risks[-1], theirs.risks[last - 1], ours.labels[-1]))
@@ -123,15 +123,18 @@ def stalls(rollouts: Rollouts) -> str:
     over about the last fifth of the votes. It is an even number of votes back: ties count as
     errors, so votes of an even number of members are worse.
     """
-    risks = np.stack([each.risks for each in curves(rollouts)])
+    risks = np.stack([each.risks for each in rollouts.curves])
     risks = risks[:, np.isfinite(risks[0])]
     back = 2 * max(1, round(risks.shape[1] / 10))
     before = risks[:, max(0, risks.shape[1] - 1 - back)]
     end, change = mean(risks[:, -1]), mean(risks[:, -1] - before)
     zero = int((risks[:, -1] == 0).sum())
+    ties = ""
+    if rollouts.settings.width % 2 == 0:
+        ties = " The last vote has an even number of members, and its ties count as errors."
     return (
         f"{name_of(rollouts.settings)}: final risk {_interval(end)}, change over the last {back}"
-        f" votes {_interval(change)}; {zero} of {len(risks)} rollouts end with risk 0."
+        f" votes {_interval(change)}; {zero} of {len(risks)} rollouts end with risk 0.{ties}"
     )
 
 
@@ -149,21 +152,22 @@ def write(out: Path, studies: Sequence[Rollouts]) -> Path:
     """
     rounds = pd.concat([by_round(each) for each in studies], ignore_index=True)
     early = pd.concat([early_statistic(each) for each in studies], ignore_index=True)
-    chapters = [
-        _facts(studies),
-        _rounds(rounds),
-        _labels(rounds),
-        StudyChapter(
-            "Early signs: z_T against the final risk",
-            "z_T is the share of the common errors of two early classifiers on which their vote"
-            " errs too (more than half of them). The paper has a correlation of 0.46 with the risk"
-            " after 25 rounds (100 rollouts, z_4, CIFAR-10 with 50,000 images). Intervals are 95%"
-            " (Fisher's z). Where all rollouts have the same risk there is no correlation.",
-            [_scatter(studies)],
-            early,
-            "early-signs",
-        ),
-    ]
+    smallest = 1 / min(int(each.base.right.sum()) for each in studies)
+    chapters = [_facts(studies), _rounds(rounds, smallest), _labels(rounds, smallest)]
+    if len(early):
+        chapters.append(
+            StudyChapter(
+                "Early signs: z_T against the final risk",
+                "z_T is the share of the common errors of two early classifiers on which their vote"
+                " errs too (more than half of them). The paper has a correlation of 0.46 with the"
+                " risk after 25 rounds (100 rollouts, z_4, CIFAR-10 with 50,000 images). Intervals"
+                " are 95% (Fisher's z). Where all rollouts have the same risk there is no"
+                " correlation.",
+                [_scatter(studies)],
+                early,
+                "early-signs",
+            )
+        )
     paths = [each for each in studies if each.settings.depth == 1]
     others = [each for each in studies if each.settings.depth > 1]
     if paths and others:
@@ -173,7 +177,8 @@ def write(out: Path, studies: Sequence[Rollouts]) -> Path:
                 "Designs: a hierarchy against the path",
                 "Risk of the hierarchy minus that of the path, in pairs of rollouts with the same"
                 " random numbers; below zero the hierarchy is better. Labels are collected errors;"
-                " at equal labels each design has its last vote that the smaller total allows.",
+                " at equal labels each design has its last vote of an odd number of members (ties"
+                " are errors) that the smaller total allows.",
                 table=table,
                 name="designs",
             )
@@ -186,7 +191,7 @@ def write(out: Path, studies: Sequence[Rollouts]) -> Path:
 def _facts(studies: Sequence[Rollouts]) -> StudyChapter:
     rows = []
     for each in studies:
-        every = curves(each)
+        every = each.curves
         rows.append(
             {"design": name_of(each.settings), "rollouts": len(each.errors)}
             | {"images": each.settings.images, "base_accuracy": each.base.accuracy}
@@ -219,7 +224,18 @@ def _lines(rounds: pd.DataFrame, x: str) -> list[Line]:
     return lines
 
 
-def _rounds(rounds: pd.DataFrame) -> StudyChapter:
+def _risk_axis(smallest: float) -> Callable[[Axes], object]:
+    """Returns what makes the axis of risks logarithmic down to the smallest risk above 0."""
+
+    def finish(axes: Axes) -> None:
+        axes.set_yscale("symlog", linthresh=smallest)
+        axes.set_ylim(bottom=0)
+
+    return finish
+
+
+def _rounds(rounds: pd.DataFrame, smallest: float) -> StudyChapter:
+    lines, finish = _lines(rounds, "round"), _risk_axis(smallest)
     return StudyChapter(
         "Risk by round",
         "Mean over rollouts of the majority vote's risk after each round (in a hierarchy, after"
@@ -227,17 +243,18 @@ def _rounds(rounds: pd.DataFrame) -> StudyChapter:
         " and worst. Intervals in the table are 95% of the mean (Student's t). The weighted vote"
         " weighs a classifier by log((1 - r) / r), r being its risk on what it was trained on."
         " Ties are errors, so the vote of an even number is worse than its neighbours.",
-        [Picture("rounds", "Risk by round", _lines(rounds, "round"), "round", "risk of the vote")],
+        [Picture("rounds", "Risk by round", lines, "round", "risk of the vote", finish=finish)],
         rounds,
     )
 
 
-def _labels(rounds: pd.DataFrame) -> StudyChapter:
-    lines = _lines(rounds, "labels")
+def _labels(rounds: pd.DataFrame, smallest: float) -> StudyChapter:
+    lines, finish = _lines(rounds, "labels"), _risk_axis(smallest)
+    axes = "labels collected", "risk of the vote"
     return StudyChapter(
         "Risk by labels",
         "The same means against the number of errors that were collected.",
-        [Picture("labels", "Risk by labels", lines, "labels collected", "risk of the vote")],
+        [Picture("labels", "Risk by labels", lines, *axes, finish=finish)],
     )
 
 
@@ -246,10 +263,11 @@ def _scatter(studies: Sequence[Rollouts]) -> Picture:
         Line(
             name_of(each.settings),
             np.array([z_statistic(errors, EARLY) for errors in each.errors]),
-            np.array([c.risks[-1] for c in curves(each)]),
+            np.array([c.risks[-1] for c in each.curves]),
             marked=True,
             joined=False,
         )
         for each in studies
+        if len(each.errors[0]) >= EARLY
     ]
     return Picture("early", f"z_{EARLY} and final risk", lines, f"z_{EARLY}", "final risk")

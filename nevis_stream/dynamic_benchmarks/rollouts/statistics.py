@@ -1,11 +1,12 @@
 """What rollouts show: the vote's risk by round and by label, and the early statistic z_T."""
 
+import itertools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.designs import Design, run_design
+from nevis_stream.dynamic_benchmarks.designs import Design, Outcome, Place, run_design
 from nevis_stream.dynamic_benchmarks.minimisers import Scripted
 from nevis_stream.dynamic_benchmarks.populations import Population, majority, risk
 
@@ -15,15 +16,17 @@ class RiskCurve:
     """One rollout, after each of its T classifiers.
 
     Attributes:
-      risks: float64[T], of the design's vote of what is finished; in a hierarchy, of the finished
-        inner votes, NaN before the first.
+      risks: float64[T], of the vote of the finished members of the design, which are classifiers
+        in a path and votes in a hierarchy; NaN where no further member was finished.
       weighted: float64[T], the same where the classifiers' votes weigh log((1 - r) / r), r being
         their risk on what they were trained on; a path only, else NaN.
+      members: int64[T], the number of finished members.
       labels: int64[T], samples collected so far: the errors that annotators found.
     """
 
     risks: np.ndarray
     weighted: np.ndarray
+    members: np.ndarray
     labels: np.ndarray
 
 
@@ -32,44 +35,35 @@ def curve(errors: np.ndarray, design: Design) -> RiskCurve:
 
     Args:
       errors: bool[T, n], where each classifier errs, in the order of training; uniform samples.
-      design: of depth 1 or 2.
+      design: of depth 1 or more.
     """
     rounds, n = errors.shape
-    uniform = np.full(n, 1 / n)
-    if design.depth == 1:
-        votes = [majority(errors[: count + 1]) for count in range(rounds)]
-        mistakes = errors.sum(axis=1)
-        labels = np.cumsum(mistakes) - mistakes  # what a classifier errs on is collected after it
-        return RiskCurve(_risks(votes, uniform), _weighted(errors, design), labels)
-    inner = [
-        majority(errors[start : start + design.width]) for start in range(0, rounds, design.width)
-    ]
-    risks, labels, collected = np.full(rounds, math.nan), np.zeros(rounds, np.int64), 0
-    for number in range(rounds):
-        block, place = divmod(number, design.width)
-        labels[number] = collected
-        if place < design.width - 1:
-            collected += int(errors[number].sum())
-        else:
-            risks[number] = risk(majority(inner[: block + 1]), uniform)
-            collected += int(inner[block].sum())
-    return RiskCurve(risks, np.full(rounds, math.nan), labels)
+    places = list(itertools.product(range(design.width), repeat=design.depth))
+    script = Scripted(dict(zip(places, errors, strict=True)))
+    outcome = run_design(Population.uniform(n), script, design)
+    each = design.width ** (design.depth - 1)  # classifiers of a member
+    members = np.arange(1, rounds + 1) // each
+    risks, weighted = np.full((2, rounds), math.nan)
+    labels = np.zeros(rounds, np.int64)
+    weights = np.log(1 / _fit_risks(outcome, places, n) - 1)
+    for number in range(each - 1, rounds, each):
+        votes = [outcome.errors[(member,)] for member in range(members[number])]
+        risks[number] = majority(votes).mean()
+        if design.depth == 1:
+            weighted[number] = majority(votes, weights[: number + 1]).mean()
+    for number, place in enumerate(places[:-1]):
+        while (
+            place[-1] == design.width - 1
+        ):  # the last of its vote: the vote's errors are collected
+            place = place[:-1]
+        labels[number + 1] = labels[number] + outcome.errors[place].sum()
+    return RiskCurve(risks, weighted, members, labels)
 
 
-def _risks(votes: list[np.ndarray], distribution: np.ndarray) -> np.ndarray:
-    return np.array([risk(vote, distribution) for vote in votes])
-
-
-def _weighted(errors: np.ndarray, design: Design) -> np.ndarray:
-    """Returns the risks of weighted votes: the design is run again to know what was trained on."""
-    rounds, n = errors.shape
-    script = Scripted({(number,): row for number, row in enumerate(errors)})
-    trained_on = run_design(Population.uniform(n), script, design).trained_on
-    fit = np.array([risk(errors[number], trained_on[(number,)]) for number in range(rounds)])
-    fit = np.clip(fit, 0.5 / n, 0.5 - 1e-9)
-    weights = np.log((1 - fit) / fit)
-    votes = [majority(errors[: count + 1], weights[: count + 1]) for count in range(rounds)]
-    return _risks(votes, np.full(n, 1 / n))
+def _fit_risks(outcome: Outcome, places: list[Place], n: int) -> np.ndarray:
+    """Returns each classifier's risk on what it was trained on, float64[T] between 0 and 1/2."""
+    fit = [risk(outcome.errors[place], outcome.trained_on[place]) for place in places]
+    return np.clip(fit, 0.5 / n, 0.5 - 1e-9)
 
 
 def z_statistic(errors: np.ndarray, first: int) -> float:
@@ -95,8 +89,13 @@ def z_statistic(errors: np.ndarray, first: int) -> float:
 
 
 def risk_at(curve: RiskCurve, labels: int) -> float:
-    """Returns the risk of the last vote that a number of labels allowed; NaN without one."""
-    affordable = np.flatnonzero(np.isfinite(curve.risks) & (curve.labels <= labels))
+    """Returns the risk of the last vote that a number of labels allowed; NaN without one.
+
+    Only votes of an odd number of members count: ties are errors, so the others are worse than the
+    votes before and after them.
+    """
+    votes = np.isfinite(curve.risks) & (curve.members % 2 == 1)
+    affordable = np.flatnonzero(votes & (curve.labels <= labels))
     return float(curve.risks[affordable[-1]]) if len(affordable) else math.nan
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_benchmarks.designs import Design, run_design
 from nevis_stream.dynamic_benchmarks.populations import Population
+from nevis_stream.dynamic_benchmarks.rollouts.statistics import RiskCurve, curve
 from nevis_stream.dynamic_benchmarks.rollouts.training import ImagePool, Trainer, fits
 from nevis_stream.errors import BadInput
 from nevis_stream.executor import Executor, Progress
@@ -82,6 +83,11 @@ class Rollouts:
     errors: np.ndarray
     flops: Sequence[int]
 
+    @functools.cached_property
+    def curves(self) -> list[RiskCurve]:
+        """The curve of each rollout."""
+        return [curve(errors, self.settings.design) for errors in self.errors]
+
 
 def train_base(ctx: Context, pool: ImagePool, accuracy: float) -> dict:
     """Returns {"epochs", "accuracy", "right"} of a classifier trained until it is accurate enough.
@@ -99,7 +105,8 @@ def train_base(ctx: Context, pool: ImagePool, accuracy: float) -> dict:
             break
     raise BadInput(
         f"the base classifier reached an accuracy of {best:.3f} on its training images in"
-        f" {MOST_EPOCHS} epochs, less than --base_accuracy={accuracy:g}. Lower it."
+        f" {MOST_EPOCHS} epochs, less than --base_accuracy={accuracy:g}. Lower it, and choose a new"
+        " --out."
     )
 
 
