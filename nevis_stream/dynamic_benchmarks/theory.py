@@ -17,6 +17,7 @@ from nevis_stream.dynamic_benchmarks.populations import Population, majority, ri
 
 INVERSE_EPS = (10, 16, 24, 32, 48, 64)
 PADDINGS = (0.02, 0.05, 0.1, 0.2, 0.3)
+STEPS = (1.0, 0.3, 0.1, 0.03)  # of hinge updates
 KEPT = 1 + 1e-9  # a fit risk above eps by rounding alone
 
 
@@ -104,6 +105,26 @@ def stalled(
     return pd.DataFrame(rows)
 
 
+def weighted_hierarchies(inverse_eps: int = 16, draws: int = 20, seed: int = 0) -> pd.DataFrame:
+    """Returns the construction's risk at depth 2 and width 3, first with equal weights of the
+    mixtures and the votes, then with random ones (Theorem 4.2).
+
+    Columns: weights, risk, constant (risk / eps³).
+    """
+    generator, rows = np.random.default_rng(seed), []
+    population, script = lower_bounds.shared_core(inverse_eps, 2)
+    for draw in range(draws):
+        mixtures = [generator.dirichlet(np.ones(number + 1)) for number in range(3)]
+        weights = (mixtures.__getitem__, generator.dirichlet(np.ones(3))) if draw else (None, None)
+        design = Design(2, 3, *weights)
+        measured = _measured(population, script, design, 1 / inverse_eps)
+        rows.append(
+            {"weights": "random" if draw else "equal", "risk": measured}
+            | {"constant": measured * inverse_eps**3}
+        )
+    return pd.DataFrame(rows)
+
+
 def random_populations(
     count: int, atoms: int, shift: str, generator: np.random.Generator
 ) -> Population:
@@ -188,7 +209,7 @@ def perfect(count: int = 1000, atoms: int = 200, rounds: int = 12, seed: int = 0
 
 
 def noise(
-    deltas: Sequence[float] = (0.04, 0.1, 0.2), ratios: Sequence[float] = (5, 10, 20)
+    deltas: Sequence[float] = (0.04, 0.1, 0.2), ratios: Sequence[float] = (5, 10, 20), seed: int = 0
 ) -> pd.DataFrame:
     """Returns the share of D_t on the noisy part for each round up to delta / eps (Theorem 3.6).
 
@@ -199,7 +220,7 @@ def noise(
         for ratio in ratios:
             eps = delta / ratio
             noisy = label_noise.NoisyPopulation.make(delta, 400, 20_000)
-            outcome = label_noise.noisy_path(noisy, eps, int(ratio) + 1)
+            outcome = label_noise.noisy_path(noisy, eps, int(ratio) + 1, seed)
             shares = label_noise.noisy_shares(noisy, outcome)
             clean = label_noise.clean_risks(noisy, outcome)
             facts = {"delta": delta, "eps": eps, "round": np.arange(len(shares))}
@@ -241,27 +262,31 @@ def updates(
 ) -> pd.DataFrame:
     """Returns the alternative of Appendix A, round by round.
 
-    Columns: loss ("hinge" or "exponential"), minimiser, eps, round, risk, surrogate (the loss),
-    bound (exponential only).
+    Columns: loss ("hinge" or "exponential"), minimiser, eps, step (of hinge updates), round, risk,
+    surrogate (the loss), bound (atoms / round² of hinge updates with step 1, with a constant of 1;
+    exp(-(1 - 2 eps)² round / 2) of exponential ones).
     """
     population, tables = Population.uniform(atoms), []
+    number = np.arange(rounds + 1)
     for eps in eps_values:
         for name, minimiser in (
             ("random", RandomErrors(eps, np.random.default_rng(seed))),
             ("greedy", Greedy(eps, population.target)),
         ):
-            ends = {
-                "hinge": boosting.hinge(population, minimiser, rounds),
-                "exponential": boosting.exponential(population, minimiser, rounds),
-            }
-            for loss, boosted in ends.items():
-                number = np.arange(rounds + 1)
+            runs = [
+                ("hinge", step, boosting.hinge(population, minimiser, rounds, step))
+                for step in STEPS
+            ]
+            runs += [("exponential", np.nan, boosting.exponential(population, minimiser, rounds))]
+            for loss, step, boosted in runs:
                 bound = np.exp(-((1 - 2 * eps) ** 2) * number / 2)
+                if loss == "hinge":
+                    bound = atoms / np.maximum(number, 1) ** 2 if step == 1 else np.nan
                 tables.append(
                     pd.DataFrame(
-                        {"loss": loss, "minimiser": name, "eps": eps, "round": number}
-                        | {"risk": boosted.risks, "surrogate": boosted.losses}
-                        | {"bound": bound if loss == "exponential" else np.nan}
+                        {"loss": loss, "minimiser": name, "eps": eps, "step": step}
+                        | {"round": number, "risk": boosted.risks, "surrogate": boosted.losses}
+                        | {"bound": np.minimum(bound, 1)}
                     )
                 )
     return pd.concat(tables, ignore_index=True)

@@ -9,6 +9,7 @@ from nevis_stream.dynamic_benchmarks import theory
 from nevis_stream.dynamic_benchmarks.claims import Claim, Tables
 from nevis_stream.report import palette
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
+from nevis_stream.wording import plural
 
 TITLE = "Dynamic benchmarks: what each round buys, on exact populations"
 INTRODUCTION = (
@@ -138,7 +139,7 @@ def _bound(instances: pd.DataFrame) -> StudyChapter:
 def _depths(depths: pd.DataFrame) -> StudyChapter:
     lines = [
         Line(
-            f"depth {depth} ({rows['rounds'].iloc[0]} rounds)",
+            f"depth {depth} ({plural(int(rows['rounds'].iloc[0]), 'round')})",
             rows["distance"].to_numpy(),
             rows["risk"].to_numpy(),
             marked=True,
@@ -165,18 +166,20 @@ def _noise(noise: pd.DataFrame) -> StudyChapter:
         for (delta, eps), rows in noise.groupby(["delta", "eps"])
         if np.isclose(delta / eps, 20) or np.isclose(delta / eps, 5)
     ]
+    worst = (noise["clean_risk"] / noise["eps"]).max()
     return StudyChapter(
         "Label noise: where the collected samples are",
         "A part delta of D has random labels. From the first collection on, about half of D_t"
-        " lies on it, so classifiers lose the clean part: clean risk is that of h_t on the part of"
-        " D without noise.",
+        " lies on it, so less than half is left for the clean part. clean_risk is the risk of h_t"
+        f" on the part of D without noise; at most {worst:.0f} eps here, and it changes from round"
+        " to round.",
         [Picture("noise", "Noisy share", lines, "round", "share of D_t on the noisy part")],
         noise,
     )
 
 
 def _updates(updates: pd.DataFrame) -> StudyChapter:
-    shown = updates[updates["eps"] == updates["eps"].min()]
+    shown = updates[(updates["eps"] == updates["eps"].min()) & ~(updates["step"] < 1)]
     lines = [
         Line(f"{loss}, {minimiser}", rows["round"].to_numpy(), rows["surrogate"].to_numpy())
         for (loss, minimiser), rows in shown.groupby(["loss", "minimiser"], sort=False)
@@ -186,7 +189,7 @@ def _updates(updates: pd.DataFrame) -> StudyChapter:
         f"The loss that is minimised, at eps = {updates['eps'].min():g}; it bounds the risk."
         " With exponential updates it falls below every level. Hinge updates converge with random"
         " minimisers, but a minimiser that errs outside of the margin set, where it is not trained,"
-        " stops them.",
+        " stops them, also with smaller steps (table).",
         [Picture("updates", "Loss by update", lines, "update", "loss", "y")],
         updates[updates["round"] % 10 == 0],
     )
