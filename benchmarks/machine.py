@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from nevis_stream.run_directory.environment import describe_environment
+from nevis_stream.wording import plural
 
 
 def describe() -> str:
@@ -20,7 +21,7 @@ def describe() -> str:
     if backend != "cpu":
         backend += f" ({', '.join(facts['devices'])}; driver {_driver()})"
     return (
-        f"{datetime.date.today()}, {facts['processor']}, {facts['cores']} cores, Python"
+        f"{datetime.date.today()}, {facts['processor']}, {plural(facts['cores'], 'core')}, Python"
         f" {facts['python']}, jax {packages['jax']}, backend {backend}, load"
         f" {os.getloadavg()[0]:.1f}"
     )
