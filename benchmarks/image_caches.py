@@ -8,8 +8,8 @@ well are probabilities of the true class estimated?
 Every chosen predictor of the runs is a model; each data set's test split is crossed as in
 `benchmarks.crossing`, without features of the images and with those of two backbones: that of FT-d
 for the data set itself ("near"), and that of the same run after its first task, landsat ("far").
-Values are outcomes; a second table has the same methods as `benchmarks.acquisition` on the
-probability of the true class.
+Values are outcomes; a second table has estimates of scores: of the mean probability of the true
+class in these caches, and of alpaca_eval2, whose imputed cells are unknown.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.acquisition import KNOWN
+from benchmarks.acquisition import KNOWN, load
 from benchmarks.crossing import (
     POLICIES,
     PREDICTORS,
@@ -46,6 +46,7 @@ NONE = "none"
 SPLITS, TRAINED_SPLITS = 10, 5
 SCORE_METHODS = ("strata+mean", "linear_gaussian", "recommended", "quadrature")
 SCORE_BUDGETS = (20, 100)
+SHARED_SCORES = "alpaca_eval2"
 
 
 def main() -> None:
@@ -64,11 +65,11 @@ def main() -> None:
         for seed in range(SPLITS):
             for name in names:
                 cross(name, options.runs, options.out, seed)
-        for name in names:
+        for name in (*names, SHARED_SCORES):
             estimate_scores(name, options.out)
     for name in names:
         print_crossing(name, options.out)
-    print_scores(names, options.out)
+    print_scores([*names, SHARED_SCORES], options.out)
     print(describe())
 
 
@@ -113,9 +114,12 @@ def cross(name: str, runs: Path, out: Path, seed: int) -> None:
 
 
 def estimate_scores(name: str, out: Path) -> None:
-    """Estimates the mean probability of the true class, with intervals."""
-    cache = EvaluationCache(out / "caches" / name)
-    scores = Matrix(name, cache.confidence().astype(np.float32), None, cache.facts())
+    """Estimates means of scores, with intervals."""
+    if name == SHARED_SCORES:
+        scores, _ = load(name)
+    else:
+        cache = EvaluationCache(out / "caches" / name)
+        scores = Matrix(name, cache.confidence().astype(np.float32), None, cache.facts())
     design = StudyDesign(SCORE_METHODS, SCORE_BUDGETS, KNOWN, SPLITS)
     for _ in method_study.run([scores], design, out / f"{name}-scores.csv"):
         pass
@@ -147,8 +151,8 @@ def print_crossing(name: str, out: Path) -> None:
 
 
 def print_scores(names: list[str], out: Path) -> None:
-    """Prints how well probabilities of the true class are estimated."""
-    print("\n| data set | method | K | splits | MAE of cells | error of the mean | covered |")
+    """Prints how well scores are estimated."""
+    print("\n| scores | method | K | splits | MAE of cells | error of the mean | covered |")
     print("|---|---|---:|---:|---:|---:|---:|")
     for name in names:
         rows = pd.DataFrame(method_study.read(out / f"{name}-scores.csv"))
