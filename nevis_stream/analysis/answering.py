@@ -66,6 +66,16 @@ def is_answering(run: Run) -> bool:
     return run.header.stream.startswith(ADAPTIVE) and rule is not None and ": " in rule
 
 
+def rule_name(run: Run) -> str:
+    """Returns the name of the rule of such a stream."""
+    return run.header.rule.partition(": ")[0]
+
+
+def pool_name(run: Run) -> str:
+    """Returns the name of the pool of such a stream."""
+    return run.header.stream.removeprefix(ADAPTIVE).partition(",")[0]
+
+
 def rule_results(groups: Sequence[SeedGroup]) -> list[list[RuleResult]]:
     """Returns the results that may be compared with each other, the control first in each list.
 
@@ -105,13 +115,11 @@ def against_control(result: RuleResult, control: RuleResult) -> AgainstControl:
 
 
 def _result(runs: Sequence[Run], label: str) -> RuleResult:
-    header = runs[0].header
-    rule, _, design = header.rule.partition(": ")
     last = [run.ledger.of_kind(TrainRecord)[-1] for run in runs]
     return RuleResult(
-        pool=header.stream.removeprefix(ADAPTIVE).partition(",")[0],
-        design=design,
-        rule=rule,
+        pool=pool_name(runs[0]),
+        design=runs[0].header.rule.partition(": ")[2],
+        rule=rule_name(runs[0]),
         learner=label,
         seeds=tuple(run.header.seed for run in runs),
         errors=np.stack([_errors(run) for run in runs], axis=1),

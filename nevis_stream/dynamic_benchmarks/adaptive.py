@@ -11,11 +11,12 @@ Training sets follow the design (`designs`): on a path, round t trains on the fi
 was collected at the errors of models 0 … t - 1. In a hierarchy of depth 2 and width w, each block
 of w rounds is such a path; it starts from the first set and what was collected at the errors of
 the votes of the blocks before.
+
+No round draws a sample again that an earlier one drew, so the labels are equal for all rules.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +24,14 @@ import numpy as np
 from nevis_stream.datasets import overlap
 from nevis_stream.datasets.dataset import Samples
 from nevis_stream.dynamic_benchmarks import rule as rules
+from nevis_stream.dynamic_benchmarks.known_misses import KnownMisses
+from nevis_stream.dynamic_benchmarks.populations import majority
 from nevis_stream.dynamic_benchmarks.rule import PoolState
 from nevis_stream.dynamic_benchmarks.specification import (
     Specification,
     pool_rows,
     read_specification,
 )
-from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import EventRecord, PredictRecord
@@ -105,9 +107,26 @@ class AdaptiveStream(Stream):
         )
         self.specification = specification
         self._rule = rules.get(specification.rule)
-        identity = rules.identity(specification.rule) + _cache_identity(specification, base.tasks)
+        identity = rules.identity(specification.rule)
+        self._known_misses = self._read_caches()
+        if self._known_misses:  # a cache that has grown makes another stream
+            identity += f" (caches {self._known_misses.digest})"
         self.rule = replace(specification, rule=identity).rule_text
         self._run: _Run | None = None
+
+    def _read_caches(self) -> KnownMisses | None:
+        """Returns what the rule may know from evaluation caches, as they are now.
+
+        Raises:
+          BadInput: the rule needs caches and has none, or has some and needs none.
+        """
+        cache, rule = self.specification.cache, self.specification.rule
+        if getattr(self._rule, "needs_cache", False) != bool(cache):
+            reason = "needs no cache" if cache else "needs a folder of caches: cache=FOLDER"
+            raise BadInput(f"stream {self.name!r}: rule {rule!r} {reason}.")
+        if not cache:
+            return None
+        return KnownMisses(Path(cache), [task.dataset_id for task in self.tasks])
 
     def check(self, protocol: str) -> None:
         """Checks that the protocol is "meta_test", the only one with a judged last round."""
@@ -165,6 +184,7 @@ class AdaptiveStream(Stream):
             self._run = run = _Run(records)
             for row in self.tasks:
                 run.candidates[row.dataset_id] = self._candidates(run.seed, row)
+                self._missed(run, row.dataset_id)  # an error before anything is trained
         return run
 
     def _place(self, done: int) -> tuple[int, int, str]:
@@ -190,11 +210,8 @@ class AdaptiveStream(Stream):
     def _candidates(self, seed: int, row: Task) -> Samples:
         """Returns a data set's candidates, in random order; the first `samples` begin round 0."""
         train = super().splits(row)["train"]
-        if len(train) <= self.specification.samples:
-            raise BadInput(
-                f"stream {self.name!r}: data set {row.dataset_id!r} has {len(train)} training"
-                f" images, so samples={self.specification.samples} leaves nothing to collect."
-            )
+        owner = f"data set {row.dataset_id!r}"
+        self.specification.check_room(owner, len(train), "training images")
         order = generator(seed, "candidates", row.dataset_id).permutation(len(train))
         return train.take(order[: self.specification.candidates])
 
@@ -223,22 +240,26 @@ class AdaptiveStream(Stream):
         answers = [_answers(records, f"{name}.round{earlier + 1}") for earlier in range(number)]
         chain = sources(self.specification, number)
         members = [np.stack([answers[i] for i in source]) for source in chain]
-        # a vote errs where half or more of its members do
-        wrong = [
-            each[0, 0] if len(each) == 1 else each[:, 0].mean(axis=0) >= 0.5 for each in members
-        ]
         candidates = run.candidates[name]
         collected = np.zeros(len(candidates), bool)
-        for source in [(), *chain[:-1]]:
-            collected[run.collected[name, source]] = True
+        for (dataset, _), indices in run.collected.items():
+            if dataset == name:
+                collected[indices] = True
+        sees = self._rule.sees_labels
+        wrong = [each[0, 0] if len(each) == 1 else majority(each[:, 0]) for each in members]
         return PoolState(
             ids=np.asarray(candidates.ids),
             dataset_ids=np.full(len(candidates), name),
-            wrong=np.stack(wrong).astype(np.float32),
-            confidence=np.stack([each[:, 1].mean(axis=0) for each in members]),
+            wrong=np.stack(wrong).astype(np.float32) if sees else None,
+            confidence=np.stack([each[:, 1].mean(axis=0) for each in members]) if sees else None,
             collected=collected,
-            cache=self.specification.cache,
+            missed=self._missed(run, name),
         )
+
+    def _missed(self, run: _Run, name: str) -> np.ndarray | None:
+        """Returns the share of known models that miss each candidate of a data set."""
+        misses = self._known_misses
+        return misses and misses.of(name, run.candidates[name].ids)
 
     def _training(self, run: _Run, name: str, number: int) -> np.ndarray:
         """Returns the indices of the candidates that a round trains on."""
@@ -285,26 +306,11 @@ def _joined(parts: Sequence[PoolState]) -> PoolState:
     """Returns the candidates of several data sets as one."""
     if len(parts) == 1:
         return parts[0]
-    names = ("ids", "dataset_ids", "wrong", "confidence", "collected")
+    names = [each.name for each in fields(PoolState) if getattr(parts[0], each.name) is not None]
     joined = {
         name: np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in names
     }
-    return PoolState(**joined, cache=parts[0].cache)
-
-
-def _cache_identity(specification: Specification, tasks: Sequence[Task]) -> str:
-    """Returns a digest of the evaluation caches that a rule reads, so that a cache that has grown
-    makes another stream."""
-    if not specification.cache:
-        return ""
-    total = hashlib.sha256()
-    for task in tasks:
-        path = Path(specification.cache) / task.dataset_id
-        if (path / INDEX).is_file():
-            cache = EvaluationCache(path)
-            total.update("\n".join([*cache.models(), *cache.samples()]).encode())
-            total.update(cache.matrix().tobytes())
-    return f" (caches {total.hexdigest()[:8]})"
+    return PoolState(**dict.fromkeys(("wrong", "confidence"), None) | joined)
 
 
 def load_adaptive(name: str) -> AdaptiveStream:

@@ -4,8 +4,9 @@ import functools
 import hashlib
 import importlib
 import inspect
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from nevis_stream.dynamic_benchmarks import rules
 from nevis_stream.dynamic_evaluation.registry import scanned
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.wording import plural
 
 UNMISSED = 1e-6
 """Weight of a sample that a rule wants only when the others are used up."""
@@ -20,17 +22,18 @@ UNMISSED = 1e-6
 
 @dataclass(frozen=True)
 class PoolState:
-    """What a rule knows of n samples.
+    """What a rule knows of n samples; its arrays cannot be written to.
 
     Attributes:
       ids: n sample ids.
       dataset_ids: str[n], the data set of each.
       wrong: float32[s, n]: whether each of the s models (in a hierarchical design also votes of
         models) on whose errors the round builds was wrong, the latest last; in multi-label tasks
-        the share of labels that were wrong.
-      confidence: float32[s, n]: the probability that they gave to the true answer.
-      collected: bool[n]: already in the training set.
-      cache: folder of evaluation caches, or empty.
+        the share of labels that were wrong. None unless the rule has `sees_labels`.
+      confidence: float64[s, n]: the probability that they gave to the true answer. None as `wrong`.
+      collected: bool[n]: collected in an earlier round, so it is not drawn again.
+      missed: float64[n], the share of known models in evaluation caches that miss the sample. None
+        unless the rule has `needs_cache`.
     """
 
     ids: np.ndarray
@@ -38,7 +41,14 @@ class PoolState:
     wrong: np.ndarray
     confidence: np.ndarray
     collected: np.ndarray
-    cache: str = ""
+    missed: np.ndarray | None = None
+
+    def __post_init__(self):
+        for each in fields(self):
+            if (array := getattr(self, each.name)) is not None:
+                view = array.view()
+                view.flags.writeable = False
+                object.__setattr__(self, each.name, view)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -51,6 +61,7 @@ class Rule(Protocol):
       about: one line for people.
       sees_labels: whether it uses `wrong` or `confidence`, for which the labels of all candidates
         must be known; they are charged.
+      needs_cache: whether it uses `missed`; False if it has no such attribute.
     """
 
     about: str
@@ -58,7 +69,8 @@ class Rule(Protocol):
 
     def weights(self, candidates: PoolState) -> np.ndarray:
         """Returns float[n], 0 or more: samples that are not collected yet are drawn one after the
-        other with probabilities in proportion; 0 is never drawn.
+        other with probabilities in proportion; 0 is never drawn. The weights depend on the
+        candidates alone, so that a run can be repeated.
         """
         ...
 
@@ -82,9 +94,11 @@ def get(name: str) -> Rule:
         return registry()[name]
     try:
         rule = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise BadInput(f"rule {name!r}: cannot be imported ({error}).") from None
-    rule = rule() if isinstance(rule, type) else rule
+        rule = rule() if isinstance(rule, type) else rule
+    except (Exception, SystemExit) as error:  # whatever the module does
+        raise BadInput(
+            f"rule {name!r}: cannot be imported ({type(error).__name__}: {error})."
+        ) from error
     for part in ("about", "sees_labels", "weights"):
         if not hasattr(rule, part):
             raise BadInput(f"rule {name!r}: lacks {part!r}; see docs/dynamic-benchmarks.md.")
@@ -92,18 +106,18 @@ def get(name: str) -> Rule:
 
 
 def identity(name: str) -> str:
-    """Returns the rule's name; of one's own rule with the digest of its source, so that a changed
-    rule makes another stream."""
+    """Returns the rule's name; of one's own rule with the digest of its module's source, so that a
+    changed rule makes another stream."""
     if ":" not in name:
         return name
-    source = inspect.getsource(type(get(name)))
+    source = inspect.getsource(sys.modules[type(get(name)).__module__])
     return f"{name} ({hashlib.sha256(source.encode()).hexdigest()[:8]})"
 
 
 def draw(
     name: str, rule: Rule, candidates: PoolState, count: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Returns int64[k] indices of candidates to collect, k = `count` or as many as have a weight.
+    """Returns int64[count] indices of candidates to collect, ascending.
 
     Args:
       name: of the rule and the round, for messages.
@@ -112,14 +126,40 @@ def draw(
       generator: of the draw.
 
     Raises:
-      BadInput: the rule raises, returns something else than weights, or no sample that is not
-        collected yet has a weight.
+      BadInput: the rule raises, returns something else than weights, or not always the same, or
+        too few samples that are not collected yet have a weight.
+    """
+    weights = _weights(name, rule, candidates)
+    if not np.array_equal(weights, _weights(name, rule, candidates)):
+        raise BadInput(
+            f"{name}: it returned different weights for the same candidates, so the run could not"
+            " be repeated. Weights must depend on the candidates alone."
+        )
+    if not weights.any():
+        raise BadInput(f"{name}: it returned no sample: all weights are 0.")
+    open_weights = np.where(candidates.collected, 0, weights)
+    there = int((open_weights > 0).sum())
+    if there < count:
+        wanted = plural(int((weights > 0).sum()), "sample")
+        raise BadInput(
+            f"{name}: the round adds {count}, but the rule gives a weight to {wanted}, {there} of"
+            " them not collected yet. Give weights to more samples, or use fewer rounds or samples."
+        )
+    with np.errstate(divide="ignore"):
+        # the smallest of exponential times with these rates: a draw without replacement
+        times = generator.exponential(size=len(weights)) / open_weights
+    return np.sort(np.argsort(times, kind="stable")[:count])
+
+
+def _weights(name: str, rule: Rule, candidates: PoolState) -> np.ndarray:
+    """Returns the rule's weights, float64[n].
+
+    Raises:
+      BadInput: the rule raises, or they are not weights.
     """
     try:
         weights = np.asarray(rule.weights(candidates), np.float64)
-    except BadInput:
-        raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # whatever the rule does
         raise BadInput(f"{name}: it raised {type(error).__name__}: {error}") from error
     if weights.shape != (len(candidates),):
         raise BadInput(
@@ -128,18 +168,4 @@ def draw(
         )
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise BadInput(f"{name}: it returned a weight that is negative or not finite.")
-    if not weights.any():
-        raise BadInput(f"{name}: it returned no sample: all weights are 0.")
-    open_weights = np.where(candidates.collected, 0, weights)
-    if not open_weights.any():
-        wanted = int((weights > 0).sum())
-        raise BadInput(
-            f"{name}: the {wanted} sample{'s' * (wanted != 1)} to which it gives a weight were"
-            " collected before, so the round has nothing to add. Give weights to other samples,"
-            " or use fewer rounds or more candidates."
-        )
-    with np.errstate(divide="ignore"):
-        # the smallest of exponential times with these rates: a draw without replacement
-        times = generator.exponential(size=len(weights)) / open_weights
-    order = np.argsort(times, kind="stable")
-    return np.sort(order[: min(count, int((open_weights > 0).sum()))])
+    return weights

@@ -36,7 +36,7 @@ class Specification:
       width: rounds of each inner benchmark (hierarchical).
       across: whether a round's labels are divided over the data sets as the rule sees fit, instead
         of equally.
-      cache: folder of evaluation caches, one for each data set (rule hardest).
+      cache: folder of evaluation caches, one for each data set; for rules with `needs_cache`.
     """
 
     pool: str
@@ -58,6 +58,27 @@ class Specification:
             if getattr(self, key.name) != key.default
         ]
         return ",".join([f"{ADAPTIVE}{self.pool}", *differing])
+
+    def check_room(self, owner: str, there: int, what: str) -> None:
+        """Checks that all rounds together find new samples in a data set.
+
+        Args:
+          owner: of the candidates, for the message.
+          there: their number.
+          what: they are.
+
+        Raises:
+          BadInput: there are fewer; the message says what would do.
+        """
+        if there < self.rounds * self.samples:
+            least = f"samples={there // self.rounds}"
+            if there >= 2 * self.samples:
+                least += f" or rounds={there // self.samples}"
+            raise BadInput(
+                f"stream {self.name!r}: {owner} has {there} {what}, and rounds={self.rounds} of"
+                f" samples={self.samples} need {self.rounds * self.samples}. At most {least} is"
+                " possible."
+            )
 
     @property
     def rule_text(self) -> str:
@@ -95,15 +116,21 @@ def read_specification(name: str) -> Specification:
         key, equals, text = word.partition("=")
         if key not in _keys() or not equals:
             raise BadInput(f"stream {name!r}: {unknown('key', key, _keys())} Use {HELP}.")
+        if key in values:
+            raise BadInput(f"stream {name!r}: {key} occurs twice.")
         values[key] = _value(name, _keys()[key], text)
     specification = Specification(pool, **values)
     if specification.design not in DESIGNS:
         raise BadInput(f"stream {name!r}: {unknown('design', specification.design, DESIGNS)}")
-    if specification.candidates <= specification.samples:
+    if "width" in values and specification.design != "hierarchical":
+        raise BadInput(f"stream {name!r}: width needs design=hierarchical.")
+    rounds, width = specification.rounds, specification.width
+    if specification.design == "hierarchical" and rounds % width:
         raise BadInput(
-            f"stream {name!r}: candidates={specification.candidates} leaves nothing to collect"
-            f" after the first samples={specification.samples}."
+            f"stream {name!r}: rounds={rounds} does not consist of whole blocks of width={width}."
+            f" Use rounds={rounds - rounds % width + width}, or another width."
         )
+    specification.check_room("it", specification.candidates, "candidates")
     return specification
 
 

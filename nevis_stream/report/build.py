@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
+from nevis_stream.analysis.answering import pool_name
 from nevis_stream.analysis.points import unfinished
 from nevis_stream.analysis.runs import LeftOut, Run, group_by_stream, read_runs
 from nevis_stream.analysis.transfer_matrix import TransferMatrix, is_matrix, read_matrix
@@ -171,7 +172,7 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
     script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)
     return render(
         "page.html",
-        chapters=[*chapters, *whole],
+        chapters=[*whole, *chapters] if across.answering else [*chapters, *whole],
         left_out=left_out,
         contents=_contents(across),
         sections=len(sections),
@@ -185,9 +186,14 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
 
 
 def _streams(across: Across) -> str:
-    """What the page is about: its streams; or the caches, or studies, if there are no streams."""
+    """What the page is about: its streams; or the caches, or studies, if there are no streams. Of
+    streams that answer back it is the pool, since they differ in their rules.
+    """
     streams = [
-        *(section.header.stream for section in across.sections),
+        *(
+            pool_name(section.runs[0]) if across.answering else section.header.stream
+            for section in across.sections
+        ),
         *(matrix.stream for matrix in across.matrices),
     ]
     return ", ".join(
@@ -203,7 +209,8 @@ def _heading(across: Across) -> str:
     """The page's heading: what it is about, without runs the caches or studies."""
     names = _streams(across)
     if across.sections or across.matrices:
-        return f"Error against training FLOPs on {names}"
+        what = "Rules compared" if across.answering else "Error against training FLOPs"
+        return f"{what} on {names}"
     if across.evaluations:
         caches = "cache" if len(across.evaluations) == 1 else "caches"
         return f"Dynamic evaluation on the {caches} {names}"

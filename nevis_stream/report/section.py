@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
+from nevis_stream.analysis.answering import is_answering, rule_name
 from nevis_stream.analysis.consistency import events_differ
 from nevis_stream.analysis.differences import Comparison
 from nevis_stream.analysis.methods import MethodPoint, method_points
@@ -41,7 +42,8 @@ class Section:
     @property
     def title(self) -> str:
         """The heading."""
-        return f"Stream {self.header.stream}, protocol {self.header.protocol}"
+        rule = f", rule {rule_name(self.runs[0])}" if is_answering(self.runs[0]) else ""
+        return f"Stream {self.header.stream}{rule}, protocol {self.header.protocol}"
 
     @property
     def judged_text(self) -> str:

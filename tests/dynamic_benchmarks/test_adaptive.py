@@ -1,6 +1,7 @@
 """Streams that answer back: what they draw, rules, labels, kills, and the report."""
 
 import random
+import shutil
 import sys
 
 import numpy as np
@@ -12,6 +13,7 @@ from nevis_stream.dynamic_benchmarks import rule as rules
 from nevis_stream.dynamic_benchmarks.adaptive import load_adaptive, sources
 from nevis_stream.dynamic_benchmarks.rule import PoolState
 from nevis_stream.dynamic_benchmarks.specification import Specification, read_specification
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.errors import BadInput
 from nevis_stream.report.build import write_report
 from nevis_stream.run_directory.ledger import Ledger
@@ -106,6 +108,7 @@ def test_a_hierarchy_starts_each_block_anew(tmp_path):
     train = [ids(stream, ledger, f"pico_digits.round{n}", "train") for n in (1, 2, 3, 4)]
     assert [len(each) for each in train] == [10, 20, 20, 30]
     assert train[0] < train[2] and not train[1] <= train[2] and train[2] < train[3]
+    assert not train[2] & (train[1] - train[0])  # what was drawn is not drawn again
     # what the vote of rounds 1 and 2 erred on: half of two models is enough
     wrong = set()
     for record in ledger.of_kind(PredictRecord)[:4]:
@@ -148,9 +151,9 @@ def test_one_stream_serves_several_runs(tmp_path):
 
 
 def test_the_digest_covers_pool_and_rule():
-    words = ("", ",rule=random", ",rounds=5", ",samples=16", ",across=true", ",candidates=201")
+    words = ("", ",rule=random", ",rounds=5", ",across=true")
     names = [NAME.replace(",rounds=3", "") + word for word in words]
-    names += ["adaptive:pico_digits", f"{NAME},design=hierarchical"]
+    names += [f"{NAME},design=hierarchical", NAME.replace("15", "16"), NAME.replace("200", "201")]
     digests = [load_stream(name).digest for name in names]
     assert len(set(digests)) == len(digests)
 
@@ -174,7 +177,18 @@ def test_a_pool_may_be_a_stream():
         ("adaptive:pico_digits,rule=randm", "unknown rule 'randm'. Did you mean 'random'"),
         ("adaptive:pico_digits,rule=os:path", "lacks 'about'"),
         ("adaptive:pico_digits,rule=nowhere:X", "cannot be imported"),
-        ("adaptive:pico_digits,candidates=50", "leaves nothing to collect"),
+        (
+            "adaptive:pico_digits,candidates=90,samples=30",
+            "it has 90 candidates, and rounds=4 of samples=30 need 120. At most samples=22 or"
+            " rounds=3 is possible",
+        ),
+        ("adaptive:pico_digits,rounds=3,rounds=4", "rounds occurs twice"),
+        ("adaptive:pico_digits,width=2", "width needs design=hierarchical"),
+        ("adaptive:pico_digits,design=hierarchical", "whole blocks of width=3. Use rounds=6, or"),
+        ("adaptive:pico_digits,rule=random,cache=x", "rule 'random' needs no cache"),
+        ("adaptive:pico_digits,rule=hardest", "rule 'hardest' needs a folder of caches"),
+        ("adaptive:pico_digits,rule=hardest,cache=no", "no/pico_digits: no evaluation cache there"),
+        ("adaptive:pico_digits,rule=:X", "cannot be imported .ValueError"),
     ],
 )
 def test_names_that_mean_nothing(name, message):
@@ -188,7 +202,8 @@ def test_a_protocol_without_a_last_round(tmp_path):
 
 
 def test_names_are_short_and_read_back():
-    specification = read_specification(f"{NAME},rule=random,across=true,rounds=4")
+    name = NAME.replace("rounds=3", "rounds=4")
+    specification = read_specification(f"{name},rule=random,across=true")
     assert specification.name.endswith("coins,rule=random,samples=15,candidates=200,across=true")
     assert read_specification(specification.name) == specification
 
@@ -220,6 +235,26 @@ class Short(Base):
     def weights(self, candidates):
         return [1, 2]
 
+class Exits(Base):
+    def weights(self, candidates):
+        raise SystemExit
+
+class Writes(Base):
+    def weights(self, candidates):
+        candidates.collected[:] = False
+
+class Reads(Base):  # labels, without a word
+    def weights(self, candidates):
+        return candidates.wrong[-1]
+
+class Different(Base):
+    def weights(self, candidates):
+        return np.random.rand(len(candidates))
+
+class Demanding(Base):
+    def __init__(self, what):
+        self.what = what
+
 class First(Base):
     def weights(self, candidates):
         return np.arange(len(candidates)) < 45
@@ -239,7 +274,11 @@ def own_rules(tmp_path, monkeypatch):
     [
         ("Raises", "round 2, data set 'pico_digits': it raised ZeroDivisionError"),
         ("Nothing", "round 2.*: it returned no sample: all weights are 0"),
-        ("Same", "round 3.*: the 1 sample to which it gives a weight were collected before"),
+        ("Same", "round 2.*: the round adds 15, but the rule gives a weight to 1 sample, 1 of"),
+        ("Exits", "round 2.*: it raised SystemExit"),
+        ("Writes", "round 2.*: it raised ValueError: .* read-only"),
+        ("Reads", "round 2.*: it raised TypeError"),
+        ("Different", "round 2.*: it returned different weights for the same candidates"),
         ("Negative", "a weight that is negative or not finite"),
         ("Short", r"an array of shape \(2,\); 200 candidates"),
     ],
@@ -262,6 +301,35 @@ def test_a_rule_of_ones_own(tmp_path, own_rules):
     assert ids(stream, ledger, "pico_digits.round3", "train") == set(pool[:45])
     digest = stream.digest
     assert f"{own_rules}:First (" in stream.rule and digest == load_stream(name).digest
+
+
+def test_a_rule_that_cannot_be_loaded(tmp_path, own_rules):
+    (tmp_path / "not_python.py").write_text("class X(\n")
+    (tmp_path / "fails.py").write_text("1 / 0\n")
+    for name, message in (
+        ("not_python:X", "SyntaxError"),
+        ("fails:X", "ZeroDivisionError"),
+        (f"{own_rules}:Demanding", "TypeError.*'what'"),
+        (f"{own_rules}:Nowhere", "AttributeError"),
+    ):
+        with pytest.raises(BadInput, match=f"rule {name!r}: cannot be imported .{message}"):
+            load_stream(f"adaptive:pico_digits,rule={name}")
+
+
+def test_the_digest_of_a_rule_covers_its_module(tmp_path, own_rules):
+    name = f"adaptive:pico_digits,rule={own_rules}:First"
+    before = load_stream(name).digest
+    (tmp_path / f"{own_rules}.py").write_text(RULES + "\nHELPER = 1\n")
+    del sys.modules[own_rules]
+    assert load_stream(name).digest != before
+
+
+def test_too_few_images_are_noticed_before_anything_is_trained(tmp_path):
+    name = "adaptive:pico_digits+pico_coins,rounds=3,samples=110"
+    message = "data set 'pico_coins' has 315 training .* At most samples=105 or rounds=2 is"
+    with pytest.raises(BadInput, match=message):
+        finished(tmp_path, name)
+    assert not Ledger(tmp_path).events
 
 
 def candidates(wrong, confidence, collected=None):
@@ -302,8 +370,10 @@ def test_draws_follow_the_weights_and_never_repeat():
         chosen = rules.draw("t", Weighted(), known, 1, np.random.default_rng(seed))
         counts[chosen] += 1
     assert counts / 3000 == pytest.approx([1 / 7, 2 / 7, 4 / 7, 0, 0], abs=0.03)
-    every = rules.draw("t", Weighted(), known, 10, np.random.default_rng(0))
+    every = rules.draw("t", Weighted(), known, 3, np.random.default_rng(0))
     assert every.tolist() == [0, 1, 2]
+    with pytest.raises(BadInput, match="adds 4, but .* a weight to 4 samples, 3 of them not"):
+        rules.draw("t", Weighted(), known, 4, np.random.default_rng(0))
 
 
 def test_the_hardest_samples_of_a_cache(whole, tmp_path):
@@ -320,10 +390,31 @@ def test_the_hardest_samples_of_a_cache(whole, tmp_path):
         stream, hardest, "pico_digits.round1", "train"
     )
     assert np.mean([missed[i] for i in added]) > np.mean(list(missed.values()))
-    with pytest.raises(BadInput, match="no evaluation cache there"):
-        finished(tmp_path / "none", f"{NAME},rule=hardest,cache={tmp_path / 'nowhere'}")
-    with pytest.raises(BadInput, match="needs a folder of evaluation caches"):
-        finished(tmp_path / "without", f"{NAME},rule=hardest")
+
+
+def test_caches_are_read_once_and_labels_of_a_sample_are_averaged(tmp_path):
+    name = "adaptive:pico_mosaic,rounds=2,samples=10,candidates=60"
+    _, ledger = finished(tmp_path / "known", name)
+    import_run(ledger.run_dir, tmp_path / "caches", splits=["pool"])
+    hardest = load_stream(f"{name},rule=hardest,cache={tmp_path / 'caches'}")
+    cache = EvaluationCache(tmp_path / "caches" / "pico_mosaic")
+    wrong: dict[str, list[int]] = {}
+    for cell, correct in zip(cache.samples(), cache.matrix().T, strict=True):
+        wrong.setdefault(cell.rpartition("#")[0], []).extend(1 - correct)
+    shutil.rmtree(tmp_path / "caches")
+    run(ncm(), hardest, tmp_path / "run", config={"learner": "x"}, tensorboard=False)
+    shares = hardest._known_misses.of("pico_mosaic", list(wrong))
+    assert shares == pytest.approx([np.mean(each) for each in wrong.values()])
+    assert len(wrong) == 60 and len(set(shares)) > 2
+    with pytest.raises(BadInput, match="pico_mosaic: has none of the candidates"):
+        hardest._known_misses.of("pico_mosaic", ["pico_mosaic/nothing"])
+
+
+@pytest.mark.parametrize("rule", ["random", "error_weighted", "disagreement"])
+def test_all_rules_of_a_hierarchy_use_equally_many_labels(tmp_path, rule):
+    name = "adaptive:pico_digits,rounds=4,samples=15,candidates=90,design=hierarchical,width=2"
+    _, ledger = finished(tmp_path, f"{name},rule={rule}")
+    assert [r.labels for r in ledger.of_kind(TrainRecord)] == [15, 30, 45, 60]
 
 
 @pytest.mark.parametrize("across", ["false", pytest.param("true", marks=pytest.mark.slow)])

@@ -1,4 +1,4 @@
-"""Samples that many models so far erred on, and that are as sure as they are wrong."""
+"""Samples on which many of the models so far erred, later models counting more."""
 
 import numpy as np
 
