@@ -28,6 +28,7 @@ from nevis_stream.dynamic_benchmarks import rule as rules
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.streams.stream import load_stream
 from nevis_stream.vocabulary import POOL
+from nevis_stream.wording import plural
 from tests import forked
 from tests.test_kill import KILLED, command, results
 
@@ -125,7 +126,10 @@ def killed(kills: int) -> None:
                 count += 1
             assert done.returncode == 0, done.stderr
             assert results(run_dir) == expected, f"run {runs} differs"
-    print(f"{machine.describe()}\n{count} kills in {runs} runs: equal ledgers, outcomes, streams")
+    print(
+        f"{machine.describe()}\n{plural(count, 'kill')} in {plural(runs, 'run')}: equal ledgers,"
+        " outcomes and streams"
+    )
 
 
 def main() -> None:

@@ -42,8 +42,11 @@ class Section:
     @property
     def title(self) -> str:
         """The heading."""
-        rule = f", rule {rule_name(self.runs[0])}" if is_answering(self.runs[0]) else ""
-        return f"Stream {self.header.stream}{rule}, protocol {self.header.protocol}"
+        name = self.header.stream
+        if is_answering(self.runs[0]):  # the name does not contain the default rule
+            words = [word for word in name.split(",") if not word.startswith("rule=")]
+            name = f"{','.join(words)}, rule {rule_name(self.runs[0])}"
+        return f"Stream {name}, protocol {self.header.protocol}"
 
     @property
     def judged_text(self) -> str:

@@ -447,6 +447,9 @@ def test_the_report_shows_rules_beside_the_control(tmp_path):
     page = Page(write_report(runs, tmp_path / "out", figures=True))
     table = page.column("answering-1", "Rule")
     assert [text for text, _ in table] == ["random", "uniform_mixture"]
+    text = (tmp_path / "out" / "report.html").read_text()
+    assert "<h1>Rules compared on pico_digits+pico_coins</h1>" in text
+    assert text.index("<h2>Rules compared") < text.index(f"<h2>Stream {NAME}, rule random")
     (_, control), (_, difference) = page.column("answering-1", "Difference")
     errors = [float(value) for _, value in page.column("answering-1", "Last error")]
     assert control == "" and float(difference) == pytest.approx(errors[1] - errors[0])

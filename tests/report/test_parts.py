@@ -85,8 +85,8 @@ def test_printed_figures_hold_no_stand_in(section):
 @pytest.mark.slow
 def test_every_figure_of_the_page_is_exported_and_no_other(paths, tmp_path, monkeypatch):
     monkeypatch.setattr(exports, "_DOTS_PER_INCH", 20)  # quick
-    related = RUN.but(learner="ft_dynamic", start="related", mistakes=True, tasks=8)
-    other = related.but(digest="f" * 16, seed=1)
+    related = RUN.but(learner="ft_dynamic", start="related", mistakes=True)
+    other = related.but(digest="f" * 16, seed=1, tasks=8)
     matrices = [write(tmp_path / f"matrix{i}") for i in range(2)]
     more = [
         run.write(tmp_path / str(i))
