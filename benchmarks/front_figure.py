@@ -38,7 +38,7 @@ NAMES = {
 }
 SECTIONS = ("Learners on local25", "The front on local25")
 _ERRORS = ("error, 5 meta-test tasks", "error, meta-test")  # a column of one of these names
-_BUDGETS = "_(tiny|small|medium|large|huge|giant)"
+_BUDGETS = "_(tiny|small|medium|large|huge|giant|colossal)"
 _NEAR = 9  # points of the figure (1/72 inch) between marks that hide each other
 _ERROR = re.compile(r"([\d.]+) \(([\d.]+)–([\d.]+)\)")
 

@@ -146,7 +146,7 @@ class ClosedFormConfig:
         return ClosedForm(self)
 
 
-# closed_form's, with the FLOPs that repeats save spent on more images, and `giant`, with networks.
+# closed_form's, with the FLOPs that repeats save spent on more images, and two with networks.
 FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
     "tiny": BUDGETS["tiny"] | {"pictures": 450, "centres": 450},
     "small": BUDGETS["small"] | {"pictures": 1085, "centres": 1085},
@@ -155,6 +155,7 @@ FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
     "huge": BUDGETS["huge"],
     "giant": BUDGETS["huge"] | {"gradients": (32, 64, 128), "network_steps": 1600},
 }
+FRONTIER_BUDGETS["colossal"] = FRONTIER_BUDGETS["giant"] | {"network_steps": 16_000}
 
 
 @dataclass(frozen=True)
