@@ -15,7 +15,7 @@ from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_benchmarks.designs import Design, run_design
 from nevis_stream.dynamic_benchmarks.populations import Population
 from nevis_stream.dynamic_benchmarks.rollouts.statistics import RiskCurve, curve
-from nevis_stream.dynamic_benchmarks.rollouts.training import ImagePool, Trainer, fits
+from nevis_stream.dynamic_benchmarks.rollouts.training import ImagePool, Trainer, training
 from nevis_stream.errors import BadInput
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context
@@ -97,7 +97,8 @@ def train_base(ctx: Context, pool: ImagePool, accuracy: float) -> dict:
     """
     uniform = np.full(len(pool), 1 / len(pool))
     best = 0.0
-    for epoch, errors in enumerate(fits(ctx, pool, uniform, -1, "base"), start=1):
+    for epoch, errors_now in enumerate(training(ctx, pool, uniform, "base"), start=1):
+        errors = errors_now()
         best = max(best, 1 - errors.mean())
         if 1 - errors.mean() >= accuracy:
             return {"epochs": epoch, "accuracy": float(1 - errors.mean()), "right": ~errors}

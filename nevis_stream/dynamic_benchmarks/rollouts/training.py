@@ -1,6 +1,7 @@
 """Training on a weighted set of images: the minimiser of an empirical rollout."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import jax
@@ -62,19 +63,31 @@ def fit(
       epochs: passes of n draws each.
       *name: of the random numbers.
     """
-    *_, errors = fits(ctx, pool, distribution, epochs, *name)
-    return errors
+    *_, errors = itertools.islice(training(ctx, pool, distribution, *name), epochs)
+    return errors()
 
 
-def fits(ctx: Context, pool: ImagePool, distribution: np.ndarray, epochs: int, *name: str | int):
-    """As `fit`, but yields the errors, bool[n], after each epoch that is asked for: with epochs
-    below 0 after every one, without an end; else after the last."""
+def training(
+    ctx: Context, pool: ImagePool, distribution: np.ndarray, *name: str | int
+) -> Iterator[Callable[[], np.ndarray]]:
+    """Trains a new network without an end; yields after each epoch what returns where it errs,
+    bool[n], and must be called before the next epoch. Arguments as of `fit`.
+    """
     step, answer = ctx.jit(network.training_step()), ctx.jit(network.answers)
     generator = ctx.generator("training", *name)
     parameters = network.initialise(generator, pool.classes)
     moments, key = network.optimiser().init(parameters), key_of(ctx.seed_for("dropout", *name))
-    number, epoch = 0, 0
-    while epoch != epochs:
+
+    def errors() -> np.ndarray:
+        with ctx.phase("predict"):
+            parts = [
+                np.asarray(answer(parameters, pool.images[begin : begin + _ANSWERED]))
+                for begin in range(0, len(pool), _ANSWERED)
+            ]
+        return np.concatenate(parts) != pool.labels
+
+    numbers = itertools.count()
+    while True:
         order = drawn(distribution, len(pool), generator)
         for begin in range(0, len(order) - len(order) % BATCH, BATCH):
             batch = order[begin : begin + BATCH]
@@ -83,17 +96,9 @@ def fits(ctx: Context, pool: ImagePool, distribution: np.ndarray, epochs: int, *
                 moments,
                 pool.images[batch],
                 pool.labels[batch],
-                jax.random.fold_in(key, number),
+                jax.random.fold_in(key, next(numbers)),
             )
-            number += 1
-        epoch += 1
-        if epoch == epochs or epochs < 0:
-            with ctx.phase("predict"):
-                parts = [
-                    np.asarray(answer(parameters, pool.images[begin : begin + _ANSWERED]))
-                    for begin in range(0, len(pool), _ANSWERED)
-                ]
-            yield np.concatenate(parts) != pool.labels
+        yield errors
 
 
 @dataclass
