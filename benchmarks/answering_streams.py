@@ -134,7 +134,9 @@ def killed(kills: int) -> None:
 
 def main() -> None:
     """Reads the flags; see the module."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", default="runs/answering")
     parser.add_argument("--pool", default="mnist+fashion_mnist+emnist_balanced")
     parser.add_argument("--rounds", type=int, default=4)

@@ -137,7 +137,9 @@ def vmapped() -> None:
 
 def main() -> None:
     """Reads the flags; see the module."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", default="runs/rollouts")
     parser.add_argument("--data", choices=list(WANTED))
     parser.add_argument("--images", type=int, default=2500)

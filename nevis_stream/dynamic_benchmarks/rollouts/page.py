@@ -22,7 +22,7 @@ from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_st
 EARLY = 4
 """T of the statistic z_T; the paper's for CIFAR-10."""
 LATE = 9
-"""A round at which many rollouts still have a risk."""
+"""Many rollouts still have a risk at this round, or at the last vote before it."""
 TITLE = "Dynamic benchmarks: rollouts"
 INTRODUCTION = (
     "A base classifier is trained on all images; those that it gets right are the population, so"
@@ -77,7 +77,9 @@ def early_statistic(rollouts: Rollouts, first: int = EARLY) -> pd.DataFrame:
         early[f"risk after {first} rounds"] = np.array([each.risks[first - 1] for each in every])
     rows = []
     last = len(every[0].risks)
-    rounds = sorted({min(LATE, last), last})
+    # a hierarchy has a vote after each block only
+    voted = [late for late, risk in enumerate(every[0].risks, 1) if np.isfinite(risk)]
+    rounds = sorted({max((late for late in voted if late <= LATE), default=last), last})
     for (what, values), late in itertools.product(early.items(), rounds):
         fit = correlation(values, np.array([each.risks[late - 1] for each in every]))
         known = values[np.isfinite(values)]
