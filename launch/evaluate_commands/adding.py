@@ -61,12 +61,21 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
         raise BadInput(f"{model}: {unknown('model', values.name, table.models)}")
     names = table.models if values.name is None else [values.name]
     asks = {name: FileAsk(table, name, cache.samples, str(model)) for name in names}
-    _add(cache, asks, values)
+    columns = cache.samples()
+    available = {name: ask.available(columns) for name, ask in asks.items()}
+    if not any(each.any() for each in available.values()):
+        raise BadInput(
+            f"{model}: has none of the cache's samples, for example {columns[0]!r}; its own are"
+            f" named like {table.samples[0]!r}."
+        )
+    _add(cache, asks, values, available=available)
 
 
 def _check(values: FlagValues) -> None:
     """Refuses an invalid budget or method before anything is read."""
     budget(values.budget)
+    if "choice_flops" in values and np.isnan(values.choice_flops):
+        raise BadInput("--choice_flops=nan: a number of at least 0 is expected.")
     if values.method is not None:
         methods.within_budget(values.method)
     entry.use_compilation_cache()
@@ -105,6 +114,7 @@ def _add(
     asks: Mapping[str, Ask],
     values: FlagValues,
     provenances: Mapping[str, dict[str, Any]] | None = None,
+    available: Mapping[str, np.ndarray] | None = None,
 ) -> None:
     cells = budget(values.budget, cache.shape[1], "samples", cache)
     choices: list[Choice] = []
@@ -126,6 +136,7 @@ def _add(
             seed=values.seed,
             provenances=provenances,
             most_flops=values.choice_flops,
+            available=available,
             progress=asking.stage,
             report_choice=choices.append,
             report_values=expected.__setitem__,
@@ -135,8 +146,9 @@ def _add(
     for account in accounts:
         _print_account(account, before[account.name], provenances is None, measure)
         print_groups(
-            f"{account.name}: means of observed and expected values, without intervals; the"
-            f" {measure} above may be corrected further",
+            f"{account.name}: means of observed and expected values by data set and group, without"
+            f" intervals; the {measure} above need not be their average, since it is corrected as a"
+            " whole",
             means_by_group(cache.facts(), expected[account.name][None]),
         )
 

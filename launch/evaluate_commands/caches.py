@@ -20,6 +20,8 @@ def directories_of_caches(directory: Path) -> list[Path]:
     Raises:
       BadInput: there is no cache.
     """
+    if directory.is_file():
+        raise BadInput(f"--cache={directory}: is a file; the directory of a cache is expected.")
     # a damaged cache may have lost one of the two files
     is_cache = any((directory / name).is_file() for name in (INDEX, CELLS))
     paths = sorted(path.parent for path in directory.glob(f"*/{INDEX}"))

@@ -34,10 +34,11 @@ from nevis_stream.dynamic_evaluation.cache.files import (
 )
 from nevis_stream.dynamic_evaluation.groups import kind_of_groups
 from nevis_stream.dynamic_evaluation.intervals import FEWEST
+from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit, hidden_samples
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
-from nevis_stream.dynamic_evaluation.samples import checked_weights
+from nevis_stream.dynamic_evaluation.samples import SampleFacts, checked_weights
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.report import palette
 from nevis_stream.report.evaluation_plots import budget_plot, styles_of
@@ -85,6 +86,8 @@ def study(words: Sequence[str], values: FlagValues) -> None:
         raise BadInput(
             f"two files are named {name!r}, and results are stored by name: rename one of them."
         )
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"--out={folder}: is a file; a folder is expected.")
     matrices = []
     for path in paths:
         table = read_values(path, values.threshold, values.range, values.metrics)
@@ -93,7 +96,10 @@ def study(words: Sequence[str], values: FlagValues) -> None:
         matrices.append(_matrix(path.stem, table, values))
     design = _design(values, matrices)
     for matrix in matrices:
-        _check(matrix, design)
+        known = _check(matrix, design)
+        remarks = [*_fallbacks(matrix, design, known), *_left_out(matrix, design)]
+        for remark in remarks:
+            print(f"{matrix.name}: {remark}")
     for remark in _too_small(matrices, design):
         print(remark)
     _check_same_study(folder / SETTINGS, matrices, design)
@@ -104,9 +110,10 @@ def study(words: Sequence[str], values: FlagValues) -> None:
         _write_figure(folder, matrix, design, frame[frame["matrix"] == matrix.name])
     split = summary["split"] + (f"; hidden data sets: {design.hide}" if design.hide else "")
     count = _count(len(matrices), "matrix", "matrices")
-    _show(frame, f"means over {_count(design.seeds, 'split', 'splits')} of {count}, {split}")
+    _show(frame, f"means over {_seeds(design)} of {count}, {split}")
     print(summary["advice"])
-    print(f"written: {folder / 'study.csv'}, and a figure for each matrix")
+    figures = ", ".join(f"{matrix.name}.png" for matrix in matrices)
+    print(f"written to {folder}: study.csv, {figures} (and as pdf)")
     print(entry.as_typed(f"next: python -m launch.report {folder} --out=report"))
 
 
@@ -124,7 +131,10 @@ def _apply(path: Path, values: FlagValues) -> None:
             raise BadInput(f"--config={path}: {unknown('flag', name, valid)}")
         if values[name].present:
             continue
-        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        flag, words = values[name], value if isinstance(value, list) else [value]
+        if any(isinstance(word, bool) for word in words) and flag.flag_type() != "bool":
+            raise BadInput(f"--config={path}: {name} = {str(value).lower()}: not true or false.")
+        text = ",".join(map(str, words))
         try:
             values[name].parse(text)
         except IllegalFlagValueError as error:
@@ -144,7 +154,7 @@ def _write_figure(folder: Path, matrix: Matrix, design: StudyDesign, rows: pd.Da
     }
     with palette.printed():
         figure = budget_plot(summary, styles_of(curves), wide=True)
-        figure.axes[0].set_title(f"n = {design.seeds} random splits", size=9, color=palette.ink())
+        figure.axes[0].set_title(f"n = {_seeds(design)}", size=9, color=palette.ink())
         add_legend(figure)
         for form in ("png", "pdf"):
             buffer = io.BytesIO()
@@ -178,7 +188,62 @@ def _check(matrix: Matrix, design: StudyDesign) -> int:
             hidden_samples(dataset, design.hide, seed=0)
     except BadInput as error:
         raise BadInput(f"{matrix.name}: {error}") from None
-    return len(known if matrix.groups is None else set(matrix.groups[known]))
+    groups = design.model_split.keeps_groups and matrix.groups is not None
+    return len(set(matrix.groups[known]) if groups else known)
+
+
+def _fallbacks(matrix: Matrix, design: StudyDesign, known: int) -> list[str]:
+    """Returns a line if methods cannot learn from so few known models or groups of models, and
+    others are used in their place.
+    """
+    lacking = [name for name in design.methods if methods.get(name).fallback]
+    if known >= FEWEST or not lacking:
+        return []
+    facts = matrix.facts or SampleFacts(matrix.values.shape[1])
+    instead = methods.stratified(InMemory(matrix.values, None, facts)).name
+    groups = design.model_split.keeps_groups and matrix.groups is not None
+    kind = "known groups of models" if groups else "known models"
+    return [
+        f"{known} {kind}, fewer than {FEWEST}: instead of {', '.join(lacking)}, {instead} is used."
+        " See --known and --model_split."
+    ]
+
+
+def _left_out(matrix: Matrix, design: StudyDesign) -> list[str]:
+    """Returns lines that say what of a matrix is not studied: models without a place in the order,
+    and, because of holes, samples and budgets.
+    """
+    lines, parts = [], method_study.measured(matrix, design)
+    models, samples = (sorted({part[k] for part in parts}) for k in (0, 1))
+    if not design.model_split.draws:
+        there = int((matrix.models.column(design.model_split.name) != "").sum())
+        if there < len(matrix.values):
+            lines.append(
+                f"{len(matrix.values) - there} of {len(matrix.values)} models have no"
+                f" {design.model_split.name} and are left out."
+            )
+    if samples[0] < matrix.values.shape[1]:
+        lines.append(
+            f"only cells without holes can be asked, so errors are those of {_span(models)} new"
+            f" models on the {_span(samples)} samples that all of them have, of"
+            f" {matrix.values.shape[1]:,}."
+        )
+        if large := [budget for budget in design.budgets if budget > samples[0]]:
+            lines.append(
+                f"left out: budgets of {', '.join(map(str, large))}, above {samples[0]:,}."
+            )
+    return lines
+
+
+def _span(numbers: Sequence[int]) -> str:
+    return " to ".join(f"{number:,}" for number in dict.fromkeys((numbers[0], numbers[-1])))
+
+
+def _seeds(design: StudyDesign) -> str:
+    """Returns how many results are averaged, in words."""
+    if design.model_split.draws:
+        return _count(design.seeds, "split", "splits")
+    return f"{_count(design.seeds, 'repetition', 'repetitions')} on one split"
 
 
 def _too_small(matrices: Sequence[Matrix], design: StudyDesign) -> list[str]:
@@ -211,7 +276,13 @@ def _check_same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesig
     settings = {"known": design.known, "matrices": {}}
     ways = {"model_split": str(design.model_split), "hide": design.hide}
     if path.is_file():
-        settings = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            settings |= json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError) as error:
+            raise BadInput(
+                f"{path}: cannot be read ({error}), so it does not say what was studied in this"
+                " folder. Give another --out, or delete the folder."
+            ) from None
     advice = "Give another --out, or delete it."
     if settings["known"] != design.known:
         raise BadInput(
@@ -234,6 +305,8 @@ def _check_same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesig
 def _fingerprint(matrix: Matrix) -> str:
     groups = b"" if matrix.groups is None else "\n".join(matrix.groups).encode()
     content = repr(matrix.values.shape).encode() + matrix.values.tobytes() + groups
+    if matrix.facts.features is not None:
+        content += matrix.facts.features.tobytes()
     if matrix.facts.dataset is not None:
         content += repr((matrix.facts.dataset.tolist(), matrix.facts.dataset_weights)).encode()
     for name, column in sorted(matrix.columns.items()):
@@ -251,13 +324,8 @@ def metrics(_: Sequence[str], values: FlagValues) -> None:
         matrix = evaluation_summary.studied_part(cache)
         design = _design(values, [matrix])
         path = cache.directory / "study.csv"
-        known = _check(matrix, design)
-        if RECOMMENDED in design.methods and known < FEWEST:
-            kind = "models" if matrix.groups is None else kind_of_groups(cache)
-            print(
-                f"{cache.directory}: with {known} known {kind}, `recommended` falls back to"
-                " `stratified_mean`; see --known."
-            )
+        for remark in _fallbacks(matrix, design, _check(matrix, design)):
+            print(f"{cache.directory}: {remark}")
         path.unlink(missing_ok=True)  # the cache may have grown since
         frame = _run([matrix], design, path)
         summary = evaluation_summary.write(cache, matrix, frame, design.known)
@@ -318,10 +386,14 @@ def _check_scores(names: Sequence[str], matrices: Sequence[Matrix]) -> None:
 
 def _run(matrices: Sequence[Matrix], design: StudyDesign, path: Path) -> pd.DataFrame:
     """Computes the missing rows of a study, with a progress bar, and returns all of them."""
+    most = {
+        matrix.name: min(samples for _, samples in method_study.measured(matrix, design))
+        for matrix in matrices
+    }
     total = sum(
         design.seeds
         * len(design.methods)
-        * sum(budget <= matrix.values.shape[1] for budget in design.budgets)
+        * sum(budget <= most[matrix.name] for budget in design.budgets)
         for matrix in matrices
     )
     done = len(method_study.read(path))

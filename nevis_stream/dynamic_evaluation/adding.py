@@ -31,7 +31,9 @@ from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_ce
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.stages import staged_context
+from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.wording import plural
 
 
 def add_models(
@@ -43,6 +45,7 @@ def add_models(
     seed: int = 0,
     provenances: Mapping[str, dict[str, Any]] | None = None,
     most_flops: float = MOST_FLOPS,
+    available: Mapping[str, np.ndarray] | None = None,
     progress: Callable[[str], None] = lambda stage: None,
     report_choice: Callable[[Choice], None] = lambda choice: None,
     report_values: Callable[[str, np.ndarray], None] = lambda model, values: None,
@@ -66,6 +69,8 @@ def add_models(
       provenances: of the models, by id; the price of an answer is added to them if it is missing.
       most_flops: that the choice of a method may compute; if the prices of answers are known, no
         more than what is saved by asking fewer cells.
+      available: bool[n], by the id of a model, the samples on which it can be asked; others are
+        replaced by similar ones (see `substitutes`). A model without an entry can be asked on all.
       progress: called with the name of each stage when it begins.
       report_choice: called with the choice, if there is one, before anything is asked.
       report_values: called with each model's name and values, float32[n]: the observed ones, and
@@ -75,7 +80,8 @@ def add_models(
       The account of each model that was not complete.
 
     Raises:
-      BadInput: there is no known model, the method is unknown, or the budget is not valid.
+      BadInput: there is no known model, the method is unknown, or the budget is not valid or above
+        the number of samples on which a model can be asked.
     """
     samples = cache.shape[1]
     if method is not None:
@@ -88,13 +94,17 @@ def add_models(
     facts = {model: (provenances or {}).get(model, {}) for model in asks}
     rows = [CachedAsk(cache, model, samples, facts[model], ask) for model, ask in asks.items()]
 
+    check_budget(budget, samples)
+    askable = np.stack([_askable(row, (available or {}).get(row.model), budget) for row in rows])
+    substitutes = None if askable.all() else Substitutes(known, askable)
+
     def ask(cells: Cells) -> Answers:
+        cells = cells if substitutes is None else substitutes(cells)
         row_cells = (Cells(columns[None]) for columns in cells.samples)
         parts = [row(columns) for row, columns in zip(rows, row_cells, strict=True)]
         cost = sum((part.cost for part in parts), Cost())
         return Answers(cells, np.vstack([part.values for part in parts]), cost)
 
-    check_budget(budget, samples)
     known.groups = groups_of(cache, names, known.packed_rows())
     prices, choice = [row.flops_each for row in rows], None
     if method is None:
@@ -119,6 +129,8 @@ def add_models(
     stored = _stored_fit(cache, used.name, used, known, seed)
     _warn(used, known, prices, budget, stored, "model")
     estimates, own = _evaluate(stored, readable, ask, len(rows), budget, seed, progress)
+    if substitutes is not None and substitutes.counts.any():
+        warnings.warn(_substituted(rows, askable, substitutes.counts), RunWarning, stacklevel=2)
     own += 0 if choice is None else choice.flops
     made_by = {"method": method, "budget": budget, "seed": seed}
     values = np.stack([row.values for row in rows])
@@ -151,6 +163,35 @@ def add_models(
         known_or_expected = np.where(observed(row.values), row.values, expected)
         report_values(row.model, known_or_expected.astype(np.float32))
     return accounts
+
+
+def _askable(row: "CachedAsk", available: np.ndarray | None, budget: int) -> np.ndarray:
+    """Returns on which samples a new model can be asked, or has been, bool[n].
+
+    Raises:
+      BadInput: these are fewer than the budget.
+    """
+    if available is None:
+        return np.ones(len(row.values), bool)
+    askable = available | observed(row.values)
+    if (count := int(askable.sum())) < budget:
+        raise BadInput(
+            f"model {row.model!r} has values on {count:,} of the cache's {len(askable):,} samples,"
+            f" fewer than the budget of {budget:,}."
+        )
+    return askable
+
+
+def _substituted(rows: Sequence["CachedAsk"], askable: np.ndarray, counts: np.ndarray) -> str:
+    """Returns a message that similar samples were asked instead of those without a value."""
+    model = int(counts.argmax())
+    others = plural(int(np.count_nonzero(counts)) - 1, "other model")
+    return (
+        f"model {rows[model].model!r} has no value on"
+        f" {plural(int((~askable[model]).sum()), 'sample')}; {counts[model]:,} of those that were"
+        " chosen had none, and the most similar samples were asked instead"
+        + (f" (and of {others})." if np.count_nonzero(counts) > 1 else ".")
+    )
 
 
 @dataclass(frozen=True)

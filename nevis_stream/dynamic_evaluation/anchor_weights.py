@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed, sample_means
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
@@ -39,7 +39,7 @@ def centred(known: Known, key, ctx: Context) -> Tree:
         rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
     values = known.matrix(rows)
     there = observed(values)
-    mean = numbers(values).sum(axis=0, dtype=np.float64) / np.maximum(there.sum(axis=0), 1)
+    mean = sample_means(values)
     ctx.charge(3 * values.size)
     away = np.where(there, numbers(values) - mean, 0)
     return {"mean": mean.astype(np.float32), "rows": away.astype(np.float32)}

@@ -1,7 +1,8 @@
 """Policies that ask one sample of each of K clusters: the one nearest to the cluster's centroid.
 
-The same samples are asked of all models. A cell represents its cluster, so weighted means weigh it
-by the cluster's size ("anchor points" of Maia Polo et al., tinyBenchmarks, 2024, section 3).
+The same samples are asked of all models. A cell represents the samples that are nearest to it, so
+weighted means weigh it by their number, or by the sum of their weights ("anchor points" of Maia
+Polo et al., tinyBenchmarks, 2024, section 3, which counts the members of its K-means cluster).
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed, sample_means
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
@@ -50,11 +51,13 @@ class Clusters(Policy):
     def fit(self, known, beliefs, key, ctx):
         """Describes the samples."""
         self.check(known.facts)
-        return {"vectors": self.vectors(known, beliefs.items, key, ctx)}
+        vectors = self.vectors(known, beliefs.items, key, ctx)
+        return {"vectors": vectors, "weights": known.facts.weights}
 
     def design(self, tree, beliefs, budget, key, ctx):
         """Makes the clusters."""
-        samples, shares = anchors(tree["vectors"], budget, numpy_generator(key), ctx)
+        random = numpy_generator(key)
+        samples, shares = anchors(tree["vectors"], tree["weights"], budget, random, ctx)
         return {"samples": samples, "shares": shares}
 
     def next(self, plan, answers, key, ctx) -> Cells:
@@ -72,13 +75,21 @@ def fixed(design: Tree, models: int) -> Cells:
 
 
 def anchors(
-    vectors: np.ndarray, count: int, random: np.random.Generator, ctx: Context
+    vectors: np.ndarray,
+    weights: np.ndarray,
+    count: int,
+    random: np.random.Generator,
+    ctx: Context,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the sample nearest to each of `count` centroids, int64[count], none twice, and the
-    share of all samples that are nearest to it, float64[count].
+    share of all samples that it represents, float64[count]: those that are nearest to it.
+
+    A share counts samples in units of the anchor's own weight, because means multiply the share of
+    an asked sample by its weight.
 
     Args:
       vectors: float32[n, d]; equal ones are told apart by nothing, so clusters may be empty.
+      weights: float64[n], of the samples in the benchmark's mean.
       count: number of clusters.
       random: starts K-means (k-means++).
       ctx: charged 3 n d `count` FLOPs per round.
@@ -102,8 +113,8 @@ def anchors(
     # with fewer distinct vectors than clusters, several anchors have the same vector
     distinct, same = np.unique(vectors[samples], axis=0, return_inverse=True)
     nearest = ((distinct**2).sum(axis=1) - 2 * vectors @ distinct.T).argmin(axis=1)
-    members = np.bincount(nearest, minlength=len(distinct)) / np.bincount(same.ravel())
-    return samples, members[same.ravel()] / len(vectors)
+    together = np.bincount(nearest, weights, len(distinct)) / np.bincount(same.ravel())
+    return samples, together[same.ravel()] / (weights[samples] * len(vectors))
 
 
 def by_values(known: Known, items, key, ctx) -> np.ndarray:
@@ -113,9 +124,8 @@ def by_values(known: Known, items, key, ctx) -> np.ndarray:
         random = numpy_generator(key)
         rows = np.sort(random.choice(known.shape[0], MODELS, replace=False))
     values = known.matrix(rows)
-    there = observed(values)
-    means = numbers(values).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-    return np.where(there, numbers(values), means).T.astype(np.float32)
+    filled = np.where(observed(values), numbers(values), sample_means(values))
+    return filled.T.astype(np.float32)
 
 
 def by_items(known: Known, items: Items | None, key, ctx) -> np.ndarray:

@@ -34,6 +34,11 @@ class FileAsk:
         self._row = list(table.models).index(model)
         self._columns = {sample: column for column, sample in enumerate(table.samples)}
 
+    def available(self, samples: Sequence[str]) -> np.ndarray:
+        """Returns on which of n samples the file has a value of the model, bool[n]."""
+        columns = np.array([self._columns.get(sample, -1) for sample in samples], np.int64)
+        return (columns >= 0) & observed(self._table.values[self._row][columns])
+
     def __call__(self, cells: Cells) -> Answers:
         """Returns the values of int64[1, b]; BadInput if the file lacks one."""
         ids = self._ids(cells.samples[0])

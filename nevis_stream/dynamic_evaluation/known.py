@@ -170,7 +170,9 @@ def known_models(
 
 def digest(known: Known) -> str:
     """Returns a hash of what a method can learn from the known models."""
-    header = (known.shape, known.scores, known.groups and list(known.groups))
+    dataset = known.facts.dataset
+    names = None if dataset is None else dataset.tolist()
+    header = (known.shape, known.scores, known.groups and list(known.groups), names)
     content = hashlib.sha256(repr(header).encode())
     for row in known.packed_rows():
         content.update(np.ascontiguousarray(row))

@@ -21,6 +21,14 @@ def numbers(matrix: np.ndarray) -> np.ndarray:
     return np.where(observed(matrix), matrix, 0).astype(np.float32)
 
 
+def sample_means(matrix: np.ndarray) -> np.ndarray:
+    """Returns the mean of each sample's known values, float64[n]; a sample that no model has met
+    gets the mean of all known values.
+    """
+    total, count = numbers(matrix).sum(axis=0, dtype=np.float64), observed(matrix).sum(axis=0)
+    return np.where(count, total / np.maximum(count, 1), total.sum() / max(count.sum(), 1))
+
+
 def unknown_cells(shape: tuple[int, ...], scores: bool) -> np.ndarray:
     """Returns a matrix of unknown cells, of outcomes or of scores."""
     return np.full(shape, np.nan, np.float32) if scores else np.full(shape, UNKNOWN, np.uint8)

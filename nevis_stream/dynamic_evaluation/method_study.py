@@ -56,11 +56,19 @@ class Matrix:
     facts: SampleFacts | None = None
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
 
-    def known(self, models: np.ndarray, samples: np.ndarray, hidden: np.ndarray) -> InMemory:
+    def known(
+        self,
+        models: np.ndarray,
+        samples: np.ndarray,
+        hidden: np.ndarray,
+        keep_groups: bool = True,
+    ) -> InMemory:
         """Returns some models, int64 rows, on some samples, int64 columns, for methods to read; all
-        values on hidden samples, bool of the columns, are unknown.
+        values on hidden samples, bool of the columns, are unknown. Without groups, each model is a
+        group of its own.
         """
-        groups = None if self.groups is None else self.groups[models].tolist()
+        keeps = keep_groups and self.groups is not None
+        groups = self.groups[models].tolist() if keeps else None
         facts = self.facts or SampleFacts(self.values.shape[1])
         values = self.values[np.ix_(models, samples)]
         values[:, hidden] = unknown_cells((), values.dtype.kind == "f")
@@ -78,8 +86,8 @@ class StudyDesign:
 
     Attributes:
       methods: names.
-      budgets: numbers of samples asked of each new model; those above n, or too small for a
-        method's policy, are left out.
+      budgets: numbers of samples asked of each new model; those above the smallest number of
+        samples that a split has (see `measured`), or too small for a method's policy, are left out.
       known: share of the models, or of their groups, that is known.
       seeds: number of splits; their seeds are 0, …, seeds - 1.
       new: at most this many of the new models are evaluated, drawn at random; None: all.
@@ -169,23 +177,40 @@ def split(matrix: Matrix, design: StudyDesign, seed: int) -> tuple[InMemory, np.
     Raises:
       BadInput: nothing is observed of the new models, or nothing of the known ones.
     """
-    known, new = design.model_split.divide(matrix.models, design.known, seed)
-    if design.new is not None and design.new < len(new):
-        random = np.random.default_rng([seed, design.new])
-        new = np.sort(random.choice(new, design.new, replace=False))
-    models, columns = answerable(matrix.values[new])
-    truth = matrix.values[np.ix_(new[models], columns)]
+    known, new, columns = _parts(matrix, design, seed)
+    truth = matrix.values[np.ix_(new, columns)]
     hidden = np.zeros(len(columns), bool)
     if design.hide:
         dataset = None if matrix.facts is None else matrix.facts.dataset
         hidden = hidden_samples(dataset, design.hide, seed)[columns]
-    known_models = matrix.known(known, columns, hidden)
+    known_models = matrix.known(known, columns, hidden, design.model_split.keeps_groups)
     if not truth.size or not observed(known_models.values).any():
         raise BadInput(
             f"{matrix.name}: nothing is observed of the new models, or nothing of the known"
             " models on the same samples."
         )
     return known_models, truth
+
+
+def _parts(
+    matrix: Matrix, design: StudyDesign, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the known models, the new ones that are evaluated, and the samples, int64 each."""
+    known, new = design.model_split.divide(matrix.models, design.known, seed)
+    if design.new is not None and design.new < len(new):
+        random = np.random.default_rng([seed, design.new])
+        new = np.sort(random.choice(new, design.new, replace=False))
+    models, columns = answerable(matrix.values[new])
+    return known, new[models], columns
+
+
+def measured(matrix: Matrix, design: StudyDesign) -> list[tuple[int, int]]:
+    """Returns for each split how many new models are evaluated, and on how many samples: on those
+    without a hole, see `answerable`. A matrix without holes has one entry for all splits.
+    """
+    whole = observed(matrix.values).all()
+    splits = (_parts(matrix, design, seed) for seed in range(1 if whole else design.seeds))
+    return [(len(new), len(columns)) for _, new, columns in splits]
 
 
 def rows(
@@ -201,6 +226,7 @@ def rows(
       design: the settings.
       done: takes (method, budget, seed) and returns whether that row is already there.
     """
+    most = min(samples for _, samples in measured(matrix, design))
     for seed in range(design.seeds):
         if seed and seed % SEEDS_TOGETHER == 0:
             jax.clear_caches()
@@ -209,7 +235,7 @@ def rows(
             budgets = [
                 budget
                 for budget in design.budgets
-                if budget <= truth.shape[1] and not done(name, budget, seed)
+                if budget <= most and not done(name, budget, seed)
             ]
             if budgets:
                 least = methods.get(name).policy.least(known_models.facts)

@@ -18,10 +18,13 @@ PAIRS = {
         "uniform+sort_and_search",
         "a uniform grid on one order, the best threshold",
     ),
-    "sort_and_search_random": ("random+sort_and_search", "the same, with random samples"),
+    "sort_and_search_random": (
+        "random+sort_and_search",
+        "random samples on one order, the best threshold",
+    ),
     "sort_and_search_recursive": (
         "uniform+sort_and_search_recursive",
-        "the same, with equal sums ordered by the models that distinguish them",
+        "a uniform grid on the order by recursive sum, the best threshold",
     ),
     "copy_nearest": ("random_shared+nearest", "the values of the known model that agrees best"),
     "random_mean": ("random+mean", "the mean of random samples; needs no known models"),
@@ -30,27 +33,31 @@ PAIRS = {
     "irt_2pl": ("uniform+irt_2pl", "two-parameter item response model"),
     "irt_2pl_adaptive": (
         "information+irt_2pl",
-        "the same, with half of the samples chosen by Fisher information",
+        "two-parameter item response model; half of the samples by Fisher information",
     ),
     "irt_multidimensional": ("uniform+irt_multidimensional", "item response model of six factors"),
     "irt_multidimensional_adaptive": (
         "error+irt_multidimensional",
-        "the same, with half of the samples where they prevent the most errors",
+        "item response model of six factors; half of the samples where they prevent the most"
+        " errors",
     ),
     "anchor_points": (
         "clusters_values+mean",
-        "tinyBenchmarks: one sample of each cluster, weighted by the cluster's size",
+        "tinyBenchmarks: one sample from each cluster by the known models' values, weighted",
     ),
     "gp_irt": (
         "clusters_items+gp_irt",
-        "tinyBenchmarks: the same with item response clusters, averaged with the item response"
-        " model",
+        "tinyBenchmarks: one sample from each cluster by item response parameters; their weighted"
+        " mean averaged with the item response model's",
     ),
     "fluid_benchmarking": (
         "fisher+irt_2pl",
         "Fluid Benchmarking: adaptive testing by Fisher information",
     ),
-    "atlas": ("fisher_random+irt_2pl", "ATLAS: the same, drawn from the five most informative"),
+    "atlas": (
+        "fisher_random+irt_2pl",
+        "ATLAS: adaptive testing, drawn from the five samples with the most Fisher information",
+    ),
     "sparse_eval": (
         "sparse_anchors+anchor_weights",
         "SparseEval: optimised anchors and linear weights of them",
@@ -65,7 +72,7 @@ PAIRS = {
     ),
     "recommended": (
         "error+combination",
-        "the method to use: six predictors, weighted by cross-validation",
+        "six predictors, weighted by cross-validation; adaptive samples",
     ),
     "published": ("published+published", "the rule of the published script, with its defects"),
     "single_order_floor": (

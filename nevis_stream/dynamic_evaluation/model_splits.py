@@ -29,13 +29,17 @@ def split(
     """
     _, group = np.unique(np.arange(models) if groups is None else groups, return_inverse=True)
     count = int(group.max()) + 1
-    known_count = round(known * count)
-    if not 0 < known_count < count:
-        raise BadInput(
-            f"a known share of {known} of {count} models or groups leaves no known or no new one."
-        )
+    known_count = _known_count(known, count, "models" if groups is None else "groups of models")
     is_known = np.isin(group, np.random.default_rng(seed).permutation(count)[:known_count])
     return np.flatnonzero(is_known), np.flatnonzero(~is_known)
+
+
+def _known_count(known: float, count: int, what: str) -> int:
+    """Returns how many of `count` are known; BadInput unless some are known and some are new."""
+    number = round(known * count) if 0 < known < 1 else 0
+    if not 0 < number < count:
+        raise BadInput(f"a known share of {known} of {count} {what} leaves none known or none new.")
+    return number
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,18 @@ class ModelSplit:
         """What `parse` reads."""
         return f"{self.kind}:{self.name}" if self.name else self.kind
 
+    @property
+    def keeps_groups(self) -> bool:
+        """Whether groups of models are groups in cross-validation, too. They are not where models
+        are drawn one by one, nor where all known models are of one group.
+        """
+        return not (self.kind == "random" or (self.kind == "biased" and "=" not in self.name))
+
+    @property
+    def draws(self) -> bool:
+        """Whether the seed changes which models are known."""
+        return self.kind != "by"
+
     def about(self, known: float) -> str:
         """Returns in words which models are known, given their share."""
         if self.kind == "biased":
@@ -119,8 +135,11 @@ class ModelSplit:
           seed: draws them; `by:COLUMN` has one division only.
 
         Raises:
-          BadInput: no model, or all of them, would be known; or a fact is unknown.
+          BadInput: no model, or all of them, would be known; there are no groups, or a fact is
+            unknown.
         """
+        if self.kind == "group" and models.groups is None:
+            raise BadInput("there are no groups of models; another split is needed: random.")
         if self.kind == "biased":
             column, equals, value = self.name.rpartition("=")
             values = models.column(column if equals else GROUP)
@@ -128,7 +147,7 @@ class ModelSplit:
             others = np.flatnonzero((values != value) & (values != ""))
             if not len(kind):
                 raise BadInput(f"{unknown('kind of models', value, sorted(set(values) - {''}))}")
-            count = round(known * len(kind))
+            count = round(known * len(kind)) if 0 < known <= 1 else 0
             if not count or not len(others):
                 raise BadInput(
                     f"biased:{self.name}: {count} known models of {len(kind)} and {len(others)}"
@@ -139,23 +158,33 @@ class ModelSplit:
         if self.kind == "by":
             values = models.column(self.name)
             there = np.flatnonzero(values != "")
-            order = there[np.argsort(_sortable(values[there]), kind="stable")]
-            count = round(known * len(order))
-            if not 0 < count < len(order):
-                raise BadInput(
-                    f"a known share of {known} of {len(order)} models with a {self.name} leaves no"
-                    " known or no new one."
-                )
+            order = there[np.argsort(_sortable(values[there], self.name), kind="stable")]
+            count = _known_count(known, len(order), f"models with a {self.name}")
             return np.sort(order[:count]), np.sort(order[count:])
         return split(models.count, None if self.kind == "random" else models.groups, known, seed)
 
 
-def _sortable(values: np.ndarray) -> np.ndarray:
-    """Returns numbers if all values are numbers, else the texts: ISO dates are in order."""
+def _sortable(values: np.ndarray, name: str) -> np.ndarray:
+    """Returns numbers if all values are numbers, else the texts: ISO dates are in order.
+
+    Raises:
+      BadInput: some are numbers and others are not.
+    """
+    converted = [_number(value) for value in values.tolist()]
+    numbers = [value for value in converted if value is not None]
+    if numbers and len(numbers) < len(values):
+        other = values[[value is None for value in converted]][0]
+        raise BadInput(f"by:{name}: {str(other)!r} is not a number, but other values are.")
+    return np.array(numbers) if numbers else values
+
+
+def _number(text: str) -> float | None:
+    """Returns a finite number, or None if the text is not one."""
     try:
-        return values.astype(np.float64)
+        value = float(text)
     except ValueError:
-        return values
+        return None
+    return value if np.isfinite(value) else None
 
 
 def hidden_samples(dataset: np.ndarray | None, hide: str, seed: int) -> np.ndarray:

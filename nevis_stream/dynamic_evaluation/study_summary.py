@@ -13,7 +13,7 @@ import pandas as pd
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.matrix import observed
-from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, measured
 from nevis_stream.storage import write_file
 
 SCHEMA = 1
@@ -58,6 +58,8 @@ def _pair(name: str) -> list[str]:
 def _matrix(matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> dict[str, Any]:
     known, new = design.model_split.divide(matrix.models, design.known, 0)
     new_models = min(len(new), design.new or len(new))
+    parts = measured(matrix, design)
+    evaluated, samples = zip(*parts, strict=True)
     return {
         "name": matrix.name,
         "models": len(matrix.values),
@@ -66,14 +68,21 @@ def _matrix(matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> dict[str
         "holes": int((~observed(matrix.values)).sum()),
         "known_models": len(known),
         "new_models": new_models,
+        # fewest and most over the splits: without holes, all new models and all samples
+        "measured_models": [min(evaluated), max(evaluated)],
+        "measured_samples": [min(samples), max(samples)],
         "splits": int(rows["seed"].nunique()),
-        "cells": _cells(rows, new_models / max(len(known), 1)),
+        "draws": design.model_split.draws,
+        "cells": _cells(rows, new_models / max(len(known), 1), design.model_split.draws),
     }
 
 
-def _cells(rows: pd.DataFrame, ratio: float) -> list[dict[str, Any]]:
+def _cells(rows: pd.DataFrame, ratio: float, draws: bool) -> list[dict[str, Any]]:
     """Returns a row for each method and budget: means over splits, the standard error of the error
     of the mean, and whether the method cannot be distinguished from the best one.
+
+    If seeds do not draw the known models, there is one split: no standard error, and nothing that
+    distinguishes methods.
     """
     cells = []
     for budget, of_budget in rows.groupby("budget"):
@@ -91,13 +100,14 @@ def _cells(rows: pd.DataFrame, ratio: float) -> list[dict[str, Any]]:
                     "budget": int(budget),
                     "splits": len(of_method),
                     "error": float(numbers["accuracy_error"]),
-                    "error_sem": _number(of_method["accuracy_error"].sem()),
+                    "error_sem": _number(of_method["accuracy_error"].sem()) if draws else None,
                     "error_std": _number(of_method["accuracy_error"].std()),
                     "mae": float(numbers["mae"]),
                     "coverage": _number(numbers["coverage95"]),
                     "flops": _number(numbers["flops"]),
                     "seconds": float(numbers["seconds"]),
                     "among_best": paired is None
+                    or not draws
                     or not worse((paired[method] - paired[best]).to_numpy(), ratio),
                 }
             )
@@ -151,22 +161,29 @@ def advice(matrices: Sequence[dict[str, Any]]) -> str:
     others = relative.drop(best)
     if not len(others):
         return f"{sentence}, as the only method that was studied."
-    sentence += (
-        f" on geometric average, {100 * (others.min() / relative[best] - 1):.0f}% below that of"
-        f" {others.idxmin()}"
-    )
+    below = 100 * (1 - relative[best] / others.min())
+    apart = f"{below:.0f}% below" if below >= 0.5 else "less than 1% below"
+    sentence += f" on geometric average, {apart} that of {others.idxmin()}"
+    if not all(matrix["draws"] for matrix in matrices):
+        return f"{sentence}. There is one split of the models, so differences cannot be tested."
     by_method = usable.groupby("method")
     equal = by_method["among_best"].all()
     equal = [name for name in others.index if equal[name]]
     if not equal:
         return f"{sentence}, and every other method is distinguishably worse somewhere."
-    sentence += f"; {len(equal)} of the other {len(others)} are nowhere distinguishably worse"
+    share = f"{len(equal)} of the other {len(others)} methods are"
+    if len(equal) == len(others):
+        share = "none of the other methods is" if len(others) > 1 else "the other method is not"
+    elif len(equal) == 1:
+        share = f"1 of the other {len(others)} methods is"
+    some = len(equal) < len(others)
+    sentence += f"; {share} {'nowhere' if some else 'anywhere'} distinguishably worse"
     flops = by_method["flops"].mean()
     cheapest = flops[equal].idxmin()
     if flops[cheapest] < 0.5 * flops[best]:
         sentence += (
-            f", of which {cheapest} is the cheapest: {engineering(flops[cheapest])} FLOPs instead"
-            f" of {engineering(flops[best])}"
+            f", and {cheapest} is the cheapest of these: {engineering(flops[cheapest])} FLOPs"
+            f" instead of {engineering(flops[best])}"
         )
     return f"{sentence}."
 

@@ -17,12 +17,14 @@ from nevis_stream.dynamic_evaluation.adding import (
     fit_method,
 )
 from nevis_stream.dynamic_evaluation.additions import merge_additions, read_additions
-from nevis_stream.dynamic_evaluation.asking import Answers, Cost
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.file_ask import FileAsk
-from nevis_stream.dynamic_evaluation.known import learned_from
+from nevis_stream.dynamic_evaluation.known import InMemory, learned_from
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import file_asks
 
@@ -352,3 +354,36 @@ def test_caches_merge_where_only_the_price_of_an_answer_differs(tmp_path):
     other.append("n", ["s0"], [1], provenance={"run": "r"})
     with pytest.raises(BadInput, match="its provenance says run"):
         other.append("n", ["s1"], [1], provenance={"run": "another"})
+
+
+@pytest.mark.parametrize("method", ["random_mean", "linear_gaussian", "anchor_points"])
+def test_similar_samples_are_asked_where_a_new_model_has_no_value(cache, method):
+    values = ordered()
+    values[11, ::3] = UNKNOWN
+    truth = table(values)
+    there = values[11] != UNKNOWN
+    asks = file_asks(cache, truth, ["m11"])
+    available = {"m11": asks["m11"].available(cache.samples())}
+    assert (available["m11"] == there).all()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        (account,) = add_models(cache, asks, 30, method, available=available)
+    assert any("the most similar samples were asked instead" in str(each.message) for each in said)
+    states = cache.states(["m11"])[0]
+    assert account.asked == 30 == (states == 1).sum() and not (states[~there] == 1).any()
+    assert abs(account.accuracy - ordered()[11].mean()) < 0.2
+    with pytest.raises(BadInput, match="has values on 60 of the cache's 90 samples, fewer than"):
+        add_models(cache, asks, 61, method, available=available)
+
+
+def test_a_substitute_is_of_the_same_data_set_and_the_nearest_to_the_known_models():
+    known = np.array([[0, 0, 1, 1], [0, 1, 1, 0], [0, 1, 1, 0]], np.uint8)
+    for dataset, expected in ((None, 3), (["a", "a", "b", "b"], 0)):
+        facts = SampleFacts(4, dataset=None if dataset is None else np.array(dataset))
+        askable = np.array([[True, False, False, True]])
+        replaced = Substitutes(InMemory(known, None, facts), askable)
+        # sample 1 differs from 0 in two models, from 3 in all three: with 0 free, it is nearest
+        assert replaced(Cells(np.array([[3, 2]]))).samples.tolist() == [[3, 0]]
+        replaced = Substitutes(InMemory(known, None, facts), askable)
+        wanted = replaced(Cells(np.array([[1 if expected == 0 else 2]]))).samples.tolist()
+        assert wanted == [[expected]] and replaced.counts.tolist() == [1]

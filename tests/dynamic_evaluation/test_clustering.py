@@ -23,15 +23,39 @@ def test_an_anchor_is_the_sample_nearest_to_its_centroid_and_weighs_its_cluster(
         centre + np.linspace(-1, 1, size) for size, centre in zip(sizes, centres, strict=True)
     ]
     vectors = np.concatenate(points)[:, None].astype(np.float32)
-    samples, shares = anchors(vectors, 3, np.random.default_rng(0), context())
+    samples, shares = anchors(vectors, np.full(63, 1 / 63), 3, np.random.default_rng(0), context())
     order = np.argsort(samples)
     assert samples[order].tolist() == [5, 11 + 10, 32 + 15]
     assert np.allclose(shares[order], np.array(sizes) / 63)
 
 
 def test_equal_vectors_give_different_samples():
-    samples, shares = anchors(np.zeros((9, 2), np.float32), 4, np.random.default_rng(0), context())
+    weights = np.full(9, 1 / 9)
+    same = np.zeros((9, 2), np.float32)
+    samples, shares = anchors(same, weights, 4, np.random.default_rng(0), context())
     assert len(set(samples.tolist())) == 4 and np.allclose(shares, 1 / 4)
+
+
+def test_an_anchor_stands_for_the_weights_of_its_cluster():
+    """Two data sets of 20 and 80 samples weigh the same; one anchor each."""
+    facts = SampleFacts(
+        100, None, np.repeat(["a", "b"], [20, 80]), dataset_weights={"a": 1, "b": 1}
+    )
+    vectors = np.repeat([[0.0], [9.0]], [20, 80], axis=0).astype(np.float32)
+    samples, shares = anchors(vectors, facts.weights, 2, np.random.default_rng(0), context())
+    weights = shares * facts.weights[samples]
+    assert np.allclose(weights / weights.sum(), 0.5)
+
+
+def test_samples_that_no_known_model_has_met_have_the_overall_mean():
+    """As 0, they would be the hardest of all samples."""
+    known, new = one_order(30, 200, noise=0.3)[:29], np.ones((1, 200), np.uint8)
+    known[:, :100] = 255
+    for name in ("sparse_eval", "clusters_values+anchor_weights"):
+        evaluator = methods.get(name).fit(InMemory(known), None, jax.random.key(0))
+        estimates = evaluator.evaluate(MatrixAsk(new), 1, 20, jax.random.key(1))
+        unseen = np.delete(np.arange(100), estimates.answers.samples[0] % 100)
+        assert estimates.values[0, unseen].min() > 0.2, name
 
 
 def test_holes_do_not_describe_a_sample():

@@ -23,7 +23,7 @@ def test_groups_are_known_or_new_as_a_whole():
         (model_splits.split(20, MATRIX.groups, 0.6, seed)[0] != known).any() for seed in range(1, 4)
     )
     for share in (0.0, 1.0):
-        with pytest.raises(BadInput, match="leaves no known or no new"):
+        with pytest.raises(BadInput, match="leaves none known or none new"):
             model_splits.split(20, None, share, seed=0)
 
 
@@ -88,6 +88,12 @@ def test_new_models_are_asked_what_all_of_them_know():
     options = method_study.StudyDesign(["sort_and_search"], [8, 58], seeds=1)
     rows = list(method_study.rows(method_study.Matrix("holes", outcomes), options))
     assert [row["budget"] for row in rows] == [8] and np.isfinite(rows[0]["mae"])
+    several = method_study.StudyDesign(["random_mean"], [8, 53, 54], seeds=3)
+    holes = method_study.Matrix("holes", outcomes)
+    least = min(samples for _, samples in method_study.measured(holes, several))
+    used = {(row["budget"], row["seed"]) for row in method_study.rows(holes, several)}
+    # a budget is used for all splits or for none
+    assert used == {(each, seed) for each in (8, 53, 54) if each <= least for seed in range(3)}
     outcomes[new] = 255
     with pytest.raises(BadInput, match="nothing is observed of the new models"):
         list(method_study.rows(method_study.Matrix("holes", outcomes), options))

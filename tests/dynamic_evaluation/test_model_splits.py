@@ -8,7 +8,10 @@ from nevis_stream.errors import BadInput
 
 GROUPS = np.repeat(["x", "y", "z"], 4)
 DATES = np.array([f"2024-{month:02d}" for month in range(12, 0, -1)])
-MODELS = Models(12, GROUPS, {"date": DATES, "size": np.array(["10", "9", *[""] * 10])})
+MIXED = np.array(["unknown", *map(str, range(11))])
+MODELS = Models(
+    12, GROUPS, {"date": DATES, "mixed": MIXED, "size": np.array(["10", "9", *[""] * 10])}
+)
 
 
 def divided(text, known=0.5, seed=0, models=MODELS):
@@ -45,11 +48,17 @@ def test_by_a_column_the_first_models_are_known():
         ("by", "unknown split of models 'by'"),
         ("half", "unknown split of models 'half'"),
         ("biased:date=2024-01", "0 known models of 1"),
+        ("by:mixed", "by:mixed: 'unknown' is not a number, but other values are"),
     ],
 )
 def test_what_cannot_be_divided(text, said):
     with pytest.raises(BadInput, match=said):
         divided(text, 0.4)
+    for share in (float("nan"), 0.0, 1.0):
+        with pytest.raises(BadInput, match="known share"):
+            divided("by:date", share)
+    with pytest.raises(BadInput, match="there are no groups of models"):
+        divided("group", models=Models(12))
     with pytest.raises(BadInput, match="--model_facts=FILE"):
         divided("by:date", models=Models(12))
 

@@ -54,8 +54,8 @@ def test_the_best_is_named_with_what_cannot_be_distinguished_from_it_and_is_chea
     assert np.isclose(cells["recommended"]["error"], 0.020 + noise[1].mean())
     assert np.isclose(cells["recommended"]["error_sem"], noise[1].std(ddof=1) / np.sqrt(10))
     assert found["advice"].startswith("Use recommended: on m, at budget 8,")
-    assert "1 of the other 2 are nowhere" in found["advice"]
-    assert "quadrature is the cheapest: 1.00e6 FLOPs instead of 9.00e9" in found["advice"]
+    assert "1 of the other 2 methods is nowhere" in found["advice"]
+    assert "quadrature is the cheapest of these: 1.00e6 FLOPs instead of 9.00e9" in found["advice"]
     assert found["pairs"]["recommended"] == ["error", "combination"]
 
 
@@ -98,3 +98,24 @@ def test_a_biased_study_learns_from_one_kind():
     )
     assert found["matrices"][0]["known_models"] == 8 and found["matrices"][0]["new_models"] == 10
     assert "kind x known" in found["split"]
+    # the known models are all of one group, so each is a group of its own in cross-validation
+    known, _ = method_study.split(matrix, design, 0)
+    assert known.groups is None
+
+
+def test_one_split_distinguishes_nothing():
+    """Rows of other seeds are repetitions on the same known models."""
+    years = np.arange(20).astype(str)
+    matrix = method_study.Matrix("m", one_order(20, 60), columns={"year": years})
+    rows = [
+        each
+        for seed in range(10)
+        for each in (row("strata+mean", seed, 0.05), row("recommended", seed, 0.02))
+    ]
+    names = ("strata+mean", "recommended")
+    split = ModelSplit.parse("by:year")
+    design = method_study.StudyDesign(names, (8,), seeds=10, model_split=split)
+    found = study_summary.summarise([matrix], design, pd.DataFrame(rows))
+    cells = found["matrices"][0]["cells"]
+    assert all(cell["among_best"] and cell["error_sem"] is None for cell in cells)
+    assert found["advice"].endswith("one split of the models, so differences cannot be tested.")

@@ -33,7 +33,7 @@ def board(folder, name="board.npz", models=MODELS, **arrays):
 def filled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("filled")
     done = command("import", board(folder), f"--cache={folder / 'cache'}")
-    assert done.returncode == 0 and "single: 1 samples" in done.stdout
+    assert done.returncode == 0 and "single: 1 sample" in done.stdout
     board(folder, "new.npz", ["new"], correct=VALUES[12:])
     return folder
 

@@ -220,6 +220,7 @@ def test_policies_are_crossed_with_predictors_and_the_report_shows_it(tmp_path):
         "--seeds=2",
     ]
     said = command(*words, "--model_split=by:year")
+    assert "means over 2 repetitions on one split of 1 matrix" in said
     assert "left out: clusters_features: not every sample has features" in said
     assert "left out: mean_variance+mean: policy 'mean_variance' needs" in said
     assert "the first 60% of the models by year known; hidden data sets: 1" in said
@@ -244,12 +245,24 @@ def test_policies_are_crossed_with_predictors_and_the_report_shows_it(tmp_path):
         (["--model_split=by:size"], "there are no facts about models"),
         (["--hide=2"], "the samples belong to no data sets"),
         (["--config=none.toml"], "--config=none.toml: no such file"),
+        (["--known=nan"], "a known share of nan of 3 models leaves none known or none new"),
+        (["--model_split=group"], "there are no groups of models"),
     ],
 )
 def test_studies_that_cannot_be(tmp_path, words, said):
     (tmp_path / "board.csv").write_text("model,a,b\nx,1,0\ny,0,1\nz,1,1\n")
     what = ["--budgets=1", "--seeds=1", f"--out={tmp_path / 'study'}"]
     assert said in refused("study", tmp_path / "board.csv", *what, *words)
+
+
+def test_a_study_into_a_file_or_a_damaged_folder_is_refused(tmp_path):
+    board = tmp_path / "board.csv"
+    board.write_text("model,a,b\nx,1,0\ny,0,1\nz,1,1\n")
+    words = ["study", board, "--budgets=1", "--seeds=1", "--methods=random_mean"]
+    assert "is a file; a folder is expected" in refused(*words, f"--out={board}")
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "study.json").write_text("{")
+    assert "study.json: cannot be read" in refused(*words, f"--out={tmp_path / 'study'}")
 
 
 @pytest.mark.parametrize("name", ["cold_start", "model_bias"])

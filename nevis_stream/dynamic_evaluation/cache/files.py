@@ -6,7 +6,8 @@ A table (csv, parquet) has one row for each model: its id in the column `model`,
 `correct` or `score`.
 
 Values are outcomes, 0 and 1, or real-valued scores in a range, 0 to 1 unless the file states
-another. A cell is unknown if it is NaN, empty, 255 (unless 255 is in the range) or `imputed`.
+another. A cell is unknown if it is NaN, empty or `imputed`; or 255, in tables only where the range
+is 0 to 1, in npz files unless 255 is in the range.
 """
 
 import csv
@@ -28,6 +29,7 @@ from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.npz import read_npz
+from nevis_stream.wording import plural
 
 # arrays of an npz file that become provenance
 _OF_MODELS = ("group",)
@@ -128,6 +130,8 @@ def read_features(path: str | Path, samples: list[str]) -> np.ndarray:
         raise BadInput(f"{path}: needs the array `features`, float[samples, d].")
     ids = [str(sample) for sample in arrays["samples"]] if "samples" in arrays else samples
     features = _features(path, arrays["features"], ids)
+    if (name := repeated(ids)) is not None:
+        raise BadInput(f"{path}: sample {name!r} occurs twice.")
     columns = {sample: column for column, sample in enumerate(samples)}
     by_sample = np.full((len(samples), features.shape[1]), np.nan, np.float32)
     for sample, row in zip(ids, features, strict=True):
@@ -219,8 +223,8 @@ def _npz(path: Path) -> RawTable:
         for name in names:
             if name in arrays and arrays[name].shape != expected:
                 raise BadInput(
-                    f"{path}: `{name}` has shape {arrays[name].shape}; {expected} is expected"
-                    f" ({shape} models and samples)."
+                    f"{path}: `{name}` has shape {arrays[name].shape}; {expected} is expected, for"
+                    f" {plural(shape[0], 'model')} and {plural(shape[1], 'sample')}."
                 )
     values = np.asarray(arrays.get("score", arrays.get("correct")))
     if values.dtype.kind not in "biuf":
@@ -238,6 +242,8 @@ def _npz(path: Path) -> RawTable:
         arrays.get("confidence"),
         arrays.get("predicted"),
         None if features is None else _features(path, features, samples),
+        remarks=["`score` is read, not `correct`"] if {"correct", "score"} <= set(arrays) else [],
+        coded=True,
     )
 
 
@@ -269,7 +275,8 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
     """
     low, high, kinds = _ranges(path, raw, value_range)
     values = raw.values
-    values[(values == UNKNOWN) & (high < UNKNOWN)] = np.nan
+    coded = (high < UNKNOWN) if raw.coded else (low == 0) & (high == 1)
+    values[(values == UNKNOWN) & coded] = np.nan
     known = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
         outside = known & ~((values >= low) & (values <= high))
@@ -285,7 +292,10 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
     if raw.predicted is not None:
         has_values |= (raw.predicted != UNKNOWN).any(axis=1)
     if not has_values.all():
-        raise BadInput(f"{path}: model {raw.models[np.argmin(has_values)]!r} has no values.")
+        row = int(np.argmin(has_values))
+        raise BadInput(
+            f"{path}: model {raw.models[row]!r} has no values; leave it out of the file."
+        )
     scaled = ((values - low) / (high - low)).astype(np.float32)
     # for one data set and metric either all values are outcomes, or all are scores
     binary = (~known | (scaled == 0) | (scaled == 1)).all(axis=0) & (low == 0) & (high == 1)
@@ -350,11 +360,12 @@ def _ranges(path: Path, raw: RawTable, value_range) -> tuple[np.ndarray, np.ndar
 def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
     """Yields lines for people about the content of a file."""
     holes = known.size - int(known.sum())
-    yield f"{len(raw.models)} models × {len(raw.samples):,} samples" + (
-        f", {holes:,} cells unknown ({100 * holes / known.size:.2g}%)" if holes else ""
+    yield f"{plural(len(raw.models), 'model')} × {plural(len(raw.samples), 'sample')}" + (
+        f", {plural(holes, 'cell')} unknown ({100 * holes / known.size:.2g}%)" if holes else ""
     )
     if raw.repeats:
-        yield f"{raw.repeats:,} repeated cells with the same value were left out"
+        were = "was" if raw.repeats == 1 else "were"
+        yield f"{plural(raw.repeats, 'repeated cell')} with the same value {were} left out"
     for kind, size in sorted(Counter(kinds.tolist()).items()):
         k = int(np.argmax(kinds == kind))
         provenance = raw.sample_provenance[k]
@@ -364,7 +375,7 @@ def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
         value_type = f"scores from {low[k]:g} to {high[k]:g}" if scores[k] else "outcomes"
         cells = known & (kinds == kind)
         mean = f", mean {raw.values[cells].mean():.4f}" if cells.any() else ""
-        yield f"{name or 'values'}: {size:,} samples, {value_type}{mean}"
+        yield f"{name or 'values'}: {plural(size, 'sample')}, {value_type}{mean}"
 
 
 def _thresholded(scores: np.ndarray, threshold: float) -> str:

@@ -14,6 +14,7 @@ that the caller names. Of several logs of a model on a task the latest is read.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache.tables import RawTable
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.wording import plural
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl$")
 # keys of a line of lm-evaluation-harness that are not metrics
@@ -46,7 +48,7 @@ class Log:
       values: by metric, in the order of the file, and sample: value and place (for example "line
         3").
       hashes: by sample, of its content, where the log has them.
-      skipped: metrics whose values are not numbers.
+      skipped: numbers of values that are not numbers, by metric.
     """
 
     path: Path
@@ -55,12 +57,12 @@ class Log:
     date: str
     values: dict[str, dict[str, tuple[float, str]]] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
-    skipped: set[str] = field(default_factory=set)
+    skipped: Counter[str] = field(default_factory=Counter)
 
     def add(self, metric: str, sample: str, value: Any, place: str) -> None:
         """Adds a value; one that is not a number makes the metric unusable."""
         if not isinstance(value, bool | int | float):
-            self.skipped.add(metric)
+            self.skipped[metric] += 1
             return
         cells = self.values.setdefault(metric, {})
         if sample in cells:
@@ -103,7 +105,8 @@ def read_logs(path: Path, metrics: Sequence[str] = ()) -> RawTable:
         latest[log.model, log.task] = log
     remarks = []
     if older := len(logs) - len(latest):
-        remarks.append(f"{older} older logs of the same model and task were left out")
+        were = "was" if older == 1 else "were"
+        remarks.append(f"{plural(older, 'older log')} of the same model and task {were} left out")
     known_metrics = {name for log in logs for name in log.values}
     for name in metrics:
         if name not in known_metrics:
@@ -130,6 +133,11 @@ def _table(logs: Sequence[Log], metrics: Sequence[str], remarks: list[str]) -> R
             remarks.append(f"{task}: {chosen[task]} is read; --metrics may name others: {names}")
         if skipped:
             remarks.append(f"{task}: without a number for each sample: {', '.join(skipped)}")
+        if lost := sum(log.skipped[chosen[task]] for log in of_task):
+            remarks.append(
+                f"{task}: {plural(lost, 'value')} of {chosen[task]} {'is' if lost == 1 else 'are'}"
+                " not numbers and left unknown"
+            )
     samples: dict[tuple[str, str], str] = {}  # content hashes
     columns: dict[tuple[str, str], int] = {}
     for log in logs:
@@ -229,7 +237,7 @@ def _inspect(path: Path) -> Log:
             if isinstance(value, str | bool | int | float):
                 epochs.setdefault((metric, str(sample.id)), []).append(number(value))
             else:
-                log.skipped.add(metric)
+                log.skipped[metric] += 1
     for (metric, sample_id), values in epochs.items():
         log.add(metric, sample_id, sum(values) / len(values), f"sample {sample_id}")
     return log

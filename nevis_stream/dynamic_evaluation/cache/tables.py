@@ -38,6 +38,8 @@ class RawTable:
       repeats: number of repeated cells.
       remarks: further lines for people.
       places: the place in the file of each model's row, or of each cell (row, column).
+      coded: whether 255 stands for an unknown value in any range that does not contain it, and not
+        only where the range is 0 to 1.
     """
 
     models: list[str]
@@ -51,6 +53,7 @@ class RawTable:
     repeats: int = 0
     remarks: list[str] = field(default_factory=list)
     places: dict[Any, str] = field(default_factory=dict)
+    coded: bool = False
 
     def place(self, row: int, column: int) -> str:
         """Returns the place of a cell, for example ", line 3"; "" if the file has no lines."""

@@ -265,5 +265,7 @@ def _check_width(db: sqlite3.Connection, plane: str, width: int) -> None:
     """A cache has one label space, and features of one length."""
     stored = db.execute("SELECT max(classes) FROM tiles WHERE plane = ?", [plane]).fetchone()[0]
     if width != (stored or width) or not width:
-        unit = "classes" if plane == packing.PROBABILITIES else "numbers"
-        raise BadInput(f"{plane}: {width} {unit} for each cell; this cache has {stored}.")
+        unit = "classes for each cell"
+        if plane != packing.PROBABILITIES:
+            unit = "numbers for each sample"
+        raise BadInput(f"{plane}: {width} {unit}; this cache has {stored}.")

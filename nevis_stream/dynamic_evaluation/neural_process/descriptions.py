@@ -129,7 +129,11 @@ def _features(known: Known, ctx: Context) -> np.ndarray:
 
 
 def _kinds(known: Known, values: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Returns the kind of each sample; a data set has outcomes if all its values are 0 or 1."""
+    """Returns the kind of each sample; a data set has outcomes if all its values are 0 or 1.
+
+    A data set that no known model has met may have any values, so it counts as one of scores: as
+    outcomes, its scores would be rounded.
+    """
     n = known.shape[1]
     if not known.scores:
         return np.zeros(n, np.int32)
@@ -137,4 +141,6 @@ def _kinds(known: Known, values: np.ndarray, there: np.ndarray) -> np.ndarray:
     dataset = known.facts.dataset
     if dataset is None:
         return np.full(n, int(real.any()), np.int32)
-    return np.isin(dataset, np.unique(dataset[real])).astype(np.int32)
+    met = np.unique(dataset[there.any(axis=0)])
+    outcomes = np.isin(dataset, met) & ~np.isin(dataset, np.unique(dataset[real]))
+    return (~outcomes).astype(np.int32)

@@ -2,4 +2,6 @@
 
 from nevis_stream.dynamic_evaluation.clustering import Clusters, by_features
 
-POLICY = Clusters(by_features, "one sample of each of K clusters of the samples by their features")
+POLICY = Clusters(
+    by_features, "one sample from each of K clusters; samples are clustered by their features"
+)

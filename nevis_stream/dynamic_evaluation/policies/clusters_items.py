@@ -3,5 +3,6 @@
 from nevis_stream.dynamic_evaluation.clustering import Clusters, by_items
 
 POLICY = Clusters(
-    by_items, "one sample of each of K clusters of the samples by item response parameters"
+    by_items,
+    "one sample from each of K clusters; samples are clustered by item response parameters",
 )

@@ -3,5 +3,6 @@
 from nevis_stream.dynamic_evaluation.clustering import Clusters, by_values
 
 POLICY = Clusters(
-    by_values, "one sample of each of K clusters of the samples by the known models' values"
+    by_values,
+    "one sample from each of K clusters; samples are clustered by the known models' values",
 )

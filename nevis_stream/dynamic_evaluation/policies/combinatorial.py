@@ -9,7 +9,7 @@ here some are drawn and the best of them is taken (stochastic greedy, Mirzasolei
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed, sample_means
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 
@@ -29,9 +29,8 @@ class Combinatorial(Policy):
         models = min(known.shape[0], MODELS)
         rows = np.sort(numpy_generator(key).choice(known.shape[0], models, replace=False))
         values = known.matrix(rows)
-        there = observed(values)
-        mean = numbers(values).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-        return {"values": np.where(there, numbers(values), mean).astype(np.float32)}
+        filled = np.where(observed(values), numbers(values), sample_means(values))
+        return {"values": filled.astype(np.float32)}
 
     def design(self, tree, beliefs, budget, key, ctx):
         """Chooses the samples."""

@@ -9,5 +9,8 @@ from nevis_stream.dynamic_evaluation.policies.fisher import useful
 from nevis_stream.dynamic_evaluation.sequential import Sequential
 
 POLICY = Sequential(
-    useful, "items", "the same, each drawn at random from the five most informative", exposed=5
+    useful,
+    "items",
+    "one after the other, drawn from the five samples with the most Fisher information",
+    exposed=5,
 )

@@ -2,4 +2,6 @@
 
 from nevis_stream.dynamic_evaluation.policies.quadrature import Quadrature
 
-POLICY = Quadrature(0.5, "the same, half of the budget chosen anew after the first answers")
+POLICY = Quadrature(
+    0.5, "as quadrature, but half of the budget is chosen anew after the first answers"
+)

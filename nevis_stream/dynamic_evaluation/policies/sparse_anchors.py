@@ -36,7 +36,8 @@ class SparseAnchors(Policy):
         """Chooses the anchors."""
         rows = tree["rows"].astype(np.float64)
         benchmark, spread = rows @ tree["weights"], rows.std(axis=0)
-        samples, _ = anchors(tree["vectors"], budget, numpy_generator(key), ctx)
+        random = numpy_generator(key)
+        samples, _ = anchors(tree["vectors"], tree["weights"], budget, random, ctx)
 
         def fitted(samples):
             return anchor_weights.weights(rows[:, samples], benchmark, benchmark[:, None], ctx)

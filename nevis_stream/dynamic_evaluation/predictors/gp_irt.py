@@ -1,7 +1,8 @@
 """A weighted mean of the asked samples, averaged with an item response model's (gp-IRT of Maia Polo
 et al., tinyBenchmarks, 2024, section 3.2).
 
-The paper sets the share of the two by approximations of the bias of the one and the variance of the
+The paper's item response model has several dimensions; here it has one, as `irt_2pl`. The paper
+sets the share of the two by approximations of the bias of the one and the variance of the
 other; here cross-validation on the known models does.
 """
 

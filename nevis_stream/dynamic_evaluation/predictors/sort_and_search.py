@@ -18,7 +18,7 @@ class SortAndSearch(CellPredictor):
 
     def __init__(self, by: str = "sum"):
         self.by, self.out_of_core = by, by == "sum"
-        self.about = f"Sort & Search, order by {by}" if by != "sum" else "Sort & Search"
+        self.about = f"Sort & Search, order by {by} sum" if by != "sum" else "Sort & Search"
 
     def fit(self, known, key, ctx):
         """Ranks the samples by the known models."""

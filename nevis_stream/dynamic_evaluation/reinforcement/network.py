@@ -1,4 +1,9 @@
-"""The policy's network (active evaluation acquisition, equation 9 and table B.1)."""
+"""The policy's network (active evaluation acquisition, equation 9 and table B.1).
+
+In equation 9 the logit of a sample is the product of its representation with the actor's output.
+Ours differs: a projection of the sample's element after the set layer, which has seen the answers,
+is added to the representation, and the product is divided by the root of its length.
+"""
 
 from typing import NamedTuple
 

@@ -65,6 +65,7 @@ def test_real_scores_of_a_leaderboard_are_kept_with_their_holes(tmp_path):
     assert table.remarks == (
         "58 models × 805 samples, 10 cells unknown (0.021%)",
         f"values: 805 samples, scores from 0 to 1, mean {np.nanmean(score):.4f}",
+        "`score` is read, not `correct`",
     )
     assert cache.scores and cache.matrix().dtype == np.float32
     np.testing.assert_equal(cache.matrix(), score)
@@ -100,8 +101,8 @@ b,yes,1,exact,,,0,
 def test_mixed_scores_have_each_their_range(tmp_path, cache):
     table = import_file(cache, write_csv(tmp_path / "mixed.csv", MIXED))
     assert table.remarks == (
-        "2 models × 4 samples, 1 cells unknown (12%)",
-        "1 repeated cells with the same value were left out",
+        "2 models × 4 samples, 1 cell unknown (12%)",
+        "1 repeated cell with the same value was left out",
         "qa F1: 2 samples, scores from 0 to 100, mean 50.0000",
         "mt win rate: 1 samples, scores from 0 to 1, mean 0.3750",
         "yes exact: 1 samples, outcomes, mean 0.5000",
@@ -163,7 +164,7 @@ def test_features_come_with_ids_or_in_order(tmp_path, cache):
         np.savez(tmp_path / "features.npz", **arrays)
         with pytest.raises(BadInput, match=message):
             read_features(tmp_path / "features.npz", other.samples())
-    with pytest.raises(BadInput, match="features: 3 numbers for each cell; this cache has 2"):
+    with pytest.raises(BadInput, match="features: 3 numbers for each sample; this cache has 2"):
         other.add_features(["qa/1"], np.ones((1, 3)))
     with pytest.raises(BadInput, match="sample 'qa/1': it already has other features"):
         other.add_features(["qa/1"], np.ones((1, 2)))

@@ -77,7 +77,7 @@ def test_filters_are_metrics_and_later_logs_replace_earlier_ones(tmp_path):
     harness(tmp_path, "m", "gsm8k", generated(0.0, 1.0))
     assert read_values(tmp_path).values.tolist() == [[0]]
     table = read_values(tmp_path, metrics=["exact_match,flexible-extract"])
-    assert table.values.tolist() == [[1]] and "1 older logs of the same" in table.remarks[-2]
+    assert table.values.tolist() == [[1]] and "1 older log of the same" in table.remarks[-2]
     (log,) = (tmp_path / "m").glob(f"*{DATE}.jsonl")
     assert read_values(log).samples == ["gsm8k/7"]
 
