@@ -28,7 +28,7 @@ def theory(words: Sequence[str]) -> None:
     claims = check(tables)
     shown = Table("claim", "source", "measured", "holds")
     for each in claims:
-        shown.add_row(each.claim, each.source, each.measured, "yes" if each.holds else "NO")
+        shown.add_row(each.claim, each.source, each.measured, each.verdict)
     console().print(shown)
     print(theory_page.write(Path(values.out), tables, claims))
 
@@ -38,7 +38,11 @@ def rollouts(words: Sequence[str]) -> None:
     from launch.terminal import console
     from nevis_stream.dynamic_benchmarks.rollouts import page
     from nevis_stream.dynamic_benchmarks.rollouts.data import default_data, load_pool
-    from nevis_stream.dynamic_benchmarks.rollouts.study import RolloutSettings, run_rollouts
+    from nevis_stream.dynamic_benchmarks.rollouts.study import (
+        RolloutSettings,
+        begin,
+        run_rollouts,
+    )
     from nevis_stream.progress import TerminalProgress
 
     values = ROLLOUTS.flags
@@ -51,17 +55,23 @@ def rollouts(words: Sequence[str]) -> None:
     )
     entry.use_compilation_cache()
     entry.stop_at_signals()
-    studies = []
+    settings, studies = {}, []
     for name in chosen:
-        depth, width = designs[name]
-        settings = RolloutSettings(
-            data, len(pool), fingerprint, depth, width, values.base_accuracy, values.seed
+        settings[name] = RolloutSettings(
+            data, len(pool), fingerprint, *designs[name], values.base_accuracy, values.seed
         )
+        begin(settings[name], Path(values.out) / name)  # an error before anything is trained
+    for name in chosen:
         out = Path(values.out) / name
         with TerminalProgress(f"{data}, {name}") as progress:
             studies.append(
                 run_rollouts(
-                    settings, pool, out, values.rollouts, executor=executor, progress=progress
+                    settings[name],
+                    pool,
+                    out,
+                    values.rollouts,
+                    executor=executor,
+                    progress=progress,
                 )
             )
         console().print(page.stalls(studies[-1]), highlight=False)

@@ -15,6 +15,7 @@ the votes of the blocks before.
 No round draws a sample again that an earlier one drew, so the labels are equal for all rules.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -34,7 +35,7 @@ from nevis_stream.dynamic_benchmarks.specification import (
 )
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import History
-from nevis_stream.run_directory.records import EventRecord, PredictRecord
+from nevis_stream.run_directory.records import EventRecord, PredictRecord, TrainRecord
 from nevis_stream.seeds import generator
 from nevis_stream.streams.stream import Stream, stream_of_rows
 from nevis_stream.streams.task import Event, Task
@@ -159,8 +160,28 @@ class AdaptiveStream(Stream):
         self._run = None
         for place, record in enumerate(records.records):
             if isinstance(record, EventRecord):
-                self.next(History(records.run_dir, records.records[:place]))
+                event = self.next(History(records.run_dir, records.records[:place]))
+                if isinstance(record, TrainRecord) and event:
+                    self._check_drawn(record, event.task)
         return tuple(self._run.tasks) if self._run else ()
+
+    def _check_drawn(self, record: TrainRecord, task: Task) -> None:
+        """Checks that a training set is drawn again as the run recorded it.
+
+        Raises:
+          BadInput: it is not.
+        """
+        if record.drawn not in (None, self.drawn(task)):  # earlier versions recorded nothing
+            raise BadInput(
+                f"stream {self.name!r}, rule {self.specification.rule!r}: the training set of"
+                f" {task.task_id!r} is not drawn again as it was. A rule must depend on the"
+                " candidates alone: not on the process, the time or other files."
+            )
+
+    def drawn(self, task: Task) -> str | None:
+        """Returns a digest of the ids of a task's training set."""
+        ids = self.splits(task)["train"].ids
+        return hashlib.sha256("\n".join(map(str, ids)).encode()).hexdigest()[:16]
 
     def splits(self, task: Task) -> Mapping[str, Samples]:
         """Returns a task's splits with the drawn training set and the candidates, "pool"; of a row

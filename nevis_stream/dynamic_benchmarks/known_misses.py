@@ -1,6 +1,7 @@
 """How many known models of evaluation caches miss each sample, read once for a stream."""
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 from nevis_stream.datasets.dataset import MULTI_LABEL
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, RunWarning
 
 _FILL = (
     "Fill it from a run on such a stream: python -m launch.evaluate import RUN --splits=pool"
@@ -48,7 +49,7 @@ class KnownMisses:
 
     def of(self, dataset_id: str, ids: Iterable[str]) -> np.ndarray:
         """Returns the share of known models that miss each sample, float64[n]; a sample without a
-        known answer has the mean share.
+        known answer has the mean share, with a warning that says how many there are.
 
         Raises:
           BadInput: the cache has none of the samples.
@@ -57,6 +58,13 @@ class KnownMisses:
         shares = np.array([known.get(sample, np.nan) for sample in ids])
         if np.isnan(shares).all():
             raise BadInput(f"{self._folder / dataset_id}: has none of the candidates. {_FILL}")
+        if missing := int(np.isnan(shares).sum()):
+            message = (
+                f"{self._folder / dataset_id}: has {len(shares) - missing:,} of the"
+                f" {len(shares):,} candidates; for the others the mean share of misses is taken."
+                " Candidates depend on the seed: import runs of this seed and pool."
+            )
+            warnings.warn(message, RunWarning, stacklevel=2)
         return np.where(np.isnan(shares), np.nanmean(shares), shares)
 
 

@@ -22,7 +22,7 @@ UNMISSED = 1e-6
 
 @dataclass(frozen=True)
 class PoolState:
-    """What a rule knows of n samples; its arrays cannot be written to.
+    """What a rule knows of n samples: copies, which cannot be written to.
 
     Attributes:
       ids: n sample ids.
@@ -46,9 +46,9 @@ class PoolState:
     def __post_init__(self):
         for each in fields(self):
             if (array := getattr(self, each.name)) is not None:
-                view = array.view()
-                view.flags.writeable = False
-                object.__setattr__(self, each.name, view)
+                copy = np.array(array)
+                copy.flags.writeable = False
+                object.__setattr__(self, each.name, copy)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -129,6 +129,7 @@ def draw(
       BadInput: the rule raises, returns something else than weights, or not always the same, or
         too few samples that are not collected yet have a weight.
     """
+    collected = candidates.collected.copy()  # whatever the rule does to its candidates
     weights = _weights(name, rule, candidates)
     if not np.array_equal(weights, _weights(name, rule, candidates)):
         raise BadInput(
@@ -137,8 +138,7 @@ def draw(
         )
     if not weights.any():
         raise BadInput(f"{name}: it returned no sample: all weights are 0.")
-    open_weights = np.where(candidates.collected, 0, weights)
-    there = int((open_weights > 0).sum())
+    there = int(np.count_nonzero(weights[~collected]))
     if there < count:
         wanted = plural(int((weights > 0).sum()), "sample")
         raise BadInput(
@@ -146,8 +146,10 @@ def draw(
             " them not collected yet. Give weights to more samples, or use fewer rounds or samples."
         )
     with np.errstate(divide="ignore"):
-        # the smallest of exponential times with these rates: a draw without replacement
-        times = generator.exponential(size=len(weights)) / open_weights
+        # the smallest of exponential times with these rates: a draw without replacement; in logs,
+        # so that no weight is too small
+        times = np.log(generator.exponential(size=len(weights))) - np.log(weights)
+    times[collected] = np.inf
     return np.sort(np.argsort(times, kind="stable")[:count])
 
 

@@ -41,7 +41,7 @@ def _claims(claims: list[Claim]) -> StudyChapter:
         "Where the constant of a statement is missing from the available text, it was measured, and"
         " the cell says so.",
         table=pd.DataFrame(
-            [(each.claim, each.source, each.measured, each.holds) for each in claims],
+            [(each.claim, each.source, each.measured, each.verdict) for each in claims],
             columns=["claim", "source", "measured", "holds"],
         ),
     )
@@ -167,10 +167,12 @@ def _noise(noise: pd.DataFrame) -> StudyChapter:
         if np.isclose(delta / eps, 20) or np.isclose(delta / eps, 5)
     ]
     worst = (noise["clean_risk"] / noise["eps"]).max()
+    after = noise[noise["round"] > 0]
     return StudyChapter(
         "Label noise: where the collected samples are",
-        "A part delta of D has random labels. From the first collection on, about half of D_t"
-        " lies on it, so less than half is left for the clean part. clean_risk is the risk of h_t"
+        "A part delta of D has random labels. From the first collection on, a constant share of D_t"
+        f" lies on it ({after['share'].min():.2f} to {after['share'].max():.2f}), which is lost for"
+        " the clean part. clean_risk is the risk of h_t"
         f" on the part of D without noise; at most {worst:.0f} eps here, and it changes from round"
         " to round.",
         [Picture("noise", "Noisy share", lines, "round", "share of D_t on the noisy part")],

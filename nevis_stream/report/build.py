@@ -176,6 +176,7 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
         left_out=left_out,
         contents=_contents(across),
         sections=len(sections),
+        answering=across.answering,
         heading=_heading(across),
         glossary=_glossary(across),
         written=sorted(written),

@@ -140,7 +140,8 @@ class TrainRecord(EventRecord):
     """A task was trained on; published results have `size` and no other counts.
 
     A stream that answers back states the labels that it has used up to this task: `labels`, of the
-    samples in training sets, and `labels_seen`, of these and of those that its rule looked at.
+    samples in training sets, and `labels_seen`, of these and of those that its rule looked at; and
+    `drawn`, a digest of the ids of the training set.
     """
 
     kind: ClassVar[str] = "train"
@@ -158,6 +159,7 @@ class TrainRecord(EventRecord):
     mean_width: Pixels | None = None
     labels: int | None = None
     labels_seen: int | None = None
+    drawn: str | None = None
     flops: Flops | None
     chosen: int | None
     trials: tuple[TrialRecord, ...]

@@ -130,6 +130,7 @@ class TrainEvents:
             mean_width=round(float(width), 2),
             labels=labels,
             labels_seen=labels_seen,
+            drawn=work.stream.drawn(task),
             flops=flops,
             chosen=predictors[0].trial,
             trials=trials,

@@ -125,6 +125,12 @@ class Stream:
         """
         return None, None
 
+    def drawn(self, task: Task) -> str | None:
+        """Returns a digest of the training set that a stream that answers back has drawn for a
+        task; None of a fixed stream.
+        """
+        return None
+
     def met(self, records: History) -> tuple[Task, ...]:
         """Returns the tasks of a run, in order, and prepares their `splits`."""
         return self.tasks
@@ -170,7 +176,8 @@ class Stream:
         self.check(protocol)
         if self.rule is not None:
             raise BadInput(
-                f"stream {self.name!r}: its events depend on the results of a run: {self.rule}."
+                f"stream {self.name!r}: its events depend on the results of a run ({self.rule}), so"
+                " they are not known beforehand; start the run without --dry_run."
             )
         split = PROTOCOLS[protocol].split
         return tuple(

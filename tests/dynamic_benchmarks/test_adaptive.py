@@ -14,7 +14,7 @@ from nevis_stream.dynamic_benchmarks.adaptive import load_adaptive, sources
 from nevis_stream.dynamic_benchmarks.rule import PoolState
 from nevis_stream.dynamic_benchmarks.specification import Specification, read_specification
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.report.build import write_report
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
@@ -258,6 +258,12 @@ class Demanding(Base):
 class First(Base):
     def weights(self, candidates):
         return np.arange(len(candidates)) < 45
+
+SEED = 0
+
+class OfTheProcess(Base):
+    def weights(self, candidates):
+        return np.random.default_rng(SEED).random(len(candidates))
 """
 
 
@@ -301,6 +307,18 @@ def test_a_rule_of_ones_own(tmp_path, own_rules):
     assert ids(stream, ledger, "pico_digits.round3", "train") == set(pool[:45])
     digest = stream.digest
     assert f"{own_rules}:First (" in stream.rule and digest == load_stream(name).digest
+
+
+def test_a_rule_that_depends_on_the_process_is_noticed_when_the_run_is_read(
+    tmp_path, own_rules, monkeypatch
+):
+    name = f"adaptive:pico_digits,rounds=3,samples=15,candidates=90,rule={own_rules}:OfTheProcess"
+    stream, ledger = finished(tmp_path / "run", name)
+    assert len({r.drawn for r in ledger.of_kind(TrainRecord)}) == 3
+    assert len(stream.met(ledger)) == 3
+    monkeypatch.setattr(sys.modules[own_rules], "SEED", 1)
+    with pytest.raises(BadInput, match="'pico_digits.round2' is not drawn again as it was"):
+        stream.met(ledger)
 
 
 def test_a_rule_that_cannot_be_loaded(tmp_path, own_rules):
@@ -372,7 +390,13 @@ def test_draws_follow_the_weights_and_never_repeat():
     assert counts / 3000 == pytest.approx([1 / 7, 2 / 7, 4 / 7, 0, 0], abs=0.03)
     every = rules.draw("t", Weighted(), known, 3, np.random.default_rng(0))
     assert every.tolist() == [0, 1, 2]
-    with pytest.raises(BadInput, match="adds 4, but .* a weight to 4 samples, 3 of them not"):
+    smallest = np.nextafter(0, 1)  # the reciprocal of such a weight is infinite
+    Weighted.weights = lambda self, candidates: np.full(5, smallest)
+    known = candidates([[0] * 5], [[1] * 5], [True, True, False, False, False])
+    for seed in range(20):
+        drawn = rules.draw("t", Weighted(), known, 3, np.random.default_rng(seed))
+        assert drawn.tolist() == [2, 3, 4]
+    with pytest.raises(BadInput, match="adds 4, but .* a weight to 5 samples, 3 of them not"):
         rules.draw("t", Weighted(), known, 4, np.random.default_rng(0))
 
 
@@ -390,6 +414,10 @@ def test_the_hardest_samples_of_a_cache(whole, tmp_path):
         stream, hardest, "pico_digits.round1", "train"
     )
     assert np.mean([missed[i] for i in added]) > np.mean(list(missed.values()))
+    with pytest.warns(
+        RunWarning, match="has .* of the 200 candidates; for the others"
+    ):
+        finished(tmp_path / "other", name, seed=1)
 
 
 def test_caches_are_read_once_and_labels_of_a_sample_are_averaged(tmp_path):

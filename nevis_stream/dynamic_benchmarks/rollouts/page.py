@@ -47,7 +47,8 @@ def by_round(rollouts: Rollouts) -> pd.DataFrame:
     """
     every = rollouts.curves
     risks = np.stack([each.risks for each in every])
-    best, worst = np.argsort(risks[:, -1])[[0, -1]]
+    # of rollouts that end alike, the one with the smaller risk on the way is better
+    best, worst = np.lexsort((np.nanmean(risks, axis=1), risks[:, -1]))[[0, -1]]
     rows = []
     for number in np.flatnonzero(np.isfinite(risks[0])):
         at = mean(risks[:, number])
@@ -108,6 +109,8 @@ def compared(path: Rollouts, other: Rollouts) -> pd.DataFrame:
         rows["equal labels"].append((risk_at(ours, labels), risk_at(theirs, labels), labels))
     table = []
     for at, pairs in rows.items():
+        if not pairs:  # the path has fewer rounds
+            continue
         values = np.array(pairs, float).reshape(-1, 3)
         values = values[np.isfinite(values).all(axis=1)]
         difference = mean(values[:, 0] - values[:, 1])

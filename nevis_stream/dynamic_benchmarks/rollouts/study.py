@@ -135,6 +135,15 @@ def _unpacked(packed: np.ndarray, n: int) -> np.ndarray:
     return np.unpackbits(packed, axis=1, count=n).astype(bool)
 
 
+def begin(settings: RolloutSettings, out: Path) -> None:
+    """Makes the directory of a study, if it is missing.
+
+    Raises:
+      BadInput: the directory contains another study.
+    """
+    write_once(out / "study.json", as_lines(asdict(settings)), _OTHER)
+
+
 def run_rollouts(
     settings: RolloutSettings,
     pool: ImagePool,
@@ -153,7 +162,7 @@ def run_rollouts(
       settings: of the study.
       pool: its images.
       out: directory; made if missing.
-      rollouts: their number; finished ones are read.
+      rollouts: their number; finished ones are read, also if there are more.
       executor: runs them; None: one after the other.
       progress: is shown how far they are.
 
@@ -163,7 +172,7 @@ def run_rollouts(
     """
     busy = "is working in this directory. Wait for it or stop it, or choose another --out."
     with exclusive(out / "lock", busy):
-        write_once(out / "study.json", as_lines(asdict(settings)), _OTHER)
+        begin(settings, out)
         make = functools.partial(Context, phase="train", progress=progress, executor=executor)
         root = (f"seed {settings.seed}", "rollouts")
         # one file for each finished classifier: what a kill can lose is a single one
@@ -173,6 +182,8 @@ def run_rollouts(
         workspace = EventWorkspace(out / "rollouts", 0.0)
         ctx = make(path=root, workspace=workspace)
         kept = pool.take(np.flatnonzero(base.right))
+        while workspace.finished(rollouts):
+            rollouts += 1
         trees = ctx.map(_Rollout(kept, base.epochs, settings.design), list(range(rollouts)))
         flops = [total(workspace.finished(number)[1]) for number in range(rollouts)]
     errors = np.stack([_unpacked(np.asarray(tree["errors"]), len(kept)) for tree in trees])

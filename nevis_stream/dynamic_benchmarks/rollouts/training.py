@@ -60,7 +60,7 @@ def fit(
       ctx: charges FLOPs to the phases train and predict.
       pool: n images.
       distribution: float64[n], from which the training batches are drawn.
-      epochs: passes of n draws each.
+      epochs: passes of n draws each, without the last batch if it is not full.
       *name: of the random numbers.
     """
     *_, errors = itertools.islice(training(ctx, pool, distribution, *name), epochs)
@@ -70,8 +70,8 @@ def fit(
 def training(
     ctx: Context, pool: ImagePool, distribution: np.ndarray, *name: str | int
 ) -> Iterator[Callable[[], np.ndarray]]:
-    """Trains a new network without an end; yields after each epoch what returns where it errs,
-    bool[n], and must be called before the next epoch. Arguments as of `fit`.
+    """Trains a new network indefinitely; after each epoch yields a function that returns where it
+    errs, bool[n], and must be called before the next epoch. Arguments as of `fit`.
     """
     step, answer = ctx.jit(network.training_step()), ctx.jit(network.answers)
     generator = ctx.generator("training", *name)

@@ -8,7 +8,7 @@ from nevis_stream.dynamic_benchmarks.rule import UNMISSED, PoolState
 class ErrorWeighted:
     """Weights a sample by the mean error of all models so far, later ones more."""
 
-    about = "by the errors of all models so far, each round's twice as heavy as the one before"
+    about = "by the errors of all models so far, each round's twice as heavy as the round's before"
     sees_labels = True
 
     def weights(self, candidates: PoolState) -> np.ndarray:

@@ -105,7 +105,7 @@ def test_mixed_scores_have_each_their_range(tmp_path, cache):
         "1 repeated cell with the same value was left out",
         "qa F1: 2 samples, scores from 0 to 100, mean 50.0000",
         "mt win rate: 1 sample, scores from 0 to 1, mean 0.3750",
-        "yes exact: 1 samples, outcomes, mean 0.5000",
+        "yes exact: 1 sample, outcomes, mean 0.5000",
     )
     assert cache.samples() == ["qa/1", "qa/2", "mt/1", "yes/1"] and cache.scores
     np.testing.assert_equal(
