@@ -19,6 +19,7 @@ import pandas as pd
 from benchmarks.machine import describe
 from nevis_stream.datasets.sources import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
+from nevis_stream.dynamic_evaluation.cache.files import read_model_facts
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.samples import SampleFacts, checked_weights
 
@@ -63,20 +64,27 @@ def main() -> None:
     print(describe())
 
 
-def load(name: str) -> tuple[Matrix, float]:
-    """Returns a matrix, and the share of its models or groups that is known."""
+def load(name: str, model_facts: Path | None = None) -> tuple[Matrix, float]:
+    """Returns a matrix, and the share of its models or groups that is known.
+
+    Args:
+      name: of the file, or with the suffix of one of the rows.
+      model_facts: a csv of facts about the models.
+    """
     file_name = name.removesuffix("_datasets").removesuffix(f"_{FEW}")
     with np.load(shared_directory() / "matrices" / f"{file_name}.npz") as file:
         values = file["correct"]
         if "score" in file:
             values = np.where(file["imputed"] == 1, np.nan, file["score"]).astype(np.float32)
         groups, dataset = file.get("group"), file.get("dataset")
+        models = file["models"].tolist()
     facts = SampleFacts(values.shape[1])
     if name.endswith("_datasets"):
         weights = checked_weights("equal", set(dataset.tolist()))
         facts = SampleFacts(values.shape[1], dataset=dataset, dataset_weights=weights)
     known = FEW / len(values) if name.endswith(f"_{FEW}") else KNOWN
-    return Matrix(name, values, groups, facts), known
+    columns = {} if model_facts is None else read_model_facts(model_facts, models)
+    return Matrix(name, values, groups, facts, columns), known
 
 
 def print_table(name: str, rows: pd.DataFrame) -> None:

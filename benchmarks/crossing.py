@@ -2,6 +2,11 @@
 
 python -m benchmarks.crossing --out=FOLDER [--matrices=mmlu_pro,…] [--policies=…] [--predictors=…]
 python -m benchmarks.crossing --out=FOLDER --print_only
+python -m benchmarks.crossing --out=FOLDER --hide=4 --matrices=nlu_concat15_datasets …
+python -m benchmarks.crossing --out=FOLDER --model_facts=FILE --model_split=biased:weights=open …
+
+The last two are a cold start and a bias, whose files and tables have a name of their own; see
+`launch.evaluate study` for these flags.
 
 The splits are those of `benchmarks.acquisition`. Methods are not cross-validated, as no interval is
 needed here, and so cost a fraction of what they cost in a study. A claim compares two policies with
@@ -27,6 +32,7 @@ from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation import method_study, methods
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
 
@@ -74,16 +80,31 @@ def main() -> None:
         default = ",".join(values)
         parser.add_argument(f"--{name}", default=default, help="names, separated by commas")
     parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--hide", default="", help="number of data sets")
+    parser.add_argument("--model_split", default="", help="how known models are drawn")
+    parser.add_argument("--model_facts", type=Path, help="csv of facts about models")
     parser.add_argument("--print_only", action="store_true", help="run nothing")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     matrices = options.matrices.split(",")
+    kind = ModelSplit.parse(options.model_split)
+    suffix = f"_hide{options.hide}" if options.hide else ""
+    suffix += f"_{kind.kind}" if kind.kind else ""
     if not options.print_only:
         pairs = list(fitting_pairs(options.policies.split(","), options.predictors.split(",")))
         for seed in range(options.splits):  # all matrices have some before one has all splits
             for name in matrices:
-                run(*load(name), seed, pairs, options.out)
-    paths = [path for name in matrices for path in sorted(options.out.glob(f"{name}-[0-9]*.json"))]
+                matrix, share = load(name, options.model_facts)
+                matrix = dataclasses.replace(matrix, name=name + suffix)
+                design = StudyDesign(
+                    (), BUDGETS, share, new=NEW, model_split=kind, hide=options.hide
+                )
+                run(matrix, design, seed, pairs, options.out)
+    paths = [
+        path
+        for name in matrices
+        for path in sorted(options.out.glob(f"{name}{suffix}-[0-9]*.json"))
+    ]
     rows = pd.DataFrame([row for path in paths for row in json.loads(path.read_text())])
     for name, part in rows.groupby("matrix", sort=False):
         print_errors(str(name), part)
@@ -104,9 +125,8 @@ def fitting_pairs(policies: Sequence[str], predictors: Sequence[str]) -> Iterato
                 yield f"{policy}+{predictor}"
 
 
-def run(matrix: Matrix, share: float, seed: int, pairs: Sequence[str], folder: Path) -> None:
+def run(matrix: Matrix, design: StudyDesign, seed: int, pairs: Sequence[str], folder: Path) -> None:
     """Writes the files of one split that are missing."""
-    design = StudyDesign((), BUDGETS, share, new=NEW)
     known, truth = method_study.split(matrix, design, seed)
     fit_key, key = jax.random.split(jax.random.key(seed))
     for pair in pairs:

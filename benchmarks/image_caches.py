@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.acquisition import KNOWN, load
+from benchmarks.acquisition import KNOWN, NEW, load
 from benchmarks.crossing import (
+    BUDGETS,
     POLICIES,
     PREDICTORS,
     fitting_pairs,
@@ -110,7 +111,8 @@ def cross(name: str, runs: Path, out: Path, seed: int) -> None:
         if name == TRAINED and seed < TRAINED_SPLITS:
             trained = ["random", "reinforcement"] if backbone == NONE else ["random"]
             wanted += fitting_pairs(trained, ["neural_process"])
-        run(matrix(name, runs, out, backbone), KNOWN, seed, wanted, out)
+        design = StudyDesign((), BUDGETS, KNOWN, new=NEW)
+        run(matrix(name, runs, out, backbone), design, seed, wanted, out)
 
 
 def estimate_scores(name: str, out: Path) -> None:

@@ -414,9 +414,7 @@ def test_the_hardest_samples_of_a_cache(whole, tmp_path):
         stream, hardest, "pico_digits.round1", "train"
     )
     assert np.mean([missed[i] for i in added]) > np.mean(list(missed.values()))
-    with pytest.warns(
-        RunWarning, match="has .* of the 200 candidates; for the others"
-    ):
+    with pytest.warns(RunWarning, match="has .* of the 200 candidates; for the others"):
         finished(tmp_path / "other", name, seed=1)
 
 
