@@ -47,6 +47,7 @@ PREDICTORS = ("mean", "irt_2pl", "linear_gaussian")
 CLAIMS = {
     "policies": (
         ("reinforcement", "random", "smaller: reinforcement learning is best everywhere"),
+        ("reinforcement", "reinforcement_terminal", "smaller: shaping helps most"),
         ("strata", "random", "as large: random is hard to beat"),
         ("clusters_values", "random", "as large: no clustering variant dominates"),
         ("clusters_items", "random", "as large: no clustering variant dominates"),

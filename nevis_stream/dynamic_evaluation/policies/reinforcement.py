@@ -13,12 +13,18 @@ from nevis_stream.dynamic_evaluation.sequential import STEPS
 class Reinforcement(Policy):
     """Asks the samples that the trained policy finds most probable, at most `sequential.STEPS`
     batches of them.
+
+    Args:
+      shaped: whether each sample has a reward, and not only the last one of an episode.
+      about: one line for people.
     """
 
-    about = "proximal policy optimisation on the known models, rewarded for smaller errors"
     adaptive = True
     out_of_core = False
     needs = frozenset({"moments"})
+
+    def __init__(self, shaped: bool, about: str):
+        self.shaped, self.about = shaped, about
 
     def fit(self, known, beliefs, key, ctx):
         """Trains the policy."""
@@ -27,7 +33,7 @@ class Reinforcement(Policy):
         if descriptions is None:
             descriptions = described(known, key, ctx).all
         key = jax.random.fold_in(key, 2)
-        parameters = training.trained(known, beliefs, descriptions, cold, key, ctx)
+        parameters = training.trained(known, beliefs, descriptions, cold, key, ctx, self.shaped)
         return {
             "cold": cold,
             "descriptions": descriptions,
@@ -48,5 +54,7 @@ class Reinforcement(Policy):
         return Cells(best.astype(np.int64))
 
 
-POLICY = Reinforcement()
+POLICY = Reinforcement(
+    True, "proximal policy optimisation on the known models, rewarded for smaller errors"
+)
 """Proximal policy optimisation."""

@@ -147,6 +147,7 @@ def episodes(
     beliefs: Beliefs,
     random: np.random.Generator,
     horizon: int,
+    shaped: bool = True,
 ) -> tuple[Transitions, np.ndarray]:
     """Plays episodes with a policy; returns their steps, [t · m, …], and the samples that the
     policy saw.
@@ -159,6 +160,7 @@ def episodes(
       beliefs: of the predictor.
       random: draws samples and actions.
       horizon: number of steps.
+      shaped: whether each step has a reward, and not only the last.
     """
     models, n = truth.shape
     seen = np.sort(random.choice(n, min(SEEN, n), replace=False))
@@ -185,7 +187,7 @@ def episodes(
         after = expected_error(state, truth)
         for kept, item in zip(
             (states, actions, likelihood, values, rewards),
-            (visible, action, chosen, value, error - after),
+            (visible, action, chosen, value, (error - after) * shaped),
             strict=True,
         ):
             kept.append(item)
@@ -207,7 +209,13 @@ def _answered(samples: np.ndarray, truth: np.ndarray) -> Answers:
 
 
 def trained(
-    known: Known, beliefs: Beliefs, descriptions: np.ndarray, cold: bool, key, ctx: Context
+    known: Known,
+    beliefs: Beliefs,
+    descriptions: np.ndarray,
+    cold: bool,
+    key,
+    ctx: Context,
+    shaped: bool = True,
 ) -> Tree:
     """Returns the parameters of a policy that was trained on the known models.
 
@@ -218,6 +226,7 @@ def trained(
       cold: whether there are samples that no known model has met.
       key: a JAX key.
       ctx: counts FLOPs.
+      shaped: as of `episodes`.
     """
     network, entropy = ActorCritic(cold), ENTROPY_COLD if cold else 0.0
     random, (models, n) = numpy_generator(key), known.shape
@@ -235,7 +244,7 @@ def trained(
     def advance(state, part):
         random = np.random.default_rng([number, part])
         drawn = truth[random.choice(len(truth), EPISODES, replace=len(truth) < EPISODES)]
-        steps, seen = episodes(state[0], act, descriptions, drawn, beliefs, random, horizon)
+        steps, seen = episodes(state[0], act, descriptions, drawn, beliefs, random, horizon, shaped)
         ctx.charge(horizon * drawn.size * 6)  # the rewards
         size = len(steps.actions) // BATCHES
         orders = [random.permutation(len(steps.actions)) for _ in range(EPOCHS)]
@@ -245,7 +254,7 @@ def trained(
         return update(state, descriptions[seen], jax.tree.map(lambda leaf: leaf[chosen], steps))
 
     def name() -> str:
-        about = repr((VERSION, ITERATIONS, cold, int(number), digest(known)))
+        about = repr((VERSION, ITERATIONS, cold, shaped, int(number), digest(known)))
         return "policy-" + hashlib.sha256(about.encode()).hexdigest()[:16]
 
     return positions.trained(ctx, name, start, ITERATIONS, advance)[0]
