@@ -93,6 +93,11 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         " backbone is applied to the images."
     )
     flag("import", text, "features", None, meaning)
+    meaning = (
+        "FILE.npz that describes the samples: `features`, float[n, d], and optionally the samples'"
+        " ids, `samples`."
+    )
+    flag("study", text, "features", None, meaning)
 
     meaning = "Which of a run's predictors are imported."
     flags.DEFINE_enum("models", "all", KEEP, meaning, flag_values=values_of["import"])

@@ -29,6 +29,8 @@ from nevis_stream.dynamic_evaluation.additions import read_additions
 from nevis_stream.dynamic_evaluation.cache.entries import repeated
 from nevis_stream.dynamic_evaluation.cache.files import (
     ValueTable,
+    features_remark,
+    read_features,
     read_model_facts,
     read_values,
 )
@@ -91,6 +93,11 @@ def study(words: Sequence[str], values: FlagValues) -> None:
     matrices = []
     for path in paths:
         table = read_values(path, values.threshold, values.range, values.metrics)
+        if values.features:
+            features = read_features(values.features, table.samples)
+            table = dataclasses.replace(
+                table, features=features, remarks=(*table.remarks, *features_remark(features))
+            )
         for remark in table.remarks:
             print(f"{path}: {remark}")
         matrices.append(_matrix(path.stem, table, values))

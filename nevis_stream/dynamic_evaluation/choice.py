@@ -25,6 +25,7 @@ from nevis_stream.dynamic_evaluation.intervals import FEWEST
 from nevis_stream.dynamic_evaluation.known import Known, digest
 from nevis_stream.dynamic_evaluation.method import Method, context
 from nevis_stream.dynamic_evaluation.methods import stratified
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
 
@@ -32,12 +33,17 @@ CANDIDATES = ("recommended", "quadrature", "linear_gaussian")  # and the stratif
 FEW = 20  # up to this budget `quadrature` is the default, above it `recommended`
 MARGIN = 0.05  # least relative improvement over the default
 MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
-VERSION = 3  # of stored choices
+VERSION = 4  # of stored choices
 
 
-def default(budget: int) -> str:
-    """Returns the method that is used unless another one is clearly better."""
-    return "quadrature" if budget <= FEW else "recommended"
+def default(budget: int, facts: SampleFacts) -> str:
+    """Returns the method that is used unless another one is clearly better.
+
+    The samples that `recommended` asks do not depend on the weights of data sets; those of
+    `quadrature` do.
+    """
+    few = budget <= FEW or facts.dataset_weights is not None
+    return "quadrature" if few else "recommended"
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ def choose(
         errors[name], costs[name] = _errors(
             directory, methods.get(name), known, budget, seed, additions
         )
-    chosen, reason = best(errors, default(budget))
+    chosen, reason = best(errors, default(budget, known.facts))
     if left_out:
         reason += f"; {too_dear}"
     # The fit of the chosen method is charged when it is used, its errors are of the choice alone.

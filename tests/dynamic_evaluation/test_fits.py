@@ -15,6 +15,7 @@ from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.file_ask import FileAsk
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import RunWarning
 from nevis_stream.run_directory.checkpoint import Checkpoint
 from tests.dynamic_evaluation.making import file_asks, one_order
@@ -202,13 +203,22 @@ def test_a_choice_stays_within_its_cost_and_needs_known_models(cache):
     assert "fewer than 5 known models" in fit_method(few, 20)[1]
 
 
-@pytest.mark.parametrize(("budget", "usual"), [(20, "quadrature"), (21, "recommended")])
-def test_the_default_gives_way_to_what_is_clearly_better_only(budget, usual):
+@pytest.mark.parametrize(
+    ("budget", "weights", "usual"),
+    [
+        (20, None, "quadrature"),
+        (21, None, "recommended"),
+        (21, {"a": 1, "b": 1}, "quadrature"),  # `recommended` asks regardless of weights
+    ],
+)
+def test_the_default_gives_way_to_what_is_clearly_better_only(budget, weights, usual):
+    facts = SampleFacts(2, dataset=np.array(["a", "b"]), dataset_weights=weights)
     errors = 0.05 * np.random.default_rng(0).normal(size=40)
     (other,) = {"quadrature", "recommended"} - {usual}
 
     def best(factor):
-        return choice.best({usual: errors, other: factor * errors}, choice.default(budget))[0]
+        compared = {usual: errors, other: factor * errors}
+        return choice.best(compared, choice.default(budget, facts))[0]
 
     assert best(0.5) == other and best(0.97) == best(1.5) == usual
     assert choice.best({"strata+mean": errors}, usual)[0] == "strata+mean"
