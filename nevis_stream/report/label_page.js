@@ -1,37 +1,59 @@
 // Labels pictures by buttons and keys; keeps the labels in this browser; saves them as a csv file.
 const data = JSON.parse(document.getElementById("data").textContent);
 const element = (name) => document.getElementById(name);
-const place = `nevis-stream label ${data.session}`;
 const single = data.classes.every((name) => /^[0-9a-z]$/i.test(name));
 const KEYS = single ? data.classes.join("").toLowerCase() : "1234567890abcdefghijklmnopqrstuvwxyz";
 
-function kept() {
+// One record for each label, so that two tabs do not write over each other. Chromium's localStorage
+// may start empty on a busy machine and then lose what it held.
+const database = new Promise((resolve, reject) => {
+  const request = indexedDB.open("nevis-stream", 1);
+  request.onupgradeneeded = () => {
+    request.result.createObjectStore("labels", { keyPath: ["session", "sample"] });
+  };
+  request.onsuccess = () => resolve(request.result);
+  request.onerror = () => reject(request.error);
+});
+
+async function transact(mode, ask) {
+  const transaction = (await database).transaction("labels", mode);
+  const request = ask(transaction.objectStore("labels"));
+  transaction.commit?.(); // what is written stays, even if the page is closed at once
+  return new Promise((resolve, reject) => {
+    transaction.oncomplete = () => resolve(request.result);
+    transaction.onabort = () => reject(transaction.error);
+  });
+}
+
+async function kept() {
   try {
-    return JSON.parse(localStorage.getItem(place)) ?? {};
+    const mine = IDBKeyRange.bound([data.session], [data.session, []]);
+    const records = await transact("readonly", (store) => store.getAll(mine));
+    return Object.fromEntries(records.map(({ sample, label }) => [sample, label]));
   } catch {
-    return {}; // no storage, or not ours: labels live as long as the page
+    return {}; // no database: labels live as long as the page
   }
 }
 
-let labels = kept();
-let current = Math.max(data.samples.findIndex(({ id }) => !(id in labels)), 0);
-
-function keep(change) {
-  labels = { ...kept(), ...labels }; // another tab may have added some
-  change(labels);
+async function keep(ask) {
   try {
-    localStorage.setItem(place, JSON.stringify(labels));
+    await transact("readwrite", ask);
   } catch {
-    element("progress").textContent = "This browser keeps nothing: save before you close the page. ";
+    element("progress").textContent = "This browser keeps nothing: save before you close the page.";
   }
 }
+
+let labels = {};
+let current = 0;
 
 function labelled() {
   return data.samples.filter(({ id }) => id in labels).length;
 }
 
 function choose(name) {
-  keep((all) => { all[data.samples[current].id] = name; });
+  const sample = data.samples[current].id;
+  labels[sample] = name;
+  keep((store) => store.put({ session: data.session, sample, label: name }));
   const next = data.samples.findIndex(({ id }, i) => i > current && !(id in labels));
   const any = data.samples.findIndex(({ id }) => !(id in labels));
   current = next >= 0 ? next : any >= 0 ? any : current;
@@ -39,7 +61,9 @@ function choose(name) {
 }
 
 function clear() {
-  keep((all) => { delete all[data.samples[current].id]; });
+  const sample = data.samples[current].id;
+  delete labels[sample];
+  keep((store) => store.delete([data.session, sample]));
   show();
 }
 
@@ -105,7 +129,9 @@ function csv() {
   return ["session,sample,label", ...rows].join("\n") + "\n";
 }
 
-function save() {
+async function save() {
+  labels = { ...labels, ...await kept() }; // another tab may have added some
+  show();
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([csv()], { type: "text/csv" }));
   link.download = data.file;
@@ -133,4 +159,10 @@ element("back").addEventListener("click", () => move(-1));
 element("forward").addEventListener("click", () => move(1));
 element("clear").addEventListener("click", clear);
 element("save").addEventListener("click", save);
-show();
+
+async function start() {
+  labels = { ...await kept(), ...labels };
+  current = Math.max(data.samples.findIndex(({ id }) => !(id in labels)), 0);
+  show();
+}
+const started = start();

@@ -16,14 +16,20 @@ LABELS = "[...document.querySelectorAll('#strip span')].map((e) => e.textContent
 PROGRESS = "document.getElementById('progress').textContent"
 PRESSED = "[...document.querySelectorAll('#choices [aria-pressed=true]')].map((e) => e.textContent)"
 # what the save button writes, instead of a file
-SAVED = """(() => {
-  let blob;
+SAVED = """new Promise((resolve) => {
   const make = URL.createObjectURL;
-  URL.createObjectURL = (each) => { blob = each; return make(each); };
+  URL.createObjectURL = (blob) => {
+    URL.createObjectURL = make;
+    resolve(blob.text());
+    return make(blob);
+  };
   document.getElementById('save').click();
-  URL.createObjectURL = make;
-  return blob.text();
-})()"""
+})"""
+
+
+def opened(browser, page, width):
+    browser.open(page, width)
+    browser.evaluate("started")  # the labels that the browser keeps have been read
 
 
 def written(directory, prefix="s", **changes):
@@ -61,7 +67,7 @@ def test_the_page_holds_no_code_of_a_sample(tmp_path):
 def test_a_person_labels_in_a_browser(tmp_path):
     session, folder, rows = written(tmp_path, prefix='=,"é')
     with Browser(tmp_path / "profile") as browser:
-        browser.open(folder / sheets.PAGE, 1200)
+        opened(browser, folder / sheets.PAGE, 1200)
         assert browser.requests == [(folder / sheets.PAGE).as_uri()] or all(
             not each.startswith("http") for each in browser.requests
         )
@@ -81,7 +87,8 @@ def test_a_person_labels_in_a_browser(tmp_path):
         assert browser.evaluate(LABELS) == ["owl", "", "cat", "", ""]
         assert browser.evaluate("document.activeElement === document.body")
 
-        browser.open(folder / sheets.PAGE, 400)  # the page is closed and opened again, on a phone
+    with Browser(tmp_path / "profile") as browser:  # closed and opened again, on a phone
+        opened(browser, folder / sheets.PAGE, 400)
         assert browser.evaluate(PROGRESS) == "2 of 5 labelled"
         assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert browser.evaluate("document.getElementById('caption').textContent").startswith("2 of")
@@ -101,7 +108,7 @@ def test_a_person_labels_in_a_browser(tmp_path):
 def test_classes_of_one_character_are_their_own_keys(tmp_path):
     _, folder, _ = written(tmp_path, classes=["1", "0", "x"])
     with Browser(tmp_path / "profile") as browser:
-        browser.open(folder / sheets.PAGE, 1200)
+        opened(browser, folder / sheets.PAGE, 1200)
         for key in "0x1":
             browser.press(key)
         assert browser.evaluate(LABELS)[:3] == ["0", "x", "1"]
