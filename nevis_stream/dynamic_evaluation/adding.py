@@ -16,6 +16,7 @@ from nevis_stream.dynamic_evaluation.additions import Addition, append, read_add
 from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells, Cost, check_budget
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
+from nevis_stream.dynamic_evaluation.cached_ask import CachedAsk, askable_cells
 from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit
@@ -29,11 +30,9 @@ from nevis_stream.dynamic_evaluation.known import (
 )
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_cells
 from nevis_stream.dynamic_evaluation.method import Method
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput, RunWarning
-from nevis_stream.wording import plural
 
 
 def add_models(
@@ -95,7 +94,9 @@ def add_models(
     rows = [CachedAsk(cache, model, samples, facts[model], ask) for model, ask in asks.items()]
 
     check_budget(budget, samples)
-    askable = np.stack([_askable(row, (available or {}).get(row.model), budget) for row in rows])
+    askable = np.stack(
+        [askable_cells(row, (available or {}).get(row.model), budget) for row in rows]
+    )
     substitutes = None if askable.all() else Substitutes(known, askable)
 
     def ask(cells: Cells) -> Answers:
@@ -130,7 +131,7 @@ def add_models(
     _warn(used, known, prices, budget, stored, "model")
     estimates, own = _evaluate(stored, readable, ask, len(rows), budget, seed, progress)
     if substitutes is not None and substitutes.counts.any():
-        warnings.warn(_substituted(rows, askable, substitutes.counts), RunWarning, stacklevel=2)
+        warnings.warn(substitutes.message(list(asks)), RunWarning, stacklevel=2)
     own += 0 if choice is None else choice.flops
     made_by = {"method": method, "budget": budget, "seed": seed}
     values = np.stack([row.values for row in rows])
@@ -163,35 +164,6 @@ def add_models(
         known_or_expected = np.where(observed(row.values), row.values, expected)
         report_values(row.model, known_or_expected.astype(np.float32))
     return accounts
-
-
-def _askable(row: "CachedAsk", available: np.ndarray | None, budget: int) -> np.ndarray:
-    """Returns on which samples a new model can be asked, or has been, bool[n].
-
-    Raises:
-      BadInput: these are fewer than the budget.
-    """
-    if available is None:
-        return np.ones(len(row.values), bool)
-    askable = available | observed(row.values)
-    if (count := int(askable.sum())) < budget:
-        raise BadInput(
-            f"model {row.model!r} has values on {count:,} of the cache's {len(askable):,} samples,"
-            f" fewer than the budget of {budget:,}."
-        )
-    return askable
-
-
-def _substituted(rows: Sequence["CachedAsk"], askable: np.ndarray, counts: np.ndarray) -> str:
-    """Returns a message that similar samples were asked instead of those without a value."""
-    model = int(counts.argmax())
-    others = plural(int(np.count_nonzero(counts)) - 1, "other model")
-    return (
-        f"model {rows[model].model!r} has no value on"
-        f" {plural(int((~askable[model]).sum()), 'sample')}; {counts[model]:,} of those that were"
-        " chosen had none, and the most similar samples were asked instead"
-        + (f" (and of {others})." if np.count_nonzero(counts) > 1 else ".")
-    )
 
 
 @dataclass(frozen=True)
@@ -371,75 +343,6 @@ def add_samples(
     )
     append(cache.directory, account)
     return account
-
-
-class CachedAsk:
-    """An `Ask` for one new model: cells that the cache has are read; the others are asked, and
-    added to the cache at once.
-
-    Args:
-      cache: the cache.
-      model: the model's id.
-      samples: number of columns of the cache that take part.
-      provenance: of the model.
-      ask: what answers for it.
-
-    Attributes:
-      values: [samples], the observed values.
-      asked_before: number of cells that were observed before.
-      cost: of everything that was asked.
-    """
-
-    def __init__(
-        self,
-        cache: EvaluationCache,
-        model: str,
-        samples: int,
-        provenance: dict[str, Any],
-        ask: Ask,
-    ):
-        self.model, self.cost = model, Cost()
-        self._cache, self._provenance, self._ask = cache, provenance, ask
-        self.values = unknown_cells((samples,), cache.scores)
-        self._in_cache = model in cache.models()
-        if self._in_cache:
-            self.values = cache.matrix([model])[0, :samples]
-        self.asked_before = self.asked
-
-    @property
-    def asked(self) -> int:
-        """Number of observed cells."""
-        return int(np.count_nonzero(observed(self.values)))
-
-    def __call__(self, cells: Cells) -> Answers:
-        """Returns the values of int64[1, b], and the cost of those that had to be asked."""
-        (columns,), cost = cells.samples, Cost()
-        new = columns[~observed(self.values[columns])]
-        if len(new):
-            answers = self._ask(Cells(new[None]))
-            cost = answers.cost
-            flops_each = {} if cost.flops is None else {EACH: cost.flops / len(new)}
-            provenance = None if self._in_cache else flops_each | self._provenance
-            confidence = None if answers.confidence is None else answers.confidence[0]
-            ids, values = self._cache.samples(new), answers.values[0]
-            self._cache.append(self.model, ids, values, confidence, provenance=provenance)
-            self.values[new], self._in_cache = values, True
-            self.cost += cost
-        return Answers(cells, self.values[columns][None], cost)
-
-    def bounded(self, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
-        """Returns means, moved into the range that the observed values leave for the mean; if all
-        values are observed, this is the mean itself.
-        """
-        low, high = numbers(self.values), np.where(observed(self.values), self.values, 1)
-        least, most = facts.mean(np.stack([low, high]))
-        return np.clip(means, least, most) if least < most else np.full(len(means), least)
-
-    @property
-    def flops_each(self) -> float | None:
-        """FLOPs of one answer, as the cache records it, or else the model's given provenance."""
-        facts = self._cache.models()[self.model] if self._in_cache else self._provenance
-        return facts.get(EACH)
 
 
 def _cannot_answer(

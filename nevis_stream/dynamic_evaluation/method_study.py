@@ -61,18 +61,17 @@ class Matrix:
         models: np.ndarray,
         samples: np.ndarray,
         hidden: np.ndarray,
-        keep_groups: bool = True,
+        groups: np.ndarray | None = None,
     ) -> InMemory:
         """Returns some models, int64 rows, on some samples, int64 columns, for methods to read; all
-        values on hidden samples, bool of the columns, are unknown. Without groups, each model is a
-        group of its own.
+        values on hidden samples, bool of the columns, are unknown. Without groups, str[m], each
+        model is a group of its own.
         """
-        keeps = keep_groups and self.groups is not None
-        groups = self.groups[models].tolist() if keeps else None
         facts = self.facts or SampleFacts(self.values.shape[1])
         values = self.values[np.ix_(models, samples)]
         values[:, hidden] = unknown_cells((), values.dtype.kind == "f")
-        return InMemory(values, groups, facts.take(samples))
+        whole = None if groups is None else groups[models].tolist()
+        return InMemory(values, whole, facts.take(samples))
 
     @property
     def models(self) -> Models:
@@ -183,7 +182,8 @@ def split(matrix: Matrix, design: StudyDesign, seed: int) -> tuple[InMemory, np.
     if design.hide:
         dataset = None if matrix.facts is None else matrix.facts.dataset
         hidden = hidden_samples(dataset, design.hide, seed)[columns]
-    known_models = matrix.known(known, columns, hidden, design.model_split.keeps_groups)
+    groups = design.model_split.groups(matrix.models)
+    known_models = matrix.known(known, columns, hidden, groups)
     if not truth.size or not observed(known_models.values).any():
         raise BadInput(
             f"{matrix.name}: nothing is observed of the new models, or nothing of the known"

@@ -106,12 +106,12 @@ class ModelSplit:
         """What `parse` reads."""
         return f"{self.kind}:{self.name}" if self.name else self.kind
 
-    @property
-    def keeps_groups(self) -> bool:
-        """Whether groups of models are groups in cross-validation, too. They are not where models
-        are drawn one by one, nor where all known models are of one group.
+    def groups(self, models: Models) -> np.ndarray | None:
+        """Returns the groups that are whole in cross-validation, too, str[m]; None: each model is a
+        group of its own, as where models are drawn one by one, or all known ones are of one group.
         """
-        return not (self.kind == "random" or (self.kind == "biased" and "=" not in self.name))
+        one_by_one = self.kind == "random" or (self.kind == "biased" and "=" not in self.name)
+        return None if one_by_one else models.groups
 
     @property
     def draws(self) -> bool:

@@ -15,6 +15,7 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, measured
 from nevis_stream.storage import write_file
+from nevis_stream.wording import plural
 
 SCHEMA = 1
 FILE = "study_summary.json"
@@ -171,13 +172,14 @@ def advice(matrices: Sequence[dict[str, Any]]) -> str:
     equal = [name for name in others.index if equal[name]]
     if not equal:
         return f"{sentence}, and every other method is distinguishably worse somewhere."
-    share = f"{len(equal)} of the other {len(others)} methods are"
     if len(equal) == len(others):
-        share = "none of the other methods is" if len(others) > 1 else "the other method is not"
-    elif len(equal) == 1:
-        share = f"1 of the other {len(others)} methods is"
-    some = len(equal) < len(others)
-    sentence += f"; {share} {'nowhere' if some else 'anywhere'} distinguishably worse"
+        sentence += "; no other method is distinguishably worse"
+    else:
+        verb = "is" if len(equal) == 1 else "are"
+        sentence += (
+            f"; {len(equal)} of the other {plural(len(others), 'method')} {verb} nowhere"
+            " distinguishably worse"
+        )
     flops = by_method["flops"].mean()
     cheapest = flops[equal].idxmin()
     if flops[cheapest] < 0.5 * flops[best]:

@@ -6,12 +6,14 @@ one, and with the nearest values of the known models.
 """
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.wording import plural
 
 MODELS = 64  # known models by whose values samples are compared, at most
 
@@ -30,6 +32,7 @@ class Substitutes:
 
     def __init__(self, known: Known, askable: np.ndarray):
         self._known, self._free = known, askable.copy()
+        self._without = (~askable).sum(axis=1)
         self.counts = np.zeros(len(askable), np.int64)
 
     @functools.cached_property
@@ -49,6 +52,17 @@ class Substitutes:
                 self._free[model][row[place]] = False
             self.counts[model] += np.count_nonzero(~stays)
         return Cells(samples, cells.probabilities, cells.shares)
+
+    def message(self, models: Sequence[str]) -> str:
+        """Returns for which of the models, by their ids, similar samples were asked."""
+        most = int(self.counts.argmax())
+        others = np.count_nonzero(self.counts) - 1
+        also = f" (and of {plural(others, 'other model')})" if others else ""
+        return (
+            f"model {models[most]!r} has no value on {plural(int(self._without[most]), 'sample')};"
+            f" {self.counts[most]:,} of those that were chosen had none, and the most similar"
+            f" samples were asked instead{also}."
+        )
 
     def _nearest(self, sample: int, others: np.ndarray) -> int:
         """Returns which of the other samples, int64[k], is most similar to a sample."""

@@ -1,0 +1,168 @@
+"""What is said and refused before `launch.evaluate study` and `metrics` compute anything."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import method_study, methods
+from nevis_stream.dynamic_evaluation.intervals import FEWEST
+from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.dynamic_evaluation.model_splits import hidden_samples
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.errors import BadInput
+from nevis_stream.storage import write_file
+
+
+def remarks(matrix: Matrix, design: StudyDesign) -> list[str]:
+    """Returns lines that say what of a study a matrix does not allow.
+
+    Raises:
+      BadInput: it leaves nothing to study.
+    """
+    if min(design.budgets) > (n := matrix.values.shape[1]):
+        raise BadInput(f"{matrix.name}: has {n} samples, fewer than the smallest of --budgets.")
+    try:
+        known, _ = design.model_split.divide(matrix.models, design.known, seed=0)
+        if design.hide:
+            dataset = None if matrix.facts is None else matrix.facts.dataset
+            hidden_samples(dataset, design.hide, seed=0)
+    except BadInput as error:
+        raise BadInput(f"{matrix.name}: {error}") from None
+    return [*_fallbacks(matrix, design, known), *_left_out(matrix, design)]
+
+
+def _fallbacks(matrix: Matrix, design: StudyDesign, known: np.ndarray) -> list[str]:
+    """Returns a line if methods cannot learn from so few known models or groups of models, and
+    others are used in their place.
+    """
+    groups = design.model_split.groups(matrix.models)
+    count = len(known if groups is None else set(groups[known]))
+    lacking = [name for name in design.methods if methods.get(name).fallback]
+    if count >= FEWEST or not lacking:
+        return []
+    facts = matrix.facts or SampleFacts(matrix.values.shape[1])
+    instead = methods.stratified(InMemory(matrix.values, None, facts)).name
+    kind = "known models" if groups is None else "known groups of models"
+    return [
+        f"{count} {kind}, fewer than {FEWEST}: instead of {', '.join(lacking)}, {instead} is used."
+        " See --known and --model_split."
+    ]
+
+
+def _left_out(matrix: Matrix, design: StudyDesign) -> list[str]:
+    """Returns lines that say what of a matrix is not studied: models without a place in the order,
+    and, because of holes, samples and budgets.
+    """
+    lines, parts = [], method_study.measured(matrix, design)
+    models, samples = (sorted({part[k] for part in parts}) for k in (0, 1))
+    if not design.model_split.draws:
+        there = int((matrix.models.column(design.model_split.name) != "").sum())
+        if there < len(matrix.values):
+            lines.append(
+                f"{len(matrix.values) - there} of {len(matrix.values)} models have no"
+                f" {design.model_split.name} and are left out."
+            )
+    if samples[0] < matrix.values.shape[1]:
+        lines.append(
+            f"only cells without holes can be asked, so errors are those of {_span(models)} new"
+            f" models on the {_span(samples)} samples that all of them have, of"
+            f" {matrix.values.shape[1]:,}."
+        )
+        if large := [budget for budget in design.budgets if budget > samples[0]]:
+            lines.append(
+                f"left out: budgets of {', '.join(map(str, large))}, above {samples[0]:,}."
+            )
+    return lines
+
+
+def _span(numbers: Sequence[int]) -> str:
+    return " to ".join(f"{number:,}" for number in dict.fromkeys((numbers[0], numbers[-1])))
+
+
+def too_small(matrices: Sequence[Matrix], design: StudyDesign) -> list[str]:
+    """Returns a line for each method whose policy cannot be used with some of the budgets.
+
+    Raises:
+      BadInput: no method can be used with any budget.
+    """
+    remarks, usable = [], False
+    for matrix in matrices:
+        for name in design.methods:
+            least = methods.get(name).policy.least(matrix.facts)
+            small = [budget for budget in design.budgets if budget < least]
+            usable |= len(small) < len(design.budgets)
+            if small:
+                remarks.append(
+                    f"left out: {name} on {matrix.name} with a budget of"
+                    f" {', '.join(map(str, small))}: at least {least} are needed, one sample of"
+                    " each data set"
+                )
+    if not usable:
+        raise BadInput(f"--budgets: {remarks[0].removeprefix('left out: ')}.")
+    return remarks
+
+
+def same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesign) -> None:
+    """Records what a folder's study is about; refuses to continue a study of something else, whose
+    rows would be taken for rows of this one.
+    """
+    settings = {"known": design.known, "matrices": {}}
+    ways = {"model_split": str(design.model_split), "hide": design.hide}
+    if path.is_file():
+        try:
+            settings |= json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError) as error:
+            raise BadInput(
+                f"{path}: cannot be read ({error}), so it does not say what was studied in this"
+                " folder. Give another --out, or delete the folder."
+            ) from None
+    advice = "Give another --out, or delete it."
+    if settings["known"] != design.known:
+        raise BadInput(
+            f"{path.parent}: already contains a study with --known={settings['known']}. {advice}"
+        )
+    for name, way in ways.items():
+        if (earlier := settings.setdefault(name, way)) != way:
+            raise BadInput(
+                f"{path.parent}: already contains a study with --{name}={earlier}. {advice}"
+            )
+    for matrix in matrices:
+        fingerprint = _fingerprint(matrix)
+        if settings["matrices"].setdefault(matrix.name, fingerprint) != fingerprint:
+            raise BadInput(
+                f"{path.parent}: already contains a study of a different {matrix.name!r}. {advice}"
+            )
+    write_file(path, json.dumps(settings, indent=1, sort_keys=True).encode())
+
+
+def _fingerprint(matrix: Matrix) -> str:
+    groups = b"" if matrix.groups is None else "\n".join(matrix.groups).encode()
+    content = repr(matrix.values.shape).encode() + matrix.values.tobytes() + groups
+    if matrix.facts.features is not None:
+        content += matrix.facts.features.tobytes()
+    if matrix.facts.dataset is not None:
+        content += repr((matrix.facts.dataset.tolist(), matrix.facts.dataset_weights)).encode()
+    for name, column in sorted(matrix.columns.items()):
+        content += repr((name, column.tolist())).encode()
+    return hashlib.sha256(content).hexdigest()
+
+
+def takes_scores(names: Sequence[str], matrices: Sequence[Matrix]) -> None:
+    """Raises BadInput if a method is unknown, or takes outcomes only and a matrix has scores."""
+    refused = [name for name in dict.fromkeys(names) if not methods.get(name).takes_scores]
+    scored = [matrix.name for matrix in matrices if matrix.values.dtype != np.uint8]
+    if refused and scored:
+        every = methods.registry().items()
+        valid = [name for name, method in every if method.takes_scores]
+        predictors = [
+            name for name, each in methods.predictor_registry().items() if each.takes_scores
+        ]
+        raise BadInput(
+            f"{', '.join(scored)}: has real scores, but {', '.join(refused)} takes outcomes (0 or"
+            f" 1) only. Methods that take scores: {', '.join(valid)}; or any policy with one of"
+            f" the predictors {', '.join(predictors)}, for example random+mean."
+        )

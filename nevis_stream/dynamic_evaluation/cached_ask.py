@@ -1,0 +1,99 @@
+"""What answers for a new model whose answers a cache keeps."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells, Cost
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache.entries import EACH
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_cells
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.errors import BadInput
+
+
+class CachedAsk:
+    """An `Ask` for one new model: cells that the cache has are read; the others are asked, and
+    added to the cache at once.
+
+    Args:
+      cache: the cache.
+      model: the model's id.
+      samples: number of columns of the cache that take part.
+      provenance: of the model.
+      ask: what answers for it.
+
+    Attributes:
+      values: [samples], the observed values.
+      asked_before: number of cells that were observed before.
+      cost: of everything that was asked.
+    """
+
+    def __init__(
+        self,
+        cache: EvaluationCache,
+        model: str,
+        samples: int,
+        provenance: dict[str, Any],
+        ask: Ask,
+    ):
+        self.model, self.cost = model, Cost()
+        self._cache, self._provenance, self._ask = cache, provenance, ask
+        self.values = unknown_cells((samples,), cache.scores)
+        self._in_cache = model in cache.models()
+        if self._in_cache:
+            self.values = cache.matrix([model])[0, :samples]
+        self.asked_before = self.asked
+
+    @property
+    def asked(self) -> int:
+        """Number of observed cells."""
+        return int(np.count_nonzero(observed(self.values)))
+
+    def __call__(self, cells: Cells) -> Answers:
+        """Returns the values of int64[1, b], and the cost of those that had to be asked."""
+        (columns,), cost = cells.samples, Cost()
+        new = columns[~observed(self.values[columns])]
+        if len(new):
+            answers = self._ask(Cells(new[None]))
+            cost = answers.cost
+            flops_each = {} if cost.flops is None else {EACH: cost.flops / len(new)}
+            provenance = None if self._in_cache else flops_each | self._provenance
+            confidence = None if answers.confidence is None else answers.confidence[0]
+            ids, values = self._cache.samples(new), answers.values[0]
+            self._cache.append(self.model, ids, values, confidence, provenance=provenance)
+            self.values[new], self._in_cache = values, True
+            self.cost += cost
+        return Answers(cells, self.values[columns][None], cost)
+
+    def bounded(self, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
+        """Returns means, moved into the range that the observed values leave for the mean; if all
+        values are observed, this is the mean itself.
+        """
+        low, high = numbers(self.values), np.where(observed(self.values), self.values, 1)
+        least, most = facts.mean(np.stack([low, high]))
+        return np.clip(means, least, most) if least < most else np.full(len(means), least)
+
+    @property
+    def flops_each(self) -> float | None:
+        """FLOPs of one answer, as the cache records it, or else the model's given provenance."""
+        facts = self._cache.models()[self.model] if self._in_cache else self._provenance
+        return facts.get(EACH)
+
+
+def askable_cells(row: CachedAsk, available: np.ndarray | None, budget: int) -> np.ndarray:
+    """Returns on which samples a new model can be asked, or has been, bool[n].
+
+    Raises:
+      BadInput: these are fewer than the budget.
+    """
+    if available is None:
+        return np.ones(len(row.values), bool)
+    cells = available | observed(row.values)
+    if (count := int(cells.sum())) < budget:
+        raise BadInput(
+            f"model {row.model!r} has values on {count:,} of the cache's {len(cells):,} samples,"
+            f" fewer than the budget of {budget:,}."
+        )
+    return cells
