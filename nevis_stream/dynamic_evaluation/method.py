@@ -77,7 +77,8 @@ class CellPredictor:
     def tune(
         self, tree: Tree, known: Known, policy: Policy, budget: int, key: Key, ctx: Context
     ) -> Tree:
-        """Returns what is learned from the known models for one budget.
+        """Returns what is learned from the known models for one budget. If this holds `errors` of
+        known models' means and the `unit` of each, float64[k], intervals are learned from these.
 
         Args:
           tree: what `fit` returned; parts that other budgets need as well may be added to it.
@@ -266,12 +267,12 @@ class Evaluator:
             with self.ctx.phase("validate"):
                 tree, half, learned = method.predictor.tune(*arguments), None, {}
                 if method.cross_validated:
-                    errors = method.predictor.errors(*arguments)
-                    errors, unit = (
-                        self._errors(tree, budget)
-                        if errors is None
-                        else (errors, np.ones(len(errors)))
-                    )
+                    if "unit" in tree:
+                        errors, unit = tree["errors"], tree["unit"]
+                    elif (errors := method.predictor.errors(*arguments)) is not None:
+                        unit = np.ones(len(errors))
+                    else:
+                        errors, unit = self._errors(tree, budget)
                     groups = self.known.groups or range(self.known.shape[0])
                     half = intervals.cross_validated(errors, unit, groups)
                     learned = {"errors": errors}

@@ -66,6 +66,10 @@ PAIRS = {
         "quadrature_local+linear_gaussian",
         "linear-Gaussian model; Bayesian quadrature chooses the samples, half of them per model",
     ),
+    "adaptive_testing": (
+        "fisher+irt_gaussian",
+        "adaptive testing by Fisher information; two-parameter and linear-Gaussian model",
+    ),
     "quadrature": (
         "quadrature_local+combination",
         "the predictors of `recommended`; Bayesian quadrature chooses the samples",

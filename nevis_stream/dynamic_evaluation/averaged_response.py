@@ -1,0 +1,93 @@
+"""A two-parameter item response model whose mean is averaged with another estimate of it.
+
+The item response model is sure of a model's ability after few answers, but knows nothing else of
+it. How much the other estimate adds depends on the known models, on the policy and on the budget,
+so cross-validation on the known models learns its share; with few known models, the share stays
+near a default.
+"""
+
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import folds
+from nevis_stream.dynamic_evaluation.asking import Answers, MatrixAsk
+from nevis_stream.dynamic_evaluation.item_response import ItemResponse
+from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.dynamic_evaluation.method import Prediction
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Tree
+
+
+class AveragedResponse(ItemResponse):
+    """The base of predictors that average a two-parameter model with something else.
+
+    Args:
+      about: one line for people.
+      share: the other estimate's default share, from 0 to 1.
+      groups: number of independent known models, or groups of them, that the default is worth.
+    """
+
+    def __init__(self, about: str, share: float, groups: float):
+        super().__init__(about)
+        self.share, self.groups = share, groups
+
+    def other(
+        self, tree: Tree, known: Known, answers: Answers, ctx: Context
+    ) -> tuple[np.ndarray | None, np.ndarray]:
+        """Returns the other estimate: the cells, float[m, n], or None if it has none; and the mean
+        over all samples, float64[m].
+        """
+        raise NotImplementedError
+
+    def tune(self, tree, known, policy, budget, key, ctx):
+        """Returns the other estimate's `share`, and the `errors` of known models' means, float64[k]
+        with the `unit` of each. The fits of the folds are added to the tree.
+        """
+        random, parts = numpy_generator(key), [np.empty((3, 0))]
+        trees = tree.setdefault("folds", [])
+        for number, (values, rest) in enumerate(folds.divided(known, random)):
+            if number == len(trees):
+                model = self.fit(rest, key, ctx)
+                learned = policy.fit(rest, self.beliefs(model, rest, ctx), key, ctx)
+                trees.append({"model": model, "policy": learned})
+            ask = MatrixAsk(folds.filled(values, random))
+            model = trees[number]["model"]
+            plan = policy.plan(
+                trees[number]["policy"], self.beliefs(model, rest, ctx), budget, key, ctx
+            )
+            answers = policy.ask(plan, ask, len(values), key, ctx)
+            by_response = super().predict(model, {}, rest, answers, ctx)
+            away = self.other(model, rest, answers, ctx)[1] - by_response.mean
+            missing = rest.facts.mean(ask.truth) - by_response.mean
+            parts.append(np.array([away, missing, _deviation(by_response)]))
+        away, missing, unit = np.concatenate(parts, axis=1)
+        independent = len(set(known.groups)) if known.groups else known.shape[0]
+        share = self._share(away, missing, independent)
+        return {"share": share, "errors": missing - share * away, "unit": unit}
+
+    def _share(self, away: np.ndarray, missing: np.ndarray, independent: int) -> float:
+        """Returns the share of least squares, with the default as a prior; models of a group do not
+        count as independent.
+        """
+        prior = self.groups / independent * (away**2).sum()
+        squares = (away**2).sum() + prior
+        if not squares:
+            return self.share
+        return float(np.clip((away @ missing + prior * self.share) / squares, 0, 1))
+
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Averages the means, and the cells if the other estimate has cells."""
+        by_response = super().predict(tree, tuned, known, answers, ctx)
+        cells, mean = self.other(tree, known, answers, ctx)
+        values, share = by_response.values, tuned["share"]
+        if cells is not None:
+            values = values + share * (cells - values)
+        mean = by_response.mean + share * (mean - by_response.mean)
+        return Prediction(values, mean, deviation=_deviation(by_response))
+
+
+def _deviation(prediction: Prediction) -> np.ndarray:
+    """Returns a unit of the errors of means, float64[m]."""
+    low, high = prediction.interval
+    return high - low
