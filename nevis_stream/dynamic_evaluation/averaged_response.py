@@ -6,7 +6,6 @@ so cross-validation on the known models learns its share; with few known models,
 near a default.
 """
 
-
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import folds
