@@ -4,8 +4,7 @@ the known models.
 Cross-validation on few known models is noisy. So there is a default, and another method takes its
 place only if its errors are clearly smaller: on average over the known models by `MARGIN`, and by
 more than one standard error. The default is the method that was best over all matrices that were
-measured: `quadrature` for budgets up to `FEW`, above that `recommended`, which never lost to the
-stratified mean. A method that would compute too much is not tried.
+measured (see `default`). A method that would compute too much is not tried.
 """
 
 import hashlib
@@ -25,25 +24,31 @@ from nevis_stream.dynamic_evaluation.intervals import FEWEST
 from nevis_stream.dynamic_evaluation.known import Known, digest
 from nevis_stream.dynamic_evaluation.method import Method, context
 from nevis_stream.dynamic_evaluation.methods import stratified
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
 
-CANDIDATES = ("recommended", "quadrature", "linear_gaussian")  # and the stratified mean
-FEW = 20  # up to this budget `quadrature` is the default, above it `recommended`
+# and the stratified mean
+CANDIDATES = ("recommended", "adaptive_testing", "quadrature", "linear_gaussian")
+FEW_OUTCOMES = 50  # up to this budget `adaptive_testing` is the default for outcomes
+FEW_SCORES = 20  # up to this budget `quadrature` is the default for scores
 MARGIN = 0.05  # least relative improvement over the default
 MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
-VERSION = 4  # of stored choices
+VERSION = 5  # of stored choices
 
 
-def default(budget: int, facts: SampleFacts) -> str:
+def default(budget: int, known: Known) -> str:
     """Returns the method that is used unless another one is clearly better.
 
-    The samples that `recommended` asks do not depend on the weights of data sets; those of
-    `quadrature` do.
+    Of outcomes, a few answers tell most if they are asked near the model's ability; of scores, an
+    item response model knows less. Above a few samples it is `recommended`, which never lost to the
+    stratified mean. The samples that these two ask do not depend on the weights of data sets; those
+    of `quadrature` do.
     """
-    few = budget <= FEW or facts.dataset_weights is not None
-    return "quadrature" if few else "recommended"
+    if known.facts.dataset_weights is not None:
+        return "quadrature"
+    if known.scores:
+        return "quadrature" if budget <= FEW_SCORES else "recommended"
+    return "adaptive_testing" if budget <= FEW_OUTCOMES else "recommended"
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ def choose(
         errors[name], costs[name] = _errors(
             directory, methods.get(name), known, budget, seed, additions
         )
-    chosen, reason = best(errors, default(budget, known.facts))
+    chosen, reason = best(errors, default(budget, known))
     if left_out:
         reason += f"; {too_dear}"
     # The fit of the chosen method is charged when it is used, its errors are of the choice alone.

@@ -204,21 +204,24 @@ def test_a_choice_stays_within_its_cost_and_needs_known_models(cache):
 
 
 @pytest.mark.parametrize(
-    ("budget", "weights", "usual"),
+    ("budget", "scores", "weights", "usual"),
     [
-        (20, None, "quadrature"),
-        (21, None, "recommended"),
-        (21, {"a": 1, "b": 1}, "quadrature"),  # `recommended` asks regardless of weights
+        (50, False, None, "adaptive_testing"),
+        (51, False, None, "recommended"),
+        (20, True, None, "quadrature"),
+        (21, True, None, "recommended"),
+        (51, False, {"a": 1, "b": 1}, "quadrature"),  # the others ask regardless of weights
     ],
 )
-def test_the_default_gives_way_to_what_is_clearly_better_only(budget, weights, usual):
+def test_the_default_gives_way_to_what_is_clearly_better_only(budget, scores, weights, usual):
     facts = SampleFacts(2, dataset=np.array(["a", "b"]), dataset_weights=weights)
+    known = InMemory(np.ones((3, 2), np.float32 if scores else np.uint8), None, facts)
     errors = 0.05 * np.random.default_rng(0).normal(size=40)
-    (other,) = {"quadrature", "recommended"} - {usual}
+    other = "linear_gaussian"
 
     def best(factor):
         compared = {usual: errors, other: factor * errors}
-        return choice.best(compared, choice.default(budget, facts))[0]
+        return choice.best(compared, choice.default(budget, known))[0]
 
     assert best(0.5) == other and best(0.97) == best(1.5) == usual
     assert choice.best({"strata+mean": errors}, usual)[0] == "strata+mean"
