@@ -52,6 +52,7 @@ MAIN = (
     "random_mean",
     "stratified_mean",
     "single_order_floor",
+    "adaptive_testing",
     "quadrature",
     "recommended",
 )

@@ -149,6 +149,7 @@ def test_the_main_methods_are_those_that_take_the_values():
     scores = Matrix("scores", np.zeros((2, 3), np.float32))
     assert studying._design(values, [scores]).methods == (
         "random_mean",
+        "adaptive_testing",
         "quadrature",
         "recommended",
     )
