@@ -82,6 +82,7 @@ class AveragedResponse(ItemResponse):
         values, share = by_response.values, tuned["share"]
         if cells is not None:
             values = values + share * (cells - values)
+            ctx.charge(3 * values.size)
         mean = by_response.mean + share * (mean - by_response.mean)
         return Prediction(values, mean, deviation=_deviation(by_response))
 

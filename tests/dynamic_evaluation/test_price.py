@@ -24,6 +24,7 @@ KNOWN, NEW = InMemory(MATRIX[:28]), MATRIX[28:]
         "irt_2pl_adaptive",
         "recommended",
         "linear_gaussian",
+        "adaptive_testing",
     ],
 )
 def test_the_price_is_what_is_charged(name):
