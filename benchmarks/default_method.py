@@ -45,15 +45,15 @@ def main() -> None:
     names, parts = options.matrices.split(","), []
     if not options.print_only:
         # all matrices have some splits before one has all of them
-        for seed in range(options.splits):
+        for start in range(0, options.splits, SPLITS_TOGETHER):
             for name in names:
-                path = options.out / f"{name}-{seed}.json"
-                if not path.exists():
-                    if seed % SPLITS_TOGETHER == 0:
-                        jax.clear_caches()
-                    results = list(rows(*load(name), seed))
-                    write_file(path, json.dumps(results, indent=1).encode())
-                    print(path, flush=True)
+                jax.clear_caches()
+                for seed in range(start, min(start + SPLITS_TOGETHER, options.splits)):
+                    path = options.out / f"{name}-{seed}.json"
+                    if not path.exists():
+                        results = list(rows(*load(name), seed))
+                        write_file(path, json.dumps(results, indent=1).encode())
+                        print(path, flush=True)
     for name in names:
         files = sorted(options.out.glob(f"{name}-[0-9]*.json"))
         results = [row for path in files for row in json.loads(path.read_text())]
