@@ -206,8 +206,8 @@ def test_missing_data_are_an_error_that_says_how_to_get_them(monkeypatch, tmp_pa
 
 
 def test_the_list_is_quick_and_loads_no_framework():
-    """`list` takes less than 2 CPU seconds, in the best of three processes, since other work may run
-    at the same time.
+    """`list` takes less than 2 CPU seconds, in the best of three processes, since other work may
+    run at the same time.
     """
     program = (
         "import sys; sys.argv = ['data', 'list', '--stream=full', '--format=csv']; import runpy\n"
