@@ -3,7 +3,7 @@ the known models.
 
 Cross-validation on few known models is noisy. So there is a default, and another method takes its
 place only if its errors are clearly smaller: on average over the known models by `MARGIN`, and by
-more than one standard error. The default is the method that was best over all matrices that were
+more than two standard errors. The default is the method that was best over all matrices that were
 measured (see `default`). A method that would compute too much is not tried.
 """
 
@@ -32,8 +32,9 @@ CANDIDATES = ("recommended", "adaptive_testing", "quadrature", "linear_gaussian"
 FEW_OUTCOMES = 50  # up to this budget `adaptive_testing` is the default for outcomes
 FEW_SCORES = 20  # up to this budget `quadrature` is the default for scores
 MARGIN = 0.05  # least relative improvement over the default
+CLEARLY = 2.0  # least improvement in standard errors
 MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
-VERSION = 5  # of stored choices
+VERSION = 6  # of stored choices
 
 
 def default(budget: int, known: Known) -> str:
@@ -148,7 +149,7 @@ def best(errors: Mapping[str, np.ndarray], usual: str) -> tuple[str, str]:
     own, other = sizes[usual], sizes[lowest]
     noise = np.sqrt(own.var() / len(own) + other.var() / len(other))
     gain = means[usual] - means[lowest]
-    if gain > max(noise, MARGIN * means[usual]):
+    if gain > max(CLEARLY * noise, MARGIN * means[usual]):
         return lowest, f"it has clearly the smallest of the {by}"
     return usual, f"it is the default for this budget, and no other method is clearly better; {by}"
 
