@@ -73,13 +73,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of the json files")
-    for name, values in (
-        ("matrices", MATRICES),
-        ("policies", POLICIES),
-        ("predictors", PREDICTORS),
-    ):
-        default = ",".join(values)
-        parser.add_argument(f"--{name}", default=default, help="names, separated by commas")
+    names = "names, separated by commas"
+    parser.add_argument("--matrices", default=",".join(MATRICES), help=names)
+    parser.add_argument("--policies", default=",".join(POLICIES), help=names)
+    parser.add_argument("--predictors", default=",".join(PREDICTORS), help=names)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--hide", default="", help="number of data sets")
     parser.add_argument("--model_split", default="", help="how known models are drawn")
