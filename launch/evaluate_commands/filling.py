@@ -1,5 +1,6 @@
 """`launch.evaluate import`, `merge`, `export` and `repair`: filling caches and copying them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from launch.evaluate_commands.caches import caches_in, one_cache
 from launch.terminal import bar, flops
 from nevis_stream.dynamic_evaluation.additions import merge_additions
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
+from nevis_stream.dynamic_evaluation.cache.entries import of_each
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
 from nevis_stream.dynamic_evaluation.cache.facts import dataset
 from nevis_stream.dynamic_evaluation.cache.files import read_features, read_values
@@ -88,16 +90,21 @@ def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> N
     """Checks --dataset_weights before anything is written.
 
     Raises:
-      BadInput: a weight is invalid, or they are not those of the data sets of the files and the
-        cache.
+      BadInput: a weight is invalid, a data set has one sample, or the weights are not those of the
+        data sets of the files and the cache.
     """
     if not files:  # the data set of a run's cache is its name
         return
-    datasets = EvaluationCache(target).datasets() if (target / INDEX).is_file() else set()
+    datasets = {}  # of each sample
+    if (target / INDEX).is_file():
+        cache = EvaluationCache(target)
+        provenances = of_each(cache.sample_provenance())
+        datasets = dict(zip(cache.samples(), map(dataset, provenances), strict=True))
     for path in files:
         table = read_values(path, values.threshold, values.range, values.metrics)
-        datasets |= {dataset(each) for each in table.sample_provenance or [{}]}
-    checked_weights(values.dataset_weights, datasets)
+        provenances = table.sample_provenance or [{}] * len(table.samples)
+        datasets |= dict(zip(table.samples, map(dataset, provenances), strict=True))
+    checked_weights(values.dataset_weights, Counter(datasets.values()))
 
 
 def _import_file(path: Path, target: Path, values: FlagValues) -> None:

@@ -5,6 +5,7 @@ seen.
 import dataclasses
 import io
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -169,7 +170,7 @@ def _write_figure(folder: Path, matrix: Matrix, design: StudyDesign, rows: pd.Da
 def _matrix(name: str, table: ValueTable, values: FlagValues) -> Matrix:
     facts, weights = table.facts, values.dataset_weights
     if weights:
-        datasets = set() if facts.dataset is None else set(facts.dataset.tolist())
+        datasets = Counter([] if facts.dataset is None else facts.dataset.tolist())
         facts = dataclasses.replace(facts, dataset_weights=checked_weights(weights, datasets))
     groups = None if table.groups is None else np.array(table.groups, str)
     columns = {}

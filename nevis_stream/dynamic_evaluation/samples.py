@@ -1,6 +1,6 @@
 """Facts about the samples of a matrix, apart from the values of models on them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -67,13 +67,24 @@ class SampleFacts:
 
 
 def checked_weights(
-    weights: Mapping[str, float] | str, datasets: Collection[str]
+    weights: Mapping[str, float] | str, datasets: Mapping[str, int]
 ) -> dict[str, float]:
     """Returns a weight for each data set; "equal" gives all the same weight.
 
+    Args:
+      weights: by data set, or "equal".
+      datasets: the number of samples in each data set.
+
     Raises:
-      BadInput: a data set has no weight or is unknown, or a weight is not above 0.
+      BadInput: a data set has no weight, is unknown, or has one sample; or a weight is not above 0.
     """
+    for name, samples in datasets.items():
+        if samples == 1:  # often a column of ids that was taken for one of data sets
+            raise BadInput(
+                f"dataset_weights: data set {name!r} has one sample, whose value would count as"
+                " much as the mean of a whole data set. Put it into another data set, or leave it"
+                " out."
+            )
     if isinstance(weights, str):
         if weights != "equal":
             raise BadInput(f"dataset_weights: {weights!r} is neither weights nor 'equal'.")

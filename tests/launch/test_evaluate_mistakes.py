@@ -70,6 +70,18 @@ def test_a_bad_file_leaves_no_cache(tmp_path, arrays, message):
     assert message in said and not cache.exists()
 
 
+def test_a_data_set_of_one_sample_has_no_weight(filled, tmp_path):
+    caches = [tmp_path / "new", shutil.copytree(filled / "cache", tmp_path / "filled")]
+    words = [filled / "board.npz", "--dataset_weights=equal"]
+    for cache in caches:
+        said = refused("import", *words, f"--cache={cache}")
+        assert "data set 'single' has one sample" in said
+    assert not caches[0].exists() and caches[1].is_dir()
+    assert EvaluationCache(caches[1]).facts().dataset_weights is None
+    said = refused("study", *words, f"--out={tmp_path / 'study'}", "--budgets=8")
+    assert "data set 'single' has one sample" in said and not (tmp_path / "study").exists()
+
+
 def test_bad_features_leave_a_cache_as_it_was(filled, tmp_path):
     cache = EvaluationCache(shutil.copytree(filled / "cache", tmp_path / "cache"))
     file = tmp_path / "features.npz"

@@ -12,7 +12,7 @@ Observed values never change, so repeating a call changes nothing. When a call r
 it wrote is safe on disk: several processes may write at a time, and any of them may be killed.
 """
 
-import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -212,18 +212,12 @@ class EvaluationCache:
         `samples.checked_weights`.
         """
         with self.index.writing() as db:
-            checked = checked_weights(weights, self._datasets(db))
+            sizes = Counter[str]()
+            for columns, provenance in entries.batches(db):
+                sizes[facts.dataset(provenance)] += columns.stop - columns.start
+            checked = checked_weights(weights, sizes)
             about = entries.about(db) | {"dataset_weights": checked}
             entries.write_about(db, about)
-
-    def datasets(self) -> set[str]:
-        """Returns the names of the samples' data sets; "" for samples of no named one."""
-        with self.index.reading() as db:
-            return self._datasets(db)
-
-    @staticmethod
-    def _datasets(db: sqlite3.Connection) -> set[str]:
-        return {facts.dataset(each) for _, each in entries.batches(db)}
 
     def merge(
         self,

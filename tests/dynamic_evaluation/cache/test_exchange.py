@@ -115,12 +115,6 @@ def test_mixed_scores_have_each_their_range(tmp_path, cache):
     assert facts.dataset.tolist() == ["qa", "qa", "mt", "yes"]
     assert facts.group.tolist() == ["x", "y", "", ""] and facts.high.tolist() == [100, 100, 1, 1]
     assert cache.facts().dataset_weights is None
-    cache.set_dataset_weights({"qa": 1, "mt": 1, "yes": 2})
-    assert cache.facts().weights.tolist() == [0.125, 0.125, 0.25, 0.5]
-    with pytest.raises(BadInput, match="no weight for mt, yes"):
-        cache.set_dataset_weights({"qa": 1})
-    with pytest.raises(BadInput, match="unknown data set 'q'. Did you mean 'qa'"):
-        cache.set_dataset_weights({"q": 1})
     cache.append_predictions(["a"], ["qa/2", "yes/1"], np.array([[0.75, np.nan]]))
     assert cache.matrix(["a"], predicted=True)[0].tolist() == [0.5, 0.75, 0.25, 1]
     assert cache.states().tolist() == [[1, 2, 1, 1], [1, 1, 1, 1]]
@@ -136,6 +130,21 @@ def test_mixed_scores_have_each_their_range(tmp_path, cache):
         )
     with pytest.raises(BadInput, match="sample 'qa/1': observed as 0.5, now given as 0.25"):
         import_file(again, write_csv(tmp_path / "new.csv", MIXED.replace("100,50", "100,25")))
+
+
+def test_each_data_set_has_a_weight(cache):
+    cache.add_samples(list("abcdef"), [{"dataset": name} for name in ("qa", "mt", "yes")] * 2)
+    cache.set_dataset_weights({"qa": 1, "mt": 1, "yes": 2})
+    assert cache.facts().weights.tolist() == [0.125, 0.125, 0.25] * 2
+    for weights, message in (
+        ({"qa": 1}, "no weight for mt, yes"),
+        ({"q": 1}, "unknown data set 'q'. Did you mean 'qa'"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            cache.set_dataset_weights(weights)
+    cache.add_samples(["g"], [{"dataset": "new"}])
+    with pytest.raises(BadInput, match="data set 'new' has one sample"):
+        cache.set_dataset_weights("equal")
 
 
 def test_features_come_with_ids_or_in_order(tmp_path, cache):
