@@ -49,6 +49,12 @@ class Beliefs:
     def __init__(self, n: int, rank: Rank | None = None, items: Items | None = None):
         self.n, self.rank, self.items = n, rank, items
 
+    def part(self, columns: np.ndarray) -> "Beliefs":
+        """Returns the beliefs about some of the samples, int64[k], as if there were no others; from
+        predictors that give moments.
+        """
+        raise NotImplementedError
+
     def moments(self, answers: Answers) -> tuple[np.ndarray, np.ndarray]:
         """Returns the mean and the variance of each cell's value as if it were not asked yet,
         float32[m, n] each, given answers of m models.

@@ -33,6 +33,13 @@ class ResponseBeliefs(Beliefs):
         evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
         return self._ctx.jit(function)(self.items, evidence, *more)
 
+    def part(self, columns):
+        """See `Beliefs`."""
+        items = response.Items(
+            *(np.asarray(each)[columns] for each in (self.items.mean, self.items.covariance))
+        )
+        return ResponseBeliefs(items, self._weights[columns], self._ctx)
+
     def moments(self, answers):
         """See `Beliefs`."""
         return tuple(np.asarray(each) for each in self._of(_moments, answers))

@@ -257,6 +257,15 @@ class GaussianBeliefs(Beliefs):
         evidence = PaddedAnswers.of(answers, answers.samples.shape[1])
         return tuple(map(np.asarray, self._ctx.jit(_quantities)(self._model, evidence)))
 
+    def part(self, columns: np.ndarray) -> "GaussianBeliefs":
+        """See `Beliefs`."""
+        model = Model(*map(np.asarray, self._model))
+        of_samples = {
+            name: getattr(model, name)[columns] for name in ("mean", "leftover", "weights")
+        }
+        model = model._replace(basis=model.basis[:, columns], **of_samples)
+        return GaussianBeliefs(model, self._ctx)
+
     def moments(self, answers: Answers) -> tuple[np.ndarray, np.ndarray]:
         """See `Beliefs`."""
         mean, variance, _, _ = self._quantities(answers)

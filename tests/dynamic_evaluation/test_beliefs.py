@@ -11,7 +11,7 @@ from nevis_stream.dynamic_evaluation.beliefs import QUANTITIES
 from nevis_stream.dynamic_evaluation.item_response import ResponseBeliefs
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.dynamic_evaluation.policies import fisher
+from nevis_stream.dynamic_evaluation.policies import combinatorial, fisher
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import simulated
 
@@ -164,7 +164,8 @@ def test_a_pair_whose_predictor_lacks_what_the_policy_needs_is_refused():
         methods.get("fisher+linear_gaussian")
 
 
-def test_greedy_combinatorial_choice_predicts_known_models_better_than_chance():
+@pytest.mark.parametrize("samples", [6, 40, 80])
+def test_greedy_combinatorial_choice_predicts_known_models_better_than_chance(monkeypatch, samples):
     evaluator = methods.get("combinatorial+linear_gaussian").fit(KNOWN, None, KEY)
     values, beliefs = KNOWN.values.astype(np.float32), evaluator.plan(1).beliefs
 
@@ -174,10 +175,27 @@ def test_greedy_combinatorial_choice_predicts_known_models_better_than_chance():
         error = (mean - values) ** 2 + variance
         return np.delete(error, samples, axis=1).sum()
 
+    monkeypatch.setattr(combinatorial, "SAMPLES", samples)
     chosen = evaluator.plan(6).design["samples"]
+    assert len(set(chosen.tolist())) == 6
     random = np.random.default_rng(0)
     losses = [loss(random.choice(80, 6, replace=False)) for _ in range(20)]
-    assert loss(chosen) < np.quantile(losses, 0.05)
+    assert samples == 6 or loss(chosen) < np.quantile(losses, 0.05)  # six are all of the six
+
+
+@pytest.mark.parametrize("name", map(marked, ("irt_2pl", "linear_gaussian", "neural_process")))
+def test_beliefs_about_a_part_are_those_about_all(name):
+    _, beliefs = fitted(name)
+    columns, asked = np.arange(1, 80, 3), np.array([[2, 5, 9]])
+    values = KNOWN.values[:1].astype(np.float32)
+    part = beliefs.part(columns)
+    of_part = part.moments(Answers(Cells(asked), values[:, columns[asked[0]]]))
+    of_all = beliefs.moments(Answers(Cells(columns[asked]), values[:, columns[asked[0]]]))
+    # the layers of the process look at all samples, and the level of a new model at its mean
+    tolerance = {"irt_2pl": 1e-5, "linear_gaussian": 0.02, "neural_process": 0.1}[name]
+    for some, every in zip(of_part, of_all, strict=True):
+        assert some.shape == (1, len(columns))
+        np.testing.assert_allclose(some, every[:, columns], atol=tolerance)
 
 
 def test_anchor_weights_are_those_of_ridge_regression_and_their_errors_left_out():

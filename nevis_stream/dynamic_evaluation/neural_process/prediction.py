@@ -145,6 +145,12 @@ class ProcessBeliefs(Beliefs):
         represented = self._ctx.jit(representing_program(self._sizes))
         return np.asarray(represented(self._process.parameters, self._process.descriptions))
 
+    def part(self, columns: np.ndarray) -> "ProcessBeliefs":
+        """See `Beliefs`."""
+        names = ("descriptions", "base", "kinds", "weights")
+        of_samples = {name: np.asarray(getattr(self._process, name))[columns] for name in names}
+        return ProcessBeliefs(self._process._replace(**of_samples), self._sizes, self._ctx)
+
     def all(self, answers: Answers) -> Believed:
         """Returns all beliefs, as numpy arrays."""
         evidence = PaddedAnswers.of(answers, answers.samples.shape[1])

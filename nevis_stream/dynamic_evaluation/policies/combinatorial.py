@@ -2,8 +2,9 @@
 values are predicted best (active evaluation acquisition, algorithm 1 and equation 4).
 
 The loss of a set of samples is the mean of the known models' expected squared errors, bias² plus
-variance, in all cells. Algorithm 1 tries every sample in each step, which takes K M N predictions;
-here some are drawn and the best of them is taken (stochastic greedy, Mirzasoleiman et al. 2015).
+variance, in all cells. Algorithm 1 tries every sample in each step, which takes K M N predictions
+of N cells; here some are drawn and the best of them is taken (stochastic greedy, Mirzasoleiman et
+al. 2015), and of many samples a random part stands for all.
 """
 
 import numpy as np
@@ -14,7 +15,8 @@ from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 
 MODELS = 32  # known models that take part, drawn at random
-CANDIDATES = 16  # samples that are tried in each step, drawn at random
+SAMPLES = 2048  # that may be chosen, and whose cells make up the loss, drawn at random
+CANDIDATES = 16  # of these samples are tried in each step, drawn at random
 
 
 class Combinatorial(Policy):
@@ -34,14 +36,17 @@ class Combinatorial(Policy):
 
     def design(self, tree, beliefs, budget, key, ctx):
         """Chooses the samples."""
-        values, random = tree["values"], numpy_generator(key)
-        chosen: list[int] = []
+        random, columns = numpy_generator(key), np.arange(beliefs.n)
+        if (most := max(SAMPLES, budget)) < beliefs.n:
+            columns = np.sort(random.choice(beliefs.n, most, replace=False))
+        values, part = tree["values"][:, columns], beliefs.part(columns)
+        chosen: list[int] = []  # of these columns
         for _ in range(budget):
-            free = np.setdiff1d(np.arange(beliefs.n), chosen)
+            free = np.setdiff1d(np.arange(part.n), chosen)
             tried = random.choice(free, min(CANDIDATES, len(free)), replace=False)
-            losses = self._losses(values, chosen, tried, beliefs, ctx)
+            losses = self._losses(values, chosen, tried, part, ctx)
             chosen.append(int(tried[losses.argmin()]))
-        return {"samples": np.array(chosen, np.int64)}
+        return {"samples": columns[chosen]}
 
     def _losses(self, values, chosen, tried, beliefs, ctx) -> np.ndarray:
         """Returns the loss after each candidate, float64[c]: the sum of the expected squared errors
