@@ -11,6 +11,7 @@ the same splits. The matrices come from the folder that NEVIS_STREAM_SHARED name
 """
 
 import argparse
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,7 @@ def load(name: str, model_facts: Path | None = None) -> tuple[Matrix, float]:
         models = file["models"].tolist()
     facts = SampleFacts(values.shape[1])
     if name.endswith("_datasets"):
-        weights = checked_weights("equal", set(dataset.tolist()))
+        weights = checked_weights("equal", Counter(dataset.tolist()))
         facts = SampleFacts(values.shape[1], dataset=dataset, dataset_weights=weights)
     known = FEW / len(values) if name.endswith(f"_{FEW}") else KNOWN
     columns = {} if model_facts is None else read_model_facts(model_facts, models)

@@ -2,11 +2,12 @@
 
 python -m benchmarks.crossing --out=FOLDER [--matrices=mmlu_pro,…] [--policies=…] [--predictors=…]
 python -m benchmarks.crossing --out=FOLDER --print_only
-python -m benchmarks.crossing --out=FOLDER --hide=4 --matrices=nlu_concat15_datasets …
+python -m benchmarks.crossing --out=FOLDER --hide=4 --matrices=nlu_concat15_datasets [--each=300] …
 python -m benchmarks.crossing --out=FOLDER --model_facts=FILE --model_split=biased:weights=open …
 
 The last two are a cold start and a bias, whose files and tables have a name of their own; see
-`launch.evaluate study` for these flags.
+`launch.evaluate study` for these flags. With --each, only that many samples of each data set take
+part, the same ones on every split.
 
 The splits are those of `benchmarks.acquisition`. Methods are not cross-validated, as no interval is
 needed here, and so cost a fraction of what they cost in a study. A claim compares two policies with
@@ -79,6 +80,7 @@ def main() -> None:
     parser.add_argument("--predictors", default=",".join(PREDICTORS), help=names)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--hide", default="", help="number of data sets")
+    parser.add_argument("--each", type=int, help="most samples of a data set; default: all")
     parser.add_argument("--model_split", default="", help="how known models are drawn")
     parser.add_argument("--model_facts", type=Path, help="csv of facts about models")
     parser.add_argument("--print_only", action="store_true", help="run nothing")
@@ -88,11 +90,16 @@ def main() -> None:
     kind = ModelSplit.parse(options.model_split)
     suffix = f"_hide{options.hide}" if options.hide else ""
     suffix += f"_{kind.kind}" if kind.kind else ""
+    suffix += f"_{options.each}each" if options.each else ""
     if not options.print_only:
         pairs = list(fitting_pairs(options.policies.split(","), options.predictors.split(",")))
         for seed in range(options.splits):  # all matrices have some before one has all splits
             for name in matrices:
                 matrix, share = load(name, options.model_facts)
+                if options.each:
+                    if matrix.facts.dataset is None:
+                        parser.error(f"--each: no data sets are known for {name}")
+                    matrix = thinned(matrix, options.each)
                 matrix = dataclasses.replace(matrix, name=name + suffix)
                 design = StudyDesign(
                     (), BUDGETS, share, new=NEW, model_split=kind, hide=options.hide
@@ -108,6 +115,17 @@ def main() -> None:
         print_errors(str(name), part)
     print_claims(rows)
     print(describe())
+
+
+def thinned(matrix: Matrix, each: int) -> Matrix:
+    """Returns a matrix with at most some samples of each data set, drawn at random."""
+    random, dataset = np.random.default_rng(0), matrix.facts.dataset
+    drawn = [
+        random.permutation(np.flatnonzero(dataset == name))[:each] for name in np.unique(dataset)
+    ]
+    columns = np.sort(np.concatenate(drawn))
+    facts = matrix.facts.take(columns)
+    return dataclasses.replace(matrix, values=matrix.values[:, columns], facts=facts)
 
 
 def fitting_pairs(policies: Sequence[str], predictors: Sequence[str]) -> Iterator[str]:
