@@ -84,7 +84,7 @@ def rows(matrix: Matrix, share: float, seed: int) -> Iterator[dict]:
             results[name] = method_study.measures(estimates, truth, known.facts)
             if name in candidates:
                 errors[name] = evaluator.errors(budget)
-        chosen, _ = choice.best(errors, choice.default(budget, known))
+        chosen, _ = choice.best(errors, choice.default(budget, known), choice.independent(known))
         for name, measured in (*results.items(), (DEFAULT, results[chosen])):
             yield {
                 "matrix": matrix.name,

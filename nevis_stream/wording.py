@@ -7,4 +7,4 @@ def plural(n: int, noun: str) -> str:
     >>> plural(1, "task"), plural(5, "task")
     ('1 task', '5 tasks')
     """
-    return f"{n:,} {noun}{'s' * (n != 1)}"
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

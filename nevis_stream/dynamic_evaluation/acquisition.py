@@ -92,6 +92,7 @@ class Adaptive(Policy):
     """
 
     adaptive = True
+    representative = True  # the grid has shares
     out_of_core = False
 
     def __init__(self, rule: str, factors: int, about: str):

@@ -34,7 +34,7 @@ FEW_SCORES = 20  # up to this budget `quadrature` is the default for scores
 MARGIN = 0.05  # least relative improvement over the default
 CLEARLY = 2.0  # least improvement in standard errors
 MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
-VERSION = 6  # of stored choices
+VERSION = 7  # of stored choices
 
 
 def default(budget: int, known: Known) -> str:
@@ -122,7 +122,7 @@ def choose(
         errors[name], costs[name] = _errors(
             directory, methods.get(name), known, budget, seed, additions
         )
-    chosen, reason = best(errors, default(budget, known))
+    chosen, reason = best(errors, default(budget, known), independent(known))
     if left_out:
         reason += f"; {too_dear}"
     # The fit of the chosen method is charged when it is used, its errors are of the choice alone.
@@ -132,12 +132,13 @@ def choose(
     return Choice(chosen, reason, flops, key)
 
 
-def best(errors: Mapping[str, np.ndarray], usual: str) -> tuple[str, str]:
+def best(errors: Mapping[str, np.ndarray], usual: str, independent: int) -> tuple[str, str]:
     """Returns the method to use, and the reason.
 
     Args:
       errors: float64[k] by method, of known models' means.
       usual: the default.
+      independent: number of groups of known models; errors within a group are not independent.
     """
     sizes = {name: np.abs(each) for name, each in errors.items()}
     means = {name: float(each.mean()) for name, each in sizes.items()}
@@ -146,8 +147,9 @@ def best(errors: Mapping[str, np.ndarray], usual: str) -> tuple[str, str]:
     by = f"mean absolute errors when each known model is left out: {shown}"
     if usual not in errors or lowest == usual:
         return lowest, f"it has the smallest of the {by}"
-    own, other = sizes[usual], sizes[lowest]
-    noise = np.sqrt(own.var() / len(own) + other.var() / len(other))
+    noise = np.sqrt(
+        sum(each.var() / min(len(each), independent) for each in (sizes[usual], sizes[lowest]))
+    )
     gain = means[usual] - means[lowest]
     if gain > max(CLEARLY * noise, MARGIN * means[usual]):
         return lowest, f"it has clearly the smallest of the {by}"
@@ -163,9 +165,13 @@ def _read(path: Path, key: str) -> dict | None:
         return None
 
 
+def independent(known: Known) -> int:
+    """Returns the number of groups of known models."""
+    return len(set(known.groups)) if known.groups else known.shape[0]
+
+
 def _too_few(known: Known) -> str:
-    groups = len(set(known.groups)) if known.groups else known.shape[0]
-    few = groups < FEWEST
+    few = independent(known) < FEWEST
     return f"fewer than {FEWEST} known models or runs to compare methods on" if few else ""
 
 

@@ -60,15 +60,19 @@ class CellPredictor:
       about: one line for people.
       takes_scores: whether values may be real scores, with holes, instead of outcomes.
       out_of_core: whether known models may stay in a cache; otherwise their matrix is in memory.
-      calibrated: whether its intervals need no further cross-validation on the known models.
       gives: the quantities, named in `beliefs`, that its beliefs give to policies.
     """
 
     about = ""
     takes_scores = False
     out_of_core = False
-    calibrated = False
     gives: frozenset[str] = frozenset()
+
+    def calibrated(self, policy: Policy) -> bool:
+        """Returns whether its intervals, from cells that this policy asks, need no further
+        cross-validation on the known models.
+        """
+        return False
 
     def fit(self, known: Known, key: Key, ctx: Context) -> Tree:
         """Returns what is learned from the known models for all budgets."""

@@ -1,7 +1,8 @@
 """Studies how well methods evaluate models that they have not seen: some models of a matrix are
 known, the others are new.
 
-The file of results is written after each row, and rows that it already has are not computed again.
+The file of results is written after each method and split, and rows that it already has are not
+computed again.
 """
 
 import contextlib
@@ -213,13 +214,21 @@ def measured(matrix: Matrix, design: StudyDesign) -> list[tuple[int, int]]:
     return [(len(new), len(columns)) for _, new, columns in splits]
 
 
-def rows(
-    matrix: Matrix, design: StudyDesign, done: Callable[..., bool] = lambda *cell: False
-) -> Iterator[dict]:
+def rows(matrix: Matrix, design: StudyDesign) -> Iterator[dict]:
     """Yields a row of results, by `COLUMNS`, for each method, budget and seed.
 
     Seconds and FLOPs are those of the evaluation of all new models together; the first
     budget's include the fit.
+    """
+    for part in parts(matrix, design):
+        yield from part
+
+
+def parts(
+    matrix: Matrix, design: StudyDesign, done: Callable[..., bool] = lambda *cell: False
+) -> Iterator[list[dict]]:
+    """Yields the rows of each method and seed. They belong together, as the first one's FLOPs
+    include the fit: a study that was killed between two budgets computes both again.
 
     Args:
       matrix: the values to study.
@@ -244,23 +253,26 @@ def rows(
                 continue
             fit_key, key = jax.random.split(jax.random.key(seed))
             start = time.perf_counter()
-            evaluator = methods.get(name).fit(known_models, None, fit_key)
+            evaluator, part = methods.get(name).fit(known_models, None, fit_key), []
             for budget in budgets:
                 estimates = evaluator.evaluate(
                     MatrixAsk(truth), len(truth), budget, jax.random.fold_in(key, budget)
                 )
                 seconds = time.perf_counter() - start
-                yield {
-                    "matrix": matrix.name,
-                    "method": name,
-                    "budget": budget,
-                    "seed": seed,
-                    **measures(estimates, truth, known_models.facts),
-                    "seconds": seconds,
-                    "dataset_errors": dataset_errors(estimates, truth, known_models.facts),
-                    "flops": float(estimates.cost.flops),
-                }
+                part.append(
+                    {
+                        "matrix": matrix.name,
+                        "method": name,
+                        "budget": budget,
+                        "seed": seed,
+                        **measures(estimates, truth, known_models.facts),
+                        "seconds": seconds,
+                        "dataset_errors": dataset_errors(estimates, truth, known_models.facts),
+                        "flops": float(estimates.cost.flops),
+                    }
+                )
                 start = time.perf_counter()
+            yield part
 
 
 def read(path: Path) -> list[dict]:
@@ -283,18 +295,18 @@ def read(path: Path) -> list[dict]:
 
 
 def run(matrices: Iterable[Matrix], design: StudyDesign, path: Path) -> Iterator[dict]:
-    """Runs a study and yields its rows, after writing each to a csv file; continues the study that
-    the file holds.
+    """Runs a study and yields its rows, after writing those of a part (see `parts`) to a csv file;
+    continues the study that the file holds.
     """
     results = read(path)
     done = {(row["matrix"], row["method"], row["budget"], row["seed"]) for row in results}
     _write(path, results)
     for matrix in matrices:
         jax.clear_caches()  # a process that keeps the programs of many shapes runs out of memory
-        for row in rows(matrix, design, lambda *cell, name=matrix.name: (name, *cell) in done):
-            results.append(row)
+        for part in parts(matrix, design, lambda *cell, name=matrix.name: (name, *cell) in done):
+            results += part
             _write(path, results)
-            yield row
+            yield from part
 
 
 def _write(path: Path, results: Iterable[dict]) -> None:

@@ -128,8 +128,8 @@ def registry() -> Mapping[str, Method]:
 def pair(text: str) -> Method:
     """Returns the method POLICY+PREDICTOR.
 
-    Its intervals come from cross-validation on the known models, unless the predictor calibrates
-    its own.
+    Its intervals come from cross-validation on the known models, unless the predictor's own are
+    calibrated for the cells that the policy asks.
 
     Raises:
       BadInput: there is no such policy or predictor; the message lists the valid names.
@@ -155,7 +155,7 @@ def pair(text: str) -> Method:
         )
     fallback = stratified if names[1] == "combination" else None
     about = f"{policy.about}; {predictor.about}"
-    return Method(text, policy, predictor, not predictor.calibrated, fallback, about)
+    return Method(text, policy, predictor, not predictor.calibrated(policy), fallback, about)
 
 
 def stratified(known: Known) -> Method:

@@ -45,6 +45,9 @@ class Policy:
       about: one line for people.
       out_of_core: whether known models may stay in a cache.
       adaptive: whether the choice depends on earlier answers.
+      representative: whether the cells, or those of them with `shares`, are drawn at random or
+        evenly from an order of the samples, so that a mean of them needs no calibration. Of the
+        known models, a policy that is not adaptive then uses no more than this order.
       needs: the quantities, named in `beliefs`, that a predictor must give; others may be used if
         the predictor gives them.
     """
@@ -52,6 +55,7 @@ class Policy:
     about = ""
     out_of_core = True
     adaptive = False
+    representative = False
     needs: frozenset[str] = frozenset()
 
     def check(self, facts: SampleFacts) -> None:

@@ -376,6 +376,16 @@ def test_similar_samples_are_asked_where_a_new_model_has_no_value(cache, method)
         add_models(cache, asks, 61, method, available=available)
 
 
+def test_several_new_models_may_lack_values(cache):
+    values = ordered(M + 1)
+    values[-2, ::4] = values[-1, ::3] = UNKNOWN
+    asks = file_asks(cache, table(values), [f"m{M - 1}", f"m{M}"])
+    available = {name: ask.available(cache.samples()) for name, ask in asks.items()}
+    with pytest.warns(match=r"most similar samples were asked instead \(and of 1 other model\)"):
+        accounts = add_models(cache, asks, 30, "random_mean", available=available)
+    assert [account.asked for account in accounts] == [30, 30]
+
+
 def test_a_substitute_is_of_the_same_data_set_and_the_nearest_to_the_known_models():
     known = np.array([[0, 0, 1, 1], [0, 1, 1, 0], [0, 1, 1, 0]], np.uint8)
     for dataset, expected in ((None, 3), (["a", "a", "b", "b"], 0)):

@@ -160,7 +160,7 @@ def test_without_a_method_one_is_chosen_once_and_its_choice_paid_once(cache, mon
 
 @pytest.mark.parametrize("chosen", ["strata+stratified", "recommended"])
 def test_all_that_was_computed_for_a_choice_is_charged_once(cache, monkeypatch, chosen):
-    monkeypatch.setattr(choice, "best", lambda errors, usual: (chosen, "of the test"))
+    monkeypatch.setattr(choice, "best", lambda errors, usual, independent: (chosen, "of the test"))
     first, second = (
         add_models(cache, file_asks(cache, TABLE, [model]), 20)[0] for model in ("m28", "m29")
     )
@@ -221,7 +221,10 @@ def test_the_default_gives_way_to_what_is_clearly_better_only(budget, scores, we
 
     def best(factor):
         compared = {usual: errors, other: factor * errors}
-        return choice.best(compared, choice.default(budget, known))[0]
+        return choice.best(compared, choice.default(budget, known), independent)[0]
 
+    independent = 40
     assert best(0.5) == other and best(0.97) == best(1.5) == usual
-    assert choice.best({"strata+mean": errors}, usual)[0] == "strata+mean"
+    assert choice.best({"strata+mean": errors}, usual, independent)[0] == "strata+mean"
+    independent = 4  # groups of ten models: half as many errors could be chance
+    assert best(0.5) == usual and best(0.01) == other

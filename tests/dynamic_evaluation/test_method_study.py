@@ -5,6 +5,7 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import method_study, methods, model_splits
 from nevis_stream.dynamic_evaluation.estimates import Estimates
+from nevis_stream.dynamic_evaluation.method import Evaluator
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import one_order
@@ -74,6 +75,30 @@ def test_a_study_goes_on_where_its_file_ends(tmp_path, monkeypatch):
     assert not list(method_study.run([MATRIX], DESIGN, path))
 
 
+def test_a_study_that_is_killed_between_two_budgets_has_the_same_costs(tmp_path, monkeypatch):
+    design = method_study.StudyDesign(["stratified_mean", "linear_gaussian"], (8, 16), seeds=1)
+
+    def results(name):
+        return [
+            {name: value for name, value in row.items() if name != "seconds"}
+            for row in method_study.run([MATRIX], design, tmp_path / name)
+        ]
+
+    whole, evaluate = results("whole.csv"), Evaluator.evaluate
+
+    def killed(evaluator, ask, models, budget, key):
+        if evaluator.method.name == "linear_gaussian" and budget == 16:
+            raise KeyboardInterrupt
+        return evaluate(evaluator, ask, models, budget, key)
+
+    monkeypatch.setattr(Evaluator, "evaluate", killed)
+    with pytest.raises(KeyboardInterrupt):
+        results("killed.csv")
+    assert len(method_study.read(tmp_path / "killed.csv")) == 2
+    monkeypatch.undo()
+    assert results("killed.csv") == whole[2:]
+
+
 def test_new_models_are_asked_what_all_of_them_know():
     outcomes = MATRIX.values.copy()
     known, new = model_splits.split(20, None, 0.6, seed=0)
@@ -86,8 +111,8 @@ def test_new_models_are_asked_what_all_of_them_know():
     assert models.tolist() == list(range(1, len(new))) and len(columns) == 60 - (len(new) - 1)
     assert (outcomes[np.ix_(new[models], columns)] != 255).all()
     options = method_study.StudyDesign(["sort_and_search"], [8, 58], seeds=1)
-    rows = list(method_study.rows(method_study.Matrix("holes", outcomes), options))
-    assert [row["budget"] for row in rows] == [8] and np.isfinite(rows[0]["mae"])
+    (row,) = method_study.rows(method_study.Matrix("holes", outcomes), options)
+    assert row["budget"] == 8 and np.isfinite(row["mae"])
     several = method_study.StudyDesign(["random_mean"], [8, 53, 54], seeds=3)
     holes = method_study.Matrix("holes", outcomes)
     least = min(samples for _, samples in method_study.measured(holes, several))

@@ -1,5 +1,7 @@
 """Any policy goes with any predictor."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -52,3 +54,41 @@ def test_a_pair_estimates_with_an_interval(name):
     assert np.abs(estimates.accuracy - NEW.mean(axis=1)).mean() < most
     if not name.endswith("+published"):  # which overwrites answers
         assert (estimates.outcomes[ask.asked] == NEW[ask.asked]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "cross_validated"),
+    [
+        ("random+mean", False),
+        ("error+mean", False),
+        ("strata+stratified", False),
+        ("quadrature+mean", True),
+        ("sparse_anchors+stratified", True),
+        ("clusters_values+mean", True),
+        ("clusters_values+combination", False),
+    ],
+)
+def test_an_interval_is_cross_validated_where_the_cells_do_not_stand_for_all(name, cross_validated):
+    assert methods.get(name).cross_validated == cross_validated
+
+
+@pytest.mark.parametrize("predictor", ["sort_and_search", "nearest"])
+@pytest.mark.parametrize(
+    ("policy", "weighted", "refitted"),
+    [("strata", False, False), ("clusters_values", False, True), ("strata", True, True)],
+)
+def test_a_left_out_model_takes_no_part_in_the_choice_of_its_cells(
+    predictor, policy, weighted, refitted
+):
+    weights = {"large": 1, "small": 1, "tiny": 1} if weighted else None
+    facts = dataclasses.replace(FACTS, dataset_weights=weights)
+    method, key = methods.pair(f"{policy}+{predictor}"), jax.random.key(0)
+    evaluator = method.fit(InMemory(KNOWN.values, None, facts), None, key)
+    errors, tree = evaluator.tune(20)["errors"], evaluator.tree
+    assert ("folds" in tree) == refitted
+    new = method.fit(InMemory(KNOWN.values[:20], None, facts), None, key)
+    truth = KNOWN.values[20:]
+    estimates = new.evaluate(MatrixAsk(truth), len(truth), 20, key)
+    away = estimates.accuracy - facts.mean(truth)
+    # the errors that the interval is learned from are as large as those of new models
+    assert 0.5 < np.sqrt((errors**2).mean() / (away**2).mean()) < 2

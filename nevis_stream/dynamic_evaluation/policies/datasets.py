@@ -12,6 +12,7 @@ class Datasets(Policy):
     """Divides the budget equally among the data sets; some get one more, drawn at random."""
 
     about = "random samples, equally many of each data set"
+    representative = True
 
     def check(self, facts):
         """Refuses samples without data sets."""

@@ -10,6 +10,7 @@ class Everything(Policy):
     """Asks all samples."""
 
     about = "every sample, regardless of the budget (for bounds)"
+    representative = True
 
     def next(self, plan, answers, key, ctx) -> Cells:
         """Returns every cell."""

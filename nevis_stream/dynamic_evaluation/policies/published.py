@@ -24,6 +24,7 @@ class PublishedPolicy(Policy):
     """Asks the script's points."""
 
     about = "the published script's grid, with its defects"
+    representative = True
 
     def fit(self, known, beliefs, key, ctx):
         """Ranks the samples by the known models."""

@@ -14,6 +14,8 @@ class Random(Policy):
       shared: whether all models are asked the same samples.
     """
 
+    representative = True
+
     def __init__(self, shared: bool = False):
         self.shared = shared
         self.about = f"random samples, {'the same' if shared else 'different ones'} for each model"

@@ -12,6 +12,7 @@ class Strata(Policy):
     """Draws from strata, separately for each model."""
 
     about = "one random sample from each of equal strata of the order from easy to hard"
+    representative = True
 
     def fit(self, known, beliefs, key, ctx):
         """Ranks the samples, unless the predictor has done so."""

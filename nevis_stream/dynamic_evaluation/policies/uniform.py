@@ -12,6 +12,7 @@ class Uniform(Policy):
     """Asks the centres of equal parts of the order."""
 
     about = "a uniform grid on the order of the samples from easy to hard"
+    representative = True
 
     def fit(self, known, beliefs, key, ctx):
         """Ranks the samples, unless the predictor has done so."""

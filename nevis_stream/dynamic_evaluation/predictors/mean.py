@@ -18,11 +18,18 @@ class Mean(CellPredictor):
     about = "mean of the asked samples"
     takes_scores = True
     out_of_core = True
-    calibrated = True
+
+    def calibrated(self, policy) -> bool:
+        """Returns whether the cells stand for all samples."""
+        return policy.representative
+
+    def weights(self, answers: Answers, facts: SampleFacts) -> np.ndarray:
+        """Returns the weight of each asked cell in the mean, float64[m, b]."""
+        return represented(answers, facts)
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Gives every cell the mean of the cells that represent all samples."""
-        weights = represented(answers, known.facts)
+        weights = self.weights(answers, known.facts)
         mean, seen = (weights * answers.values).sum(axis=1), 1 / (weights**2).sum(axis=1).max()
         ctx.charge(2 * answers.values.size)
         interval = intervals.wilson(mean, intervals.effective(seen, known.shape[1]))

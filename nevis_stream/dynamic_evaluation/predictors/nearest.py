@@ -40,11 +40,12 @@ class Nearest(CellPredictor):
 
     def errors(self, tree, known, policy, budget, key, ctx) -> np.ndarray | None:
         """Returns the errors of known models' means, each predicted by the nearest model of another
-        group, float64 of at most 250 models; None for an adaptive policy or weighted data sets,
-        which need new fits.
+        group, float64 of at most 250 models; None for weighted data sets and policies that need
+        new fits (see `SortAndSearch.errors`).
         """
         n, models = known.shape[1], known.shape[0]
-        if policy.adaptive or known.facts.dataset_weights is not None:
+        weighted = known.facts.dataset_weights is not None
+        if policy.adaptive or not policy.representative or weighted:
             return None
         groups = np.arange(models)
         if known.groups is not None:

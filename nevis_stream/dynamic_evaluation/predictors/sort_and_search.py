@@ -39,12 +39,14 @@ class SortAndSearch(CellPredictor):
 
     def errors(self, tree, known, policy, budget, key, ctx) -> np.ndarray | None:
         """Returns the errors of known models' means, each predicted with an order without the model
-        and its group; None for an adaptive policy, which needs new fits.
+        and its group. None where new fits are needed: for weighted data sets, and for policies that
+        adapt or learn more from the known models than an order.
 
         Sums without some models are all sums less theirs, so only these models' rows are read. An
         order by recursive sum keeps its ties here.
         """
-        if policy.adaptive:
+        weighted = known.facts.dataset_weights is not None
+        if policy.adaptive or not policy.representative or weighted:
             return None
         rank, (right, seen) = self.rank(tree), known.row_sums()
         means = np.full(known.shape[0], np.nan)

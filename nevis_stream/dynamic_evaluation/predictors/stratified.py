@@ -19,11 +19,13 @@ class Stratified(SortAndSearch):
     of the stratified design, which is computed for the known models.
     """
 
-    calibrated = True
-
     def __init__(self):
         super().__init__()
         self.about = "mean of the asked samples; cells by Sort & Search"
+
+    def calibrated(self, policy) -> bool:
+        """Returns whether the cells stand for all samples."""
+        return policy.representative
 
     def tune(self, tree, known, policy, budget, key, ctx):
         """Compares the variance of one sample per stratum with that of simple random samples."""
