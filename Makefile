@@ -10,7 +10,7 @@ help:
 	@echo "make demo      run several learners through the embedded stream and write the report"
 	@echo "make environment  make the environment alone, in .venv"
 	@echo "make test      run the tests"
-	@echo "make test-all  run the slow tests too, and those of Ray and inspect_ai (which it installs)"
+	@echo "make test-all  run the slow tests too, those of Ray among them (which it installs)"
 	@echo "make test-lowest  run the tests with the lowest versions that are supported"
 	@echo "make lint      check style, format and types: ruff and mypy"
 	@echo "make docs      build the documentation site in build/docs, and check its links"
@@ -32,7 +32,7 @@ test: environment
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-all: environment
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cluster,logs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cluster]'
 	$(BIN)/python -m pytest -m '' $(SIDE_BY_SIDE)
 
 test-lowest:
