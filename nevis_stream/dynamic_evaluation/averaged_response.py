@@ -59,7 +59,7 @@ class AveragedResponse(ItemResponse):
             by_response = super().predict(model, {}, rest, answers, ctx)
             away = self.other(model, rest, answers, ctx)[1] - by_response.mean
             missing = rest.facts.mean(ask.truth) - by_response.mean
-            parts.append(np.array([away, missing, _deviation(by_response)]))
+            parts.append(np.array([away, missing, by_response.deviation]))
         away, missing, unit = np.concatenate(parts, axis=1)
         independent = len(set(known.groups)) if known.groups else known.shape[0]
         share = self._share(away, missing, independent)
@@ -84,10 +84,4 @@ class AveragedResponse(ItemResponse):
             values = values + share * (cells - values)
             ctx.charge(3 * values.size)
         mean = by_response.mean + share * (mean - by_response.mean)
-        return Prediction(values, mean, deviation=_deviation(by_response))
-
-
-def _deviation(prediction: Prediction) -> np.ndarray:
-    """Returns a unit of the errors of means, float64[m]."""
-    low, high = prediction.interval
-    return high - low
+        return Prediction(values, mean, deviation=by_response.deviation)

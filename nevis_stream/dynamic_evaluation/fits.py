@@ -18,7 +18,7 @@ from nevis_stream.run_directory import checkpoint
 from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 
 FOLDER = "fits"  # in the cache's directory
-VERSION = 4  # of the content of fits: an older fit is not used
+VERSION = 5  # of the content of fits: an older fit is not used
 ERRORS = "errors"  # the name of a part that only a choice of methods needs, with the budget
 FIT = "fit"  # the name of the part that does not depend on the budget
 

@@ -7,7 +7,6 @@ from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
-from nevis_stream.dynamic_evaluation.intervals import NORMAL_975
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 
 
@@ -85,8 +84,6 @@ def _reduction(items, evidence, weights):
 class ItemResponse(CellPredictor):
     """An item response model; see `response`.
 
-    The interval is that of the posterior: it assumes that the model holds, and is not calibrated.
-
     Args:
       about: one line for people.
       factors: k.
@@ -122,5 +119,4 @@ class ItemResponse(CellPredictor):
         )
         p = expit(logits)
         np.put_along_axis(p, answers.samples, answers.values, axis=1)
-        mean, half = known.facts.mean(p), NORMAL_975 * deviation
-        return Prediction(p, mean, (np.maximum(mean - half, 0), np.minimum(mean + half, 1)))
+        return Prediction(p, known.facts.mean(p), deviation=deviation)

@@ -88,12 +88,7 @@ PAIRS = {
         "the true number of correct answers, in the unsorted order (a bound)",
     ),
 }
-# These have the predictor's own intervals, which are not calibrated, or none.
-NOT_CROSS_VALIDATED = (
-    *("irt_1pl", "irt_2pl", "irt_2pl_adaptive"),
-    *("irt_multidimensional", "irt_multidimensional_adaptive"),
-    *("published", "single_order_floor", "oracle_accuracy_prefix"),
-)
+WITHOUT_INTERVALS = ("published", "single_order_floor", "oracle_accuracy_prefix")
 
 # Policies and predictors that look at every cell regardless of the budget: bounds for studies.
 BOUNDS = ("everything", "single_order_floor", "oracle_accuracy_prefix")
@@ -117,7 +112,7 @@ def registry() -> Mapping[str, Method]:
     named = {}
     for name, (text, about) in PAIRS.items():
         method = pair(text)
-        cross_validated = method.cross_validated and name not in NOT_CROSS_VALIDATED
+        cross_validated = method.cross_validated and name not in WITHOUT_INTERVALS
         named[name] = dataclasses.replace(
             method, name=name, about=about, cross_validated=cross_validated
         )
