@@ -90,7 +90,7 @@ def load(name: str, model_facts: Path | None = None) -> tuple[Matrix, float]:
 
 def print_table(name: str, rows: pd.DataFrame) -> None:
     """Prints a matrix's errors: means over splits with standard errors, and the comparisons."""
-    bar = BARS[name]
+    bar = BARS.get(name)
     errors = rows.pivot_table(index="seed", columns=["method", "budget"], values="accuracy_error")
     print(f"\n### {name}\n")
     heads = " | ".join(f"K = {budget}" for budget in BUDGETS)
