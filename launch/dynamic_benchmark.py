@@ -24,6 +24,7 @@ def theory(words: Sequence[str]) -> None:
     from nevis_stream.dynamic_benchmarks.claims import Tables, check
 
     values = THEORY.flags
+    Path(values.out).mkdir(parents=True, exist_ok=True)  # an error before anything is computed
     tables = Tables.compute(values.instances, values.seed)
     claims = check(tables)
     shown = Table("claim", "source", "measured", "holds")
@@ -43,9 +44,13 @@ def rollouts(words: Sequence[str]) -> None:
         begin,
         run_rollouts,
     )
+    from nevis_stream.errors import BadInput
     from nevis_stream.progress import TerminalProgress
 
     values = ROLLOUTS.flags
+    for flag, design in (("rounds", "path"), ("depth", "hierarchical"), ("width", "hierarchical")):
+        if values.design and design not in values.design and values[flag].present:
+            raise BadInput(f"--{flag} needs --design={design}.")
     data = values.data or default_data()
     pool, fingerprint = load_pool(data, values.images)
     designs = {"path": (1, values.rounds), "hierarchical": (values.depth, values.width)}

@@ -1,5 +1,6 @@
 """The start of every command: flags, help, errors without tracebacks, signals, compiled code."""
 
+import math
 import os
 import re
 import signal
@@ -133,6 +134,9 @@ def parse(
         rest = values([name, *words])[1:]
         if "data_dir" in values and values.data_dir:
             os.environ["NEVIS_STREAM_DATA"] = str(Path(values.data_dir).absolute())
+        for flag in values:  # absl takes "nan" for a number within any bounds
+            if isinstance(values[flag].value, float) and math.isnan(values[flag].value):
+                raise flags.IllegalFlagValueError(f"--{flag}=nan: a number is expected.")
         return rest
     except flags.UnrecognizedFlagError as error:
         valid = values if values is not flags.FLAGS else [flag.name for flag in _own_flags()]

@@ -162,21 +162,8 @@ class AdaptiveStream(Stream):
             if isinstance(record, EventRecord):
                 event = self.next(History(records.run_dir, records.records[:place]))
                 if isinstance(record, TrainRecord) and event:
-                    self._check_drawn(record, event.task)
+                    self.check_drawn(record, event.task)
         return tuple(self._run.tasks) if self._run else ()
-
-    def _check_drawn(self, record: TrainRecord, task: Task) -> None:
-        """Checks that a training set is drawn again as the run recorded it.
-
-        Raises:
-          BadInput: it is not.
-        """
-        if record.drawn not in (None, self.drawn(task)):  # earlier versions recorded nothing
-            raise BadInput(
-                f"stream {self.name!r}, rule {self.specification.rule!r}: the training set of"
-                f" {task.task_id!r} is not drawn again as it was. A rule must depend on the"
-                " candidates alone: not on the process, the time or other files."
-            )
 
     def drawn(self, task: Task) -> str | None:
         """Returns a digest of the ids of a task's training set."""

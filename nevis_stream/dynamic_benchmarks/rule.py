@@ -106,11 +106,16 @@ def get(name: str) -> Rule:
 
 
 def identity(name: str) -> str:
-    """Returns the rule's name; of one's own rule with the digest of its module's source, so that a
-    changed rule makes another stream."""
+    """Returns the rule's name; of one's own rule with a digest of the named module's source and of
+    its class's, so that a changed rule makes another stream."""
     if ":" not in name:
         return name
-    source = inspect.getsource(sys.modules[type(get(name)).__module__])
+    modules = dict.fromkeys([name.partition(":")[0], type(get(name)).__module__])
+    source = "".join(
+        inspect.getsource(sys.modules[module])
+        for module in modules
+        if module.partition(".")[0] not in sys.stdlib_module_names
+    )
     return f"{name} ({hashlib.sha256(source.encode()).hexdigest()[:8]})"
 
 

@@ -62,7 +62,8 @@ class EventLoop:
                     " returns must"
                     " depend on the records alone."
                 )
-            if event.split is None:
+            if isinstance(record, TrainRecord):
+                stream.check_drawn(record, event.task)
                 self.training.tasks[record.event] = event.task
             self.work.workspace(record.name).remove()  # it may remain after a kill
 

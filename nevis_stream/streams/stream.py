@@ -15,10 +15,12 @@ from nevis_stream.datasets.overlap import Overlap
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import History
+from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.storage.names import check_name
-from nevis_stream.streams.rows import PARTIAL, is_adaptive, stream_rows
+from nevis_stream.streams.rows import PARTIAL, is_adaptive, stream_names, stream_rows
 from nevis_stream.streams.task import Event, Task
 from nevis_stream.vocabulary import PROTOCOLS, SPLITS
+from nevis_stream.wording import plural
 
 _SHOWN = 8  # missing data sets in an error message
 
@@ -130,6 +132,20 @@ class Stream:
         task; None of a fixed stream.
         """
         return None
+
+    def check_drawn(self, record: TrainRecord, task: Task) -> None:
+        """Checks that a task's training set is drawn again as a run recorded it.
+
+        Raises:
+          BadInput: it is not.
+        """
+        if record.drawn not in (None, self.drawn(task)):  # earlier versions recorded nothing
+            raise BadInput(
+                f"stream {self.name!r}: the training set of {task.task_id!r} is not drawn again as"
+                " it was. What a rule draws must depend on the candidates alone: not on the"
+                " process, the time or other files. If these have changed since, put them back as"
+                " they were, or begin a new run."
+            )
 
     def met(self, records: History) -> tuple[Task, ...]:
         """Returns the tasks of a run, in order, and prepares their `splits`."""
@@ -334,10 +350,12 @@ def _missing(name: str, missing: Mapping[str, sources.DataState]) -> str:
         lines.append(
             f"  … and {len(missing) - _SHOWN} more: python -m launch.data list --stream={name}"
         )
-    return (
-        f"stream {name!r}: {len(missing)} data sets are not on this machine:\n"
-        + "\n".join(lines)
-        + "\n"
-        f"To prepare all that can be downloaded: python -m launch.data prepare --stream={name}\n"
-        f"To run only the tasks whose data are there, marked as partial: {name}{PARTIAL}"
-    )
+    verb = "is" if len(missing) == 1 else "are"
+    begin = f"stream {name!r}: {plural(len(missing), 'data set')} {verb} not on this machine:"
+    if name in stream_names() or name.endswith(".csv"):  # not a pool of data sets
+        lines += [
+            f"To prepare all that can be downloaded: python -m launch.data prepare --stream={name}",
+            f"To run only the tasks whose data are there, marked as partial, write {name}{PARTIAL}"
+            f" instead of {name}.",
+        ]
+    return "\n".join([begin, *lines])

@@ -321,6 +321,22 @@ def test_a_rule_that_depends_on_the_process_is_noticed_when_the_run_is_read(
         stream.met(ledger)
 
 
+def test_a_rule_that_depends_on_the_process_is_noticed_when_the_run_goes_on(
+    tmp_path, own_rules, monkeypatch
+):
+    name = f"adaptive:pico_digits,rounds=3,samples=15,candidates=90,rule={own_rules}:OfTheProcess"
+    _, ledger = finished(tmp_path / "run", name)
+    lines = ledger.path.read_text().splitlines(keepends=True)
+    ledger.path.write_text("".join(lines[:-3]))  # killed before the last training
+    monkeypatch.setattr(sys.modules[own_rules], "SEED", 1)
+    with pytest.raises(BadInput, match="'pico_digits.round2' is not drawn again as it was"):
+        finished(tmp_path / "run", name)
+    assert ledger.path.read_text() == "".join(lines[:-3])
+    monkeypatch.setattr(sys.modules[own_rules], "SEED", 0)
+    finished(tmp_path / "run", name)
+    assert ledger.path.read_text() == "".join(lines)
+
+
 def test_a_rule_that_cannot_be_loaded(tmp_path, own_rules):
     (tmp_path / "not_python.py").write_text("class X(\n")
     (tmp_path / "fails.py").write_text("1 / 0\n")
@@ -340,6 +356,30 @@ def test_the_digest_of_a_rule_covers_its_module(tmp_path, own_rules):
     (tmp_path / f"{own_rules}.py").write_text(RULES + "\nHELPER = 1\n")
     del sys.modules[own_rules]
     assert load_stream(name).digest != before
+
+
+def test_the_digest_of_an_instance_covers_the_module_that_is_named(tmp_path, own_rules):
+    (tmp_path / "instances_of_a_test.py").write_text(
+        f"import types\nfrom {own_rules} import First\nrule = First()\nPOWER = 1\n"
+        "plain = types.SimpleNamespace(about='', sees_labels=False, weights=rule.weights)\n"
+    )
+    names = [f"adaptive:pico_digits,rule=instances_of_a_test:{each}" for each in ("rule", "plain")]
+    before = [load_stream(name).digest for name in names]
+    file = tmp_path / "instances_of_a_test.py"
+    file.write_text(file.read_text().replace("POWER = 1", "POWER = 25"))
+    del sys.modules["instances_of_a_test"]
+    after = [load_stream(name).digest for name in names]
+    assert before[0] != after[0] and before[1] != after[1]
+    del sys.modules["instances_of_a_test"]
+
+
+def test_missing_data_of_a_pool_are_listed_without_hints_for_streams():
+    with pytest.raises(BadInput) as raised:
+        load_stream("adaptive:imagenet")
+    message = str(raised.value)
+    assert "1 data set is not on this machine" in message and "--stream" not in message
+    with pytest.raises(BadInput, match="write full.partial instead of full"):
+        load_stream("adaptive:full")
 
 
 def test_too_few_images_are_noticed_before_anything_is_trained(tmp_path):

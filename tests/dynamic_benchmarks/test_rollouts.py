@@ -227,3 +227,26 @@ def test_the_command(tmp_path):
     assert "final risk" in done.stdout and (tmp_path / "out" / "report.html").is_file()
     other = forked.run("launch.dynamic_benchmark", "rollouts", *words, "--seed=1")
     assert other.returncode == 2 and "contains another study" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--base_accuracy=nan"], "--base_accuracy=nan: a number is expected"),
+        (["--design=path", "--width=3"], "--width needs --design=hierarchical"),
+        (["--design=hierarchical", "--rounds=7"], "--rounds needs --design=path"),
+        (["--design=hierarchical", "--depth=30"], "classifiers; at most 10000 are possible"),
+        (["--images=16", "--base_accuracy=0.2"], "a population needs at least 16"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused(tmp_path, words, message):
+    words = ["--data=pico_digits", "--images=48", "--rollouts=1", f"--out={tmp_path}", *words]
+    done = forked.run("launch.dynamic_benchmark", "rollouts", *words)
+    assert done.returncode == 2 and message in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_theory_needs_a_directory_before_it_begins(tmp_path):
+    (tmp_path / "file").touch()
+    done = forked.run("launch.dynamic_benchmark", "theory", f"--out={tmp_path / 'file'}")
+    assert done.returncode == 2 and "file" in done.stderr and "Traceback" not in done.stderr

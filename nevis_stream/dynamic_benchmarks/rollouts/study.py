@@ -15,15 +15,17 @@ from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_benchmarks.designs import Design, run_design
 from nevis_stream.dynamic_benchmarks.populations import Population
 from nevis_stream.dynamic_benchmarks.rollouts.statistics import RiskCurve, curve
-from nevis_stream.dynamic_benchmarks.rollouts.training import ImagePool, Trainer, training
+from nevis_stream.dynamic_benchmarks.rollouts.training import BATCH, ImagePool, Trainer, training
 from nevis_stream.errors import BadInput
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive
 from nevis_stream.storage.identity import as_lines, write_once
+from nevis_stream.wording import plural
 
 MOST_EPOCHS = 50
+MOST_CLASSIFIERS = 10_000
 _OTHER = (
     "this directory contains another study ({difference}). Choose another --out, or give the flags"
     " with which that study was started."
@@ -139,8 +141,13 @@ def begin(settings: RolloutSettings, out: Path) -> None:
     """Makes the directory of a study, if it is missing.
 
     Raises:
-      BadInput: the directory contains another study.
+      BadInput: the directory contains another study; or the design has too many classifiers.
     """
+    if settings.design.rounds > MOST_CLASSIFIERS:
+        raise BadInput(
+            f"a hierarchy of depth {settings.depth} and width {settings.width} has"
+            f" {settings.design.rounds} classifiers; at most {MOST_CLASSIFIERS} are possible."
+        )
     write_once(out / "study.json", as_lines(asdict(settings)), _OTHER)
 
 
@@ -182,6 +189,12 @@ def run_rollouts(
         workspace = EventWorkspace(out / "rollouts", 0.0)
         ctx = make(path=root, workspace=workspace)
         kept = pool.take(np.flatnonzero(base.right))
+        if len(kept) < BATCH:
+            raise BadInput(
+                f"the base classifier is right on {plural(len(kept), 'image')}, but a population"
+                f" needs at least {BATCH}. Give more --images or a higher --base_accuracy, and"
+                " choose a new --out."
+            )
         while workspace.finished(rollouts):
             rollouts += 1
         trees = ctx.map(_Rollout(kept, base.epochs, settings.design), list(range(rollouts)))
