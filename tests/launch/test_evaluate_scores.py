@@ -246,7 +246,7 @@ def test_policies_are_crossed_with_predictors_and_the_report_shows_it(tmp_path):
         (["--model_split=by:size"], "there are no facts about models"),
         (["--hide=2"], "the samples belong to no data sets"),
         (["--config=none.toml"], "--config=none.toml: no such file"),
-        (["--known=nan"], "a known share of nan of 3 models leaves none known or none new"),
+        (["--known=nan"], "--known=nan: a number is expected"),
         (["--model_split=group"], "there are no groups of models"),
     ],
 )
