@@ -8,8 +8,8 @@ from typing import Any
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.streams.rows import (
     PARTIAL,
+    is_stream,
     rows_of_datasets,
-    stream_names,
     stream_rows,
 )
 from nevis_stream.vocabulary import ADAPTIVE
@@ -157,7 +157,7 @@ def pool_rows(specification: Specification) -> tuple[str, list[dict[str, str]]]:
       BadInput: an unknown stream or data set.
     """
     pool = specification.pool
-    if pool.endswith(".csv") or pool.removesuffix(PARTIAL) in stream_names():
+    if is_stream(pool):
         origin, rows = stream_rows(pool)
         first: dict[str, dict[str, str]] = {}
         for row in rows:

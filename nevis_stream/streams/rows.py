@@ -27,6 +27,20 @@ def is_adaptive(name: str) -> bool:
     return name.startswith(ADAPTIVE)
 
 
+def is_stream(name: str) -> bool:
+    """Returns whether a name is that of a stream or of a csv file, and not of data sets.
+
+    Raises:
+      BadInput: as `variants.rows`.
+    """
+    name = name.removesuffix(PARTIAL)
+    return (
+        name.endswith(".csv")
+        or name in catalogue.carried_streams()
+        or variants.rows(name) is not None
+    )
+
+
 def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
     """Returns the origin of a stream's rows, for messages, and the rows with their facts.
 

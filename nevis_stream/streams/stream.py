@@ -17,7 +17,7 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.storage.names import check_name
-from nevis_stream.streams.rows import PARTIAL, is_adaptive, stream_names, stream_rows
+from nevis_stream.streams.rows import PARTIAL, is_adaptive, is_stream, stream_rows
 from nevis_stream.streams.task import Event, Task
 from nevis_stream.vocabulary import PROTOCOLS, SPLITS
 from nevis_stream.wording import plural
@@ -342,20 +342,20 @@ def _task(row: Mapping[str, str], load: Callable[[str], DataSet]) -> Task:
 
 
 def _missing(name: str, missing: Mapping[str, sources.DataState]) -> str:
-    lines = [
+    verb = "is" if len(missing) == 1 else "are"
+    lines = [f"stream {name!r}: {plural(len(missing), 'data set')} {verb} not on this machine:"]
+    lines += [
         f"  {dataset_id} ({state.name}): {state.advice}"
         for dataset_id, state in list(missing.items())[:_SHOWN]
     ]
+    stream = is_stream(name)  # a pool of data sets has no commands of its own
     if len(missing) > _SHOWN:
-        lines.append(
-            f"  … and {len(missing) - _SHOWN} more: python -m launch.data list --stream={name}"
-        )
-    verb = "is" if len(missing) == 1 else "are"
-    begin = f"stream {name!r}: {plural(len(missing), 'data set')} {verb} not on this machine:"
-    if name in stream_names() or name.endswith(".csv"):  # not a pool of data sets
+        command = f": python -m launch.data list --stream={name}" if stream else ""
+        lines.append(f"  … and {len(missing) - _SHOWN} more{command}")
+    if stream:
         lines += [
             f"To prepare all that can be downloaded: python -m launch.data prepare --stream={name}",
             f"To run only the tasks whose data are there, marked as partial, write {name}{PARTIAL}"
             f" instead of {name}.",
         ]
-    return "\n".join([begin, *lines])
+    return "\n".join(lines)

@@ -378,8 +378,9 @@ def test_missing_data_of_a_pool_are_listed_without_hints_for_streams():
         load_stream("adaptive:imagenet")
     message = str(raised.value)
     assert "1 data set is not on this machine" in message and "--stream" not in message
-    with pytest.raises(BadInput, match="write full.partial instead of full"):
-        load_stream("adaptive:full")
+    for stream in ("full", "random_40@3"):
+        with pytest.raises(BadInput, match=f"prepare --stream={stream}\n.*write {stream}.partial"):
+            load_stream(f"adaptive:{stream}")
 
 
 def test_too_few_images_are_noticed_before_anything_is_trained(tmp_path):

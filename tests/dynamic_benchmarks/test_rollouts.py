@@ -235,7 +235,8 @@ def test_the_command(tmp_path):
         (["--base_accuracy=nan"], "--base_accuracy=nan: a number is expected"),
         (["--design=path", "--width=3"], "--width needs --design=hierarchical"),
         (["--design=hierarchical", "--rounds=7"], "--rounds needs --design=path"),
-        (["--design=hierarchical", "--depth=30"], "classifiers; at most 10000 are possible"),
+        (["--design=hierarchical", "--depth=30000"], "has more than 10,000 classifiers"),
+        (["--design=path", "--rounds=10001"], "depth 1 and width 10001 has more than 10,000"),
         (["--images=16", "--base_accuracy=0.2"], "a population needs at least 16"),
     ],
 )

@@ -5,6 +5,7 @@ unfinished ones. More rollouts of the same study can be added by a later call.
 """
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from nevis_stream.wording import plural
 
 MOST_EPOCHS = 50
 MOST_CLASSIFIERS = 10_000
+"""Of one rollout; at a second each, a rollout of so many takes hours."""
 _OTHER = (
     "this directory contains another study ({difference}). Choose another --out, or give the flags"
     " with which that study was started."
@@ -143,10 +145,11 @@ def begin(settings: RolloutSettings, out: Path) -> None:
     Raises:
       BadInput: the directory contains another study; or the design has too many classifiers.
     """
-    if settings.design.rounds > MOST_CLASSIFIERS:
+    depth, width = settings.depth, settings.width
+    if depth * math.log(width) > math.log(MOST_CLASSIFIERS):  # width ** depth may have any length
         raise BadInput(
-            f"a hierarchy of depth {settings.depth} and width {settings.width} has"
-            f" {settings.design.rounds} classifiers; at most {MOST_CLASSIFIERS} are possible."
+            f"a design of depth {depth} and width {width} has more than {MOST_CLASSIFIERS:,}"
+            " classifiers. Choose a smaller one."
         )
     write_once(out / "study.json", as_lines(asdict(settings)), _OTHER)
 
